@@ -56,7 +56,8 @@ extension SyncedFile {
         let (changeset, changes) = try after.writeAsServer(objectBytesMax: mergeOptions.objectBytesMax, body)
 
         var commit = Commit(file: id, lease: lease, head: head)
-        if let (entry, conflictKeys) = try entry(with: changeset, at: timestamp.following(newest), after: head) {
+        let time = timestamp.following(newest)
+        if let (entry, conflictKeys) = try entry(with: changeset, at: time, after: head) {
             (commit.entries, commit.conflictKeys) = ([entry], conflictKeys)
             commit.state = StateUpdate(version: entry.version, after: after, changes: changes)
         }

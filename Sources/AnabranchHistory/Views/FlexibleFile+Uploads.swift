@@ -164,7 +164,7 @@ extension FlexibleFile {
     private func integrateWindow(
         of upload: ViewUpload, _ row: ClientFile, into view: ClientView, at time: UInt64
     ) throws(HistoryError) -> [CompensatingWrite.Object] {
-        let state = try currentState(), start = ContinuousClock.now, evaluations = upload.evaluations
+        let state = try currentState(), start = instant(), evaluations = upload.evaluations
         evaluations.begin(for: view.role, at: file.head.version, touched: touched)
         defer {
             if evaluations.isOver { trying.insert(view.ident) } else { trying.remove(view.ident) }
@@ -195,7 +195,7 @@ extension FlexibleFile {
         let step = try LogStep(integration.entries, from: state, to: integration.state?.after ?? state)
         try self.commit(integration.view, in: commit, step)
         ownVersions[view.ident] = nil
-        upload.didIntegrate(in: ContinuousClock.now - start)
+        upload.didIntegrate(in: instant() - start)
         return integration.refusals
     }
 

@@ -38,6 +38,8 @@ package final class FlexibleFile {
     package var partBytes = 4 << 20
     /// From how many bytes on what a client has missed is told by the objects that it is about, if that is shorter.
     package var longRangeBytes = 1 << 20
+    /// Shows how long windows of uploads take, by which the next ones are made shorter or longer.
+    package var instant: @Sendable () -> ContinuousClock.Instant = { .now }
     /// Which properties queries may name.
     package var queryableFields = QueryableFields()
     /// Whether clients may not add classes and columns.

@@ -60,8 +60,11 @@ package enum DocumentValue: Equatable, Sendable {
 
     /// The value in the words of an error.
     var excerpt: String {
-        if case .scalar(.int(let value)) = self { return "\(value)" }
-        return json.excerpt
+        switch self {
+        case .scalar(.int(let value)): "\(value)"
+        case .number(let digits): String(excerptOf: digits)
+        default: json.excerpt
+        }
     }
 }
 

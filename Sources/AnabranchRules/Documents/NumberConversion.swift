@@ -6,13 +6,17 @@ import AnabranchQuery
 extension DocumentValue {
     /// The value in a type that holds it exactly; nil if it does not.
     func converted(to type: PayloadType) -> Payload? {
-        if case .number(let digits) = self {
-            let text = DecimalText(digits)
-            if type == .decimal { return text.flatMap { Decimal128($0) }.map(Payload.decimal) }
-            if type == .int { return text?.integer.map(Payload.int) }
+        if type == .decimal, case .number(let digits) = self {
+            return DecimalText(digits).flatMap { Decimal128($0) }.map(Payload.decimal)
         }
-        guard let payload else { return nil }
-        return payload.type == type ? payload : payload.number(as: type)
+        guard let payload, payload.type != type else { return payload }
+        return type == .int && isLargeReal ? nil : payload.number(as: type)
+    }
+
+    /// Whether it is a bare number that is a Double, so large that its digits may have meant another integer.
+    var isLargeReal: Bool {
+        guard case .number = self, case .double(let value) = payload else { return false }
+        return value.magnitude > 0x1p53
     }
 }
 

@@ -94,6 +94,7 @@ final class FileEnvironment: Sendable {
             randomness: randomness())
         let flexible = options.isFlexible(path) ? try FlexibleFile(file) : nil
         if let bytes = options.bootstrapPartBytes { flexible?.partBytes = bytes }
+        flexible?.instant = options.instant
         let sessions = FileSessions(file, flexible, self)
         try sessions.followExport()
         // From now on what operations of a flexible file store waits for the end of a turn.
@@ -119,6 +120,8 @@ struct FileOptions: Sendable {
     var isFlexible: @Sendable (VirtualPath) -> Bool = { _ in false }
     /// At about how many bytes a part of a bootstrap ends; nil: as `FlexibleFile` says.
     var bootstrapPartBytes: Int?
+    /// As `FlexibleFile` has it.
+    var instant: @Sendable () -> ContinuousClock.Instant = { .now }
     /// What the app of a flexible file was exported as; nil if everybody may do everything.
     var export: @Sendable (VirtualPath) -> AppExport? = { _ in nil }
     /// A user whose share of new files is used up can only open files that are open already.

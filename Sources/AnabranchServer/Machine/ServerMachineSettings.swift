@@ -42,6 +42,8 @@ package struct ServerMachineSettings: Sendable {
         options.history = history
         options.isFlexible = { [isFlexible] _ in isFlexible }
         options.export = { [export] _ in export() }
+        // What is done may not rest on how busy the machine is.
+        options.instant = { [instant = ContinuousClock.now] in instant }
         return options
     }
 }

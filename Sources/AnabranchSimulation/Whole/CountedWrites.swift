@@ -4,6 +4,7 @@ import AnabranchTesting
 /// Writes that can be counted: each makes an object of its own and changes one that all have in common.
 enum CountedWrites {
     static let entry = "Entry", board = "Board"
+    private static let claimKey = "last"
 
     static func declare(_ transaction: WriteTransaction) throws {
         try transaction.addClass(entry, key: "_id", .int)
@@ -20,6 +21,24 @@ enum CountedWrites {
     /// What an application with a mistake adds: for one of two it is another type.
     static func declareConflict(_ transaction: WriteTransaction, asText: Bool) throws {
         try transaction.addColumn("extra", asText ? .string : .int, to: entry)
+    }
+
+    /// Says who has written last.
+    static func claim(_ name: String, _ transaction: WriteTransaction) throws {
+        try declare(transaction)
+        let board = try transaction.object(board, key: .int(1)) ?? transaction.create(board, key: .int(1))
+        try board.dictionary("marks").set(.string(Array(name.utf8)), for: claimKey)
+    }
+
+    /// - Returns: who has written last.
+    static func claim(in state: ObjectGraph) throws -> String? {
+        try state.read { transaction in
+            guard
+                case .string(let name)? = try transaction.object(board, key: .int(1))?.dictionary("marks")
+                    .value(for: claimKey)
+            else { return nil }
+            return String(decoding: name, as: UTF8.self)
+        }
     }
 
     /// - Parameter token: no other write has it.

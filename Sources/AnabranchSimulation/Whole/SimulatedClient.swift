@@ -12,8 +12,7 @@ final class SimulatedClient {
     let user: Principal
     let mode: SyncMode
     let partition: [UInt8]
-    /// How far its clock is off, in milliseconds.
-    let clockOffset: Int64
+    var clock: DeviceClock
     private(set) var disk: SimulatedDisk
     var process: Process?
     /// When the next process begins.
@@ -48,7 +47,7 @@ final class SimulatedClient {
     }
 
     init(
-        _ number: Int, file: Int, user: Principal, mode: SyncMode, partition: [UInt8], clockOffset: Int64,
+        _ number: Int, file: Int, user: Principal, mode: SyncMode, partition: [UInt8], clock: DeviceClock,
         disk: SimulatedDisk = SimulatedDisk()
     ) {
         self.number = number
@@ -56,14 +55,8 @@ final class SimulatedClient {
         self.user = user
         self.mode = mode
         self.partition = partition
-        self.clockOffset = clockOffset
+        self.clock = clock
         self.disk = disk
-    }
-
-    /// What its clock shows, in milliseconds since 2015.
-    func time(at now: Int64) -> ChangesetTime {
-        let sinceEpoch = (SimulatedClock.start - 1_420_070_400) * 1000
-        return ChangesetTime(rawValue: UInt64(max(1, sinceEpoch + now + clockOffset)))
     }
 
     // MARK: Processes
@@ -108,7 +101,7 @@ final class SimulatedClient {
     /// The fresh replica has everything, and takes the place of the old one.
     func endReset(session: UInt64, at now: Int64) throws {
         guard var process, let old = process.old else { return }
-        let recovery = try process.replica.takePlace(of: old.replica, recovers: old.recovers, at: time(at: now))
+        let recovery = try process.replica.takePlace(of: old.replica, recovers: old.recovers, at: clock.time(at: now))
         process.isRecovering = old.recovers && recovery.changesets > 0
         process.old = nil
         process.isStopped = false

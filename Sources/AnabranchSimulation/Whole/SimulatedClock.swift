@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchTesting
 import Synchronization
 
 /// Time goes on when the simulation says so. Each machine has a clock of its own, which may be wrong.
@@ -27,4 +28,34 @@ final class SimulatedClock: Sendable {
     }
 
     var monotonicSeconds: UInt64 { UInt64(now / 1000) }
+}
+
+/// The clock of a device: it may be off, make steps and stand still, and become right again.
+struct DeviceClock {
+    /// How far it is off, in milliseconds.
+    private var offset: Int64
+    /// When it has stopped; nil while it runs.
+    private var stoppedAt: Int64?
+
+    private static let year: Int64 = 31_536_000_000
+
+    init(offset: Int64) { self.offset = offset }
+
+    var isRight: Bool { offset == 0 && stoppedAt == nil }
+
+    /// What it shows.
+    func time(at now: Int64) -> ChangesetTime {
+        let sinceEpoch = (SimulatedClock.start - 1_420_070_400) * 1000
+        return ChangesetTime(rawValue: UInt64(max(1, sinceEpoch + (stoppedAt ?? now) + offset)))
+    }
+
+    mutating func goWrong(at now: Int64, using random: inout SeededRandom) {
+        switch random.below(4) {
+        case 0: stoppedAt = stoppedAt ?? now
+        case 1: offset += random.pick([-3_600_000, -6_000, -4_000, -1, 1, 4_000, 6_000, 3_600_000])
+        default: offset = (Int64(random.below(150_001)) - 50_000) * (Self.year / 1_000)
+        }
+    }
+
+    mutating func setRight() { self = DeviceClock(offset: 0) }
 }

@@ -50,16 +50,20 @@ final class SimulatedPermissions: Authorizer {
 final class SimulatedRoles: Sendable {
     private let current = Mutex<AppExport?>(nil)
 
+    private static let everything = role("{}", read: "true", write: "true")
+
     var export: AppExport? { current.withLock { $0 } }
 
     /// - Returns: the roles. An app that has some has some for ever.
     func change(_ random: inout SeededRandom) throws -> String {
-        let everything = Self.role("{}", read: "true", write: "true")
-        guard !random.isOne(in: 4) else { return try set(everything, board: everything) }
+        guard !random.isOne(in: 4) else { return try set(Self.everything, board: Self.everything) }
         let first = Self.role(random.pick(["{}", #"{"%%user.id": {"$ne": "user1"}}"#]), &random)
         let roles = random.isOne(in: 2) ? first : first + ", " + Self.role("{}", &random)
         return try set(roles, board: Self.role("{}", read: "true", write: random.pick(["true", "true", "false"])))
     }
+
+    /// Everybody may do everything.
+    func allowAll() throws { _ = try set(Self.everything, board: Self.everything) }
 
     private func set(_ roles: String, board: String) throws -> String {
         let place = #""collection": "\#(CountedWrites.board)", "database": "\#(Simulation.app)""#

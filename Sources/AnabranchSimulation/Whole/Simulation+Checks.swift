@@ -49,8 +49,13 @@ extension Simulation {
         for file in 0..<plan.fileCount { try checkEnd(of: file) }
     }
 
+    /// A file as the store has it: in a copy, as whoever opens it takes it from the server.
+    func storedFile(_ file: Int) throws -> SyncedFile {
+        try SyncedFile(path: path(of: file), store: store.content.copy())
+    }
+
     private func checkEnd(of file: Int) throws {
-        let synced = try SyncedFile(path: path(of: file), store: store.content), end = logEnds[file]
+        let synced = try storedFile(file), end = logEnds[file]
         try require(synced.version == end, "P3: the log of file \(file) ends at \(synced.version), not \(end)")
         let state = try synced.withState { $0 }
         let flexible = plan.isFlexible ? try FlexibleFile(synced) : nil

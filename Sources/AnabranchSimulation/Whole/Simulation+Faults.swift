@@ -8,8 +8,7 @@ import AnabranchTesting
 // What goes wrong.
 
 extension Simulation {
-    func happen(_ fault: SimulationPlan.Fault) throws {
-        let client = random.pick(clients)
+    func happen(_ fault: SimulationPlan.Fault, to client: SimulatedClient) throws {
         switch fault {
         case .cut: cut(client)
         case .halfOpen: leaveHalfOpen(client)
@@ -32,6 +31,7 @@ extension Simulation {
             tally.mark(fault.rawValue)
         case .rights: changeRights(of: client)
         case .schemaConflict: try conflict(client)
+        case .clientClock: changeClock(of: client)
         case .roles: try changeRoles()
         }
     }
@@ -177,7 +177,7 @@ extension Simulation {
         tally.mark(SimulationPlan.Fault.schemaConflict.rawValue)
         let asText = client.number.isMultiple(of: 2)
         do {
-            try client.process?.replica.write(at: replica.writingTime(client.time(at: clock.now))) { transaction in
+            try client.process?.replica.write(at: writingTime(of: client, replica)) { transaction in
                 try CountedWrites.declare(transaction)
                 try CountedWrites.declareConflict(transaction, asText: asText)
             }

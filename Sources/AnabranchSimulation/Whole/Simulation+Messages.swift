@@ -185,6 +185,7 @@ extension Simulation {
         // If that fails, the application has to open its file again.
         client.process?.isStopped = true
         try client.endReset(session: nextSession(), at: clock.now)
+        if old.recovers { try checkTimesOfRecovery(of: client) }
         let sets = client.process?.replica.record.subscriptions
         try require(
             !old.recovers || sets?.latest.subscriptions == old.replica.record.subscriptions?.latest.subscriptions,

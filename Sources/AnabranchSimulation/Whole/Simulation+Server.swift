@@ -70,21 +70,27 @@ extension Simulation {
     // MARK: Its own writes
 
     func serverWrite() {
-        guard let machine else { return }
-        let file = random.below(plan.fileCount), outcome = PendingWrite.Outcome()
-        let time = clock.serverTime
+        guard machine != nil else { return }
+        let file = random.below(plan.fileCount)
         switch plan.workload {
         case .counted:
             let token = ledger.begin(by: -1, in: file, as: nil), seed = random.next()
-            machine.write(to: path(of: file), at: time) { transaction in
+            serverWrite(to: file, token) { transaction in
                 var random = SeededRandom(seed: seed)
                 try CountedWrites.write(token, by: -1, &random, transaction)
-            } _: { result in
-                outcome.result.withLock { $0 = result }
             }
-            serverWrites.append(PendingWrite(token: token, outcome: outcome))
         case .anything: return
         }
+    }
+
+    @discardableResult
+    func serverWrite(
+        to file: Int, _ token: Int64?, _ body: @escaping @Sendable (WriteTransaction) throws -> Void
+    ) -> PendingWrite.Outcome {
+        let time = clock.serverTime, outcome = PendingWrite.Outcome()
+        machine?.write(to: path(of: file), at: time, body) { result in outcome.result.withLock { $0 = result } }
+        serverWrites.append(PendingWrite(file: file, time: time, token: token, outcome: outcome))
+        return outcome
     }
 
     func noteServerWrites() {
@@ -113,6 +119,7 @@ extension Simulation {
     }
 
     private func note(_ commit: Commit, of file: Int) throws {
+        try checkTime(ofServerWrite: commit, in: file)
         for entry in commit.entries {
             try require(
                 entry.version == logEnds[file] + 1,

@@ -25,7 +25,7 @@ extension Simulation {
         guard let replica = client.process?.replica else { return }
         let token = ledger.begin(by: client.number, in: client.file, as: replica.version + 1)
         if client.isTwin { ledger.doubt(client.number) }
-        let time = replica.writingTime(client.time(at: clock.now))
+        let time = try writingTime(of: client, replica)
         var isDone = false
         try guardingDisk(of: client) {
             try client.process?.replica.write(at: time) { transaction in
@@ -40,7 +40,7 @@ extension Simulation {
 
     func writeAnything(_ client: SimulatedClient) throws {
         guard let replica = client.process?.replica, replica.file != nil else { return }
-        let seed = random.next(), time = replica.writingTime(client.time(at: clock.now))
+        let seed = random.next(), time = try writingTime(of: client, replica)
         let tag = OriginTag(timestamp: time, ident: replica.ident)
         do {
             try client.process?.replica.write(

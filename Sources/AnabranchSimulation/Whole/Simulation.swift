@@ -15,6 +15,8 @@ import Synchronization
 package final class Simulation {
     package let plan: SimulationPlan
     var random: SeededRandom
+    /// Of clocks, and of what is done to see what they have left behind.
+    var clockRandom: SeededRandom
     let clock = SimulatedClock()
     let permissions = SimulatedPermissions()
     let roles = SimulatedRoles()
@@ -52,6 +54,9 @@ package final class Simulation {
 
     /// A write of the server of which it is not known yet what has become of it.
     struct PendingWrite {
+        let file: Int
+        /// What the server's clock has shown.
+        let time: ChangesetTime
         let token: Int64?
         let outcome: Outcome
 
@@ -62,7 +67,8 @@ package final class Simulation {
 
     package init(seed: UInt64) throws {
         var random = SeededRandom(scrambling: seed)
-        plan = SimulationPlan(&random)
+        clockRandom = SeededRandom(scrambling: ~seed)
+        plan = SimulationPlan(&random, clocks: &clockRandom)
         steps = SimulatedSteps(seed: random.next())
         salts = SimulatedSalts(seed: random.next())
         world = RandomWorld(&random)
@@ -81,7 +87,8 @@ package final class Simulation {
             SimulatedClient(
                 number, file: file,
                 user: Principal(app: Self.app, user: "user\(number)", customData: #"{"number": \#(number)}"#),
-                mode: plan.isFlexible ? .flexible : .partition, partition: Array("p\(file)".utf8), clockOffset: offset))
+                mode: plan.isFlexible ? .flexible : .partition, partition: Array("p\(file)".utf8),
+                clock: DeviceClock(offset: offset)))
     }
 
     static let app = "sim"
@@ -126,13 +133,20 @@ package final class Simulation {
         try calmDown()
         try settle()
         try checkEnd()
+        try compete()
         tally.passed = 1
     }
 
     private func step() throws {
         clock.advance(milliseconds: Int64(random.pick([0, 1, 1, 5, 50, 500, random.isOne(in: 20) ? 60_000 : 20])))
-        for fault in SimulationPlan.Fault.allCases {
-            if let interval = plan.rates[fault], random.isOne(in: interval) { try happen(fault) }
+        for fault in SimulationPlan.Fault.allCases where fault != .clientClock {
+            if let interval = plan.rates[fault], random.isOne(in: interval) {
+                try happen(fault, to: random.pick(clients))
+            }
+        }
+        // Clocks have random numbers of their own: the rest of a world is as it is without them.
+        if let interval = plan.rates[.clientClock], clockRandom.isOne(in: interval) {
+            try happen(.clientClock, to: clockRandom.pick(clients))
         }
         try endTroubles()
         for _ in 0..<3 { try act() }
@@ -177,15 +191,17 @@ package final class Simulation {
         for client in clients {
             client.process?.link?.cloggedUntil = 0
             client.hasExpiredToken = false
+            client.clock.setRight()
             client.startsAt = min(client.startsAt, clock.now)
             if client.isTwin { throwAway(client) }
         }
     }
 
     /// Lets everything come to its end.
-    private func settle() throws {
+    func settle() throws {
         for _ in 0..<20_000 {
-            if try goOn() { continue }
+            // What a connection asks its file for in one round comes in the next.
+            if try goOn() || goOn() { continue }
             guard let next = nextMoment() else { return }
             clock.advance(milliseconds: max(1, next - clock.now))
             if clock.now > next + 86_400_000 { break }

@@ -34,9 +34,11 @@ package struct SimulationPlan: Sendable, CustomStringConvertible {
         case restore, clone, clockJump, absence, expiredToken, rights, schemaConflict
         /// Of flexible sync.
         case roles
+        /// Of a device.
+        case clientClock
     }
 
-    init(_ random: inout SeededRandom) {
+    init(_ random: inout SeededRandom, clocks: inout SeededRandom) {
         isFlexible = random.below(5) < 2
         workload = !isFlexible && random.isOne(in: 3) ? .anything : .counted
         fileCount = isFlexible ? 1 : random.pick([1, 1, 2])
@@ -53,9 +55,10 @@ package struct SimulationPlan: Sendable, CustomStringConvertible {
         downloadBytes = random.pick([1, 100, 1_000, 1 << 20])
         messageBytes = random.pick([200_000, 1 << 30])
         partBytesMax = random.pick([1, 7, 100, .max, .max])
-        for fault in Fault.allCases where fault != .roles || isFlexible {
+        for fault in Fault.allCases where fault != .clientClock && (fault != .roles || isFlexible) {
             if random.isOne(in: 2) { rates[fault] = fault.interval(&random) }
         }
+        if clocks.isOne(in: 2) { rates[.clientClock] = Fault.clientClock.interval(&clocks) }
         guard workload == .anything else { return }
         // What is made again, or lost, would meet what is known not to converge.
         for fault in [Fault.restore, .clone, .rights, .schemaConflict, .clientStoreError] { rates[fault] = nil }
@@ -76,7 +79,7 @@ package struct SimulationPlan: Sendable, CustomStringConvertible {
 extension SimulationPlan.Fault {
     fileprivate func interval(_ random: inout SeededRandom) -> Int {
         switch self {
-        case .cut, .halfOpen, .clog, .rights, .roles: random.pick([20, 60, 200])
+        case .cut, .halfOpen, .clog, .rights, .roles, .clientClock: random.pick([20, 60, 200])
         case .clientCrash, .clientStoreError, .serverStoreError, .lateStoreError: random.pick([40, 150])
         case .serverCrash, .diskFull, .slowStore, .clockJump, .expiredToken, .restore: random.pick([60, 200])
         case .clone, .absence, .schemaConflict: random.pick([200, 500])

@@ -25,9 +25,10 @@ package struct SimulationTally: RunTally {
     /// What has to happen in many runs, or they prove nothing.
     package static let expected: [String] =
         SimulationPlan.Fault.allCases.map(\.rawValue) + [
-            "acknowledged", "bootstrap", "client reset", "compensating write", "discarded", "expired", "generation",
+            "acknowledged", "bootstrap", "client reset", "clock right again", "compensating write", "discarded",
+            "expired", "generation",
             "hostile message", "merge", "part of a bootstrap", "query", "query refused", "recovered", "sealed",
-            "server write", "superseded", "trimmed", "token refused",
+            "server write", "server's last word", "superseded", "trimmed", "token refused",
             "error 201", "error 206", "error 208", "error 209", "error 211", "error 222", "error 230",
         ]
 

@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchSimulation
@@ -29,6 +30,25 @@ import Testing
         try ledger.check([kept: 1, waiting: 2], of: 0)
         ledger.restored(0, with: [])
         try ledger.check([:], of: 0)
+    }
+
+    /// Devices have clocks from 50 years ago to 100 years ahead, some of which stand still, and all can be set right.
+    @Test func clocksOfDevicesGoWrong() {
+        var random = SeededRandom(scrambling: 1), shown: [ChangesetTime] = [], standCount = 0
+        let right = DeviceClock(offset: 0), year: UInt64 = 31_536_000_000
+        for _ in 0..<200 {
+            var clock = right
+            clock.goWrong(at: 7, using: &random)
+            #expect(!clock.isRight)
+            shown.append(clock.time(at: 8))
+            if clock.time(at: 8) > 1, clock.time(at: 8) == clock.time(at: 1_000_008) { standCount += 1 }
+            clock.setRight()
+            #expect(clock.isRight && clock.time(at: 8) == right.time(at: 8))
+        }
+        // The beginning of 2015 is the earliest that can be said.
+        #expect(shown.contains(1) && standCount > 20)
+        #expect(shown.contains { $0 > right.time(at: 8) + 90 * year })
+        #expect(shown.allSatisfy { $0 <= right.time(at: 8) + 100 * year })
     }
 
     @Test func aRunThatProvesLittleSaysSo() {
