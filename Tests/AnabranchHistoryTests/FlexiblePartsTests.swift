@@ -162,7 +162,7 @@ import Testing
     @Test(arguments: StoreKind.allCases) func aLongLogOfAConnectedClientIsNotInMemory(_ kind: StoreKind) throws {
         var fixture = try FlexibleFixture(kind)
         try fixture.upload()
-        for key in 0..<10 { try fixture.create(Int64(key), bytes: 20_000) }
+        for key in 0..<10 { try fixture.create(Int64(key), bytes: 5_000) }
         let entries = try #require(fixture.file.views[fixture.client.ident]).log.entries
         #expect(entries.count == 10)
         let bytes = entries.reduce(0) { $0 + ($1.contents?.changeset.count ?? 0) }

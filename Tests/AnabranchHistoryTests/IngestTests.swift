@@ -86,14 +86,16 @@ import Testing
         let fixture = try FlexibleFixture(.sqlite), file = fixture.file
         file.ingestedBytesMax = 8_000
         func object(of user: String, bytes: Int) throws -> IngestedObject {
-            try IngestedObject(
-                0, of: 1, Array("Reading".utf8), .int(1), time: 1, user: user, json: [UInt8](repeating: 0, count: bytes))
+            let json = [UInt8](repeating: 0, count: bytes)
+            return try IngestedObject(0, of: 1, Array("Reading".utf8), .int(1), time: 1, user: user, json: json)
         }
         let greedy = (0..<20).map { "user \($0)" }
         for user in greedy {
             while (try? file.requireRoom(for: [object(of: user, bytes: 36)])) != nil {}
         }
-        #expect(throws: HistoryError(.backlogFull, "")) { try file.requireRoom(for: [object(of: greedy[0], bytes: 36)]) }
+        #expect(throws: HistoryError(.backlogFull, "")) {
+            try file.requireRoom(for: [object(of: greedy[0], bytes: 36)])
+        }
         try file.requireRoom(for: [object(of: "ann", bytes: 0)])
     }
 

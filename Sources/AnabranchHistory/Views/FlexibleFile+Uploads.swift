@@ -120,9 +120,11 @@ extension FlexibleFile {
                 return nil
             }
             let row = try uploader(ident)
-            let current = mine.current ?? ViewUpload(
-                upload, from: row, of: view, options: file.mergeOptions,
-                Evaluations { [weak self] in self?.quota?.step() ?? .none })
+            let current =
+                mine.current
+                ?? ViewUpload(
+                    upload, from: row, of: view, options: file.mergeOptions,
+                    Evaluations { [weak self] in self?.quota?.step() ?? .none })
             mine.current = current
             var limit = limit
             mine.isSetAside = try !current.advance(view, until: &limit) { numbers throws(HistoryError) in

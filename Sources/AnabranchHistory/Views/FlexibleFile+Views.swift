@@ -83,7 +83,7 @@ extension FlexibleFile {
 
     /// How many steps of turns a commit may take to find out what it means for views. Those for which it is not known
     /// then catch up in steps of their own.
-    private static let commitStepsMax = 8
+    static let commitStepsMax = 8
 
     /// What a step means for views that are up to date; it is stored with the step.
     private func views(

@@ -72,9 +72,9 @@ struct ViewIndex {
 
     // MARK: Changes
 
-    /// The members of the groups that a step can concern.
+    /// The members of the groups that a step can concern, the oldest group first.
     func members(concernedBy step: LogStep) throws(HistoryError) -> [Set<ClientFileID>] {
-        if step.changesSchema { return groups.values.map(\.members) }
+        if step.changesSchema { return groups.keys.sorted().compactMap { groups[$0]?.members } }
         var found: Set<Int> = []
         for (object, className) in step.touched {
             guard let index = classes[className] else { continue }
@@ -86,7 +86,7 @@ struct ViewIndex {
                 }
             }
         }
-        return found.compactMap { groups[$0]?.members }
+        return found.sorted().compactMap { groups[$0]?.members }
     }
 }
 

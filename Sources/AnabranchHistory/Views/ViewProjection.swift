@@ -215,8 +215,8 @@ extension ViewProjection {
         var now = view
         now.role = role
         let limit = limit()
-        for (object, version) in versions {
-            let name = touched[object] ?? []
+        for (object, name) in touched {
+            guard let version = versions[object] else { continue }
             let isKnown = try looks.look(
                 at: object, of: name, by: view, in: before, touchedAt: version, by: now, in: state, at: head)
             if !isKnown, limit.isOver { return nil }

@@ -26,10 +26,11 @@ import Testing
         SubscriptionSet(version: QueryVersion(rawValue: version), query: Array(#"{"T":"\#(predicate)"}"#.utf8))
     }
 
-    private static func count(in rig: TurnRig) throws -> Int {
-        let state = rig.withFile(VirtualPath(path)) { try? $0.sessions?.file.currentState() }
-        return try #require(state).read { try $0.objects("T").count }
+    private static func state(in rig: TurnRig) throws -> ObjectGraph {
+        try #require(rig.withFile(VirtualPath(path)) { try? $0.sessions?.file.currentState() })
     }
+
+    private static func count(in rig: TurnRig) throws -> Int { try state(in: rig).read { try $0.objects("T").count } }
 
     /// A client with a set of all objects, of which there are so many.
     private static func client(of rig: TurnRig, objects: Int64) throws -> TurnRig.Client {
@@ -57,12 +58,12 @@ import Testing
 
     @Test func othersGoOnWhileAQueryIsSearchedFor() throws {
         let rig = Self.rig(), slow = try Self.client(of: rig, objects: 50), quick = try rig.join(Self.path, count: 1)[0]
-        rig.submit(.query(Self.set(1, "TRUEPREDICATE")), of: quick)
-        rig.finish()
         rig.submit(.query(Self.set(2, "n >= 0 AND n != 7")), of: slow)
         for _ in 0..<5 { rig.takeTurn() }
-        rig.upload([Self.object(200)], of: quick)
-        try rig.takeTurns { try Self.count(in: rig) == 51 }
+        rig.upload([ChangesetWriter([.addColumn("T", "m")]).bytes], of: quick)
+        try rig.takeTurns {
+            try Self.state(in: rig).schema(ofClass: Array("T".utf8))?.property(named: Array("m".utf8)) != nil
+        }
         func isSearching() -> Bool? {
             rig.withFile(VirtualPath(Self.path)) { $0.sessions?.flexible?.isSearching(for: slow.file.ident) }
         }
