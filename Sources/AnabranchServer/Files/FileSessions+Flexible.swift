@@ -1,8 +1,8 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
-import DequeModule
 import Metrics
+import NIOCore
 import OrderedCollections
 
 /// The requests of flexible sync. Those of one client are done one after the other, those of different clients in turn:
@@ -20,7 +20,7 @@ extension FileSessions {
         let user: String?
         /// Of the uploads that the file merges.
         private(set) var uploads: [RequestCharge] = []
-        fileprivate var waiting: Deque<(request: Request, key: SessionKey, charge: RequestCharge?)> = []
+        fileprivate var waiting: CircularBuffer<(request: Request, key: SessionKey, charge: RequestCharge?)> = []
         /// Whether the search of the first one that waits has begun.
         fileprivate var isSearching = false
 

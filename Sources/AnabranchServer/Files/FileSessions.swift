@@ -1,8 +1,8 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
-import DequeModule
 import Metrics
+import NIOCore
 import OrderedCollections
 
 /// A synced file and the sessions that use it.
@@ -48,8 +48,8 @@ final class FileSessions {
     private var uploads = ClientQueue<(clientFile: ClientFileID, charge: RequestCharge)> { $0.clientFile }
     /// By client, what waits of flexible sync; and whose turn it is next to have the file searched.
     var viewRequests: [ClientFileID: ViewRequests] = [:]
-    var newSearches: Deque<ClientFileID> = []
-    var longSearches: Deque<ClientFileID> = []
+    var newSearches: CircularBuffer<ClientFileID> = []
+    var longSearches: CircularBuffer<ClientFileID> = []
     var done: [RequestCharge] = []
     /// What sessions were last told of.
     private var announcedVersion: ServerVersion
