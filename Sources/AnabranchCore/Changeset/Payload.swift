@@ -69,6 +69,21 @@ public enum PrimaryKey: Hashable, Sendable {
         case .uuid: .uuid
         }
     }
+
+    /// Takes texts, which can be long, as they lie in memory.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(type)
+        switch self {
+        case .null: break
+        case .int(let value): hasher.combine(value)
+        case .string(let bytes):
+            hasher.combine(bytes.count)
+            bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
+        case .globalKey(let key): hasher.combine(key)
+        case .objectID(let key): hasher.combine(key)
+        case .uuid(let key): hasher.combine(key)
+        }
+    }
 }
 
 /// The key of an object whose class has no primary key field (`Spec/Changeset.md`, section 7).

@@ -31,7 +31,8 @@ final class Evaluations {
     /// Whether the changeset can be tried again.
     var isLimited = true
     private var limit = StepLimit.none
-    private var hasAsked = false
+    /// How many questions were asked in the present part of the work.
+    private var askedCount = 0
     /// Whether the step was over before all was known.
     private(set) var isOver = false
     /// How long it has taken.
@@ -59,17 +60,20 @@ final class Evaluations {
     /// The changeset is integrated.
     func endChangeset() { (refused, answers) = ([:], [:]) }
 
-    /// A part of the work begins that has a step of its own: one question at least is asked.
-    func beginPart() { (limit, hasAsked) = (isLimited ? step() : .none, false) }
+    /// A part of the work begins that has a step of its own, from the first question on that is asked.
+    func beginPart() { askedCount = 0 }
+
+    /// To come to what is not known takes time as well, so there is a number of questions that are asked in any case.
+    private var isPartOver: Bool { askedCount > answers.count / 64 && limit.isOver }
 
     /// - Returns: nil if the step is over.
     func answer(
         to question: Question, _ ask: () throws(HistoryError) -> Bool
     ) throws(HistoryError) -> Bool? {
         if let known = answers[question] { return known }
-        if hasAsked, limit.isOver { isOver = true }
+        if askedCount == 0 { limit = isLimited ? step() : .none } else if isPartOver { isOver = true }
         if isOver { return nil }
-        hasAsked = true
+        askedCount += 1
         let start = ContinuousClock.now
         defer { time += ContinuousClock.now - start }
         let answer = try ask()
