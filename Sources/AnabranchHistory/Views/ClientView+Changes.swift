@@ -1,5 +1,4 @@
 import AnabranchCore
-import AnabranchRules
 
 extension ClientView {
     /// Has the view show what other queries ask for, at a version of its own for each changeset: so what is long can be
@@ -35,44 +34,35 @@ extension ClientView {
         to role: ViewRole, at version: ServerVersion, in state: ObjectGraph, _ clientVersion: ClientVersion,
         finding objects: inout ObjectIndex, passingOver passedOver: Set<ObjectReference> = []
     ) throws(HistoryError) {
-        let before = self
+        var after = self
+        after.role = role
+        var search = ViewSearch(from: self, to: after, at: version)
+        _ = try search.advance(in: state, at: version, after: TouchedObjects(), finding: &objects, until: .none)
+        try change(to: role, moving: search.moves, at: version, in: state, clientVersion, passingOver: passedOver)
+    }
+
+    /// The same when it is known what that changes.
+    ///
+    /// - Parameter moves: the objects that leave the view, and those that enter it.
+    mutating func change(
+        to role: ViewRole, moving moves: (leaving: [ObjectReference], entering: [ObjectReference]),
+        at version: ServerVersion, in state: ObjectGraph, _ clientVersion: ClientVersion,
+        passingOver passedOver: Set<ObjectReference>
+    ) throws(HistoryError) {
         self.role = role
-        let names = queries.predicates.keys.sorted().filter { !role.rules.agree(with: before.role.rules, onClass: $0) }
-        var leaving: [ObjectReference] = [], entering: [ObjectReference] = []
-        for name in names.map({ Array($0.utf8) }) {
-            guard let number = state.schema(ofClass: name)?.number else { continue }
-            let places = [before.place(in: name), place(in: name)]
-            let candidates = try objects.objects(of: number, at: places, in: state)
-            try state.visit(number, only: candidates) { object throws(HistoryError) in
-                guard let reference = object.reference, !passedOver.contains(reference) else { return }
-                let wasIn = try before.includes(object, of: name, in: state)
-                switch (wasIn, try includes(object, of: name, in: state)) {
-                case (true, false): leaving.append(reference)
-                case (false, true): entering.append(reference)
-                case (true, true), (false, false): break
-                }
-            }
-        }
-        for changeset in try state.changesets(leaving: leaving, entering: entering) {
-            appendSynthetic(version, clientVersion: clientVersion, changeset)
-        }
+        let changesets = try state.changesets(
+            leaving: moves.leaving.filter { !passedOver.contains($0) },
+            entering: moves.entering.filter { !passedOver.contains($0) })
+        for changeset in changesets { appendSynthetic(version, clientVersion: clientVersion, changeset) }
     }
 }
 
 extension ObjectGraph {
-    /// - Parameter objects: those that are visited; nil for all of the class.
-    func visit(
-        _ number: ClassID, only objects: [ObjectReference]? = nil,
-        _ body: (StateObject) throws(HistoryError) -> Void
-    ) throws(HistoryError) {
-        guard let objects else {
-            return try visit(number, after: nil) { object throws(HistoryError) in
-                try body(object)
-                return true
-            }
-        }
-        try readTogether { () throws(HistoryError) in
-            for reference in objects { if let object = try read(reference) { try body(object) } }
+    /// Visits all objects of a class, in the order of their keys.
+    func visit(_ number: ClassID, _ body: (StateObject) throws(HistoryError) -> Void) throws(HistoryError) {
+        try visit(number, after: nil) { object throws(HistoryError) in
+            try body(object)
+            return true
         }
     }
 

@@ -43,12 +43,9 @@ final class Evaluations {
 
     /// Begins to integrate, or tries again, at the end of a log in which others have touched objects meanwhile.
     func begin(for role: ViewRole, at head: ServerVersion, touched: TouchedObjects) {
-        let changed = Set(touched.touched(after: version))
-        if self.role?.rules != role.rules {
-            answers = [:]
-        } else if !changed.isEmpty {
-            answers = answers.filter { !changed.contains($0.key.object) }
-        }
+        if self.role?.rules != role.rules { answers = [:] }
+        // Most have none, and a search of somebody else may have many objects noted.
+        if !answers.isEmpty { answers = answers.filter { !touched.isTouched($0.key.object, after: version) } }
         (self.role, version) = (role, head)
         isOver = false
         time = .zero

@@ -67,12 +67,9 @@ extension FlexibleFile {
         guard isFound, let told = try extend(&view, in: state, as: role, &catchUp.looks, until: limit) else {
             return false
         }
-        let (leaving, entering) = search.moves, before = view.log.lastNumber
-        let version = max(view.projected, file.head.version) + 1, clientVersion = try ownVersion(of: view.ident)
-        view.role = role
-        let changesets = try state.changesets(
-            leaving: leaving.filter { !told.contains($0) }, entering: entering.filter { !told.contains($0) })
-        for changeset in changesets { view.appendSynthetic(version, clientVersion: clientVersion, changeset) }
+        let before = view.log.lastNumber, version = max(view.projected, file.head.version) + 1
+        try view.change(
+            to: role, moving: search.moves, at: version, in: state, try ownVersion(of: view.ident), passingOver: told)
         if view.log.lastNumber > before { view.projected = version }
         return true
     }

@@ -164,6 +164,10 @@ struct TouchedObjects {
         for (object, name) in step.touched { objects[object] = (name, version) }
     }
 
+    func isTouched(_ object: ObjectReference, after version: ServerVersion) -> Bool {
+        objects[object].map { $0.version > version } ?? false
+    }
+
     func className(of object: ObjectReference) -> [UInt8]? { objects[object]?.name }
 
     func touched(after version: ServerVersion) -> [ObjectReference] {
