@@ -144,7 +144,8 @@ struct ViewIntegration {
             guard let isIn = try isIn(object, className) else { return nil }
             if !isIn { leaving.append(object) }
         }
-        for (object, refusal) in refused {
+        // In an order that no hash decides: where a step ends others go on.
+        for (object, refusal) in refused.sorted(by: { $0.key < $1.key }) {
             guard let isIn = try isIn(object, refusal.className) else { return nil }
             if isIn { restored.append(object) } else { leaving.append(object) }
         }

@@ -215,8 +215,9 @@ extension ViewProjection {
         var now = view
         now.role = role
         let limit = limit()
-        for (object, name) in touched {
-            guard let version = versions[object] else { continue }
+        // In an order that no hash decides: where a step ends others go on.
+        for (object, version) in versions.sorted(by: { $0.key < $1.key }) {
+            let name = touched[object] ?? []
             let isKnown = try looks.look(
                 at: object, of: name, by: view, in: before, touchedAt: version, by: now, in: state, at: head)
             if !isKnown, limit.isOver { return nil }

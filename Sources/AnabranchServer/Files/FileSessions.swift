@@ -290,11 +290,11 @@ final class FileSessions {
     /// DOWNLOAD when they can send one.
     func announce(until limit: StepLimit) {
         if let flexible {
-            for ident in flexible.takeNews() {
+            for ident in flexible.takeNews().sorted() {
                 guard let key = sessionOfClientFile[ident], !isIdentifying(key) else { continue }
                 reply(key, .versionExposed(file.version))
             }
-            for ident in flexible.takeOverQuota() {
+            for ident in flexible.takeOverQuota().sorted() {
                 if let key = sessionOfClientFile[ident] { failForQueryTime(key) }
             }
             announcedVersion = file.version
