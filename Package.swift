@@ -91,7 +91,9 @@ let package = Package(
         .target(
             name: "AnabranchSQLite",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchRows", .product(name: "GRDB", package: "GRDB.swift"),
+                "AnabranchCore", "AnabranchHistory", "AnabranchRows",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "GRDB", package: "GRDB.swift"),
             ]),
         .target(
             name: "AnabranchServer",

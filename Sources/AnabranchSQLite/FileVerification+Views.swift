@@ -17,7 +17,11 @@ extension FileVerification {
             let ident: ClientFileID = try row.number(0)
             idents.insert(ident)
             do {
-                try check(try file.view(of: ident, start: start))
+                if let view = try file.view(of: ident, start: start, keepsContents: true) {
+                    try check(view)
+                } else {
+                    expect(false, ident, "there is none")
+                }
             } catch let error as HistoryError {
                 expect(false, ident, error.reason)
             }

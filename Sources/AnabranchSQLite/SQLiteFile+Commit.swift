@@ -35,7 +35,9 @@ extension SQLiteFile {
         if let state { try StateTable(file: id.number).write(state, in: db) }
         if let key = commit.idempotencyKey { try store(key) }
         if let change = commit.generation { try apply(change, start: start) }
-        for change in commit.views { try store(change, start: start) }
+        var contents = ViewContents(of: self)
+        for change in commit.views { try store(change, &contents, start: start) }
+        for field in commit.viewFields { try store(field) }
         if commit.freedIngested > 0 { try freeIngested(through: commit.freedIngested) }
         for object in commit.ingested { try store(object, start: start) }
         if let sealed = commit.sealed { try seal(sealed, of: record.head, start: start) }

@@ -21,6 +21,8 @@ extension SQLiteFile {
         TableOfFiles(name: "generation_segment", content: "block"),
         TableOfFiles(name: "log_entry", content: "changeset"), TableOfFiles(name: "received", content: "changeset"),
         TableOfFiles(name: "view_entry", content: "changeset"),
+        TableOfFiles(name: "view_content", content: "content"),
+        TableOfFiles(name: "view_field", key: ["class", "is_class", "field"]),
         TableOfFiles(name: "client_view", content: "predicates"), TableOfFiles(name: "ingested", content: "object"),
         TableOfFiles(name: "reciprocal", content: "changeset"), TableOfFiles(name: "state_row", content: "content"),
         TableOfFiles(name: "idempotency_key", content: "key"), TableOfFiles(name: "generation", key: ["version"]),

@@ -8,46 +8,78 @@ extension SQLiteFile {
     /// A store that is only read may have lost its last server before there were views like these.
     func hasViews() throws -> Bool { try StoreSchema.hasViews(db) }
 
-    func store(_ change: ViewChange, start: Checksum) throws {
+    func store(_ change: ViewChange, _ contents: inout ViewContents, start: Checksum) throws {
         let record = change.record, predicates = try String(json: record.predicates)
+        let before = try contentsOfView(record.ident)
+        let (set, role) = (try contents.store(Array(predicates.utf8)), try contents.store(Array(record.role.utf8)))
         try execute(
             """
             INSERT OR REPLACE INTO client_view (file, ident, query_version, changed, projected, first_number,
-            last_number, predicates, role, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            last_number, predicates, role, checksum, set_content, role_content, logged)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 id.number, stored(record.ident), stored(record.queryVersion), stored(record.changed),
-                stored(record.projected), stored(record.firstNumber), stored(record.lastNumber), predicates,
-                record.role, Data(start.covering(record, predicates).bytes),
+                stored(record.projected), stored(record.firstNumber), stored(record.lastNumber),
+                set.digest == nil ? predicates : "", role.digest == nil ? record.role : "",
+                Data(start.covering(record, predicates).bytes), set.digest, role.digest,
+                record.logged.isEmpty ? nil : Data(record.logged.encoded),
             ])
-        try execute(
-            "DELETE FROM view_entry WHERE file = ? AND ident = ? AND number < ?",
-            [id.number, stored(record.ident), stored(record.firstNumber)])
-        for entry in change.entries { try store(entry, of: record.ident, start: start) }
+        let freed = try rows(
+            """
+            DELETE FROM view_entry WHERE file = ? AND ident = ? AND number < ? RETURNING content
+            """, [id.number, stored(record.ident), stored(record.firstNumber)]
+        ) { $0[0] as Data? }
+        for entry in change.entries { try store(entry, of: record.ident, &contents, start: start) }
+        try contents.free((before + freed).compactMap { $0 }.filter { $0 != set.digest && $0 != role.digest })
     }
 
-    private func store(_ entry: ViewEntry, of ident: ClientFileID, start: Checksum) throws {
+    private func contentsOfView(_ ident: ClientFileID) throws -> [Data?] {
+        try rows(
+            "SELECT set_content, role_content FROM client_view WHERE file = ? AND ident = ?",
+            [id.number, stored(ident)]
+        ) { [$0[0] as Data?, $0[1] as Data?] }.flatMap { $0 }
+    }
+
+    private func store(
+        _ entry: ViewEntry, of ident: ClientFileID, _ shared: inout ViewContents, start: Checksum
+    ) throws {
         guard let contents = entry.contents else { throw damaged("entry \(entry.number) of a view") }
-        let fields = try EntryFields(entry, contents)
+        let place = try shared.store(entry.isInLog ? [] : contents.changeset)
+        let fields = try EntryFields(entry, contents, place)
         try execute(
             """
             INSERT OR REPLACE INTO view_entry (file, ident, number, version, client_version, timestamp, origin,
-            bootstrap, changeset, merged, in_log, compensation, checksum)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            bootstrap, changeset, merged, in_log, compensation, checksum, content, content_bytes)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 id.number, stored(ident), stored(entry.number), stored(entry.version), stored(entry.clientVersion),
                 stored(entry.timestamp), stored(entry.origin), entry.bootstrap.map(stored), Data(fields.changeset),
                 contents.merged.map { Data($0) }, fields.loggedBytes, fields.compensation,
-                Data(start.covering(entry, fields, of: ident).bytes),
+                Data(start.covering(entry, fields, of: ident).bytes), fields.content, fields.contentBytes,
+            ])
+    }
+
+    func store(_ field: ViewField) throws {
+        try execute(
+            """
+            INSERT OR REPLACE INTO view_field (file, class, is_class, field, since) VALUES (?, ?, ?, ?, ?)
+            """,
+            [
+                id.number, Data(field.className), field.name == nil, Data(field.name ?? []), field.since.map(stored),
             ])
     }
 
     /// Frees the view of a client file that has expired.
     func dropView(of ident: ClientFileID) throws {
-        for table in ["view_entry", "client_view"] {
-            try execute("DELETE FROM \(table) WHERE file = ? AND ident = ?", [id.number, stored(ident)])
-        }
+        var freed = try contentsOfView(ident)
+        try execute("DELETE FROM client_view WHERE file = ? AND ident = ?", [id.number, stored(ident)])
+        freed += try rows(
+            "DELETE FROM view_entry WHERE file = ? AND ident = ? RETURNING content", [id.number, stored(ident)]
+        ) { $0[0] as Data? }
+        var contents = ViewContents(of: self)
+        try contents.free(freed.compactMap { $0 })
     }
 
     /// The views, without the contents of their entries: these are read all the same, since what is damaged beside them
@@ -63,15 +95,35 @@ extension SQLiteFile {
         }
     }
 
-    /// A view with the contents of its entries.
-    /// - Throws: `storeDamaged` if it is not what was written, or there is none.
-    func view(of ident: ClientFileID, start: Checksum) throws -> StoredView {
+    /// A view.
+    /// - Throws: `storeDamaged` if it is not what was written.
+    func view(of ident: ClientFileID, start: Checksum, keepsContents: Bool) throws -> StoredView? {
         let sql = "SELECT \(Self.viewColumns) FROM client_view WHERE file = ? AND ident = ?"
-        let views = try rows(sql, [id.number, stored(ident)]) {
-            try view($0, start: start) { try entries(of: $0, Self.allNumbers, start: start) }
+        return try rows(sql, [id.number, stored(ident)]) {
+            try view($0, start: start) {
+                try entries(of: $0, Self.allNumbers, start: start, keepsContents: keepsContents)
+            }
+        }.first
+    }
+
+    func view(of ident: ClientFileID) throws(HistoryError) -> StoredView? {
+        try translatingErrors {
+            guard newPath == nil, try hasViews() else { return nil }
+            return try view(of: ident, start: try record().start, keepsContents: false)
         }
-        guard let view = views.first else { throw HistoryError(.storeDamaged, "there is none") }
-        return view
+    }
+
+    func viewFields() throws(HistoryError) -> [ViewField] {
+        try translatingErrors {
+            guard newPath == nil, try hasViews() else { return [] }
+            let sql = "SELECT class, is_class, field, since FROM view_field WHERE file = ?"
+            return try rows(sql, [id.number]) { row in
+                let isClass: UInt64 = try row.number(1)
+                return ViewField(
+                    className: try row.bytes(0), name: isClass == 0 ? try row.bytes(2) : nil,
+                    since: try row.optionalNumber(3).map(ServerVersion.init(rawValue:)))
+            }
+        }
     }
 
     func viewEntries(
@@ -89,24 +141,29 @@ extension SQLiteFile {
     private static let allNumbers: ClosedRange<UInt64> = 0...UInt64(Int64.max)
 
     private static let viewColumns = """
-        ident, query_version, changed, projected, first_number, last_number, predicates, role, checksum
+        ident, query_version, changed, projected, first_number, last_number, predicates, role, checksum, set_content,
+        role_content, logged
         """
 
     private func view(
         _ row: Row, start: Checksum, entries: (ClientFileID) throws -> [ViewEntry]
     ) throws -> StoredView {
         let ident: ClientFileID = try row.number(0)
-        let predicates = try row.text(6) ?? ""
+        func text(_ column: Int, orShared shared: Int) throws -> String {
+            try viewContent(row, shared).map { String(decoding: $0, as: UTF8.self) } ?? row.text(column) ?? ""
+        }
+        let predicates = try text(6, orShared: 9)
         let record = ViewRecord(
-            ident: ident, predicates: try predicates.decoded([String: String].self), role: try row.text(7) ?? "",
+            ident: ident, predicates: try predicates.decoded([String: String].self), role: try text(7, orShared: 10),
             queryVersion: try row.number(1), changed: try row.number(2), projected: try row.number(3),
-            firstNumber: try row.number(4), lastNumber: try row.number(5))
-        let log = try entries(ident)
-        let isWhole = record.firstNumber &+ UInt64(log.count) == record.lastNumber &+ 1
-        guard isWhole, zip(record.firstNumber..., log).allSatisfy({ $0 == $1.number }),
-            try Checksum(bytes: row.bytes(8)) == start.covering(record, predicates)
-        else { throw damaged("the view of client file \(ident)") }
-        return StoredView(record: record, log: log)
+            firstNumber: try row.number(4), lastNumber: try row.number(5),
+            logged: row.hasNull(atIndex: 11) ? [] : try [LoggedEntry](encoded: try row.bytes(11)))
+        guard try Checksum(bytes: row.bytes(8)) == start.covering(record, predicates) else {
+            throw damaged("the view of client file \(ident)")
+        }
+        let view = StoredView(record: record, rows: try entries(ident))
+        guard view.isWhole else { throw damaged("the view of client file \(ident)") }
+        return view
     }
 
     private func entries(
@@ -114,16 +171,18 @@ extension SQLiteFile {
     ) throws -> [ViewEntry] {
         let sql = """
             SELECT number, version, client_version, timestamp, origin, bootstrap, changeset, merged, in_log,
-            compensation, checksum FROM view_entry WHERE file = ? AND ident = ? AND number BETWEEN ? AND ?
-            ORDER BY number
+            compensation, checksum, content, content_bytes FROM view_entry
+            WHERE file = ? AND ident = ? AND number BETWEEN ? AND ? ORDER BY number
             """
         let arguments: StatementArguments = [
             id.number, stored(ident), stored(numbers.lowerBound), stored(numbers.upperBound),
         ]
         return try rows(sql, arguments) { row in
+            let content = keepsContents ? try viewContent(row, 11) : nil
             let fields = EntryFields(
-                changeset: try row.bytes(6), loggedBytes: try row.optionalNumber(8).map { Int64(clamping: $0) },
-                compensation: try row.text(9))
+                changeset: try content ?? row.bytes(6), content: row[11],
+                contentBytes: try row.optionalNumber(12).map { Int64(clamping: $0) },
+                loggedBytes: try row.optionalNumber(8).map { Int64(clamping: $0) }, compensation: try row.text(9))
             let compensation = try fields.decodedCompensation()
             let entry = ViewEntry(
                 number: try row.number(0), version: try row.number(1), clientVersion: try row.number(2),
@@ -146,6 +205,14 @@ extension SQLiteStore: ViewStore {
         try shards[file.shard].readFile(file.number) { file throws(HistoryError) in try file.views() }
     }
 
+    package func view(of file: SyncedFileID, _ ident: ClientFileID) throws(HistoryError) -> StoredView? {
+        try shards[file.shard].readFile(file.number) { file throws(HistoryError) in try file.view(of: ident) }
+    }
+
+    package func viewFields(of file: SyncedFileID) throws(HistoryError) -> [ViewField] {
+        try shards[file.shard].readFile(file.number) { file throws(HistoryError) in try file.viewFields() }
+    }
+
     package func viewEntries(
         of file: SyncedFileID, _ ident: ClientFileID, _ numbers: ClosedRange<UInt64>
     ) throws(HistoryError) -> [ViewEntry] {
@@ -157,27 +224,34 @@ extension SQLiteStore: ViewStore {
 
 /// What a row has of the contents of an entry.
 private struct EntryFields {
-    /// Empty if the log has it.
+    /// Empty if the log has it, or `ViewContents` do, from which it may have been read.
     let changeset: [UInt8]
-    /// How long it is in the log; nil if the row has it.
+    /// The digest of what `ViewContents` have, and how long that is; nil if they have nothing.
+    let content: Data?
+    let contentBytes: Int64?
+    /// How long it is in the log; nil if that has it not.
     let loggedBytes: Int64?
     /// `CompensatingWrite` in JSON; nil if there is none.
     let compensation: String?
 
-    init(changeset: [UInt8], loggedBytes: Int64?, compensation: String?) {
+    init(changeset: [UInt8], content: Data?, contentBytes: Int64?, loggedBytes: Int64?, compensation: String?) {
         self.changeset = changeset
+        self.content = content
+        self.contentBytes = contentBytes
         self.loggedBytes = loggedBytes
         self.compensation = compensation
     }
 
-    init(_ entry: ViewEntry, _ contents: ViewEntry.Contents) throws {
-        changeset = entry.isInLog ? [] : contents.changeset
-        loggedBytes = entry.isInLog ? Int64(contents.changeset.count) : nil
+    init(_ entry: ViewEntry, _ contents: ViewEntry.Contents, _ place: ViewContents.Place) throws {
+        changeset = place.inRow
+        content = place.digest
+        contentBytes = content == nil ? nil : Int64(contents.changeset.count)
+        loggedBytes = entry.isInLog ? Int64(entry.changesetBytes) : nil
         compensation = try contents.compensation.map { try String(json: Compensation($0)) }
     }
 
     /// How long the changeset is, wherever it is.
-    var changesetBytes: Int { loggedBytes.map { Int(clamping: $0) } ?? changeset.count }
+    var changesetBytes: Int { (loggedBytes ?? contentBytes).map { Int(clamping: $0) } ?? changeset.count }
 
     func decodedCompensation() throws -> CompensatingWrite? {
         try compensation.map { try CompensatingWrite($0.decoded(Compensation.self)) }
@@ -239,11 +313,12 @@ extension String {
 
 extension Checksum {
     fileprivate func covering(_ record: ViewRecord, _ predicates: String) -> Checksum {
-        keyed(
+        let checksum = keyed(
             [
                 record.ident.rawValue, record.queryVersion, record.changed.rawValue, record.projected.rawValue,
                 record.firstNumber, record.lastNumber, UInt64(predicates.utf8.count), UInt64(record.role.utf8.count),
             ], Array(predicates.utf8) + Array(record.role.utf8))
+        return record.logged.isEmpty ? checksum : checksum.keyed([], record.logged.encoded)
     }
 
     fileprivate func covering(_ entry: ViewEntry, _ fields: EntryFields, of ident: ClientFileID) -> Checksum {
@@ -252,7 +327,9 @@ extension Checksum {
                 ident.rawValue, entry.number, entry.version.rawValue, entry.clientVersion.rawValue,
                 entry.timestamp.rawValue, entry.origin.rawValue, entry.bootstrap.map { $0 + 1 } ?? 0,
                 fields.loggedBytes.map { UInt64(clamping: $0) + 1 } ?? 0,
-            ], fields.changeset)
+            ], fields.content == nil ? fields.changeset : [])
+        // The digest vouches for what it is of.
+        if let content = fields.content { checksum = checksum.keyed([UInt64(fields.changesetBytes)], Array(content)) }
         if let merged = entry.contents?.merged { checksum = checksum.keyed([1], merged) }
         if let compensation = fields.compensation { checksum = checksum.keyed([2], Array(compensation.utf8)) }
         return checksum

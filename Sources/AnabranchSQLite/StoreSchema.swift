@@ -139,6 +139,9 @@ enum StoreSchema {
             predicates TEXT NOT NULL,
             role TEXT NOT NULL,
             checksum BLOB NOT NULL,
+            set_content BLOB,
+            role_content BLOB,
+            logged BLOB,
             PRIMARY KEY (file, ident)
         );
         CREATE TABLE IF NOT EXISTS view_entry (
@@ -155,8 +158,27 @@ enum StoreSchema {
             in_log INTEGER,
             compensation TEXT,
             checksum BLOB NOT NULL,
+            content BLOB,
+            content_bytes INTEGER,
             PRIMARY KEY (file, ident, number)
         );
+        CREATE TABLE IF NOT EXISTS view_content (
+            file INTEGER NOT NULL,
+            digest BLOB NOT NULL,
+            content BLOB NOT NULL,
+            PRIMARY KEY (file, digest)
+        );
+        CREATE INDEX IF NOT EXISTS view_entry_by_content ON view_entry (file, content) WHERE content IS NOT NULL;
+        CREATE INDEX IF NOT EXISTS view_by_set ON client_view (file, set_content) WHERE set_content IS NOT NULL;
+        CREATE INDEX IF NOT EXISTS view_by_role ON client_view (file, role_content) WHERE role_content IS NOT NULL;
+        CREATE TABLE IF NOT EXISTS view_field (
+            file INTEGER NOT NULL,
+            class BLOB NOT NULL,
+            is_class INTEGER NOT NULL,
+            field BLOB NOT NULL,
+            since INTEGER,
+            PRIMARY KEY (file, class, is_class, field)
+        ) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS ingested (
             file INTEGER NOT NULL,
             number INTEGER NOT NULL,
@@ -176,19 +198,36 @@ enum StoreSchema {
             DELETE FROM client_view WHERE file = OLD.file;
             DELETE FROM view_entry WHERE file = OLD.file;
         END;
+        CREATE TRIGGER IF NOT EXISTS view_contents_of_deleted_file AFTER DELETE ON deleted_file
+        BEGIN
+            DELETE FROM view_content WHERE file = OLD.file;
+            DELETE FROM view_field WHERE file = OLD.file;
+        END;
         """
 
-    static func hasViews(_ db: Database) throws -> Bool {
-        try db.tableExists("view_entry") && db.columns(in: "view_entry").contains { $0.name == "in_log" }
+    /// What the views of older versions lack.
+    private static let addedViewColumns = """
+        ALTER TABLE client_view ADD COLUMN set_content BLOB;
+        ALTER TABLE client_view ADD COLUMN role_content BLOB;
+        ALTER TABLE client_view ADD COLUMN logged BLOB;
+        ALTER TABLE view_entry ADD COLUMN content BLOB;
+        ALTER TABLE view_entry ADD COLUMN content_bytes INTEGER;
+        """
+
+    static func hasViews(_ db: Database) throws -> Bool { try hasColumn("content", ofViewsIn: db) }
+
+    private static func hasColumn(_ name: String, ofViewsIn db: Database) throws -> Bool {
+        try db.tableExists("view_entry") && db.columns(in: "view_entry").contains { $0.name == name }
     }
 
     /// Brings a shard of format 4 to this one: nothing in it changes.
     static func upgrade(_ db: Database) throws {
         if case .current = try format.examine(db) {
             // Development versions kept other views. Their clients are sent everything again.
-            if try db.tableExists("client_view"), try !hasViews(db) {
+            if try db.tableExists("client_view"), try !hasColumn("in_log", ofViewsIn: db) {
                 try db.execute(sql: "DROP TABLE client_view; DROP TABLE view_entry")
             }
+            if try db.tableExists("view_entry"), try !hasViews(db) { try db.execute(sql: addedViewColumns) }
             try db.execute(sql: laterTables)
         }
         guard case .older(formatWithoutSegments) = try format.examine(db) else { return }

@@ -43,10 +43,19 @@ import Testing
                     INSERT INTO archived_segment SELECT file, last, length(block), block FROM log_segment WHERE file = ?
                     """, arguments: [file.id.number])
             try db.execute(
-                sql: "INSERT INTO client_view VALUES (:file, 3, 1, 1, 1, 1, 1, '{}', '{}', x'00')",
-                arguments: ["file": file.id.number])
+                sql: """
+                    INSERT INTO client_view (file, ident, query_version, changed, projected, first_number, last_number,
+                    predicates, role, checksum) VALUES (:file, 3, 1, 1, 1, 1, 1, '{}', '{}', x'00')
+                    """, arguments: ["file": file.id.number])
             try db.execute(
-                sql: "INSERT INTO view_entry VALUES (:file, 3, 1, 1, 0, 0, 1, NULL, x'', NULL, NULL, NULL, x'00')",
+                sql: """
+                    INSERT INTO view_entry (file, ident, number, version, client_version, timestamp, origin, changeset,
+                    checksum, content) VALUES (:file, 3, 1, 1, 0, 0, 1, x'', x'00', x'01')
+                    """, arguments: ["file": file.id.number])
+            try db.execute(
+                sql: "INSERT INTO view_content VALUES (:file, x'01', x'00')", arguments: ["file": file.id.number])
+            try db.execute(
+                sql: "INSERT INTO view_field VALUES (:file, x'41', 1, x'', NULL)",
                 arguments: ["file": file.id.number])
             try db.execute(
                 sql: "INSERT INTO ingested VALUES (:file, 3, x'41', 0, x'31', 1, NULL, x'7b7d', x'00')",

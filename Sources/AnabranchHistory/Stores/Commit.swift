@@ -29,6 +29,8 @@ public struct Commit: Sendable {
     package var sealed: SealedEntries?
     /// Views as they are afterwards. Only for stores that keep some.
     package var views: [ViewChange] = []
+    /// What views ask for that none has asked for before, or not since so long.
+    package var viewFields: [ViewField] = []
     /// New objects of asymmetric classes, in the order of their numbers. Only for such stores.
     package var ingested: [IngestedObject] = []
     /// Up to which number they go; 0 if none do.
@@ -86,8 +88,8 @@ public struct Commit: Sendable {
     /// Whether nothing is changed.
     public var isEmpty: Bool {
         entries.isEmpty && clientFiles.isEmpty && reciprocals.isEmpty && state == nil && idempotencyKey == nil
-            && trim == nil && sealed == nil && generation == nil && views.isEmpty && ingested.isEmpty
-            && freedIngested == 0 && !deletesFile
+            && trim == nil && sealed == nil && generation == nil && views.isEmpty && viewFields.isEmpty
+            && ingested.isEmpty && freedIngested == 0 && !deletesFile
     }
 }
 
@@ -117,6 +119,7 @@ extension Commit {
                 }
             }
         }
+        viewFields += later.viewFields
         if let update = later.state { state = state.map { StateUpdate($0, followedBy: update) } ?? update }
     }
 

@@ -21,6 +21,7 @@ struct InMemoryFile: Sendable {
     private var reciprocals: [[ReciprocalChangeset]] = [[], []]
     private var received: [ServerVersion: ReceivedChangeset] = [:]
     private(set) var views: [ClientFileID: StoredView] = [:]
+    private(set) var viewFields: [ViewField] = []
     private(set) var ingested = IngestedObjects()
     /// All objects are in memory.
     private(set) var state = ObjectGraph()
@@ -116,8 +117,9 @@ struct InMemoryFile: Sendable {
         entries += commit.entries
         for change in commit.views {
             let ident = change.record.ident
-            views[ident, default: StoredView(record: change.record, log: [])].apply(change)
+            views[ident, default: StoredView(record: change.record, rows: [])].apply(change)
         }
+        viewFields += commit.viewFields
         ingested.free(through: commit.freedIngested)
         ingested.append(commit.ingested)
         if let sealed = commit.sealed { seal(sealed) }

@@ -113,6 +113,14 @@ extension InMemoryStore: ViewStore {
         try self.file(file).content.withLock { $0.views.values.sorted { $0.record.ident < $1.record.ident } }
     }
 
+    package func view(of file: SyncedFileID, _ ident: ClientFileID) throws(HistoryError) -> StoredView? {
+        try self.file(file).content.withLock { $0.views[ident] }
+    }
+
+    package func viewFields(of file: SyncedFileID) throws(HistoryError) -> [ViewField] {
+        try self.file(file).content.withLock { $0.viewFields }
+    }
+
     package func viewEntries(
         of file: SyncedFileID, _ ident: ClientFileID, _ numbers: ClosedRange<UInt64>
     ) throws(HistoryError) -> [ViewEntry] {

@@ -5,23 +5,22 @@ extension ClientView {
     /// sent in parts, and the client confirms each of them if they are not sent as a bootstrap.
     ///
     /// - Parameters:
-    ///   - moves: the objects that leave it, and those that enter it.
+    ///   - changesets: what takes objects out of it, and others into it.
     ///   - version: the first one.
     ///   - bootstrap: the number of the set that the client waits for; nil if it waits for none.
-    ///   - partBytes: at about how many bytes a changeset ends.
+    ///   - isShared: whether another view has got the same changesets.
     mutating func change(
-        to wanted: ViewQueries, moving moves: (leaving: [ObjectReference], entering: [ObjectReference]),
-        from version: ServerVersion, in state: ObjectGraph, _ clientVersion: ClientVersion, bootstrap: UInt64?,
-        partBytes: Int
-    ) throws(HistoryError) {
+        to wanted: ViewQueries, with changesets: [[UInt8]], from version: ServerVersion,
+        _ clientVersion: ClientVersion, bootstrap: UInt64?, isShared: Bool
+    ) {
         queries = wanted
-        var changesets = try state.changesets(
-            leaving: moves.leaving, entering: moves.entering, endingAt: partBytes)
+        var changesets = changesets
         // A bootstrap without any changeset never ends for the client.
         if changesets.isEmpty, bootstrap != nil, log.entries.last?.version != version { changesets = [[]] }
         for (part, changeset) in changesets.enumerated() {
             let version = ServerVersion(rawValue: version.rawValue + UInt64(part))
-            appendSynthetic(version, clientVersion: clientVersion, changeset, bootstrap: bootstrap)
+            appendSynthetic(
+                version, clientVersion: clientVersion, changeset, bootstrap: bootstrap, isShared: isShared)
         }
         projected = max(version, log.entries.last?.version ?? 0)
         changed = projected
@@ -38,22 +37,22 @@ extension ClientView {
         after.role = role
         var search = ViewSearch(from: self, to: after, at: version)
         _ = try search.advance(in: state, at: version, after: TouchedObjects(), finding: &objects, until: .none)
-        try change(to: role, moving: search.moves, at: version, in: state, clientVersion, passingOver: passedOver)
+        change(to: role, with: try search.changesets(in: state, passingOver: passedOver), at: version, clientVersion)
     }
 
     /// The same when it is known what that changes.
     ///
-    /// - Parameter moves: the objects that leave the view, and those that enter it.
+    /// - Parameters:
+    ///   - changesets: what takes objects out of it, and others into it.
+    ///   - isShared: whether another view has got the same changesets.
     mutating func change(
-        to role: ViewRole, moving moves: (leaving: [ObjectReference], entering: [ObjectReference]),
-        at version: ServerVersion, in state: ObjectGraph, _ clientVersion: ClientVersion,
-        passingOver passedOver: Set<ObjectReference>
-    ) throws(HistoryError) {
+        to role: ViewRole, with changesets: [[UInt8]], at version: ServerVersion, _ clientVersion: ClientVersion,
+        isShared: Bool = false
+    ) {
         self.role = role
-        let changesets = try state.changesets(
-            leaving: moves.leaving.filter { !passedOver.contains($0) },
-            entering: moves.entering.filter { !passedOver.contains($0) })
-        for changeset in changesets { appendSynthetic(version, clientVersion: clientVersion, changeset) }
+        for changeset in changesets {
+            appendSynthetic(version, clientVersion: clientVersion, changeset, isShared: isShared)
+        }
     }
 }
 

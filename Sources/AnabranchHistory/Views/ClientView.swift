@@ -38,20 +38,34 @@ package struct ClientView: Sendable {
 
     // MARK: The log of the view
 
-    mutating func append(_ entry: LogEntry, _ changeset: [UInt8], clientVersion: ClientVersion) {
+    /// - Parameters:
+    ///   - changeset: what the view has of the entry.
+    ///   - isShared: whether another view has got the same.
+    mutating func append(
+        _ entry: LogEntry, _ changeset: [UInt8], clientVersion: ClientVersion, isShared: Bool = false
+    ) {
+        if changeset == entry.changeset { return log.append(entry, clientVersion: clientVersion) }
         log.append(
             entry.version, clientVersion: clientVersion, timestamp: entry.timestamp, origin: entry.originOnWire,
-            ViewEntry.Contents(changeset: changeset), isInLog: changeset == entry.changeset)
+            ViewEntry.Contents(changeset: changeset, isShared: isShared))
+    }
+
+    /// Appends an entry that is to be met before the log has it.
+    mutating func appendMet(_ entry: LogEntry, clientVersion: ClientVersion) {
+        log.append(
+            entry.version, clientVersion: clientVersion, timestamp: entry.timestamp, origin: entry.originOnWire,
+            ViewEntry.Contents(changeset: entry.changeset), isInLog: true)
     }
 
     /// Appends what no client has made: it yields to whatever the client itself does at the same time.
     mutating func appendSynthetic(
         _ version: ServerVersion, clientVersion: ClientVersion, _ changeset: [UInt8], bootstrap: UInt64? = nil,
-        undoing compensation: CompensatingWrite? = nil
+        undoing compensation: CompensatingWrite? = nil, isShared: Bool = false
     ) {
         log.append(
             version, clientVersion: clientVersion, timestamp: 0, origin: .server,
-            ViewEntry.Contents(changeset: changeset, compensation: compensation), bootstrap: bootstrap)
+            ViewEntry.Contents(changeset: changeset, compensation: compensation, isShared: isShared),
+            bootstrap: bootstrap)
     }
 
     /// Forgets what the client has.

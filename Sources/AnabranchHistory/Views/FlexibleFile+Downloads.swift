@@ -33,7 +33,7 @@ extension FlexibleFile {
             download: Download(progress: message.progress, changesets: []), kind: message.kind,
             estimate: message.estimate, compensations: [], logged: message.logged)
         if made.logged.map(isEncoded) != true {
-            let entries = try entries(of: message, for: view)
+            let entries = try loaded(message.entries, of: session.ident)
             made.download.changesets = entries.compactMap(\.downloaded)
             made.compensations = entries.compactMap(\.contents?.compensation)
             try made.adapt(to: capabilities, in: try currentState())
@@ -42,36 +42,35 @@ extension FlexibleFile {
         return made
     }
 
-    private func entries(of message: ViewMessage, for view: ClientView) throws(HistoryError) -> [ViewEntry] {
-        guard let first = message.entries.first?.number else { return [] }
-        let unloaded = view.log.unloaded(after: first - 1).map { $0.clamped(to: first...max(first, $0.upperBound)) }
-        guard let unloaded, let last = message.entries.last?.number, unloaded.lowerBound <= last else {
-            return Array(message.entries)
+    /// So many entries are looked for in what is in memory of the log.
+    private static let recentEntriesMax = 64
+
+    /// Entries of a view with their contents. Those that are as they are in the log have them there alone: it keeps
+    /// them while a client file that sees them has not confirmed them.
+    func loaded(_ entries: some Collection<ViewEntry>, of ident: ClientFileID) throws(HistoryError) -> [ViewEntry] {
+        var entries = Array(entries), index = 0
+        while index < entries.count {
+            var end = index
+            while end < entries.count, entries[end].isWithStore,
+                end == index || entries[end].number == entries[end - 1].number + 1
+            {
+                end += 1
+            }
+            if end > index {
+                let numbers = entries[index].number...entries[end - 1].number
+                entries.replaceSubrange(index..<end, with: try store.viewEntries(of: file.id, ident, numbers))
+            }
+            index = max(end, index + 1)
         }
-        // What is sent once need not be kept.
-        let missing = unloaded.lowerBound...min(unloaded.upperBound, last)
-        return try storedEntries(of: view.ident, missing) + message.entries.dropFirst(missing.count)
-    }
-
-    /// Has the contents of all entries behind a number.
-    func load(_ log: inout ViewLog, after number: UInt64, of ident: ClientFileID) throws(HistoryError) {
-        if let missing = log.unloaded(after: number) { log.load(try storedEntries(of: ident, missing)) }
-    }
-
-    /// Entries of a view with their contents, as they are stored: those of the log that stay as they are have them
-    /// there alone. It keeps them while a client file that sees them has not confirmed them.
-    func storedEntries(
-        of ident: ClientFileID, _ numbers: ClosedRange<UInt64>
-    ) throws(HistoryError) -> [ViewEntry] {
-        let entries = try store.viewEntries(of: file.id, ident, numbers)
-        guard entries.contains(where: \.isInLog) else { return entries }
-        return try file.read { stored throws(HistoryError) in
+        guard entries.contains(where: \.isUnresolved) else { return entries }
+        let missesTail = entries.count > Self.recentEntriesMax
+        return try file.read(missesTail: missesTail) { [entries] stored throws(HistoryError) in
             try entries.map { entry throws(HistoryError) in
-                guard entry.isInLog else { return entry }
+                guard entry.isUnresolved else { return entry }
                 guard let logged = try stored.entry(entry.version) else {
                     throw HistoryError(.storeDamaged, "log entry \(entry.version) is missing, which a view names")
                 }
-                return entry.resolved(by: logged.changeset)
+                return entry.resolved(by: logged)
             }
         }
     }
@@ -80,10 +79,12 @@ extension FlexibleFile {
     package func isCatchingUp(_ ident: ClientFileID) -> Bool { catchUps[ident] != nil }
 
     /// Whether a client was sent something.
-    package func hasView(of ident: ClientFileID) -> Bool { views[ident] != nil }
+    package func hasView(of ident: ClientFileID) throws(HistoryError) -> Bool { try view(of: ident) != nil }
 
     /// What a client asks for, by class; nil if there is no view of the client file.
-    package func queries(of ident: ClientFileID) -> [String: String]? { views[ident]?.queries.predicates }
+    package func queries(of ident: ClientFileID) throws(HistoryError) -> [String: String]? {
+        try view(of: ident)?.queries.predicates
+    }
 }
 
 extension ViewDownload {

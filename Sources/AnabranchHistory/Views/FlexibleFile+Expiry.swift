@@ -14,8 +14,8 @@ extension FlexibleFile {
     package func forgetViews(of idents: [ClientFileID]) {
         for ident in idents {
             leave(ident)
+            noteBack(ident)
             views[ident] = nil
-            sets.remove(ident)
         }
     }
 }

@@ -58,18 +58,22 @@ extension FlexibleFile {
     ) throws(HistoryError) -> Bool {
         var after = view
         after.role = role
-        let known = catchUp.search.flatMap { $0.isAbout(view) && $0.leads(to: after) ? $0 : nil }
-        if known == nil { catchUp.looks = RangeLooks() }
-        var search = known ?? ViewSearch(from: view, to: after, at: file.head.version)
-        let isFound = try search.advance(
-            in: state, at: file.head.version, after: touched, finding: &objects, until: limit)
-        catchUp.search = search
-        guard isFound, let told = try extend(&view, in: state, as: role, &catchUp.looks, until: limit) else {
-            return false
+        // Objects were looked at with the role that the view was to have then.
+        if catchUp.rules != role.rules { (catchUp.rules, catchUp.looks) = (role.rules, RangeLooks()) }
+        guard let question = try search(from: view, to: after, until: limit),
+            let told = try extend(&view, in: state, as: role, &catchUp.looks, until: limit)
+        else { return false }
+        var found: (changesets: [[UInt8]], isShared: Bool)
+        if told.isEmpty {
+            found = try sharedSearches.changesets(
+                for: question, endingAt: ObjectGraph.syntheticBytes, stateCount, in: state)
+        } else {
+            let changesets = try sharedSearches[question]?.changesets(in: state, passingOver: told) ?? []
+            found = (changesets, isShared: false)
         }
         let before = view.log.lastNumber, version = max(view.projected, file.head.version) + 1
-        try view.change(
-            to: role, moving: search.moves, at: version, in: state, try ownVersion(of: view.ident), passingOver: told)
+        view.change(
+            to: role, with: found.changesets, at: version, try ownVersion(of: view.ident), isShared: found.isShared)
         if view.log.lastNumber > before { view.projected = version }
         return true
     }

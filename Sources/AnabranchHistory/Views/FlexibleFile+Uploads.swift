@@ -127,9 +127,7 @@ extension FlexibleFile {
                     Evaluations { [weak self] in self?.quota?.step() ?? .none })
             mine.current = current
             var limit = limit
-            mine.isSetAside = try !current.advance(view, until: &limit) { numbers throws(HistoryError) in
-                try storedEntries(of: ident, numbers)
-            }
+            mine.isSetAside = try !current.advance(view, until: &limit, asking: source(of: ident))
             if !mine.isSetAside {
                 mine.refusals += try integrateWindow(of: current, row, into: view, at: time)
                 mine.isSetAside = current.evaluations.isOver
@@ -148,6 +146,19 @@ extension FlexibleFile {
         (mine.current, mine.refusals) = (nil, [])
         uploads[ident] = mine.waiting.isEmpty ? nil : mine
         return outcome
+    }
+
+    private func source(of ident: ClientFileID) -> ViewUpload.Source {
+        ViewUpload.Source { [file] search, limit throws(HistoryError) in
+            try file.read(missesTail: false) { [head = file.head] stored throws(HistoryError) in
+                var search = search, limit = limit
+                let isOver = try search.advance(
+                    past: PendingLog(continuing: stored, head: head), excludingOrigin: ident, until: &limit)
+                return (search, limit, isOver: isOver)
+            }
+        } load: { entries throws(HistoryError) in
+            try self.loaded(entries, of: ident)
+        }
     }
 
     private func uploader(_ ident: ClientFileID) throws(HistoryError) -> ClientFile {
@@ -206,8 +217,8 @@ extension FlexibleFile {
         _ forms: [(version: UInt64, changeset: [UInt8])], in view: inout ClientView
     ) throws(HistoryError) {
         let forms = forms.filter { $0.version >= view.log.firstNumber }
-        guard let first = forms.first else { return }
-        try load(&view.log, after: first.version - 1, of: view.ident)
+        let entries = forms.flatMap { view.log.entries(after: $0.version - 1).prefix(1) }
+        view.log.load(try loaded(entries, of: view.ident))
         for (number, changeset) in forms { view.log.merge(number, into: changeset) }
     }
 

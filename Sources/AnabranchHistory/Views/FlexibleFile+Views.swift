@@ -1,4 +1,5 @@
 package import AnabranchCore
+import AnabranchRules
 
 /// Views that follow the log, and the commits that keep them.
 extension FlexibleFile {
@@ -7,8 +8,8 @@ extension FlexibleFile {
         /// Where the view ends.
         var base: ServerVersion
         var looks = RangeLooks()
-        /// For what another role changes; nil if the role stays, or that was not begun.
-        var search: ViewSearch?
+        /// Of the role that it is to have; nil if the role stays.
+        var rules: UserRules?
     }
 
     /// A view that knows of everything; what it had to be told is durable.
@@ -19,7 +20,7 @@ extension FlexibleFile {
     /// The same.
     /// - Returns: nil if the step is over before all of it is known; the next call goes on.
     func projected(_ ident: ClientFileID, until limit: StepLimit) throws(HistoryError) -> ClientView? {
-        guard var view = views[ident] else {
+        guard var view = try view(of: ident) else {
             throw HistoryError(.badClientFileIdent, "client file \(ident) has no view")
         }
         if index.contains(ident) { view.projected = file.head.version }
@@ -71,6 +72,24 @@ extension FlexibleFile {
         return touched
     }
 
+    /// Gives a view what its client was told by a process that has ended, and that nobody has stored: entries that are
+    /// in it as they are in the log. Uploads that were made behind some of them have to meet the others.
+    /// - Parameter position: up to where the client was told.
+    func restore(_ view: inout ClientView, to position: ServerVersion) throws(HistoryError) {
+        let confirmed = try file.clientFile(view.ident)?.uploadCursor.serverVersion ?? 0
+        view.projected = max(view.projected, min(confirmed, position))
+        let current = try currentState(), clientVersion = try ownVersion(of: view.ident)
+        view = try file.read { [view] stored throws(HistoryError) in
+            var view = view, looks = RangeLooks()
+            let state = try ViewProjection.state(at: position, before: current, at: file.head.version, reading: stored)
+            _ = try ViewProjection.extend(
+                &view, to: position, state, as: view.role, clientVersion: clientVersion, longRangeBytes: .max,
+                reading: stored, knowing: &looks
+            ) { .none }
+            return view
+        }
+    }
+
     /// The clients with a session whose views were left behind, since this was last asked, because the quota
     /// of their users is used up. Their sessions are to end: they catch up when they come back.
     package func takeOverQuota() -> Set<ClientFileID> {
@@ -85,25 +104,31 @@ extension FlexibleFile {
     /// then catch up in steps of their own.
     static let commitStepsMax = 8
 
-    /// What a step means for views that are up to date; it is stored with the step.
+    /// What a step means for views that are up to date: those that are stored with it; and what others are to have when
+    /// it is stored, for which the log alone says it.
+    private struct Concerned {
+        var views: [ClientView] = []
+        var others: [(ident: ClientFileID, result: ViewProjection.Result)] = []
+    }
+
     private func views(
         concernedBy step: LogStep, except author: ClientFileID?
-    ) throws(HistoryError) -> [ClientView] {
-        var concerned: [ClientView] = [], steps = Self.commitStepsMax, limit = quota?.step() ?? .none
+    ) throws(HistoryError) -> Concerned {
+        var concerned = Concerned(), steps = Self.commitStepsMax, limit = quota?.step() ?? .none
         for members in try index.members(concernedBy: step) {
-            var result: ViewProjection.Result?
+            var result: ViewProjection.Result?, isShared = false
             if limit.isOver, steps > 0 {
                 steps -= 1
                 limit = quota?.step() ?? .none
             }
             for ident in members where ident != author {
-                guard var view = views[ident] else { continue }
+                guard let isFull = views[ident]?.isLogFull else { continue }
                 if let quota, quota.isUsedUp(ident) {
                     leaveBehind(ident)
                     overQuota.insert(ident)
                     continue
                 }
-                if result == nil, steps > 0 {
+                if result == nil, steps > 0, let view = views[ident] {
                     let start = ContinuousClock.now
                     result = try ViewProjection.result(of: step, for: view, until: limit)
                     quota?.charge(ident, ContinuousClock.now - start)
@@ -114,13 +139,20 @@ extension FlexibleFile {
                     continue
                 }
                 if result.isEmpty { break }
-                if view.isLogFull {
+                if isFull {
                     leaveBehind(ident)
                     continue
                 }
+                if result.isInLog {
+                    concerned.others.append((ident, result))
+                    continue
+                }
+                guard var view = views[ident] else { continue }
                 view.append(
-                    result, endingAt: step.entries.last?.version ?? file.head.version, try ownVersion(of: ident))
-                concerned.append(view)
+                    result, endingAt: step.entries.last?.version ?? file.head.version, try ownVersion(of: ident),
+                    isShared: isShared)
+                isShared = true
+                concerned.views.append(view)
             }
         }
         return concerned
@@ -137,9 +169,9 @@ extension FlexibleFile {
     func keep(_ view: ClientView) {
         views[view.ident] = view
         unload(view.ident)
-        fields.add(view)
+        guard connected.contains(view.ident) else { return noteAway(view) }
         sets.note(view.ident, view.queries.predicates)
-        if connected.contains(view.ident) { index.insert(view) }
+        index.insert(view)
     }
 
     /// Forgets the contents of entries that the store has.
@@ -151,6 +183,7 @@ extension FlexibleFile {
     /// To be called when a commit is stored that was deferred.
     package func didStore(_ commit: Commit) {
         for change in commit.views { unload(change.record.ident) }
+        unloadAway()
     }
 
     func ownVersion(of ident: ClientFileID) throws(HistoryError) -> ClientVersion {
@@ -194,16 +227,31 @@ extension FlexibleFile {
     ///   - view: of the client that has caused the commit; it is at its end.
     ///   - step: what it adds to the log that others may see.
     func commit(_ view: ClientView?, in commit: Commit, _ step: LogStep? = nil) throws(HistoryError) {
-        var commit = commit, changed = view.map { [$0] } ?? []
-        if let step { changed += try views(concernedBy: step, except: view?.ident) }
+        var commit = commit
+        let concerned = try step.map { step throws(HistoryError) in
+            try views(concernedBy: step, except: view?.ident)
+        }
+        let changed = (view.map { [$0] } ?? []) + (concerned?.views ?? [])
         commit.views = changed.map { ViewChange(from: views[$0.ident], to: $0) }
+        commit.viewFields = unstoredFields
+        unstoredFields = []
+        for view in changed { commit.viewFields += fields.add(view) }
         let changes = try step.map { step throws(HistoryError) in try objects.changes(by: step) } ?? []
         try file.commit(commit)
         objects.apply(changes)
-        if let step, isTouchedNoted { touched.note(step) }
+        if let step, isTouchedNoted {
+            touched.note(step)
+            forgetTouched()
+        }
+        if step != nil { stateCount += 1 }
         for view in changed {
             keep(view)
             if connected.contains(view.ident) { news.insert(view.ident) }
+        }
+        for (ident, result) in concerned?.others ?? [] {
+            // In its place: a copy would copy all that it has not confirmed.
+            views[ident]?.append(result, endingAt: file.head.version, try ownVersion(of: ident), isShared: false)
+            news.insert(ident)
         }
         // Who is never concerned has to hear of the versions all the same, so that the log can forget them.
         if file.head.version.rawValue >= toldVersion.rawValue + Self.untoldVersionsMax {

@@ -8,12 +8,20 @@ import DequeModule
 package final class FlexibleFile {
     package let file: SyncedFile
     let store: any ViewStore
+    /// Those in memory.
     var views: [ClientFileID: ClientView] = [:]
+    /// Of them, those whose clients have left, in that order, and about what each of these occupies. Some of the order
+    /// may have come back.
+    var away: Deque<ClientFileID> = []
+    var awayBytes: [ClientFileID: Int] = [:]
+    var allAwayBytes = 0
+    var knownQueries: [[String: String]: ViewQueries] = [:]
     /// The clients that have a session.
     var connected: Set<ClientFileID> = []
     /// The views of connected clients that are kept up to date, whatever `ClientView.projected` says.
     var index = ViewIndex()
     var fields = FieldNames()
+    var unstoredFields: [ViewField] = []
     var objects = ObjectIndex()
     /// By client file with a session, the newest version of its own that the log has.
     var ownVersions: [ClientFileID: ClientVersion] = [:]
@@ -37,7 +45,7 @@ package final class FlexibleFile {
     /// a whole or not at all.
     package var partBytes = 4 << 20
     /// From how many bytes on what a client has missed is told by the objects that it is about, if that is shorter.
-    package var longRangeBytes = 1 << 20
+    package var longRangeBytes = 4 << 20
     /// Shows how long windows of uploads take, by which the next ones are made shorter or longer.
     package var instant: @Sendable () -> ContinuousClock.Instant = { .now }
     /// Which properties queries may name.
@@ -61,6 +69,9 @@ package final class FlexibleFile {
     var searches: [ClientFileID: QuerySearch] = [:]
     var catchUps: [ClientFileID: CatchUp] = [:]
     var touched = TouchedObjects()
+    var sharedSearches = SharedSearches()
+    /// How often the state has changed.
+    var stateCount: UInt64 = 0
     /// The clients of which a changeset is tried again.
     var trying: Set<ClientFileID> = []
     /// The clients whose views are to follow rules that have changed.
@@ -73,26 +84,17 @@ package final class FlexibleFile {
     package init(_ file: SyncedFile) throws(HistoryError) {
         self.file = file
         toldVersion = file.head.version
-        guard let state = try file.currentState() else { throw HistoryError.withoutState }
+        guard try file.currentState() != nil else { throw HistoryError.withoutState }
         guard let store = file.store as? any ViewStore else {
             throw HistoryError(.storeUnusable, "the store keeps no views of flexible files")
         }
         self.store = store
         file.makesGenerations = false
-        // Many clients ask for the same.
-        var known: [[String: String]: ViewQueries] = [:]
-        for stored in try store.views(of: file.id) {
-            let predicates = stored.record.predicates
-            let queries = known[predicates] ?? ViewQueries(accepted: predicates, in: state)
-            known[predicates] = queries
-            var view = try ClientView(stored, queries, in: state)
-            // What its client has confirmed it was told, and the log begins before that.
-            view.projected = max(view.projected, file.head.baseVersion)
-            views[view.ident] = view
-            fields.add(view)
-            sets.insert(view.ident, of: try file.clientFile(view.ident)?.user)
-            sets.note(view.ident, predicates)
-        }
+        let known = try store.viewFields(of: file.id)
+        fields = FieldNames(stored: known)
+        guard known.isEmpty else { return }
+        // Views that were stored before the fields were: the next one that changes has these stored.
+        for stored in try store.views(of: file.id) { unstoredFields += fields.add(try view(stored)) }
     }
 
     // MARK: IDENT
@@ -123,40 +125,46 @@ package final class FlexibleFile {
         }
         let progress = try file.identify(request, user: user)
         let ident = request.file.ident, position = request.download.serverVersion
-        if !hasRestarted, let view = views[ident], view.hasParts(behind: position) {
+        let known = try view(of: ident)
+        if !hasRestarted, let known, known.hasParts(behind: position) {
             throw HistoryError(.interruptedBootstrap, "the client may have parts of a bootstrap")
         }
         leave(ident)
+        // It has left, and may have been dropped.
+        if let known, views[ident] == nil { views[ident] = known }
+        noteBack(ident)
         connected.insert(ident)
         sets.insert(ident, of: user)
         // If the session that it had goes on, it has to ask anew.
         news.insert(ident)
         var session = ViewSession(ident: ident, progress: progress, queryVersion: queryVersion, predicates: predicates)
         guard var view = views[ident], view.changed > 0 else {
-            try requireRoom(for: predicates, of: ident)
+            try requireRoom(for: predicates, of: ident, or: .tooLarge)
             if position > 0 { try beginCopy(&session, at: request, rules) } else { try begin(&session, rules) }
             return session
         }
         if position >= view.changed, predicates == view.queries.predicates { view.queryVersion = queryVersion }
-        // A process that has ended may have told the client that up to there nothing concerns it.
-        view.projected = max(view.projected, position)
+        if position > view.projected { try restore(&view, to: position) }
         session.sentNumber = view.log.number(upTo: position)
         session.firstNumber = view.log.lastNumber + 1
         view.rules = rules
         views[ident] = view
+        try requireRoom(for: view.queries.predicates, of: ident, or: .backlogFull)
+        sets.note(ident, view.queries.predicates)
         if view.queryVersion == queryVersion, view.queries.predicates != predicates {
             // Its first session has ended before all of it was found.
-            try requireRoom(for: predicates, of: ident)
-            search(session, from: view, in: try currentState())
+            try requireRoom(for: predicates, of: ident, or: .tooLarge)
+            search(session, in: try currentState())
         }
         return session
     }
 
-    /// - Throws: `tooLarge` if a user's clients ask for too much with this set.
-    private func requireRoom(for predicates: [String: String], of ident: ClientFileID) throws(HistoryError) {
-        try require(
-            sets.byteCount(with: predicates, of: ident) <= userSetBytesMax, .tooLarge,
-            "all sets of this user have more than \(userSetBytesMax) bytes")
+    /// - Throws: `code` if the clients that are there ask for too much with this set.
+    private func requireRoom(
+        for predicates: [String: String], of ident: ClientFileID, or code: HistoryError.Code
+    ) throws(HistoryError) {
+        let hasRoom = sets.hasRoom(for: predicates, of: ident, userBytesMax: userSetBytesMax)
+        try require(hasRoom, code, "all sets of this user have more than \(userSetBytesMax) bytes, or than is free")
     }
 
     /// The session of a client file is over: nothing is calculated for it any more.
@@ -171,6 +179,8 @@ package final class FlexibleFile {
         unload(ident)
         ownVersions[ident] = nil
         news.remove(ident)
+        sets.remove(ident)
+        if let view = views[ident] { noteAway(view) }
     }
 
     /// The clients with a session that have to be told something since this was last asked.
@@ -198,16 +208,14 @@ package final class FlexibleFile {
         view.projected = version
         view.changed = version
         try commit(view, of: try file.clientFile(session.ident))
-        if !session.predicates.isEmpty { search(session, from: view, in: state) }
+        if !session.predicates.isEmpty { search(session, in: state) }
     }
 
     /// Has it be found what the set of an IDENT shows.
-    private func search(_ session: ViewSession, from view: ClientView, in state: ObjectGraph) {
-        search(
-            QuerySearch(
-                queries: ViewQueries(accepted: session.predicates, in: state), queryVersion: session.queryVersion,
-                bootstrap: session.queryVersion),
-            from: view)
+    private func search(_ session: ViewSession, in state: ObjectGraph) {
+        searches[session.ident] = QuerySearch(
+            queries: ViewQueries(accepted: session.predicates, in: state), queryVersion: session.queryVersion,
+            bootstrap: session.queryVersion)
     }
 
     // MARK: QUERY
@@ -238,20 +246,19 @@ package final class FlexibleFile {
         do throws(QueryError) {
             guard let predicates else { throw QueryError(.syntax, at: 0, "Invalid query: no JSON object of texts") }
             let queries = try ViewQueries(predicates, in: state, queryableFields: queryableFields)
-            guard sets.byteCount(with: predicates, of: session.ident) <= userSetBytesMax else {
-                let bytes = "\(userSetBytesMax) bytes"
-                throw QueryError(.limit, at: 0, "Invalid query: all sets of this user have more than \(bytes)")
+            let bytes = "\(userSetBytesMax) bytes"
+            guard sets.hasRoom(for: predicates, of: session.ident, userBytesMax: userSetBytesMax) else {
+                let reason = "all sets of this user have more than \(bytes), or than is free"
+                throw QueryError(.limit, at: 0, "Invalid query: \(reason)")
             }
-            search(QuerySearch(queries: queries, queryVersion: version, bootstrap: version), from: view)
+            searches[view.ident] = QuerySearch(queries: queries, queryVersion: version, bootstrap: version)
         } catch {
             if error.kind == .unavailable { throw HistoryError(.storeFailed, error.reason) }
             // The client goes on with the set that it has, which may not be that of the view any more.
             let isSame = view.queries.predicates == session.predicates
-            search(
-                QuerySearch(
-                    queries: isSame ? view.queries : ViewQueries(accepted: session.predicates, in: state),
-                    queryVersion: isSame ? view.queryVersion : session.queryVersion, refusal: error.reason),
-                from: view)
+            searches[view.ident] = QuerySearch(
+                queries: isSame ? view.queries : ViewQueries(accepted: session.predicates, in: state),
+                queryVersion: isSame ? view.queryVersion : session.queryVersion, refusal: error.reason)
         }
         return true
     }
@@ -265,7 +272,6 @@ package final class FlexibleFile {
         var bootstrap: UInt64?
         /// Why the set is refused that the client has asked for, in its place; nil if it is not.
         var refusal: String?
-        fileprivate var search: ViewSearch?
     }
 
     /// Whether it is not found yet what a client sees.
@@ -275,17 +281,6 @@ package final class FlexibleFile {
     package struct SearchOutcome: Sendable {
         /// Why the set is refused, in the words that the client is told; nil if it is not.
         package let refusal: String?
-    }
-
-    private func search(_ wanted: QuerySearch, from view: ClientView) {
-        searches[view.ident] = wanted
-        searches[view.ident]?.search = search(for: wanted, from: view)
-    }
-
-    private func search(for wanted: QuerySearch, from view: ClientView) -> ViewSearch {
-        var after = view
-        after.queries = wanted.queries
-        return ViewSearch(from: view, to: after, at: file.head.version)
     }
 
     /// Goes on with the search of a client until the step is over; the view changes when it comes to its end.
@@ -298,21 +293,19 @@ package final class FlexibleFile {
         let ident = session.ident
         guard let wanted = searches[ident] else { return SearchOutcome(refusal: nil) }
         guard var view = try projected(ident, until: limit) else { return nil }
-        var search = wanted.search.flatMap { $0.isAbout(view) ? $0 : nil } ?? search(for: wanted, from: view)
-        let isFound = try search.advance(
-            in: try currentState(), at: file.head.version, after: touched, finding: &objects, until: limit)
-        guard isFound else {
-            searches[ident]?.search = search
-            return nil
-        }
-        endSearch(for: ident)
+        var after = view
+        after.queries = wanted.queries
+        guard let question = try search(from: view, to: after, until: limit) else { return nil }
         if wanted.refusal == nil || wanted.queries.predicates != view.queries.predicates {
+            let (changesets, isShared) = try sharedSearches.changesets(
+                for: question, endingAt: partBytes, stateCount, in: try currentState())
             view.queryVersion = wanted.queryVersion
-            try view.change(
-                to: wanted.queries, moving: search.moves, from: file.head.version + 1, in: try currentState(),
-                try ownVersion(of: ident), bootstrap: wanted.bootstrap, partBytes: partBytes)
+            view.change(
+                to: wanted.queries, with: changesets, from: file.head.version + 1, try ownVersion(of: ident),
+                bootstrap: wanted.bootstrap, isShared: isShared)
             try commit(view)
         }
+        endSearch(for: ident)
         if wanted.refusal == nil {
             (session.queryVersion, session.predicates) = (wanted.queryVersion, wanted.queries.predicates)
         }
@@ -323,11 +316,6 @@ package final class FlexibleFile {
         searches[ident] = nil
         forgetTouched()
     }
-
-    /// What is touched is noted only while somebody searches.
-    func forgetTouched() { if !isTouchedNoted { touched = TouchedObjects() } }
-
-    var isTouchedNoted: Bool { !searches.isEmpty || !catchUps.isEmpty || !trying.isEmpty }
 
     // MARK: Writes of the server
 

@@ -16,14 +16,14 @@ struct HiddenObjects {
 
     /// To be called with the entries in their order. An object that has been touched before is looked at as the entry
     /// found it.
-    mutating func note(_ entry: LogEntry) throws(HistoryError) {
-        var arena = ChangesetArena(), again: [(ObjectReference, className: [UInt8])] = []
-        let index = try entry.decode(into: &arena)
-        for object in arena.touchedObjects(of: index) where !role[object.className].read.isAll {
-            let reference = try state.reference(to: object)
-            if !seen.insert(reference).inserted, !found.contains(reference) {
-                again.append((reference, object.className))
-            }
+    ///
+    /// - Parameter touched: the objects that it touches.
+    mutating func note(
+        _ entry: LogEntry, touching touched: [(ObjectReference, className: [UInt8])]
+    ) throws(HistoryError) {
+        var again: [(ObjectReference, className: [UInt8])] = []
+        for (reference, className) in touched where !role[className].read.isAll {
+            if !seen.insert(reference).inserted, !found.contains(reference) { again.append((reference, className)) }
         }
         guard !again.isEmpty, let image = try BeforeImage(of: entry) else { return }
         var before = state, none: Set<ObjectReference> = []

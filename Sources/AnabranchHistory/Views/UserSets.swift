@@ -1,12 +1,19 @@
 import AnabranchCore
 
-/// What the views of each user ask for: all of it is in memory while the file is open, so it has a bound. Many clients
-/// of a user ask for the same, which counts once.
+/// What the views of connected clients ask for: that is in memory, so it has bounds, for each user and for all of them
+/// together. Many clients of a user ask for the same, which counts once.
 struct UserSets {
+    /// What all sets have together at most, in bytes; and the part of what the others leave that a user may have.
+    static let bytesMax = 32 << 20
+    private static let userPart = 8
+
     private var users: [ClientFileID: String] = [:]
     private var predicates: [ClientFileID: [String: String]] = [:]
     /// By user, how many views have a set.
     private var counts: [String: [[String: String]: Int]] = [:]
+    /// By user, how many bytes the different sets have; and all of them.
+    private var byteCounts: [String: Int] = [:]
+    private var byteCount = 0
 
     /// - Parameter user: nil if the server does not know who it is; nothing is counted then.
     mutating func insert(_ ident: ClientFileID, of user: String?) {
@@ -17,6 +24,7 @@ struct UserSets {
         guard let user = users[ident], predicates[ident] != set else { return }
         removeSet(of: ident, user)
         predicates[ident] = set
+        if counts[user]?[set] == nil { count(set.byteCount, user) }
         counts[user, default: [:]][set, default: 0] += 1
     }
 
@@ -26,17 +34,27 @@ struct UserSets {
     }
 
     private mutating func removeSet(of ident: ClientFileID, _ user: String) {
-        guard let set = predicates.removeValue(forKey: ident), let count = counts[user]?[set] else { return }
-        counts[user]?[set] = count > 1 ? count - 1 : nil
-        if counts[user]?.isEmpty == true { counts[user] = nil }
+        guard let set = predicates.removeValue(forKey: ident), let number = counts[user]?[set] else { return }
+        counts[user]?[set] = number > 1 ? number - 1 : nil
+        if number == 1 { count(-set.byteCount, user) }
+        if counts[user]?.isEmpty == true { (counts[user], byteCounts[user]) = (nil, nil) }
     }
 
-    /// How many bytes the different sets of a view's user have, if the view has this one.
-    func byteCount(with set: [String: String], of ident: ClientFileID) -> Int {
-        guard let user = users[ident] else { return 0 }
-        var sets = counts[user] ?? [:]
-        if let old = predicates[ident], let count = sets[old] { sets[old] = count > 1 ? count - 1 : nil }
-        sets[set] = 1
-        return sets.keys.reduce(0) { $0 + $1.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count } }
+    private mutating func count(_ bytes: Int, _ user: String) {
+        byteCounts[user, default: 0] += bytes
+        byteCount += bytes
     }
+
+    /// Whether a view may have a set.
+    /// - Parameter userBytesMax: what the different sets of one user have together at most.
+    func hasRoom(for set: [String: String], of ident: ClientFileID, userBytesMax: Int) -> Bool {
+        guard let user = users[ident], counts[user]?[set] == nil else { return true }
+        let old = predicates[ident].map { counts[user]?[$0] == 1 ? $0.byteCount : 0 } ?? 0
+        let mine = byteCounts[user] ?? 0, others = byteCount - mine
+        return mine - old + set.byteCount <= min(userBytesMax, (Self.bytesMax - others) / Self.userPart)
+    }
+}
+
+extension [String: String] {
+    var byteCount: Int { reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count } }
 }

@@ -12,10 +12,12 @@ package struct ViewRecord: Sendable, Equatable {
     /// The numbers of the entries that there are: from this one on, and up to the other one; none if it is higher.
     package var firstNumber: UInt64
     package var lastNumber: UInt64
+    /// Those of them that are as they are in the log, in the order of their numbers.
+    package var logged: [LoggedEntry]
 
     package init(
         ident: ClientFileID, predicates: [String: String], role: String, queryVersion: UInt64, changed: ServerVersion,
-        projected: ServerVersion, firstNumber: UInt64, lastNumber: UInt64
+        projected: ServerVersion, firstNumber: UInt64, lastNumber: UInt64, logged: [LoggedEntry] = []
     ) {
         self.ident = ident
         self.predicates = predicates
@@ -25,26 +27,35 @@ package struct ViewRecord: Sendable, Equatable {
         self.projected = projected
         self.firstNumber = firstNumber
         self.lastNumber = lastNumber
+        self.logged = logged
     }
 }
 
 /// All that is stored of a `ClientView`.
 package struct StoredView: Sendable, Equatable {
     package var record: ViewRecord
-    /// In the order of their numbers; the contents may be missing.
+    /// All entries in the order of their numbers; the contents may be missing.
     package var log: [ViewEntry]
 
-    package init(record: ViewRecord, log: [ViewEntry]) {
+    /// - Parameter rows: the entries that are not `record.logged` alone.
+    package init(record: ViewRecord, rows: [ViewEntry]) {
         self.record = record
-        self.log = log
+        var entries = Dictionary(uniqueKeysWithValues: record.logged.map { ($0.number, ViewEntry($0)) })
+        for entry in rows { entries[entry.number] = entry }
+        log = entries.values.sorted { $0.number < $1.number }
+    }
+
+    /// Whether it has all entries that it names.
+    package var isWhole: Bool {
+        record.firstNumber &+ UInt64(log.count) == record.lastNumber &+ 1
+            && zip(record.firstNumber..., log).allSatisfy { $0 == $1.number }
     }
 
     /// What a commit makes of it.
     mutating func apply(_ change: ViewChange) {
-        record = change.record
-        var newer = Dictionary(uniqueKeysWithValues: change.entries.map { ($0.number, $0) })
-        log = log.filter { $0.number >= change.record.firstNumber }.map { newer.removeValue(forKey: $0.number) ?? $0 }
-        log += change.entries.filter { newer[$0.number] != nil }
+        let newer = Set(change.entries.map(\.number)), record = change.record
+        let rows = log.filter { $0.number >= record.firstNumber && $0.logged == nil && !newer.contains($0.number) }
+        self = StoredView(record: record, rows: rows + change.entries)
     }
 }
 
@@ -52,7 +63,8 @@ package struct StoredView: Sendable, Equatable {
 package struct ViewChange: Sendable {
     /// As it is afterwards. Entries with lower numbers than it names go.
     package let record: ViewRecord
-    /// Those that are new, or have another form now, in the order of their numbers, with their contents.
+    /// Those that are new, or have another form now, in the order of their numbers, with their contents; but for those
+    /// that are as they are in the log.
     package let entries: [ViewEntry]
 
     /// - Parameter before: as it is stored; nil if it is new.
@@ -60,11 +72,14 @@ package struct ViewChange: Sendable {
         record = ViewRecord(
             ident: view.ident, predicates: view.queries.predicates, role: view.role.text,
             queryVersion: view.queryVersion, changed: view.changed, projected: view.projected,
-            firstNumber: view.log.firstNumber, lastNumber: view.log.lastNumber)
+            firstNumber: view.log.firstNumber, lastNumber: view.log.lastNumber,
+            logged: view.log.entries.compactMap(\.logged))
         var old = before?.log.entries(after: view.log.firstNumber - 1)[...] ?? []
         entries = view.log.entries.filter { entry in
-            guard let before = old.popFirst() else { return true }
-            return entry.contents != nil && entry.contents?.merged != before.contents?.merged
+            let before = old.popFirst()
+            // What has no contents is stored.
+            guard entry.logged == nil, let contents = entry.contents else { return false }
+            return before == nil || contents.merged != before?.contents?.merged
         }
     }
 
@@ -78,7 +93,11 @@ package struct ViewChange: Sendable {
     }
 
     /// About what it writes, in bytes.
-    var byteCount: Int { entries.reduce(1024) { $0 + 256 + ($1.isInLog ? 0 : $1.sentBytes) + ($1.mergedBytes ?? 0) } }
+    var byteCount: Int {
+        entries.reduce(512 + 8 * record.logged.count) {
+            $0 + 256 + ($1.isInLog || $1.contents?.isShared ?? false ? 0 : $1.sentBytes) + ($1.mergedBytes ?? 0)
+        }
+    }
 }
 
 extension ClientView {
@@ -99,7 +118,14 @@ package protocol ViewStore: HistoryStore {
     /// contents of entries may be missing.
     func views(of file: SyncedFileID) throws(HistoryError) -> [StoredView]
 
-    /// Entries of a view with their contents, but for the changesets of those that are in the log.
+    /// The view of a client file; nil if there is none. The contents of entries may be missing.
+    func view(of file: SyncedFileID, _ ident: ClientFileID) throws(HistoryError) -> StoredView?
+
+    /// What views have asked for; nothing if all of them were stored before this was.
+    func viewFields(of file: SyncedFileID) throws(HistoryError) -> [ViewField]
+
+    /// Entries of a view with their contents, but for the changesets of those that are in the log. None of them is
+    /// one of `ViewRecord.logged`.
     ///
     /// - Throws: `storeDamaged` if one is missing, or is not what was written.
     func viewEntries(

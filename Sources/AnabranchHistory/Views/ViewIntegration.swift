@@ -225,7 +225,7 @@ struct ViewIntegration {
         conflictKeys += arena.conflictKeys(of: index).writes
             .map { ConflictKeyEntry(key: $0, version: version, origin: 0) }
         if let entry = entries.last {
-            view.append(entry, insertions, clientVersion: sent.cursor.clientVersion)
+            view.appendMet(entry, clientVersion: sent.cursor.clientVersion)
         }
     }
 }

@@ -1,7 +1,7 @@
 package import AnabranchCore
 
-/// What a client is sent, or was sent and has not confirmed; the versions never go back. The contents of older entries
-/// are with the store alone.
+/// What a client is sent, or was sent and has not confirmed; the versions never go back. What is as it is in the log of
+/// the file has its contents there alone; those of other older entries are with the store.
 package struct ViewLog: Sendable {
     /// So many bytes of the newest entries stay in memory while the client is connected.
     static let loadedBytesMax = 16 << 10
@@ -19,7 +19,7 @@ package struct ViewLog: Sendable {
 
     init() {}
 
-    /// - Parameter stored: without contents, or with contents that are not kept.
+    /// - Parameter stored: with contents that are not kept.
     init(_ stored: StoredView) {
         entries = stored.log.map(\.withoutContents)
         lastNumber = stored.record.lastNumber
@@ -44,14 +44,28 @@ package struct ViewLog: Sendable {
         _ version: ServerVersion, clientVersion: ClientVersion, timestamp: ChangesetTime, origin: ClientFileID,
         _ contents: ViewEntry.Contents, bootstrap: UInt64? = nil, isInLog: Bool = false
     ) {
-        lastNumber += 1
-        let entry = ViewEntry(
-            number: lastNumber, version: version, clientVersion: clientVersion, timestamp: timestamp, origin: origin,
-            bootstrap: bootstrap, isInLog: isInLog, sentBytes: contents.sentBytes, contents: contents)
+        append(
+            ViewEntry(
+                number: lastNumber + 1, version: version, clientVersion: clientVersion, timestamp: timestamp,
+                origin: origin, bootstrap: bootstrap, isInLog: isInLog, sentBytes: contents.sentBytes,
+                contents: contents))
+    }
+
+    /// Appends an entry as it is in the log.
+    mutating func append(_ entry: LogEntry, clientVersion: ClientVersion) {
+        append(
+            ViewEntry(
+                number: lastNumber + 1, version: entry.version, clientVersion: clientVersion,
+                timestamp: entry.timestamp, origin: entry.originOnWire, bootstrap: nil, isInLog: true,
+                sentBytes: entry.changeset.count, contents: nil))
+    }
+
+    private mutating func append(_ entry: ViewEntry) {
+        lastNumber = entry.number
         entries.append(entry)
         steadyBytes += entry.steadyBytes
         bootstrapBytes += entry.bootstrapBytes
-        loadedBytes += entry.byteCount
+        loadedBytes += entry.loadedBytes
     }
 
     /// Notes the form that an entry with contents has now.
@@ -60,7 +74,7 @@ package struct ViewLog: Sendable {
         entries[index].contents?.merged = form
         entries[index].mergedBytes = form.count
         steadyBytes += entries[index].steadyBytes - before.steadyBytes
-        loadedBytes += entries[index].byteCount - before.byteCount
+        loadedBytes += entries[index].loadedBytes - before.loadedBytes
     }
 
     /// Forgets entries up to a version.
@@ -69,7 +83,7 @@ package struct ViewLog: Sendable {
         for entry in entries.prefix(count) {
             steadyBytes -= entry.steadyBytes
             bootstrapBytes -= entry.bootstrapBytes
-            if entry.contents != nil { loadedBytes -= entry.byteCount }
+            loadedBytes -= entry.loadedBytes
         }
         entries.removeFirst(count)
         unloadedCount = max(0, unloadedCount - count)
@@ -77,25 +91,21 @@ package struct ViewLog: Sendable {
 
     // MARK: Contents
 
-    /// Which entries behind a number have no contents.
-    func unloaded(after number: UInt64) -> ClosedRange<UInt64>? {
-        let first = max(firstNumber, number + 1), end = firstNumber + UInt64(unloadedCount)
-        return first < end ? first...(end - 1) : nil
-    }
-
-    /// Takes what the store has of the entries that `unloaded` has named.
+    /// Takes the contents of some entries, in the order of their numbers.
     mutating func load(_ loaded: [ViewEntry]) {
         for entry in loaded {
-            entries[Int(entry.number - firstNumber)].contents = entry.contents
-            loadedBytes += entry.byteCount
+            let index = Int(entry.number - firstNumber)
+            loadedBytes -= entries[index].loadedBytes
+            entries[index] = entry
+            loadedBytes += entry.loadedBytes
+            unloadedCount = min(unloadedCount, index)
         }
-        unloadedCount -= loaded.count
     }
 
     /// Forgets contents, which the store has, until there are at most so many bytes.
     mutating func unload(until bytes: Int) {
         while loadedBytes > bytes, unloadedCount < entries.count {
-            loadedBytes -= entries[unloadedCount].byteCount
+            loadedBytes -= entries[unloadedCount].loadedBytes
             entries[unloadedCount].contents = nil
             unloadedCount += 1
         }
@@ -111,11 +121,16 @@ package struct ViewEntry: Sendable, Equatable {
         package var merged: [UInt8]?
         /// The write of the client that it undoes, which the client has to be told of.
         package let compensation: CompensatingWrite?
+        /// Whether another view has got the same changeset, which a store keeps once.
+        package let isShared: Bool
 
-        package init(changeset: [UInt8], merged: [UInt8]? = nil, compensation: CompensatingWrite? = nil) {
+        package init(
+            changeset: [UInt8], merged: [UInt8]? = nil, compensation: CompensatingWrite? = nil, isShared: Bool = false
+        ) {
             self.changeset = changeset
             self.merged = merged
             self.compensation = compensation
+            self.isShared = isShared
         }
 
         fileprivate var sentBytes: Int { changeset.count + (compensation?.byteCount ?? 0) }
@@ -127,8 +142,8 @@ package struct ViewEntry: Sendable, Equatable {
     package let version: ServerVersion
     /// The newest changeset of the client's own before it.
     package let clientVersion: ClientVersion
-    package let timestamp: ChangesetTime
-    package let origin: ClientFileID
+    package private(set) var timestamp: ChangesetTime
+    package private(set) var origin: ClientFileID
     /// Of which set of queries it is part of the bootstrap; nil if of none.
     package let bootstrap: UInt64?
     /// Whether the changeset is that of the log entry of this version: a store need not keep it twice.
@@ -137,12 +152,12 @@ package struct ViewEntry: Sendable, Equatable {
     package let sentBytes: Int
     /// Of `Contents.merged`.
     package fileprivate(set) var mergedBytes: Int?
-    /// Nil while only the store has them.
+    /// Nil while only the store, or the log, has them.
     package fileprivate(set) var contents: Contents?
 
     package init(
         number: UInt64, version: ServerVersion, clientVersion: ClientVersion, timestamp: ChangesetTime,
-        origin: ClientFileID, bootstrap: UInt64?, isInLog: Bool, sentBytes: Int, contents: Contents
+        origin: ClientFileID, bootstrap: UInt64?, isInLog: Bool, sentBytes: Int, contents: Contents?
     ) {
         self.number = number
         self.version = version
@@ -153,14 +168,28 @@ package struct ViewEntry: Sendable, Equatable {
         self.isInLog = isInLog
         self.sentBytes = sentBytes
         self.contents = contents
-        mergedBytes = contents.merged?.count
+        mergedBytes = contents?.merged?.count
     }
 
-    /// The same with the changeset of the log entry that it names.
-    func resolved(by changeset: [UInt8]) -> ViewEntry {
+    /// What a view has as it is in the log, as its store keeps it: the rest is read from there.
+    init(_ logged: LoggedEntry) {
+        self.init(
+            number: logged.number, version: logged.version, clientVersion: logged.clientVersion, timestamp: 0,
+            origin: .server, bootstrap: nil, isInLog: true, sentBytes: logged.sentBytes, contents: nil)
+    }
+
+    /// The same, if the entry is like this.
+    var logged: LoggedEntry? {
+        guard isInLog, mergedBytes == nil else { return nil }
+        return LoggedEntry(number: number, version: version, clientVersion: clientVersion, sentBytes: sentBytes)
+    }
+
+    /// The same with what the log entry has that it names.
+    func resolved(by logged: LogEntry) -> ViewEntry {
         var entry = self
+        (entry.timestamp, entry.origin) = (logged.timestamp, logged.originOnWire)
         entry.contents = Contents(
-            changeset: changeset, merged: contents?.merged, compensation: contents?.compensation)
+            changeset: logged.changeset, merged: contents?.merged, compensation: contents?.compensation)
         return entry
     }
 
@@ -171,15 +200,30 @@ package struct ViewEntry: Sendable, Equatable {
         return entry
     }
 
+    /// Whether the store has to be asked for the contents.
+    var isWithStore: Bool { contents == nil && logged == nil }
+
+    /// Whether nothing but the log has it.
+    var isOnlyInLog: Bool { contents == nil && logged != nil }
+
+    /// Whether the log has to be asked for the changeset.
+    var isUnresolved: Bool { isInLog && contents?.changeset.isEmpty ?? true }
+
     var tag: OriginTag { OriginTag(timestamp: timestamp, ident: origin) }
 
-    fileprivate var byteCount: Int { sentBytes + (mergedBytes ?? 0) }
+    private var byteCount: Int { sentBytes + (mergedBytes ?? 0) }
+
+    /// What its contents occupy.
+    fileprivate var loadedBytes: Int { contents == nil ? 0 : byteCount }
 
     /// What it counts in `ViewLog.steadyBytes`.
     fileprivate var steadyBytes: Int { bootstrap == nil ? byteCount + 64 : 0 }
 
     /// What it counts in `ViewLog.bootstrapBytes`.
     fileprivate var bootstrapBytes: Int { bootstrap == nil ? 0 : sentBytes }
+
+    /// How long the changeset is.
+    package var changesetBytes: Int { sentBytes - (contents?.compensation?.byteCount ?? 0) }
 
     /// Nil without contents.
     var downloaded: DownloadedChangeset? {

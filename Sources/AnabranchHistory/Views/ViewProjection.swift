@@ -84,9 +84,16 @@ extension ViewProjection {
     struct Result {
         fileprivate var kept: [(entry: LogEntry, changeset: [UInt8])] = []
         fileprivate var moved: [[UInt8]] = []
+        /// How many entries the step has.
+        fileprivate let entryCount: Int
 
         /// Whether it means nothing to them.
         var isEmpty: Bool { kept.isEmpty && moved.isEmpty }
+
+        /// Whether the log alone says it (`ClientView.restore`): one entry, which they have as it is there.
+        var isInLog: Bool {
+            entryCount == 1 && moved.isEmpty && kept.allSatisfy { $0.changeset == $0.entry.changeset }
+        }
     }
 
     /// - Returns: nil if it cannot be found out before a limit.
@@ -102,10 +109,12 @@ extension ViewProjection {
         }
         var hidden = HiddenObjects(from: view.role, endingAt: step.after)
         // Of one entry nothing is between its ends.
-        if step.entries.count > 1 { for entry in step.entries { try hidden.note(entry) } }
+        if step.entries.count > 1 {
+            for entry in step.entries { try hidden.note(entry, touching: try step.after.touched(by: entry)) }
+        }
         let projection = ViewProjection(
             of: step.touched, for: view, as: view.role, hidden: hidden.found, looks, in: step.after)
-        var result = Result()
+        var result = Result(entryCount: step.entries.count)
         for entry in step.entries {
             let changeset = try projection.filtered(entry)
             if !changeset.isEmpty { result.kept.append((entry, changeset)) }
@@ -119,11 +128,16 @@ extension ClientView {
     /// - Parameters:
     ///   - version: the end of the step.
     ///   - clientVersion: the newest one of the client that the log has.
+    ///   - isShared: whether another view has got the same.
     mutating func append(
-        _ result: ViewProjection.Result, endingAt version: ServerVersion, _ clientVersion: ClientVersion
+        _ result: ViewProjection.Result, endingAt version: ServerVersion, _ clientVersion: ClientVersion, isShared: Bool
     ) {
-        for (entry, changeset) in result.kept { append(entry, changeset, clientVersion: clientVersion) }
-        for changeset in result.moved { appendSynthetic(version, clientVersion: clientVersion, changeset) }
+        for (entry, changeset) in result.kept {
+            append(entry, changeset, clientVersion: clientVersion, isShared: isShared)
+        }
+        for changeset in result.moved {
+            appendSynthetic(version, clientVersion: clientVersion, changeset, isShared: isShared)
+        }
         projected = version
     }
 
@@ -179,7 +193,8 @@ extension ViewProjection {
     /// Extends the log of a view that was left behind by what the log of the file says behind `ClientView.projected`.
     ///
     /// - Parameters:
-    ///   - head: the end of the log, which no entry of the client itself comes before behind `projected`.
+    ///   - head: the end of the log, or of the part of it that is told; no entry of the client itself comes before it
+    ///     behind `projected`.
     ///   - state: the state there.
     ///   - role: the one that the view is to have there; for what the range does not touch that is still to be done.
     ///   - clientVersion: the newest one of the client that the log has.
@@ -202,15 +217,13 @@ extension ViewProjection {
         var versions: [ObjectReference: ServerVersion] = [:]
         var hidden = HiddenObjects(from: role, endingAt: state)
         try forEachEntry(of: range, in: file) { entry throws(HistoryError) in
-            var arena = ChangesetArena()
-            let index = try entry.decode(into: &arena)
-            for object in arena.touchedObjects(of: index) {
-                let reference = try state.reference(to: object)
-                touched[reference] = object.className
+            let objects = try state.touched(by: entry)
+            for (reference, className) in objects {
+                touched[reference] = className
                 versions[reference] = entry.version
             }
             try BeforeImage(of: entry)?.apply(to: &before, passingOver: &known)
-            try hidden.note(entry)
+            try hidden.note(entry, touching: objects)
         }
         var now = view
         now.role = role
@@ -245,6 +258,17 @@ extension ViewProjection {
         return Set(touched.keys)
     }
 
+    /// The state at an earlier version, as far as queries ask for it.
+    static func state(
+        at version: ServerVersion, before state: ObjectGraph, at head: ServerVersion, reading file: any FileView
+    ) throws(HistoryError) -> ObjectGraph {
+        var before = state, known: Set<ObjectReference> = []
+        try forEachEntry(of: VersionRange(after: version, through: head), in: file) { entry throws(HistoryError) in
+            try BeforeImage(of: entry)?.apply(to: &before, passingOver: &known)
+        }
+        return before
+    }
+
     /// Appends what of a range concerns the schema, or objects that stay.
     private func append(
         _ range: VersionRange, to view: inout ClientView, _ clientVersion: ClientVersion, reading file: any FileView
@@ -264,6 +288,17 @@ extension ViewProjection {
 }
 
 extension ObjectGraph {
+    /// The objects that an entry of the log touches, in no order, with the names of their classes.
+    fileprivate func touched(
+        by entry: LogEntry
+    ) throws(HistoryError) -> [(ObjectReference, className: [UInt8])] {
+        var arena = ChangesetArena()
+        let index = try entry.decode(into: &arena)
+        return try arena.touchedObjects(of: index).map { object throws(HistoryError) in
+            (try reference(to: object), object.className)
+        }
+    }
+
     /// At about how many bytes a synthetic changeset ends.
     static let syntheticBytes = 1 << 20
 

@@ -41,14 +41,21 @@ struct ViewSearch {
             }.map { Array($0.utf8) })
     }
 
-    /// Whether what was found is about a view as it is now.
-    func isAbout(_ view: ClientView) -> Bool { view.asks(asIn: before) }
-
-    /// Whether it looks for this.
-    func leads(to view: ClientView) -> Bool { view.asks(asIn: after) }
+    /// How many objects it has found, and is to look at again.
+    var objectCount: Int { entering.count + leaving.count + touched.count }
 
     /// What was found, when the search is over.
     var moves: (leaving: [ObjectReference], entering: [ObjectReference]) { (leaving.sorted(), entering.sorted()) }
+
+    /// The changesets of what was found, but for some objects.
+    func changesets(
+        in state: ObjectGraph, passingOver passedOver: Set<ObjectReference>
+    ) throws(HistoryError) -> [[UInt8]] {
+        let moves = moves
+        return try state.changesets(
+            leaving: moves.leaving.filter { !passedOver.contains($0) },
+            entering: moves.entering.filter { !passedOver.contains($0) })
+    }
 
     /// Searches until the step is over.
     /// - Parameters:
@@ -143,11 +150,6 @@ struct ViewSearch {
 }
 
 extension ClientView {
-    /// Whether it shows what another one shows, wherever they end.
-    fileprivate func asks(asIn other: ClientView) -> Bool {
-        queries.predicates == other.queries.predicates && role.rules == other.role.rules
-    }
-
     fileprivate var withoutLog: ClientView {
         var view = self
         view.log = ViewLog()
@@ -167,6 +169,8 @@ struct TouchedObjects {
     func isTouched(_ object: ObjectReference, after version: ServerVersion) -> Bool {
         objects[object].map { $0.version > version } ?? false
     }
+
+    var count: Int { objects.count }
 
     func className(of object: ObjectReference) -> [UInt8]? { objects[object]?.name }
 

@@ -4,18 +4,26 @@ import AnabranchCore
 /// time and in steps. In between the view may go on; what it has got meanwhile is met when the rest is done, so a long
 /// merge delays its own sender alone (`Spec/FlexibleSync.md`, section 3.4). Knows no state, and changes nothing.
 ///
-///     idle ──▶ reading ──▶ merging ──▶ merged ──integrated──▶ idle
-///                 ▲───────────────────────┘ the view has new entries
+///     idle ──▶ searching ──▶ reading ──▶ merging ──▶ merged ──integrated──▶ idle
+///                  ▲────────────────────────────────────┘ the view has new entries
 final class ViewUpload {
-    private enum Stage { case idle, reading, merging, merged }
+    private enum Stage { case idle, searching, reading, merging, merged }
+
+    /// What it asks of the file.
+    struct Source {
+        /// Goes on with a search in the log, until the step is over.
+        let search: (EntrySearch, StepLimit) throws(HistoryError) -> (EntrySearch, StepLimit, isOver: Bool)
+        /// Reads the contents of entries of the view.
+        let load: ([ViewEntry]) throws(HistoryError) -> [ViewEntry]
+    }
 
     /// At about how many bytes a window ends.
     private static let windowBytesMax = 256 << 10
     /// How many changesets a window has at most: as many as a short time takes in, which its first ones show.
     private static let windowCounts = 8...512
     private static let windowTime = (enough: Duration.milliseconds(4), tooLong: Duration.milliseconds(16))
-    /// How many entries are read from the store at once.
-    private static let readCount = 64
+    /// About how many bytes of entries are read at once.
+    private static let readBytesMax = 256 << 10
 
     let upload: Upload
     let evaluations: Evaluations
@@ -31,10 +39,16 @@ final class ViewUpload {
     private var decoded: [UInt64: ChangesetIndex] = [:]
     /// The entries that the window is to meet, those of them that are not decoded, and whether it has met others.
     private var meeting: [UInt64] = []
+    /// Looks for those of them that are as they are in the log, and that the window can conflict with.
+    private var search: EntrySearch?
     private var unread: ArraySlice<UInt64> = []
     private var isContinued = false
-    /// The number of the last entry of the view that the window has met, or passed over.
+    /// The conflict keys of the changesets of the window, in all forms that they had when it met entries.
+    private var keys: [ConflictKeys] = []
+    /// The number of the last entry of the view that the window has met, or passed over; and of the one before the
+    /// first that it looks for.
     private var metNumber: UInt64 = 0
+    private var searchedNumber: UInt64 = 0
 
     /// - Parameters:
     ///   - file: the client file, as it is stored: what it has uploaded before is passed over.
@@ -63,18 +77,19 @@ final class ViewUpload {
     /// Merges a window with all that the view has, until the step is over.
     /// - Parameters:
     ///   - view: as it is now.
-    ///   - load: reads entries of the view.
     /// - Returns: whether the window is merged, to be integrated before anything else happens to the view.
     func advance(
-        _ view: ClientView, until limit: inout StepLimit,
-        reading load: (ClosedRange<UInt64>) throws(HistoryError) -> [ViewEntry]
+        _ view: ClientView, until limit: inout StepLimit, asking source: Source
     ) throws(HistoryError) -> Bool {
         while true {
             switch stage {
             case .idle:
                 guard try beginWindow(view) else { return true }
+            case .searching:
+                guard try search(view, until: &limit, source) else { return false }
+                stage = .reading
             case .reading:
-                guard try read(view, until: &limit, load) else { return false }
+                guard try read(view, until: &limit, source) else { return false }
                 try meet()
             case .merging:
                 guard try mergeOn(until: &limit) else { return false }
@@ -103,38 +118,59 @@ final class ViewUpload {
         for index in merge.incoming { try merge.arena.checkSchema(in: index) }
         windowCount = merge.incoming.count
         doneCount = 0
+        keys = []
         isContinued = false
         beginMeeting(view, after: merge.base)
         return true
     }
 
     private func beginMeeting(_ view: ClientView, after number: UInt64) {
-        // What is empty meets nothing.
-        meeting = view.log.entries(after: number).filter { $0.mergedBytes ?? $0.sentBytes > 0 }.map(\.number)
-        unread = meeting.filter { decoded[$0] == nil }[...]
+        let entries = view.log.entries(after: number), logged = entries.filter(\.isOnlyInLog)
+        keys += merge.incoming.dropFirst(doneCount).map { merge.arena.conflictKeys(of: $0) }
+        search = logged.first.map { first in
+            EntrySearch(
+                for: keys, in: VersionRange(after: first.version - 1, through: logged.last?.version ?? first.version))
+        }
+        searchedNumber = number
         metNumber = view.log.lastNumber
-        stage = .reading
+        stage = .searching
+    }
+
+    /// Finds the entries that the window is to meet: those of the log that it can conflict with, and all others that
+    /// are not empty, since no index knows them.
+    /// - Returns: whether all are found.
+    private func search(
+        _ view: ClientView, until limit: inout StepLimit, _ source: Source
+    ) throws(HistoryError) -> Bool {
+        var isOver = true
+        if let begun = search { (search, limit, isOver) = try source.search(begun, limit) }
+        guard isOver else { return false }
+        let found = Set(search?.found ?? [])
+        meeting = view.log.entries(after: searchedNumber).prefix { $0.number <= metNumber }
+            .filter { $0.isOnlyInLog ? found.contains($0.version) : $0.mergedBytes ?? $0.sentBytes > 0 }
+            .map(\.number)
+        unread = meeting.filter { decoded[$0] == nil }[...]
+        search = nil
+        return true
     }
 
     /// - Returns: whether all that is to be met is decoded.
     private func read(
-        _ view: ClientView, until limit: inout StepLimit,
-        _ load: (ClosedRange<UInt64>) throws(HistoryError) -> [ViewEntry]
+        _ view: ClientView, until limit: inout StepLimit, _ source: Source
     ) throws(HistoryError) -> Bool {
-        while let first = unread.first {
-            var entries = view.log.entries(after: first - 1).prefix(1)
-            if entries.first?.contents == nil {
-                let last = view.log.unloaded(after: first - 1)?.upperBound ?? first
-                entries = try load(first...min(last, first + UInt64(Self.readCount)))[...]
+        while !unread.isEmpty {
+            var entries: [ViewEntry] = [], bytes = 0
+            for number in unread {
+                guard bytes < Self.readBytesMax, let entry = view.log.entries(after: number - 1).first else { break }
+                entries.append(entry)
+                bytes += 256 + entry.sentBytes
             }
-            for entry in entries where entry.number == unread.first {
+            for entry in try source.load(entries) {
                 unread.removeFirst()
                 let before = merge.arena.memoryBytes
                 decoded[entry.number] = try merge.arena.decode(entry)
                 if limit.isOver(after: 64 + merge.arena.memoryBytes - before) { return unread.isEmpty }
             }
-            // Entries in between that are empty were read for nothing.
-            guard unread.first != first else { throw HistoryError(.storeDamaged, "entry \(first) is missing") }
         }
         return true
     }
@@ -193,7 +229,8 @@ final class ViewUpload {
         beginMeeting(view, after: metNumber)
         isContinued = true
         var limit = StepLimit.none
-        _ = try advance(view, until: &limit) { _ throws(HistoryError) in [] }
+        let loaded = Source(search: { ($0, $1, isOver: true) }, load: { $0 })
+        _ = try advance(view, until: &limit, asking: loaded)
     }
 
     /// The window is integrated, or a part of it, which has taken so long.

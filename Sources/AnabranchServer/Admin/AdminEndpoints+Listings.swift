@@ -84,7 +84,7 @@ extension AdminEndpoints {
             return try await server.files.run(on: path) { file in
                 guard file.environment.options.isFlexible(path), let flexible = try file.openedSessions().flexible
                 else { return [:] }
-                let queries = idents.compactMap { ident in flexible.queries(of: ident).map { (ident, $0) } }
+                let queries = try idents.compactMap { ident in try flexible.queries(of: ident).map { (ident, $0) } }
                 return Dictionary(uniqueKeysWithValues: queries)
             }
         } catch {

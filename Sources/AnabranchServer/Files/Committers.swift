@@ -127,6 +127,14 @@ struct CommittedStore: ViewStore {
         return try base.views(of: file)
     }
 
+    func view(of file: SyncedFileID, _ ident: ClientFileID) throws(HistoryError) -> StoredView? {
+        try (base as? any ViewStore)?.view(of: file, ident)
+    }
+
+    func viewFields(of file: SyncedFileID) throws(HistoryError) -> [ViewField] {
+        try (base as? any ViewStore)?.viewFields(of: file) ?? []
+    }
+
     func viewEntries(
         of file: SyncedFileID, _ ident: ClientFileID, _ numbers: ClosedRange<UInt64>
     ) throws(HistoryError) -> [ViewEntry] {

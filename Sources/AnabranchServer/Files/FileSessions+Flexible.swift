@@ -285,12 +285,19 @@ extension FileSessions {
 
     private var now: Int64 { Int64(clamping: environment.unixSeconds()) }
 
+    /// Whether the trouble is that of one client: its view is damaged.
+    func isOfOneView(_ error: HistoryError, _ request: FileRequest) -> Bool {
+        guard case .identify = request.request, flexible != nil, error.code == .storeDamaged else { return false }
+        environment.log.note(error, path: file.path)
+        return true
+    }
+
     /// Begins the session of a view, for which the file may have to be searched; nil if the file has no views.
     func identifyView(
         _ claim: IdentRequest, of user: Principal, hasRestarted: Bool
     ) throws(HistoryError) -> ViewSession? {
         guard let flexible else { return nil }
-        if !flexible.hasView(of: claim.file.ident) { try environment.space.require() }
+        if try !flexible.hasView(of: claim.file.ident) { try environment.space.require() }
         let start = ContinuousClock.now
         defer { if let user = user.user { charge(user, ContinuousClock.now - start) } }
         return try flexible.beginSession(claim, user: user.user, rules: rules(of: user), hasRestarted: hasRestarted)

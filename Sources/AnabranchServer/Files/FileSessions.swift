@@ -132,7 +132,7 @@ final class FileSessions {
             }
         } catch {
             fail(key, ErrorMessage(error))
-            if error.isStoreTrouble { throw error }
+            if error.isStoreTrouble, !isOfOneView(error, request) { throw error }
         }
         return true
     }

@@ -180,6 +180,16 @@ final class SimulatedStore: ViewStore {
         return try inner.views(of: file)
     }
 
+    func view(of file: SyncedFileID, _ ident: ClientFileID) throws(HistoryError) -> StoredView? {
+        _ = try begin()
+        return try inner.view(of: file, ident)
+    }
+
+    func viewFields(of file: SyncedFileID) throws(HistoryError) -> [ViewField] {
+        _ = try begin()
+        return try inner.viewFields(of: file)
+    }
+
     func viewEntries(
         of file: SyncedFileID, _ ident: ClientFileID, _ numbers: ClosedRange<UInt64>
     ) throws(HistoryError) -> [ViewEntry] {

@@ -102,6 +102,12 @@ final class LedgerStore: HistoryStore {
 extension LedgerStore: ViewStore {
     func views(of file: SyncedFileID) throws(HistoryError) -> [StoredView] { try base.views(of: file) }
 
+    func view(of file: SyncedFileID, _ ident: ClientFileID) throws(HistoryError) -> StoredView? {
+        try base.view(of: file, ident)
+    }
+
+    func viewFields(of file: SyncedFileID) throws(HistoryError) -> [ViewField] { try base.viewFields(of: file) }
+
     func viewEntries(
         of file: SyncedFileID, _ ident: ClientFileID, _ numbers: ClosedRange<UInt64>
     ) throws(HistoryError) -> [ViewEntry] {

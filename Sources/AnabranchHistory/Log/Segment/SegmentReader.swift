@@ -17,8 +17,10 @@ struct SegmentReader {
         HistoryError(.storeDamaged, "\(name) at byte \(offset): \(reason)")
     }
 
+    var isAtEnd: Bool { offset == bytes.count }
+
     func requireEnd() throws(HistoryError) {
-        guard offset == bytes.count else { throw damaged("\(bytes.count - offset) bytes too many") }
+        guard isAtEnd else { throw damaged("\(bytes.count - offset) bytes too many") }
     }
 
     @inline(__always)

@@ -1,0 +1,70 @@
+import AnabranchCore
+import DequeModule
+
+/// Views are in memory while their clients are there, and for some time afterwards: neither memory nor the start grows
+/// with clients that are away (`Spec/FlexibleSync.md`, section 3.9).
+extension FlexibleFile {
+    /// How much the views of clients that have left may occupy, in bytes.
+    static let awayBytesMax = 4 << 20
+
+    private static let knownQueriesMax = 64
+
+    /// The view of a client file, which is read if it is not in memory; nil if there is none.
+    func view(of ident: ClientFileID) throws(HistoryError) -> ClientView? {
+        if let view = views[ident] { return view }
+        guard let stored = try store.view(of: file.id, ident) else { return nil }
+        let view = try view(stored)
+        views[ident] = view
+        noteAway(view)
+        return views[ident] ?? view
+    }
+
+    func view(_ stored: StoredView) throws(HistoryError) -> ClientView {
+        let state = try currentState(), predicates = stored.record.predicates
+        let queries = knownQueries[predicates] ?? ViewQueries(accepted: predicates, in: state)
+        // Many clients ask for the same, which is short then.
+        if predicates.byteCount <= 4096 {
+            if knownQueries.count >= Self.knownQueriesMax { knownQueries = [:] }
+            knownQueries[predicates] = queries
+        }
+        var view = try ClientView(stored, queries, in: state)
+        // What its client has confirmed it was told, and the log begins before that.
+        view.projected = max(view.projected, file.head.baseVersion)
+        return view
+    }
+
+    /// A client has left.
+    func noteAway(_ view: ClientView) {
+        guard awayBytes[view.ident] == nil, !connected.contains(view.ident) else { return }
+        awayBytes[view.ident] = view.byteCount
+        allAwayBytes += view.byteCount
+        away.append(view.ident)
+        unloadAway()
+    }
+
+    /// A client has come back, or its view is gone.
+    func noteBack(_ ident: ClientFileID) {
+        if let bytes = awayBytes.removeValue(forKey: ident) { allAwayBytes -= bytes }
+    }
+
+    /// Drops views of clients that are away, those that left first, while they occupy too much. What the store has not
+    /// got yet stays.
+    func unloadAway() {
+        guard !file.isAhead else { return }
+        while allAwayBytes > Self.awayBytesMax, let ident = away.popFirst() {
+            guard awayBytes[ident] != nil else { continue }
+            noteBack(ident)
+            views[ident] = nil
+        }
+        // Those that have come back.
+        if away.count > 2 * awayBytes.count + 16 { away = Deque(away.filter { awayBytes[$0] != nil }) }
+    }
+}
+
+extension ClientView {
+    /// About what it occupies, in bytes: of a query, many times its text.
+    fileprivate var byteCount: Int {
+        queries.predicates.reduce(1024 + role.text.utf8.count) { $0 + $1.key.utf8.count + 14 * $1.value.utf8.count }
+            + log.entries.count * MemoryLayout<ViewEntry>.stride
+    }
+}

@@ -1,0 +1,96 @@
+import AnabranchCore
+import AnabranchRules
+
+/// What many clients look for alike is found once, and made into changesets once: a set that a whole release of an app
+/// asks for, or another role of all of its users.
+struct SharedSearches {
+    /// What is seen before and afterwards.
+    struct Question: Hashable {
+        struct Sight: Hashable {
+            let predicates: [String: String]
+            let rules: UserRules
+            /// Of the state for which the role was made.
+            let schemaSize: Int
+
+            init(of view: ClientView) {
+                (predicates, rules) = (view.queries.predicates, view.role.rules)
+                schemaSize = view.role.schemaSize
+            }
+        }
+
+        let before, after: Sight
+    }
+
+    /// So many searches are kept beside those that somebody waits for, and so many bytes of changesets.
+    private static let (countMax, madeBytesMax) = (16, 16 << 20)
+
+    private var searches: [Question: (search: ViewSearch, use: UInt64)] = [:]
+    private var useCount: UInt64 = 0
+    /// The changesets that were made last, where each of them ends, and after how many changes of the state.
+    private var made: (question: Question, partBytes: Int, stateCount: UInt64, changesets: [[UInt8]])?
+
+    var isEmpty: Bool { searches.isEmpty }
+
+    /// How many objects they have found, and look at again.
+    var objectCount: Int { searches.values.reduce(0) { $0 + $1.search.objectCount } }
+
+    subscript(question: Question) -> ViewSearch? { searches[question]?.search }
+
+    /// - Parameter waitingCount: how many clients wait for a search.
+    mutating func keep(_ search: ViewSearch, for question: Question, waitingCount: Int) {
+        useCount += 1
+        searches[question] = (search, useCount)
+        // Who waits for one goes on with it in each round.
+        guard searches.count > Self.countMax + waitingCount else { return }
+        if let oldest = searches.min(by: { $0.value.use < $1.value.use }) { searches[oldest.key] = nil }
+    }
+
+    /// The changesets of what was found.
+    /// - Parameter stateCount: how often the state has changed.
+    /// - Returns: also whether another client has them.
+    mutating func changesets(
+        for question: Question, endingAt partBytes: Int, _ stateCount: UInt64, in state: ObjectGraph
+    ) throws(HistoryError) -> (changesets: [[UInt8]], isShared: Bool) {
+        if let made, made.stateCount == stateCount, made.partBytes == partBytes, made.question == question {
+            return (made.changesets, true)
+        }
+        guard let moves = searches[question]?.search.moves else { return ([], false) }
+        let changesets = try state.changesets(
+            leaving: moves.leaving, entering: moves.entering, endingAt: partBytes)
+        let isShort = changesets.reduce(0) { $0 + $1.count } <= Self.madeBytesMax
+        made = isShort ? (question, partBytes, stateCount, changesets) : nil
+        return (changesets, false)
+    }
+}
+
+extension FlexibleFile {
+    /// Goes on with the search for what changes for a view, which is at its end.
+    /// - Returns: the question that is answered; nil if the step is over before.
+    func search(
+        from view: ClientView, to after: ClientView, until limit: StepLimit
+    ) throws(HistoryError) -> SharedSearches.Question? {
+        let question = SharedSearches.Question(before: .init(of: view), after: .init(of: after))
+        var search = sharedSearches[question] ?? ViewSearch(from: view, to: after, at: file.head.version)
+        let isFound = try search.advance(
+            in: try currentState(), at: file.head.version, after: touched, finding: &objects, until: limit)
+        sharedSearches.keep(search, for: question, waitingCount: searches.count + catchUps.count + 1)
+        return isFound ? question : nil
+    }
+
+    /// So many objects that were found, or touched since, are worth being kept for others who ask the same.
+    private static let knownObjectsMax = 65_536
+
+    /// Forgets what nobody waits for, and may be long: what is touched is noted only while somebody searches, or others
+    /// can be told what was found.
+    func forgetTouched() {
+        let isWaitedFor = !searches.isEmpty || !catchUps.isEmpty
+        if !isWaitedFor, sharedSearches.objectCount + touched.count > Self.knownObjectsMax {
+            sharedSearches = SharedSearches()
+        }
+        if !isTouchedNoted { touched = TouchedObjects() }
+    }
+
+    var isTouchedNoted: Bool {
+        !searches.isEmpty || !catchUps.isEmpty || !trying.isEmpty || !sharedSearches.isEmpty
+    }
+}
