@@ -8,10 +8,10 @@ extension ClientView {
     ///   - changesets: what takes objects out of it, and others into it.
     ///   - version: the first one.
     ///   - bootstrap: the number of the set that the client waits for; nil if it waits for none.
-    ///   - isShared: whether another view has got the same changesets.
+    ///   - shares: what they have in common with those of other views.
     mutating func change(
         to wanted: ViewQueries, with changesets: [[UInt8]], from version: ServerVersion,
-        _ clientVersion: ClientVersion, bootstrap: UInt64?, isShared: Bool
+        _ clientVersion: ClientVersion, bootstrap: UInt64?, shares: [ViewShare]
     ) {
         queries = wanted
         var changesets = changesets
@@ -20,7 +20,8 @@ extension ClientView {
         for (part, changeset) in changesets.enumerated() {
             let version = ServerVersion(rawValue: version.rawValue + UInt64(part))
             appendSynthetic(
-                version, clientVersion: clientVersion, changeset, bootstrap: bootstrap, isShared: isShared)
+                version, clientVersion: clientVersion, changeset, bootstrap: bootstrap,
+                share: part < shares.count ? shares[part] : nil)
         }
         projected = max(version, log.entries.last?.version ?? 0)
         changed = projected
@@ -44,14 +45,15 @@ extension ClientView {
     ///
     /// - Parameters:
     ///   - changesets: what takes objects out of it, and others into it.
-    ///   - isShared: whether another view has got the same changesets.
+    ///   - shares: what they have in common with those of other views.
     mutating func change(
         to role: ViewRole, with changesets: [[UInt8]], at version: ServerVersion, _ clientVersion: ClientVersion,
-        isShared: Bool = false
+        shares: [ViewShare] = []
     ) {
         self.role = role
-        for changeset in changesets {
-            appendSynthetic(version, clientVersion: clientVersion, changeset, isShared: isShared)
+        for (part, changeset) in changesets.enumerated() {
+            let share = part < shares.count ? shares[part] : nil
+            appendSynthetic(version, clientVersion: clientVersion, changeset, share: share)
         }
     }
 }

@@ -40,14 +40,14 @@ package struct ClientView: Sendable {
 
     /// - Parameters:
     ///   - changeset: what the view has of the entry.
-    ///   - isShared: whether another view has got the same.
+    ///   - share: what the changeset has in common with those of other views.
     mutating func append(
-        _ entry: LogEntry, _ changeset: [UInt8], clientVersion: ClientVersion, isShared: Bool = false
+        _ entry: LogEntry, _ changeset: [UInt8], clientVersion: ClientVersion, share: ViewShare? = nil
     ) {
         if changeset == entry.changeset { return log.append(entry, clientVersion: clientVersion) }
         log.append(
             entry.version, clientVersion: clientVersion, timestamp: entry.timestamp, origin: entry.originOnWire,
-            ViewEntry.Contents(changeset: changeset, isShared: isShared))
+            ViewEntry.Contents(changeset: changeset), share: share)
     }
 
     /// Appends an entry that is to be met before the log has it.
@@ -60,12 +60,11 @@ package struct ClientView: Sendable {
     /// Appends what no client has made: it yields to whatever the client itself does at the same time.
     mutating func appendSynthetic(
         _ version: ServerVersion, clientVersion: ClientVersion, _ changeset: [UInt8], bootstrap: UInt64? = nil,
-        undoing compensation: CompensatingWrite? = nil, isShared: Bool = false
+        undoing compensation: CompensatingWrite? = nil, share: ViewShare? = nil
     ) {
         log.append(
             version, clientVersion: clientVersion, timestamp: 0, origin: .server,
-            ViewEntry.Contents(changeset: changeset, compensation: compensation, isShared: isShared),
-            bootstrap: bootstrap)
+            ViewEntry.Contents(changeset: changeset, compensation: compensation), bootstrap: bootstrap, share: share)
     }
 
     /// Forgets what the client has.

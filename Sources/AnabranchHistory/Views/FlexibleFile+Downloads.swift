@@ -11,13 +11,12 @@ extension FlexibleFile {
     ///   - isAnswer: whether there is a message in any case.
     ///   - limit: where a step ends in which a client that is behind catches up.
     ///   - hasRoom: whether there is room for so many bytes of changesets; otherwise nothing has happened.
-    ///   - isEncoded: whether a message with these entries of the log, as they are there, was encoded for others: then
-    ///     their changesets are left out.
+    ///   - isEncoded: whether a message with these entries was encoded for others: then their changesets are left out.
     /// - Throws: a failure of the store, `clientFileExpired`, or `clientTooOld`.
     package func download(
         for session: inout ViewSession, _ capabilities: ClientCapabilities = .all, byteBudget: Int = 128 << 10,
         isAnswer: Bool = false, until limit: StepLimit = .none, hasRoom: (Int) -> Bool = { _ in true },
-        isEncoded: ([DownloadCursor]) -> Bool = { _ in false }
+        isEncoded: ([AlikeEntry]) -> Bool = { _ in false }
     ) throws(HistoryError) -> ViewDownload? {
         guard let view = try projected(session.ident, until: limit) else { return nil }
         guard let row = try file.clientFile(session.ident) else {
@@ -31,8 +30,8 @@ extension FlexibleFile {
         else { return nil }
         var made = ViewDownload(
             download: Download(progress: message.progress, changesets: []), kind: message.kind,
-            estimate: message.estimate, compensations: [], logged: message.logged)
-        if made.logged.map(isEncoded) != true {
+            estimate: message.estimate, compensations: [], alike: message.alike)
+        if made.alike.map(isEncoded) != true {
             let entries = try loaded(message.entries, of: session.ident)
             made.download.changesets = entries.compactMap(\.downloaded)
             made.compensations = entries.compactMap(\.contents?.compensation)
@@ -77,6 +76,9 @@ extension FlexibleFile {
 
     /// Whether it takes more than a step to find out what a client is to be told.
     package func isCatchingUp(_ ident: ClientFileID) -> Bool { catchUps[ident] != nil }
+
+    /// Whether a client that is there need not catch up.
+    package func isUpToDate(_ ident: ClientFileID) -> Bool { index.contains(ident) }
 
     /// Whether a client was sent something.
     package func hasView(of ident: ClientFileID) throws(HistoryError) -> Bool { try view(of: ident) != nil }

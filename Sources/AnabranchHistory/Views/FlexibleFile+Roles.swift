@@ -20,6 +20,8 @@ extension FlexibleFile {
     /// - Throws: a failure of the store: the file is of no use any more.
     package func changeLong(until limit: StepLimit) throws(HistoryError) -> [(ClientFileID, HistoryError)] {
         var failures: [(ClientFileID, HistoryError)] = []
+        isChangingLong = true
+        defer { (isChangingLong, roleVersion) = (false, nil) }
         while let ident = longChanges.popFirst() {
             do throws(HistoryError) {
                 if connected.contains(ident), try projected(ident, until: limit) == nil { longChanges.append(ident) }
@@ -63,18 +65,21 @@ extension FlexibleFile {
         guard let question = try search(from: view, to: after, until: limit),
             let told = try extend(&view, in: state, as: role, &catchUp.looks, until: limit)
         else { return false }
-        var found: (changesets: [[UInt8]], isShared: Bool)
+        var found: SharedChangesets
         if told.isEmpty {
             found = try sharedSearches.changesets(
                 for: question, endingAt: ObjectGraph.syntheticBytes, stateCount, in: state)
         } else {
             let changesets = try sharedSearches[question]?.changesets(in: state, passingOver: told) ?? []
-            found = (changesets, isShared: false)
+            found = SharedChangesets(changesets)
         }
-        let before = view.log.lastNumber, version = max(view.projected, file.head.version) + 1
+        // Nobody has heard of that version yet.
+        let common = roleVersion.flatMap { $0 == file.head.version && view.projected <= $0 ? $0 : nil }
+        let before = view.log.lastNumber, version = common ?? max(view.projected, file.head.version) + 1
         view.change(
-            to: role, with: found.changesets, at: version, try ownVersion(of: view.ident), isShared: found.isShared)
+            to: role, with: found.bytes, at: version, try ownVersion(of: view.ident), shares: found.shares)
         if view.log.lastNumber > before { view.projected = version }
+        if isChangingLong, view.projected == version { roleVersion = version }
         return true
     }
 }

@@ -2,7 +2,8 @@ package import AnabranchCore
 import DequeModule
 
 /// Uploads: those of one client one after the other, those of different clients in turn, a window of changesets at a
-/// time. A merge that takes longer than a step is set aside, and goes on while others upload.
+/// time. A merge that takes longer than a step is set aside, and goes on while others upload; so is that of a client
+/// that has to catch up first.
 extension FlexibleFile {
     /// The uploads of one client that are not integrated.
     struct ClientUploads {
@@ -27,9 +28,20 @@ extension FlexibleFile {
     /// Queues what `SessionProgress.accept` has left of an upload.
     /// - Parameter time: seconds since 1970.
     package func enqueue(_ upload: Upload, from ident: ClientFileID, at time: UInt64) {
-        if uploads[ident] == nil { newUploads.append(ident) }
+        let isFirst = uploads[ident] == nil
         uploads[ident, default: ClientUploads()].waiting.append((upload, max(1, time)))
+        if isFirst { queue(ident) }
     }
+
+    /// Gives a client its next turn. What is set aside, or comes from a client that has to catch up first, is behind
+    /// what others upload.
+    private func queue(_ ident: ClientFileID) {
+        guard let uploads = uploads[ident] else { return }
+        if uploads.isSetAside || !index.contains(ident) { longUploads.append(ident) } else { newUploads.append(ident) }
+    }
+
+    /// How many clients have uploads that are not integrated.
+    package var waitingClientCount: Int { uploads.count }
 
     /// Whether uploads of a client are not integrated.
     package func hasUploads(of ident: ClientFileID) -> Bool { uploads[ident] != nil }
@@ -37,7 +49,7 @@ extension FlexibleFile {
     /// Whether uploads wait that were not begun, or are not set aside.
     package var hasNewUploads: Bool { !newUploads.isEmpty }
 
-    /// Whether a merge is set aside.
+    /// Whether a merge is set aside, or a client with uploads has to catch up.
     package var hasLongUploads: Bool { !longUploads.isEmpty }
 
     /// Merges and integrates new uploads until the step is over, or much waits to be stored.
@@ -46,9 +58,7 @@ extension FlexibleFile {
         var outcomes: [UploadOutcome] = []
         while let ident = newUploads.popFirst() {
             if let outcome = try step(ident, until: limit) { outcomes.append(outcome) }
-            if let uploads = uploads[ident] {
-                if uploads.isSetAside { longUploads.append(ident) } else { newUploads.append(ident) }
-            }
+            queue(ident)
             if limit.isOver || isDraftFull { break }
         }
         return outcomes
@@ -59,18 +69,8 @@ extension FlexibleFile {
     package func integrateLong(until limit: StepLimit) throws(HistoryError) -> UploadOutcome? {
         guard let ident = longUploads.popFirst() else { return nil }
         let outcome = try step(ident, until: limit)
-        if let uploads = uploads[ident] {
-            if uploads.isSetAside { longUploads.append(ident) } else { newUploads.append(ident) }
-        }
+        queue(ident)
         return outcome
-    }
-
-    /// Gives up what is set aside: the clients send again what is not integrated.
-    /// - Returns: the clients.
-    package func dropLongUploads() -> [ClientFileID] {
-        defer { longUploads = [] }
-        for ident in longUploads { dropUploads(of: ident) }
-        return Array(longUploads)
     }
 
     private func dropUploads(of ident: ClientFileID) {

@@ -116,7 +116,7 @@ extension FlexibleFile {
     ) throws(HistoryError) -> Concerned {
         var concerned = Concerned(), steps = Self.commitStepsMax, limit = quota?.step() ?? .none
         for members in try index.members(concernedBy: step) {
-            var result: ViewProjection.Result?, isShared = false
+            var result: ViewProjection.Result?, isKnown = false
             if limit.isOver, steps > 0 {
                 steps -= 1
                 limit = quota?.step() ?? .none
@@ -150,8 +150,8 @@ extension FlexibleFile {
                 guard var view = views[ident] else { continue }
                 view.append(
                     result, endingAt: step.entries.last?.version ?? file.head.version, try ownVersion(of: ident),
-                    isShared: isShared)
-                isShared = true
+                    isKnown: isKnown)
+                isKnown = true
                 concerned.views.append(view)
             }
         }
@@ -250,7 +250,7 @@ extension FlexibleFile {
         }
         for (ident, result) in concerned?.others ?? [] {
             // In its place: a copy would copy all that it has not confirmed.
-            views[ident]?.append(result, endingAt: file.head.version, try ownVersion(of: ident), isShared: false)
+            views[ident]?.append(result, endingAt: file.head.version, try ownVersion(of: ident), isKnown: false)
             news.insert(ident)
         }
         // Who is never concerned has to hear of the versions all the same, so that the log can forget them.

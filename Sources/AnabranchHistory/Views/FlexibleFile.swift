@@ -60,8 +60,8 @@ package final class FlexibleFile {
     var ingestedBytes: [String?: UInt64]?
     /// By client, what is not integrated.
     var uploads: [ClientFileID: ClientUploads] = [:]
-    /// Whose turn it is next: those of them that were not tried, or came to the end of a window in one step; and those
-    /// whose merge is set aside.
+    /// Whose turn it is next: those of them whose views are up to date, and that were not tried, or came to the end of
+    /// a window in one step; and the others.
     var newUploads: Deque<ClientFileID> = []
     var longUploads: Deque<ClientFileID> = []
     /// By client, what a QUERY or an IDENT waits for, and what is known of views that catch up; and what is touched
@@ -70,6 +70,9 @@ package final class FlexibleFile {
     var catchUps: [ClientFileID: CatchUp] = [:]
     var touched = TouchedObjects()
     var sharedSearches = SharedSearches()
+    /// Where views changed their roles that are changed together.
+    var roleVersion: ServerVersion?
+    var isChangingLong = false
     /// How often the state has changed.
     var stateCount: UInt64 = 0
     /// The clients of which a changeset is tried again.
@@ -297,12 +300,12 @@ package final class FlexibleFile {
         after.queries = wanted.queries
         guard let question = try search(from: view, to: after, until: limit) else { return nil }
         if wanted.refusal == nil || wanted.queries.predicates != view.queries.predicates {
-            let (changesets, isShared) = try sharedSearches.changesets(
+            let found = try sharedSearches.changesets(
                 for: question, endingAt: partBytes, stateCount, in: try currentState())
             view.queryVersion = wanted.queryVersion
             view.change(
-                to: wanted.queries, with: changesets, from: file.head.version + 1, try ownVersion(of: ident),
-                bootstrap: wanted.bootstrap, isShared: isShared)
+                to: wanted.queries, with: found.bytes, from: file.head.version + 1, try ownVersion(of: ident),
+                bootstrap: wanted.bootstrap, shares: found.shares)
             try commit(view)
         }
         endSearch(for: ident)

@@ -17,32 +17,34 @@ package struct LoggedEntry: Sendable, Equatable {
 }
 
 extension [LoggedEntry] {
-    /// As a store keeps them: of each by what the numbers, the versions and the client versions have grown, and how
-    /// long it is.
+    /// As a store keeps them: how many there are, and for all of them by what the numbers, the versions and the client
+    /// versions have grown, and how long they are, each with how often it is repeated.
     package var encoded: [UInt8] {
-        var writer = SegmentWriter(), last = LoggedEntry(number: 0, version: 0, clientVersion: 0, sentBytes: 0)
-        for entry in self {
-            writer.write(entry.number - last.number)
-            writer.write(entry.version.rawValue - last.version.rawValue)
-            writer.write(entry.clientVersion.rawValue - last.clientVersion.rawValue)
-            writer.write(count: entry.sentBytes)
-            last = entry
+        var writer = SegmentWriter()
+        writer.write(count: count)
+        let numbers = map(\.number), versions = map(\.version.rawValue), own = map(\.clientVersion.rawValue)
+        for column in [numbers, versions, own] {
+            writer.write(repeats: zip(column, [0] + column).map { $0 - $1 })
         }
+        writer.write(repeats: map { UInt64($0.sentBytes) })
         return writer.take()
     }
 
     /// - Throws: `storeDamaged`.
     package init(encoded bytes: [UInt8]) throws(HistoryError) {
-        self = []
-        var reader = SegmentReader(bytes, name: "a view"), number: UInt64 = 0, version: UInt64 = 0, own: UInt64 = 0
-        while !reader.isAtEnd {
-            number &+= try reader.number()
-            version &+= try reader.number()
-            own &+= try reader.number()
-            append(
-                LoggedEntry(
-                    number: number, version: ServerVersion(rawValue: version),
-                    clientVersion: ClientVersion(rawValue: own), sentBytes: try reader.count(atMost: .max)))
+        var reader = SegmentReader(bytes, name: "a view")
+        let count = try reader.count(atMost: ViewProjection.logBytesMax)
+        var columns: [[UInt64]] = []
+        for _ in 0..<4 { columns.append(try reader.repeats(of: count)) }
+        try reader.requireEnd()
+        var number: UInt64 = 0, version: UInt64 = 0, own: UInt64 = 0
+        self = (0..<count).map { index in
+            number &+= columns[0][index]
+            version &+= columns[1][index]
+            own &+= columns[2][index]
+            return LoggedEntry(
+                number: number, version: ServerVersion(rawValue: version),
+                clientVersion: ClientVersion(rawValue: own), sentBytes: Int(clamping: columns[3][index]))
         }
     }
 }

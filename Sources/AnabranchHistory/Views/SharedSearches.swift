@@ -27,7 +27,7 @@ struct SharedSearches {
     private var searches: [Question: (search: ViewSearch, use: UInt64)] = [:]
     private var useCount: UInt64 = 0
     /// The changesets that were made last, where each of them ends, and after how many changes of the state.
-    private var made: (question: Question, partBytes: Int, stateCount: UInt64, changesets: [[UInt8]])?
+    private var made: (question: Question, partBytes: Int, stateCount: UInt64, changesets: SharedChangesets)?
 
     var isEmpty: Bool { searches.isEmpty }
 
@@ -47,19 +47,37 @@ struct SharedSearches {
 
     /// The changesets of what was found.
     /// - Parameter stateCount: how often the state has changed.
-    /// - Returns: also whether another client has them.
     mutating func changesets(
         for question: Question, endingAt partBytes: Int, _ stateCount: UInt64, in state: ObjectGraph
-    ) throws(HistoryError) -> (changesets: [[UInt8]], isShared: Bool) {
+    ) throws(HistoryError) -> SharedChangesets {
         if let made, made.stateCount == stateCount, made.partBytes == partBytes, made.question == question {
-            return (made.changesets, true)
+            return made.changesets
         }
-        guard let moves = searches[question]?.search.moves else { return ([], false) }
-        let changesets = try state.changesets(
-            leaving: moves.leaving, entering: moves.entering, endingAt: partBytes)
-        let isShort = changesets.reduce(0) { $0 + $1.count } <= Self.madeBytesMax
-        made = isShort ? (question, partBytes, stateCount, changesets) : nil
-        return (changesets, false)
+        guard let moves = searches[question]?.search.moves else { return SharedChangesets([]) }
+        let changesets = SharedChangesets(
+            try state.changesets(leaving: moves.leaving, entering: moves.entering, endingAt: partBytes))
+        let isShort = changesets.bytes.reduce(0) { $0 + $1.count } <= Self.madeBytesMax
+        made = isShort ? (question, partBytes, stateCount, changesets.known) : nil
+        return changesets
+    }
+}
+
+/// Changesets that several views get.
+struct SharedChangesets {
+    let bytes: [[UInt8]]
+    /// Of each.
+    private(set) var shares: [ViewShare]
+
+    init(_ changesets: [[UInt8]]) {
+        bytes = changesets
+        shares = changesets.map { _ in .new }
+    }
+
+    /// The same when a view has got them.
+    fileprivate var known: SharedChangesets {
+        var changesets = self
+        for index in shares.indices { changesets.shares[index].isKnown = true }
+        return changesets
     }
 }
 

@@ -95,7 +95,7 @@ package struct ViewChange: Sendable {
     /// About what it writes, in bytes.
     var byteCount: Int {
         entries.reduce(512 + 8 * record.logged.count) {
-            $0 + 256 + ($1.isInLog || $1.contents?.isShared ?? false ? 0 : $1.sentBytes) + ($1.mergedBytes ?? 0)
+            $0 + 256 + ($1.isInLog || $1.share?.isKnown ?? false ? 0 : $1.sentBytes) + ($1.mergedBytes ?? 0)
         }
     }
 }

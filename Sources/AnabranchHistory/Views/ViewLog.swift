@@ -42,13 +42,13 @@ package struct ViewLog: Sendable {
 
     mutating func append(
         _ version: ServerVersion, clientVersion: ClientVersion, timestamp: ChangesetTime, origin: ClientFileID,
-        _ contents: ViewEntry.Contents, bootstrap: UInt64? = nil, isInLog: Bool = false
+        _ contents: ViewEntry.Contents, bootstrap: UInt64? = nil, isInLog: Bool = false, share: ViewShare? = nil
     ) {
-        append(
-            ViewEntry(
-                number: lastNumber + 1, version: version, clientVersion: clientVersion, timestamp: timestamp,
-                origin: origin, bootstrap: bootstrap, isInLog: isInLog, sentBytes: contents.sentBytes,
-                contents: contents))
+        var entry = ViewEntry(
+            number: lastNumber + 1, version: version, clientVersion: clientVersion, timestamp: timestamp,
+            origin: origin, bootstrap: bootstrap, isInLog: isInLog, sentBytes: contents.sentBytes, contents: contents)
+        entry.share = share
+        append(entry)
     }
 
     /// Appends an entry as it is in the log.
@@ -112,6 +112,18 @@ package struct ViewLog: Sendable {
     }
 }
 
+/// What entries of several views have in common that are not as they are in the log: the changeset, which a store keeps
+/// once.
+package struct ViewShare: Sendable, Hashable {
+    /// Of the changeset, in this process.
+    let id: UInt64
+    /// Whether another view has got it before.
+    var isKnown: Bool
+
+    /// For what is new.
+    static var new: ViewShare { ViewShare(id: .random(in: 1...(.max)), isKnown: false) }
+}
+
 /// One changeset that a client is sent.
 package struct ViewEntry: Sendable, Equatable {
     package struct Contents: Sendable, Equatable {
@@ -121,16 +133,11 @@ package struct ViewEntry: Sendable, Equatable {
         package var merged: [UInt8]?
         /// The write of the client that it undoes, which the client has to be told of.
         package let compensation: CompensatingWrite?
-        /// Whether another view has got the same changeset, which a store keeps once.
-        package let isShared: Bool
 
-        package init(
-            changeset: [UInt8], merged: [UInt8]? = nil, compensation: CompensatingWrite? = nil, isShared: Bool = false
-        ) {
+        package init(changeset: [UInt8], merged: [UInt8]? = nil, compensation: CompensatingWrite? = nil) {
             self.changeset = changeset
             self.merged = merged
             self.compensation = compensation
-            self.isShared = isShared
         }
 
         fileprivate var sentBytes: Int { changeset.count + (compensation?.byteCount ?? 0) }
@@ -154,6 +161,8 @@ package struct ViewEntry: Sendable, Equatable {
     package fileprivate(set) var mergedBytes: Int?
     /// Nil while only the store, or the log, has them.
     package fileprivate(set) var contents: Contents?
+    /// What it has in common with entries of other views; nil if that is nothing, or nobody knows any more.
+    package fileprivate(set) var share: ViewShare?
 
     package init(
         number: UInt64, version: ServerVersion, clientVersion: ClientVersion, timestamp: ChangesetTime,

@@ -84,6 +84,8 @@ extension ViewProjection {
     struct Result {
         fileprivate var kept: [(entry: LogEntry, changeset: [UInt8])] = []
         fileprivate var moved: [[UInt8]] = []
+        /// What all of them have in common, of each changeset.
+        fileprivate var shares: [ViewShare] = []
         /// How many entries the step has.
         fileprivate let entryCount: Int
 
@@ -120,6 +122,7 @@ extension ViewProjection {
             if !changeset.isEmpty { result.kept.append((entry, changeset)) }
         }
         result.moved = try projection.changesetsOfMoved()
+        result.shares = (0..<result.kept.count + result.moved.count).map { _ in .new }
         return result
     }
 }
@@ -128,15 +131,21 @@ extension ClientView {
     /// - Parameters:
     ///   - version: the end of the step.
     ///   - clientVersion: the newest one of the client that the log has.
-    ///   - isShared: whether another view has got the same.
+    ///   - isKnown: whether another view has got the same.
     mutating func append(
-        _ result: ViewProjection.Result, endingAt version: ServerVersion, _ clientVersion: ClientVersion, isShared: Bool
+        _ result: ViewProjection.Result, endingAt version: ServerVersion, _ clientVersion: ClientVersion, isKnown: Bool
     ) {
+        var shares = result.shares[...]
+        func share() -> ViewShare? {
+            var share = shares.popFirst()
+            share?.isKnown = isKnown
+            return share
+        }
         for (entry, changeset) in result.kept {
-            append(entry, changeset, clientVersion: clientVersion, isShared: isShared)
+            append(entry, changeset, clientVersion: clientVersion, share: share())
         }
         for changeset in result.moved {
-            appendSynthetic(version, clientVersion: clientVersion, changeset, isShared: isShared)
+            appendSynthetic(version, clientVersion: clientVersion, changeset, share: share())
         }
         projected = version
     }

@@ -108,13 +108,19 @@ struct ViewMessage {
     var estimate = 1.0
 
     /// So many small entries are faster encoded again than found.
-    private static let loggedCountMax = 64
+    private static let alikeCountMax = 64
 
-    /// Where a client is behind each of the entries, if all of them are as they are in the log; nil if they are not,
-    /// or there are none or many.
-    var logged: [DownloadCursor]? {
-        guard !entries.isEmpty, entries.count <= Self.loggedCountMax, entries.allSatisfy(\.isInLog) else { return nil }
-        return entries.map { DownloadCursor(serverVersion: $0.version, clientVersion: $0.clientVersion) }
+    /// What tells the entries from those of other messages, if other clients can get the same; nil if they cannot, or
+    /// there are none or many.
+    var alike: [AlikeEntry]? {
+        guard !entries.isEmpty, entries.count <= Self.alikeCountMax,
+            entries.allSatisfy({ $0.isInLog || $0.share != nil })
+        else { return nil }
+        return entries.map {
+            AlikeEntry(
+                cursor: DownloadCursor(serverVersion: $0.version, clientVersion: $0.clientVersion),
+                share: $0.isInLog ? nil : $0.share?.id)
+        }
     }
 
     /// The size of the changesets.
@@ -129,7 +135,20 @@ package struct ViewDownload: Sendable {
     package var estimate: Double
     /// What the client has to be told first.
     package var compensations: [CompensatingWrite]
-    /// Where the client is behind each changeset, if all of them are as they are in the log: the same of the same file
-    /// is the same message.
-    package var logged: [DownloadCursor]?
+    /// What tells the changesets from those of other messages: the same of the same file is the same message. Nil if no
+    /// other client gets it.
+    package var alike: [AlikeEntry]?
+}
+
+/// A changeset that several clients can get.
+package struct AlikeEntry: Sendable, Hashable {
+    /// Where a client is behind it.
+    package let cursor: DownloadCursor
+    /// `ViewShare.id`; nil if it is as it is in the log.
+    package let share: UInt64?
+
+    package init(cursor: DownloadCursor, share: UInt64?) {
+        self.cursor = cursor
+        self.share = share
+    }
 }

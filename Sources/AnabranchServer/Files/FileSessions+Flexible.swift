@@ -201,7 +201,7 @@ extension FileSessions {
             ? try flexible.integrateLong(until: limit).map { [$0] } ?? [] : try flexible.integrateNew(until: limit)
         environment.metrics.viewEvaluations.increment(by: flexible.evaluationCount - evaluationCount)
         for outcome in outcomes { didIntegrate(outcome) }
-        if hasNews || flexible.isOverQuota { announce(until: environment.beginStep()) }
+        if flexible.isOverQuota { announce(until: environment.beginStep()) }
     }
 
     private func didIntegrate(_ outcome: FlexibleFile.UploadOutcome) {
@@ -254,7 +254,7 @@ extension FileSessions {
         var body =
             known
             ?? environment.bodies.body(
-                of: made.download, entries: made.logged, file: file.id, request.capabilities,
+                of: made.download, entries: made.alike, file: file.id, request.capabilities,
                 limits: environment.options.limits)
         permit?.resize(to: body.count)
         body.attachment = permit.map(MessageAttachment.init)

@@ -233,7 +233,10 @@ final class FileSessions {
     }
 
     /// Whether the session has everything, or had it when it last asked: what it asks for has come since.
-    func isLive(_ key: SessionKey) -> Bool { running[key]?.isLive ?? false }
+    func isLive(_ key: SessionKey) -> Bool {
+        guard let session = running[key] else { return false }
+        return flexible?.isUpToDate(session.clientFile) ?? session.isLive
+    }
 
     // MARK: For the operator
 

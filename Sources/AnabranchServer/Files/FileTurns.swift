@@ -39,6 +39,10 @@ final class FileTurns {
     private var hasStoredJob = false
     /// Whether the next commit is one of uploads, if there are any.
     var areUploadsNext = false
+    /// Since when deferred commits wait for uploads that are stored with them.
+    private var gatheringStart: ContinuousClock.Instant?
+    /// How long they wait at most, and for how many clients with uploads at least.
+    private static let (gatheringTime, gatheredClientsMin) = (Duration.milliseconds(40), 8)
     /// Whether `MergeBudget` knows of the merge.
     var isLongMerge = false
     private var cachedByteCount = 0
@@ -177,6 +181,10 @@ final class FileTurns {
 
     /// - Returns: what is to be stored before the next turn; `finishCommit` is called with the outcome then.
     func takeTurn(_ kind: TurnKind) -> Commit? {
+        if sessions?.file.isAhead == true, !isGathering {
+            storeDeferred()
+            return pending?.commit
+        }
         let hadLongWork = hasLongWork
         shortTurns = hadLongWork ? shortTurns + 1 : 0
         // First, because a short turn may end with a commit each time.
@@ -185,7 +193,7 @@ final class FileTurns {
         }
         if kind == .short { takeShortTurn(until: environment.beginStep()) }
         sessions?.file.releaseScans()
-        storeDeferred()
+        if !isGathering { storeDeferred() }
         // What speaks of a commit that is deferred waits until it is stored.
         if sessions?.file.isAhead != true { tell() }
         closeIfIdle()
@@ -204,11 +212,24 @@ final class FileTurns {
         // Of a flexible file the uploads are stored with what requests have changed.
         if sessions?.flexible == nil { storeDeferred() }
         if areUploadsNext || sessions?.flexible != nil, hasNewUploads { merge(until: limit) }
+        if isGathering { return }
         storeDeferred()
         updateClientFiles()
         writeDueProgress()
         if hasNewUploads { merge(until: limit) }
         if areJobsLast { runJobs(until: limit) }
+    }
+
+    /// Whether what is deferred waits for more: uploads of many clients are stored together, each of which would be a
+    /// commit else, since a turn is short. Nothing else is done with the file meanwhile that has a commit of its own.
+    private var isGathering: Bool {
+        guard pending == nil, let sessions, let flexible = sessions.flexible, sessions.file.isAhead,
+            flexible.waitingClientCount >= Self.gatheredClientsMin, !flexible.isDraftFull, jobs.isEmpty,
+            !sessions.hasClientFileRequests, !sessions.file.isProgressDue, !isMaintenanceWaiting, !environment.isEnding
+        else { return false }
+        let start = gatheringStart ?? .now
+        gatheringStart = start
+        return .now - start < Self.gatheringTime
     }
 
     private func takeLongTurn(until limit: StepLimit) {
@@ -227,7 +248,7 @@ final class FileTurns {
                 handle(&catchUps, until: limit)
             case .maintenance: takeMaintenanceStep()
             }
-            storeDeferred()
+            if !isGathering { storeDeferred() }
             if limit.isOver || pending != nil { return }
         }
     }
@@ -354,8 +375,11 @@ final class FileTurns {
 
     /// Has the commits stored that are deferred. What the sessions are told of them waits for that.
     func storeDeferred() {
-        guard pending == nil, let file = sessions?.file, file.isAhead, let commit = file.takeDeferred() else { return }
+        guard pending == nil, let sessions, sessions.file.isAhead else { return }
+        if sessions.hasNews { sessions.announce(until: environment.beginStep()) }
+        guard let commit = sessions.file.takeDeferred() else { return }
         areUploadsNext = false
+        gatheringStart = nil
         store(commit) { [self] sessions, failure in
             if let failure {
                 sessions.forgetReplies()

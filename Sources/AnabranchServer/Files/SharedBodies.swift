@@ -3,7 +3,8 @@ import AnabranchHistory
 import AnabranchProtocol
 import Synchronization
 
-/// Bodies of DOWNLOADs, encoded and deflated once for all readers that want the same.
+/// Bodies of DOWNLOADs, encoded and deflated once for all readers that want the same. The oldest go first, unless they
+/// were wanted lately.
 ///
 /// An entry carries the reader's own client version, so in general each reader has its own body. But if the log holds
 /// nothing of a reader between two cursors, the reader gets every entry in between, all with one client version: the
@@ -16,14 +17,15 @@ final class SharedBodies: Sendable {
         let lineage: Lineage
         let from: DownloadCursor
         let serverVersion: ServerVersion
-        /// In flexible sync, where a reader is behind each of the entries.
-        var entries: [DownloadCursor] = []
+        /// In flexible sync, what tells the entries from others.
+        var entries: [AlikeEntry] = []
         /// Some releases need another form of some changesets.
         let capabilities: ClientCapabilities
     }
 
     fileprivate struct Kept {
-        var bodies: [Key: EncodedBody] = [:]
+        /// With whether somebody has wanted it since it was kept, or passed over when the oldest went.
+        var bodies: [Key: (body: EncodedBody, isWanted: Bool)] = [:]
         /// The keys of the bodies from the oldest on, behind those of `goneCount` that are kept no longer.
         var order: [Key] = []
         var goneCount = 0
@@ -67,7 +69,7 @@ final class SharedBodies: Sendable {
         }
         let key = Key(
             file: file, lineage: lineage, from: cursor, serverVersion: end.serverVersion, capabilities: capabilities)
-        return kept.withLock { $0.bodies[key] } ?? body(of: download, as: key, limits: limits)
+        return kept.withLock { $0.take(key) } ?? body(of: download, as: key, limits: limits)
     }
 
     private func body(of download: Download, as key: Key?, limits: Limits) -> EncodedBody {
@@ -79,16 +81,16 @@ final class SharedBodies: Sendable {
 
     // MARK: Flexible sync
 
-    /// The body with some entries of a file, as they are in its log; nil if it is not kept.
-    func kept(of entries: [DownloadCursor], file: SyncedFileID, _ capabilities: ClientCapabilities) -> EncodedBody? {
+    /// The body with some entries of a file; nil if it is not kept.
+    func kept(of entries: [AlikeEntry], file: SyncedFileID, _ capabilities: ClientCapabilities) -> EncodedBody? {
         let key = Key(of: entries, file: file, capabilities)
-        return kept.withLock { $0.bodies[key] }
+        return kept.withLock { $0.take(key) }
     }
 
     /// The body of what a reader is sent, which is not kept.
-    /// - Parameter entries: nil if what it has is not all as it is in the log.
+    /// - Parameter entries: nil if nobody else gets the same.
     func body(
-        of download: Download, entries: [DownloadCursor]?, file: SyncedFileID, _ capabilities: ClientCapabilities,
+        of download: Download, entries: [AlikeEntry]?, file: SyncedFileID, _ capabilities: ClientCapabilities,
         limits: Limits
     ) -> EncodedBody {
         let key = entries.map { Key(of: $0, file: file, capabilities) }
@@ -97,7 +99,7 @@ final class SharedBodies: Sendable {
 }
 
 extension SharedBodies.Key {
-    fileprivate init(of entries: [DownloadCursor], file: SyncedFileID, _ capabilities: ClientCapabilities) {
+    fileprivate init(of entries: [AlikeEntry], file: SyncedFileID, _ capabilities: ClientCapabilities) {
         self.init(
             file: file, lineage: .log, from: DownloadCursor(serverVersion: 0, clientVersion: 0), serverVersion: 0,
             entries: entries, capabilities: capabilities)
@@ -105,14 +107,25 @@ extension SharedBodies.Key {
 }
 
 extension SharedBodies.Kept {
+    fileprivate mutating func take(_ key: SharedBodies.Key) -> EncodedBody? {
+        guard let body = bodies[key]?.body else { return nil }
+        bodies[key]?.isWanted = true
+        return body
+    }
+
     fileprivate mutating func keep(_ body: EncodedBody, as key: SharedBodies.Key, bytesMax: Int) {
-        guard bodies.updateValue(body, forKey: key) == nil else { return }
+        guard bodies.updateValue((body, isWanted: false), forKey: key) == nil else { return }
         order.append(key)
         byteCount += SharedBodies.cost(of: body)
         while byteCount > bytesMax {
             let oldest = order[goneCount]
             goneCount += 1
-            byteCount -= bodies.removeValue(forKey: oldest).map(SharedBodies.cost) ?? 0
+            if bodies[oldest]?.isWanted == true {
+                bodies[oldest]?.isWanted = false
+                order.append(oldest)
+            } else if let gone = bodies.removeValue(forKey: oldest) {
+                byteCount -= SharedBodies.cost(of: gone.body)
+            }
         }
         // Many at a time, because removing from the front moves all the others.
         if goneCount > order.count / 2 {

@@ -224,18 +224,4 @@ extension SegmentReader {
         if let failure { throw failure }
         return numbers
     }
-
-    /// A repeated column.
-    fileprivate mutating func repeats(of count: Int) throws(HistoryError) -> [UInt64] {
-        var numbers = [UInt64](repeating: 0, count: count), end = 0
-        while end < count {
-            let start = end
-            let repeated = try self.count(atMost: count - start)
-            guard repeated > 0 else { throw damaged("a number is repeated 0 times") }
-            end += repeated
-            let number = try number()
-            for place in start..<end { numbers[place] = number }
-        }
-        return numbers
-    }
 }

@@ -69,4 +69,18 @@ struct SegmentReader {
         guard let checksum = Checksum(bytes: Array(try bytes(16))) else { throw damaged("no checksum") }
         return checksum
     }
+
+    /// Numbers that are repeated (`SegmentWriter.write(repeats:)`).
+    mutating func repeats(of count: Int) throws(HistoryError) -> [UInt64] {
+        var numbers = [UInt64](repeating: 0, count: count), end = 0
+        while end < count {
+            let start = end
+            let repeated = try self.count(atMost: count - start)
+            guard repeated > 0 else { throw damaged("a number is repeated 0 times") }
+            end += repeated
+            let number = try number()
+            for place in start..<end { numbers[place] = number }
+        }
+        return numbers
+    }
 }
