@@ -9,12 +9,18 @@ extension Date: PayloadConvertible {
         self.init(timeIntervalSince1970: Double(time.seconds) + Double(time.nanoseconds) / 1e9)
     }
 
-    /// The nearest microsecond: a `Date` of this era tells no more.
+    /// The millisecond that reads as this date, else the nearest microsecond: a `Date` of this era tells no more, and
+    /// one of the years 1 or 9999 not even these.
     /// - Precondition: it lies within 290,000 years of 1970.
     public var payload: Payload {
-        let microseconds = Int64((timeIntervalSince1970 * 1e6).rounded())
-        let (seconds, rest) = microseconds.quotientAndRemainder(dividingBy: 1_000_000)
-        return .timestamp(Timestamp(seconds: seconds, nanoseconds: Int32(rest) * 1_000))
+        let millisecond = Payload.timestamp(timestamp(perSecond: 1_000))
+        return Date(payload: millisecond) == self ? millisecond : .timestamp(timestamp(perSecond: 1_000_000))
+    }
+
+    private func timestamp(perSecond count: Int64) -> Timestamp {
+        let units = Int64((timeIntervalSince1970 * Double(count)).rounded())
+        let (seconds, rest) = units.quotientAndRemainder(dividingBy: count)
+        return Timestamp(seconds: seconds, nanoseconds: Int32(rest * (1_000_000_000 / count)))
     }
 }
 
