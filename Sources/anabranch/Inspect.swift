@@ -114,6 +114,13 @@ struct InspectCommand: ParsableCommand {
     }
 }
 
+extension VirtualPath {
+    /// What a word of a command can mean: what listings show by it, or else these very bytes.
+    static func meanings(of word: String) -> [VirtualPath] {
+        [VirtualPath(description: word), VirtualPath(word)].compactMap(\.self)
+    }
+}
+
 /// Where the data are: what every command about one data directory takes.
 struct StoreOption: ParsableArguments {
     @Option(
@@ -146,15 +153,11 @@ struct StoreOption: ParsableArguments {
 
     func reader() throws -> StoreReader { try StoreReader(directory: directory()) }
 
-    /// A file by its path, either in plain text or as `VirtualPath` prints it; the partition's value in any spelling.
+    /// A file by its path, as `VirtualPath` prints it or in plain text; the partition's value in any spelling.
     func file(_ path: String) throws -> StoredFile {
-        let reader = try reader(), paths = [VirtualPath(path), VirtualPath(description: path)].compactMap(\.self)
-        for path in paths {
-            if let found = try reader.file(path) { return found }
-        }
-        let names = try reader.partitionNames()
-        for path in paths {
-            if let found = try reader.file(names.file(at: path)) { return found }
+        let reader = try reader(), names = try reader.partitionNames()
+        for path in VirtualPath.meanings(of: path) {
+            if let found = try reader.file(path) ?? reader.file(names.file(at: path)) { return found }
         }
         throw InputError(description: "\(try directory()): there is no file \(path)")
     }

@@ -114,7 +114,7 @@ class Case:
             try:
                 self.model.field(value, column)
             except Refused:
-                if not is_odd and self.random.random() > 0.001:
+                if self.refused or not is_odd and self.random.random() > 0.001:
                     continue
                 self.refused = column["name"]
             except LeftOut:

@@ -1,6 +1,5 @@
 import AnabranchCore
 import AnabranchQuery
-import Foundation
 
 // Constants in MongoDB's extended JSON, both its canonical and its relaxed form, and UUIDs as App Services writes them
 // (`Spec/FlexibleRules.md`, section 4).
@@ -104,8 +103,8 @@ extension Payload {
     }
 
     init?(base64: String, subtype: String) {
-        guard let data = Data(base64Encoded: base64), let number = UInt8(subtype, radix: 16) else { return nil }
-        self.init(binary: Array(data), subtype: number)
+        guard let bytes = Base64.decode(base64.utf8), let number = UInt8(subtype, radix: 16) else { return nil }
+        self.init(binary: bytes, subtype: number)
     }
 
     /// A decimal as MongoDB writes it; nil for one that 34 digits do not hold.
@@ -135,7 +134,7 @@ extension Payload {
             ["$literal": .string(String(decoding: value, as: UTF8.self))]
         case .string(let value): .string(String(decoding: value, as: UTF8.self))
         case .binary(let value):
-            ["$binary": ["base64": .string(Data(value).base64EncodedString()), "subType": "00"]]
+            ["$binary": ["base64": .string(Base64.encode(value)), "subType": "00"]]
         case .timestamp(let value):
             ["$date": ["$numberLong": .string("\(value.seconds * 1000 + Int64(value.nanoseconds) / 1_000_000)")]]
         case .float(let value): Payload.double(Double(value)).extendedJSON

@@ -139,9 +139,9 @@ struct ClientTarget {
     let spelledName: String
 
     init(_ path: String) throws(InputError) {
-        // Bytes may stand as listings show them; a `%` that begins none of these is itself.
-        let bytes = (VirtualPath(description: path) ?? VirtualPath(path)).canonical.bytes
-        guard let text = String(validating: bytes, as: UTF8.self) else {
+        guard let bytes = VirtualPath.meanings(of: path).first?.canonical.bytes,
+            let text = String(validating: bytes, as: UTF8.self)
+        else {
             throw InputError(description: "--path \(path): it is no UTF-8")
         }
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)

@@ -116,6 +116,13 @@ import Testing
         }
     }
 
+    /// A peer can send any time, and what was read of it can be written.
+    @Test(arguments: [.min, -9_000_000_000_001, 9_000_000_000_000, 1 << 53, .max] as [Int64])
+    func everyTimeCanBeWrittenAgain(seconds: Int64) throws {
+        let time = Payload.timestamp(Timestamp(seconds: seconds, nanoseconds: 0))
+        #expect(try #require(Date(payload: time)).payload == time)
+    }
+
     @Test func aRepetitionHasNoValue() async throws {
         try await withServer { server in
             func write(_ answer: Int) async throws -> CompletedWrite<Int?> {
