@@ -134,14 +134,29 @@ def prove_documents(command, seed, count):
         status, output, errors = server.run("export", "--path", word(b'app/"p"'))
         if status != 0:
             raise Failure(seed, f"export: {errors}")
-        found = {int(line[1]["int"]): line[2] for line in map(json.loads, output.splitlines())
+        lines = output.splitlines(keepends=True)
+        found = {int(line[1]["int"]): line[2] for line in map(json.loads, lines)
                  if isinstance(line, list) and line[0] == "D"}
+        try_copies(server, lines[:PIECE], seed)
     for case in cases:
         compare(case, found.pop(case.seed, None))
     if found:
         raise Failure(seed, f"objects of no document: {list(found)[:10]}")
     refused = sum(case.refused is not None for case in cases)
     return f"{count} documents in {len(FORMS)} forms: {count - refused} equal, {refused} refused with their place"
+
+
+def try_copies(server, lines, seed):
+    """What was exported is the same bytes again after an import, and after a client has written it."""
+    file = server.file("export", b"".join(lines))
+    server.run("import", file, "--path", word(b'app/"imported"'))
+    server.run("client", "write", file, "--path", word(b'app/"written"'), "--url", f"ws://127.0.0.1:{server.port}",
+               "--anonymous", data=f"{server.folder}/replicas")
+    for name in (b"imported", b"written"):
+        _, output, errors = server.run("export", "--path", word(b'app/"%s"' % name))
+        if output != b"".join(lines):
+            differing = [pair for pair in zip(lines, output.splitlines(keepends=True)) if pair[0] != pair[1]][:1]
+            raise Failure(seed, f"{name.decode()}: {differing or len(output)} {errors.decode()}")
 
 
 def imported(server, cases, form, schema):
