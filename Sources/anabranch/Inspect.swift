@@ -69,7 +69,7 @@ struct InspectCommand: ParsableCommand {
             let file = try store.file(path)
             let state = try file.state(at: version.map(ServerVersion.init) ?? file.head.version)
             for text in try texts(of: state) {
-                output(pretty ? try Self.indented(text) : String(decoding: text, as: UTF8.self))
+                output(pretty ? String(indenting: text) : String(decoding: text, as: UTF8.self))
             }
         }
     }
@@ -105,12 +105,6 @@ struct InspectCommand: ParsableCommand {
             \(file.path): version \(head.version)\(state), \(head.cumulativeSize) bytes, \
             \(counted(Int(clamping: head.clientFileCount), "client file"))
             """
-    }
-
-    private static func indented(_ json: [UInt8]) throws -> String {
-        let value = try JSONSerialization.jsonObject(with: Data(json))
-        let options: JSONSerialization.WritingOptions = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-        return String(decoding: try JSONSerialization.data(withJSONObject: value, options: options), as: UTF8.self)
     }
 }
 

@@ -142,6 +142,23 @@ import Testing
             ])
     }
 
+    @Test func indentedTextHasAllThatTheLineHas() {
+        let line = "{\"e\u{301}\":[],\"\u{e9}\":[1,{\"a:{\\\"\":\"[,\\\\\"}],\"x\":{}}"
+        let text = """
+            {
+              "e\u{301}" : [],
+              "\u{e9}" : [
+                1,
+                {
+                  "a:{\\"" : "[,\\\\"
+                }
+              ],
+              "x" : {}
+            }
+            """
+        #expect(Array(String(indenting: Array(line.utf8)).utf8) == Array(text.utf8))
+    }
+
     /// What a listing shows of one file is no other file, whatever that is called.
     @Test func aPathFromAListingIsTheFileItWasShownFor() throws {
         let fixture = try Fixture(),

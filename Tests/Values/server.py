@@ -122,12 +122,12 @@ class Connection:
         if ident is None:
             words = self.message()[0]
             if words[0] != b"ident":
-                return None, self.refusal(words)
+                return self.refused(words)
             ident = int(words[2]), int(words[3])
         self.send(b"ident %d %d %d 0 0 0 0\n" % (session, *ident))
         words, body = self.message()
         if words[0] != b"download":
-            return None, self.refusal(words)
+            return self.refused(words)
         if words[-3] == b"1":
             body = zlib.decompress(body)
         self.send(b"unbind %d\n" % session)
@@ -135,9 +135,9 @@ class Connection:
             pass
         return ident, body
 
-    @staticmethod
-    def refusal(words):
-        return b" ".join(words[:2] + words[4:5]).decode()
+    def refused(self, words):
+        self.send(b"unbind %d\n" % self.session)
+        return None, b" ".join(words[:2]).decode()
 
     def message(self):
         """The words of the next message's first line, and what follows."""
