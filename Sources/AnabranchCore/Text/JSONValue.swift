@@ -9,6 +9,20 @@ package enum JSONValue: Equatable, Sendable {
     case array([JSONValue])
     case object([JSONName: JSONValue])
 
+    /// Whether both are the same. Texts are if their bytes are, like names.
+    package static func == (left: JSONValue, right: JSONValue) -> Bool {
+        switch (left, right) {
+        case (.null, .null): true
+        case (.bool(let flag), .bool(let other)): flag == other
+        case (.integer(let number), .integer(let other)): number == other
+        case (.real(let number), .real(let other)): number == other
+        case (.string(let text), .string(let other)): text.utf8.elementsEqual(other.utf8)
+        case (.array(let values), .array(let others)): values == others
+        case (.object(let members), .object(let others)): members == others
+        default: false
+        }
+    }
+
     package var string: String? { if case .string(let text) = self { text } else { nil } }
     package var integer: Int64? { if case .integer(let number) = self { number } else { nil } }
     package var bool: Bool? { if case .bool(let flag) = self { flag } else { nil } }

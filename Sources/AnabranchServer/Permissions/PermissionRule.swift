@@ -28,10 +28,9 @@ struct PermissionRule: Equatable, Sendable {
         return path.matches(partition, user: principal.user)
     }
 
-    /// Numbers are equal whatever their types, and texts if their bytes are.
+    /// Numbers are equal whatever their types.
     private static func isSame(_ found: JSONValue?, _ wanted: JSONValue) -> Bool {
         switch (found, wanted) {
-        case (.string(let text), .string(let other)): text.utf8.elementsEqual(other.utf8)
         case (.integer(let number), .real(let other)), (.real(let other), .integer(let number)):
             Int64(exactly: other) == number
         default: found == wanted
