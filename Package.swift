@@ -223,8 +223,8 @@ let package = Package(
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchSQLite", "AnabranchServer",
-                "AnabranchTesting", "CommandSupport", "anabranch", "anabranch-lab",
+                "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchRules", "AnabranchSQLite",
+                "AnabranchServer", "AnabranchTesting", "CommandSupport", "anabranch", "anabranch-lab",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -9,12 +9,25 @@ extension Date: PayloadConvertible {
         self.init(timeIntervalSince1970: Double(time.seconds) + Double(time.nanoseconds) / 1e9)
     }
 
-    /// The nearest microsecond: a `Date` of this era tells no more.
-    /// - Precondition: it lies within 290,000 years of 1970.
+    /// The millisecond that reads as this date, else the nearest microsecond: a `Date` of this era tells no more, and
+    /// one of the years 1 or 9999 not even these. More than 285,000 years from 1970 it is whole seconds, and beyond all
+    /// times the first or the last of them.
     public var payload: Payload {
-        let microseconds = Int64((timeIntervalSince1970 * 1e6).rounded())
-        let (seconds, rest) = microseconds.quotientAndRemainder(dividingBy: 1_000_000)
-        return .timestamp(Timestamp(seconds: seconds, nanoseconds: Int32(rest) * 1_000))
+        guard timeIntervalSince1970.magnitude < Self.exactSecondsMax else {
+            let seconds = Int64(exactly: timeIntervalSince1970.rounded()) ?? (timeIntervalSince1970 < 0 ? .min : .max)
+            return .timestamp(Timestamp(seconds: seconds, nanoseconds: 0))
+        }
+        let millisecond = Payload.timestamp(timestamp(perSecond: 1_000))
+        return Date(payload: millisecond) == self ? millisecond : .timestamp(timestamp(perSecond: 1_000_000))
+    }
+
+    /// With which microseconds can be counted.
+    private static let exactSecondsMax: Double = 9_000_000_000_000
+
+    private func timestamp(perSecond count: Int64) -> Timestamp {
+        let units = Int64((timeIntervalSince1970 * Double(count)).rounded())
+        let (seconds, rest) = units.quotientAndRemainder(dividingBy: count)
+        return Timestamp(seconds: seconds, nanoseconds: Int32(rest * (1_000_000_000 / count)))
     }
 }
 

@@ -69,7 +69,7 @@ struct InspectCommand: ParsableCommand {
             let file = try store.file(path)
             let state = try file.state(at: version.map(ServerVersion.init) ?? file.head.version)
             for text in try texts(of: state) {
-                output(pretty ? try Self.indented(text) : String(decoding: text, as: UTF8.self))
+                output(pretty ? String(indenting: text) : String(decoding: text, as: UTF8.self))
             }
         }
     }
@@ -106,11 +106,12 @@ struct InspectCommand: ParsableCommand {
             \(counted(Int(clamping: head.clientFileCount), "client file"))
             """
     }
+}
 
-    private static func indented(_ json: [UInt8]) throws -> String {
-        let value = try JSONSerialization.jsonObject(with: Data(json))
-        let options: JSONSerialization.WritingOptions = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-        return String(decoding: try JSONSerialization.data(withJSONObject: value, options: options), as: UTF8.self)
+extension VirtualPath {
+    /// What a word of a command can mean: what listings show by it, or else these very bytes.
+    static func meanings(of word: String) -> [VirtualPath] {
+        [VirtualPath(description: word), VirtualPath(word)].compactMap(\.self)
     }
 }
 
@@ -146,15 +147,11 @@ struct StoreOption: ParsableArguments {
 
     func reader() throws -> StoreReader { try StoreReader(directory: directory()) }
 
-    /// A file by its path, either in plain text or as `VirtualPath` prints it; the partition's value in any spelling.
+    /// A file by its path, as `VirtualPath` prints it or in plain text; the partition's value in any spelling.
     func file(_ path: String) throws -> StoredFile {
-        let reader = try reader(), paths = [VirtualPath(path), VirtualPath(description: path)].compactMap(\.self)
-        for path in paths {
-            if let found = try reader.file(path) { return found }
-        }
-        let names = try reader.partitionNames()
-        for path in paths {
-            if let found = try reader.file(names.file(at: path)) { return found }
+        let reader = try reader(), names = try reader.partitionNames()
+        for path in VirtualPath.meanings(of: path) {
+            if let found = try reader.file(path) ?? reader.file(names.file(at: path)) { return found }
         }
         throw InputError(description: "\(try directory()): there is no file \(path)")
     }

@@ -89,11 +89,10 @@ struct MergeFilesCommand: ParsableCommand {
     private func chosen(of all: [[VirtualPath]]) throws -> [[VirtualPath]] {
         guard !files.isEmpty else { return all }
         return try files.map { word in
-            let paths = [VirtualPath(word), VirtualPath(description: word)].compactMap { $0?.canonical }
-            guard let group = all.first(where: { paths.contains($0[0].canonical) }) else {
-                throw InputError(description: "\(word): the partition has no second file")
+            for path in VirtualPath.meanings(of: word) {
+                if let group = all.first(where: { $0[0].canonical == path.canonical }) { return group }
             }
-            return group
+            throw InputError(description: "\(word): the partition has no second file")
         }
     }
 

@@ -65,7 +65,12 @@ import Testing
             #""token":{"$binary":{"base64":"ABEiM0RVZneImaq7zN3u/w==","subType":"04"}}"#,
             #"{"token":{"uuid":"00112233-4455-6677-8899-aabbccddeeff"}}"#
         ),
+        (
+            #""token":{"$uuid":"00112233445566778899AABBCCDDEEFF"}"#,
+            #"{"token":{"uuid":"00112233-4455-6677-8899-aabbccddeeff"}}"#
+        ),
         (#""data":{"$binary":{"base64":"AP8=","subType":"00"}}"#, #"{"data":{"bin":"00ff"}}"#),
+        (#""data":{"$binary":"AP8=","$type":"ffffff80"}"#, #"{"data":{"bin":"00ff"}}"#),
         (#""data":{"$binary":"AP8=","$type":"00"}"#, #"{"data":{"bin":"00ff"}}"#),
         (#""any":{"$numberDouble":"2.0"}"#, #"{"any":{"double":"4000000000000000"}}"#),
         (#""any":{"a":[1,{"b":null}]}"#, #"{"any":{"dict":{"a":{"list":[{"int":"1"},{"dict":{"b":null}}]}}}}"#),
@@ -75,6 +80,12 @@ import Testing
         (#""extra":{"b":1,"a":2}"#, #"{"extra":{"dict":{"a":{"int":"2"},"b":{"int":"1"}}}}"#),
         (#""place":{"city":"Ulm"}"#, #"{"place":{"city":"Ulm"}}"#), (#""place":null"#, #"{"place":null}"#),
         (#""owner":"ann""#, #"{"owner":{"link":["Person","ann"]}}"#),
+        (#""owner":{"$ref":"Person","$id":"ann"}"#, #"{"owner":{"link":["Person","ann"]}}"#),
+        // Names are bytes: these are two.
+        (
+            #""extra":{"\u00e9":1,"e\u0301":2}"#,
+            "{\"extra\":{\"dict\":{\"e\u{301}\":{\"int\":\"2\"},\"\u{e9}\":{\"int\":\"1\"}}}}"
+        ),
         (
             #""parts":[{"$oid":"5f0c1e2d3b4a59687766aabc"}]"#,
             #"{"parts":{"list":[{"link":["Task",{"oid":"5f0c1e2d3b4a59687766aabc"}]}]}}"#
@@ -100,6 +111,12 @@ import Testing
             (#""due":{"$date":"2024-02-30T00:00:00Z"}"#, "due", nil),
             (#""token":{"$binary":{"base64":"AP8=","subType":"04"}}"#, "token", nil),
             (#""owner":{"$oid":"5f0c1e2d3b4a59687766aabc"}"#, "owner", nil),
+            (#""owner":{"$ref":"Task","$id":"ann"}"#, "owner", nil), (#""extra":{"$numberLong":1}"#, "extra", nil),
+            (#""extra":{"$ref":"Person","$id":1}"#, "extra", nil),
+            (#""place":{"$ref":"Person","$id":1}"#, "place", nil), (#""place":{"city":"Ulm","$x":1}"#, "place", nil),
+            (#""any":{"$undefined":{"a":1}}"#, "any", nil),
+            (#""any":{"$binary":{"base64":"AP8=","subType":"00","more":1}}"#, "any", nil),
+            (#""any":{"$uuid":"0011223344-5566778899aabbccddeeff"}"#, "any", nil),
         ] as [(String, String, String?)])
     func aMistakeIsNamedWithItsField(_ document: String, _ field: String, _ reason: String?) throws {
         let error = #expect(throws: LineError.self) { try Self.fields(document) }
@@ -172,6 +189,33 @@ import Testing
                 == #"["R",{"int":"1"},{"a":\#(link),"b":{"list":[\#(link)]},"c":{"d":\#(link)},"e":\#(link),"#
                 + #""f":{"list":[{"int":"1"},\#(link)]},"g":\#(link)}]"#)
         #expect(found.2.unknown == ["g.$db": 1])
+    }
+
+    /// Names are bytes: a field is not one whose letters only look the same.
+    @Test func aFieldIsThatOfItsBytes() throws {
+        let property = ExportedClass.Property(name: "\u{e9}", type: .int, isNullable: true)
+        let key = ExportedClass.Property(name: "_id", type: .int, isNullable: false)
+        var reader = try DocumentReader(
+            [ExportedClass(name: "N", kind: .topLevel, key: key, properties: [property])], className: "N")
+        let line = try reader.line(DocumentValue(line: Array(#"{"_id":1,"e\u0301":2}"#.utf8)))
+        #expect(String(decoding: line, as: UTF8.self) == #"["N",{"int":"1"},{}]"#)
+        #expect(reader.tally.unknown.values.reduce(0, +) == 1)
+        let both = try Self.inferred([#"{"_id":1,"\u00e9":1,"e\u0301":true}"#])
+        #expect(both.schema.count == 2 && both.lines[0].contains("true") && both.lines[0].contains(#"{"int":"1"}"#))
+    }
+
+    /// Two places can come to one name, and a name has at most so many bytes.
+    @Test func embeddedClassesHaveNamesOfTheirOwn() throws {
+        let long = String(repeating: "\u{e9}", count: 31)
+        let found = try Self.inferred([
+            #"{"_id":1,"a":{"b":{"x":1}},"a_b":{"y":true},"\#(long)":{"\#(long)":{"z":"text"}}}"#
+        ])
+        #expect(
+            found.lines == [
+                #"["R",{"int":"1"},{"a":{"b":{"x":{"int":"1"}}},"a_b":{"y":true},"#
+                    + #""\#(long)":{"\#(long)":{"z":"text"}}}]"#
+            ])
+        #expect(found.2.unknown.isEmpty)
     }
 
     @Test func whatNoFieldCanHoldIsLeftOutAndNamed() throws {

@@ -87,6 +87,16 @@ import Testing
         #expect(try Self.value(json, as: .decimal) == text.map { #"{"dec":"\#($0)"}"# })
     }
 
+    /// BSON has more of them than texts.
+    @Test(arguments: [.nan, -.nan, .signalingNaN, Double(bitPattern: 0xFFF0_0000_0000_0001)] as [Double])
+    func everyNaNIsOneInOtherTypes(value: Double) {
+        let value = DocumentValue.scalar(.double(value))
+        let texts = [PayloadType.decimal, .float, .int].map { type in
+            value.converted(to: type).map { String(decoding: ExportedValue.value($0).text, as: UTF8.self) }
+        }
+        #expect(texts == [#"{"dec":"NaN"}"#, Self.float(.nan), nil])
+    }
+
     /// In a Mixed, and where a schema is found, a number has the type that its form says.
     @Test(
         arguments: [

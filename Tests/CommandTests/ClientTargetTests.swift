@@ -1,4 +1,7 @@
+import AnabranchCore
+import AnabranchRules
 import ArgumentParser
+import CommandSupport
 import Foundation
 import Testing
 
@@ -13,9 +16,23 @@ import Testing
         #expect(try target.fileName == ClientTarget(#"a/{"$numberLong":"42"}"#).fileName)
     }
 
+    /// A number that is no JSON of any type is no text either.
+    @Test(arguments: ["1e400", "-1e999", "1.5", "true", #"{"$numberDouble":"1e400"}"#, #"{"$minKey":1}"#])
+    func importsMakeNoFileOfWhatNamesNoPartition(value: String) throws {
+        let document = try DocumentValue(line: Array(value.utf8))
+        #expect(throws: LineError.self) { try PartitionField(app: "a", name: "p").path(of: document) }
+    }
+
     @Test func flexibleSyncAndClientsWithoutAppHaveNamesAsBefore() throws {
         #expect(try (ClientTarget("pets").fileName, ClientTarget("pets").partition) == ("pets", nil))
         #expect(try ClientTarget("/\"p\"").fileName == "%2F%22p%22")
+    }
+
+    /// `--path` is what listings and the server's commands show.
+    @Test func bytesMayStandAsListingsShowThem() throws {
+        #expect(try ClientTarget(#"a/"%c3%bc%20%25""#).partition == "\"\u{fc} %\"")
+        #expect(try ClientTarget(#"a/"\u00fc %""#).partition == "\"\u{fc} %\"")
+        #expect(throws: InputError.self) { try ClientTarget(#"a/"%ff""#) }
     }
 
     /// Older versions named it after the text of the path.

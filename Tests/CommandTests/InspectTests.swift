@@ -142,6 +142,38 @@ import Testing
             ])
     }
 
+    @Test func indentedTextHasAllThatTheLineHas() {
+        let line = "{\"e\u{301}\":[],\"\u{e9}\":[1,{\"a:{\\\"\":\"[,\\\\\"}],\"x\":{}}"
+        let text = """
+            {
+              "e\u{301}" : [],
+              "\u{e9}" : [
+                1,
+                {
+                  "a:{\\"" : "[,\\\\"
+                }
+              ],
+              "x" : {}
+            }
+            """
+        #expect(Array(String(indenting: Array(line.utf8)).utf8) == Array(text.utf8))
+    }
+
+    /// What a listing shows of one file is no other file, whatever that is called.
+    @Test func aPathFromAListingIsTheFileItWasShownFor() throws {
+        let fixture = try Fixture(),
+            paths = ["a/\" \"", "a/\"%20\"", "a/\"%2520\"", "a/\"100%\""].map { VirtualPath($0) }
+        let store = try SQLiteStore(directory: fixture.directory)
+        for path in paths {
+            try SyncedFile(path: path, store: store).write(at: 1) { try $0.addClass("T", key: "_id", .int) }
+        }
+        try store.close()
+        let option = try StoreOption.parse(["--data", fixture.directory])
+        for path in paths { #expect(try option.file(path.description).path == path) }
+        #expect(try option.file("a/\" \"").path == paths[0])
+        #expect(try option.file("a/\"100%\"").path == paths[3])
+    }
+
     @Test func whatIsNotThereIsSaid() throws {
         let fixture = try Fixture()
         #expect(throws: InputError.self) { try fixture.show("3") }

@@ -256,7 +256,7 @@ public actor AppClient {
         } catch {
             throw AppError(.noAnswer, "no answer: \(error)")
         }
-        let json = answer.body.isEmpty ? .object([:]) : try? JSONValue(parsing: answer.body)
+        let json = answer.body.isEmpty ? [:] : try? JSONValue(parsing: answer.body)
         let isSuccess = (200..<300).contains(answer.status)
         if let error = AppError(json, status: answer.status) { throw error }
         guard isSuccess else {

@@ -78,7 +78,7 @@ extension PartitionValue {
             case .string(let text): .string(text)
             case .object(let members):
                 members.count == 1
-                    ? members.first.flatMap { Self.value($0.key, $0.value) }
+                    ? members.first.flatMap { Self.value($0.key.text, $0.value) }
                     : members.count == 2 ? Self.uuid(members["$binary"], members["$type"]) : nil
             case .bool, .array: nil
             }
@@ -105,12 +105,10 @@ extension PartitionValue {
         switch key {
         case "$numberInt": value.string.flatMap { Int32($0) }.map { .int64(Int64($0)) }
         case "$numberLong": value.string.flatMap { Int64($0) }.map { .int64($0) }
-        case "$numberDouble": value.string.flatMap { Double($0) }.flatMap(integer)
+        case "$numberDouble": value.string.flatMap { Double(extendedJSON: $0) }.flatMap(integer)
         case "$oid": value.string.flatMap(Hex.decode).flatMap { ObjectID($0) }.map { .objectID($0) }
-        case "$uuid":
-            value.string.flatMap { Hex.decode($0.filter { $0 != "-" }) }.flatMap { UUIDBytes($0) }
-                .map { .uuid($0) }
-        case "$binary": value.object?.count == 2 ? uuid(value["base64"], value["subType"]) : nil
+        case "$uuid": value.string.flatMap { UUIDBytes(text: $0) }.map { .uuid($0) }
+        case "$binary": value.members?.count == 2 ? uuid(value["base64"], value["subType"]) : nil
         default: nil
         }
     }
@@ -121,7 +119,7 @@ extension PartitionValue {
     }
 
     private static func uuid(_ base64: JSONValue?, _ subtype: JSONValue?) -> PartitionValue? {
-        guard let text = base64?.string, let subtype = subtype?.string, UInt8(subtype, radix: 16) == 4 else {
+        guard let text = base64?.string, let subtype = subtype?.string, ["4", "04"].contains(subtype) else {
             return nil
         }
         return Base64.decode(text.utf8).flatMap { UUIDBytes($0) }.map { .uuid($0) }

@@ -24,7 +24,7 @@ public struct SubscriptionSet: Hashable, Sendable {
 
     /// The predicates by the names of their classes; nil if the text is no JSON object of texts.
     package var predicates: [String: String]? {
-        guard case .object(let members)? = try? JSONValue(parsing: query) else { return nil }
+        guard let members = try? JSONValue(parsing: query).object else { return nil }
         let texts = members.compactMapValues(\.string)
         return texts.count == members.count ? texts : nil
     }

@@ -2,6 +2,13 @@
 package enum Base64 {
     private static let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
 
+    /// The value of each digit by its character, 64 for what is none.
+    private static let values: [UInt8] = {
+        var values = [UInt8](repeating: 64, count: 256)
+        for (value, digit) in digits.enumerated() { values[Int(digit)] = UInt8(value) }
+        return values
+    }()
+
     package static func encode(_ bytes: [UInt8]) -> String {
         var text: [UInt8] = []
         for start in stride(from: 0, to: bytes.count, by: 3) {
@@ -21,7 +28,8 @@ package enum Base64 {
         var bytes: [UInt8] = []
         var (bits, count): (UInt32, Int) = (0, 0)
         for character in text.dropLast(padding) {
-            guard let digit = digits.firstIndex(of: character) else { return nil }
+            let digit = values[Int(character)]
+            guard digit < 64 else { return nil }
             (bits, count) = (bits << 6 | UInt32(digit), count + 6)
             guard count >= 8 else { continue }
             count -= 8

@@ -44,11 +44,11 @@ private struct JSONParser {
 
     private mutating func object(depth: Int) throws(JSONError) -> JSONValue {
         try enter(depth)
-        var members: [String: JSONValue] = [:]
+        var members: [JSONName: JSONValue] = [:]
         if take("}") { return .object(members) }
         repeat {
             skipSpace()
-            let name = try string()
+            let name = JSONName(try string())
             guard take(":") else { throw error("no colon") }
             let old = members.updateValue(try value(depth: depth), forKey: name)
             guard old == nil else { throw error("a name twice") }

@@ -7,15 +7,39 @@ package enum JSONValue: Equatable, Sendable {
     case real(Double)
     case string(String)
     case array([JSONValue])
-    case object([String: JSONValue])
+    case object([JSONName: JSONValue])
+
+    /// Whether both are the same. Texts are if their bytes are, like names.
+    package static func == (left: JSONValue, right: JSONValue) -> Bool {
+        switch (left, right) {
+        case (.null, .null): true
+        case (.bool(let flag), .bool(let other)): flag == other
+        case (.integer(let number), .integer(let other)): number == other
+        case (.real(let number), .real(let other)): number == other
+        case (.string(let text), .string(let other)): text.utf8.elementsEqual(other.utf8)
+        case (.array(let values), .array(let others)): values == others
+        case (.object(let members), .object(let others)): members == others
+        default: false
+        }
+    }
 
     package var string: String? { if case .string(let text) = self { text } else { nil } }
     package var integer: Int64? { if case .integer(let number) = self { number } else { nil } }
     package var bool: Bool? { if case .bool(let flag) = self { flag } else { nil } }
     package var array: [JSONValue]? { if case .array(let values) = self { values } else { nil } }
-    package var object: [String: JSONValue]? { if case .object(let members) = self { members } else { nil } }
+    package var members: [JSONName: JSONValue]? { if case .object(let members) = self { members } else { nil } }
 
-    package subscript(key: String) -> JSONValue? { object?[key] }
+    /// The members of an object whose names are a program's own: of names that a `String` takes for one, it has one.
+    package var object: [String: JSONValue]? {
+        members.map { Dictionary($0.map { ($0.key.text, $0.value) }) { first, _ in first } }
+    }
+
+    package subscript(key: String) -> JSONValue? { members?[JSONName(key)] }
+
+    /// An object whose names are a program's own.
+    package static func object(_ members: [String: JSONValue]) -> JSONValue {
+        .object(Dictionary(members.map { (JSONName($0.key), $0.value) }) { first, _ in first })
+    }
 
     /// The value as text, members in the order of their names.
     package var encoded: String {
@@ -42,7 +66,7 @@ package enum JSONValue: Equatable, Sendable {
             text += "{"
             for (index, member) in members.sorted(by: { $0.key < $1.key }).enumerated() {
                 if index > 0 { text += "," }
-                text += JSONText.quoted(member.key) + ":"
+                text += JSONText.quoted(member.key.text) + ":"
                 member.value.write(to: &text)
             }
             text += "}"
@@ -58,6 +82,6 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByBooleanLiteral, Ex
     package init(integerLiteral value: Int64) { self = .integer(value) }
     package init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
     package init(dictionaryLiteral elements: (String, JSONValue)...) {
-        self = .object(Dictionary(elements) { _, last in last })
+        self = .object(Dictionary(elements.map { (JSONName($0), $1) }) { _, last in last })
     }
 }

@@ -47,7 +47,7 @@ struct JoinedContent: Sendable {
                 case .object(let className, let key, let fields):
                     guard let key = PrimaryKey(exported: key) else { return }
                     let object = ObjectName(className.utf8, key)
-                    add(text, object, fields.keys.sorted(), times, removals)
+                    add(text, object, fields.keys.sorted().map(\.text), times, removals)
                     if removals.has(object), try !target.withState({ try $0.has(object) }) { restoredCount += 1 }
                 }
                 digest = digest.keyed([], text)
@@ -115,7 +115,7 @@ struct JoinedContent: Sendable {
         guard case .object(let className, let key, let fields) = try ExportLine(parsing: lines[write.line]) else {
             return
         }
-        let names = Set(write.fields)
+        let names = Set(write.fields.map { JSONName($0) })
         let values = fields.filter { names.contains($0.key) }.sorted { $0.key < $1.key }
         let adopted = values.map { ($0.key, keys.links(in: $0.value)) }
         _ = try transaction.importObject(

@@ -16,10 +16,10 @@ private struct BSONReader {
     /// What was not read yet.
     var bytes: ArraySlice<UInt8>
 
-    mutating func document(depth: Int) throws(LineError) -> [String: DocumentValue] {
-        var members: [String: DocumentValue] = [:]
+    mutating func document(depth: Int) throws(LineError) -> [JSONName: DocumentValue] {
+        var members: [JSONName: DocumentValue] = [:]
         try elements(depth: depth) { name, value, reader throws(LineError) in
-            guard members.updateValue(value, forKey: name) == nil else {
+            guard members.updateValue(value, forKey: JSONName(name)) == nil else {
                 throw reader.error("the name \(String(excerptOf: Array(name.utf8))) is there twice")
             }
         }

@@ -32,7 +32,9 @@ package struct DocumentReader {
         guard let members = document.document, let declared = classes[className], let keyProperty = declared.key else {
             throw LineError("no JSON object")
         }
-        guard let id = members[keyProperty.name] else { throw LineError(field: keyProperty.name, "it is missing") }
+        guard let id = members[JSONName(keyProperty.name)] else {
+            throw LineError(field: keyProperty.name, "it is missing")
+        }
         do throws(FieldError) {
             let key: Payload
             do { key = try scalar(id, keyProperty) } catch { throw error.within(keyProperty.name) }
@@ -42,12 +44,12 @@ package struct DocumentReader {
     }
 
     private mutating func fields(
-        _ members: [String: DocumentValue], of declared: ExportedClass, prefix: String
+        _ members: [JSONName: DocumentValue], of declared: ExportedClass, prefix: String
     ) throws(FieldError) -> [(name: [UInt8], value: ExportedValue)] {
         var fields: [(name: [UInt8], value: ExportedValue)] = []
         for property in declared.properties {
             let name = prefix + property.name
-            guard let found = members[property.name] else {
+            guard let found = members[JSONName(property.name)] else {
                 if property.isRequired { tally.missing[name, default: 0] += 1 }
                 continue
             }
@@ -58,9 +60,9 @@ package struct DocumentReader {
                 tally.unsupported["\(name): \(type)", default: 0] += 1
             }
         }
-        let known = Set(declared.properties.map(\.name)).union([declared.key?.name ?? ""])
-        for name in members.keys where !known.contains(name) && !(prefix.isEmpty && ignored.contains(name)) {
-            tally.unknown[prefix + name, default: 0] += 1
+        let known = Set((declared.properties + [declared.key].compactMap(\.self)).map { JSONName($0.name) })
+        for name in members.keys where !known.contains(name) && !(prefix.isEmpty && ignored.contains(name.text)) {
+            tally.unknown[prefix + name.text, default: 0] += 1
         }
         return fields
     }
@@ -81,6 +83,7 @@ package struct DocumentReader {
             return property.collection == .list ? .list(elements) : ExportedValue(setOf: elements)
         case .dictionary:
             guard let members = found.isNull ? [:] : found.document else { throw FieldError(found, "no document") }
+            try checkKeys(of: members, found)
             var entries: [(key: [UInt8], value: ExportedValue)] = []
             for (key, value) in members { entries.append((Array(key.utf8), try single(value, element, name))) }
             return ExportedValue(dictionaryOf: entries)
@@ -99,9 +102,13 @@ package struct DocumentReader {
         guard let declared = classes[target] else { throw FieldError("there is no class \(target)") }
         if declared.kind == .embedded {
             guard let members = found.document else { throw FieldError(found, "no document") }
+            try checkKeys(of: members, found)
             return .object(try fields(members, of: declared, prefix: name + "."))
         }
-        return .value(try link(to: declared, found.document?["$id"] ?? found))
+        guard let (className, id) = found.reference else { return .value(try link(to: declared, found)) }
+        guard className == target else { throw FieldError(found, "no reference to an object of \(target)") }
+        countRest(of: found, name)
+        return .value(try link(to: declared, id))
     }
 
     private mutating func mixed(_ found: DocumentValue, _ name: String) throws(FieldError) -> ExportedValue {
@@ -113,20 +120,30 @@ package struct DocumentReader {
         }
         guard let members = found.document else { throw FieldError(found, "no value that objects can hold") }
         if let (className, id) = found.reference {
-            for key in members.keys where key != "$ref" && key != "$id" {
-                tally.unknown["\(name).\(key)", default: 0] += 1
-            }
+            countRest(of: found, name)
             if let declared = classes[className] { return .value(try link(to: declared, id)) }
             // The server says whether there is such a class.
             guard let key = id.payload.flatMap({ PrimaryKey($0) }) else { throw FieldError(id, "no primary key") }
             return .value(.link(className: Array(className.utf8), key: key))
         }
-        guard !members.keys.contains(where: { $0.hasPrefix("$") }) else {
-            throw FieldError(found, "no value that objects can hold")
-        }
+        try checkKeys(of: members, found)
         var entries: [(key: [UInt8], value: ExportedValue)] = []
         for (key, value) in members { entries.append((Array(key.utf8), try mixed(value, name))) }
         return ExportedValue(dictionaryOf: entries)
+    }
+
+    /// Names that begin with `$` are those of extended JSON.
+    private func checkKeys(of members: [JSONName: DocumentValue], _ found: DocumentValue) throws(FieldError) {
+        guard !members.keys.contains(where: { $0.utf8.first == UInt8(ascii: "$") }) else {
+            throw FieldError(found, "no value that objects can hold")
+        }
+    }
+
+    /// Counts what a link does not bring over of a reference.
+    private mutating func countRest(of reference: DocumentValue, _ name: String) {
+        for key in reference.document?.keys ?? [:].keys where key != "$ref" && key != "$id" {
+            tally.unknown["\(name).\(key)", default: 0] += 1
+        }
     }
 
     private func link(to declared: ExportedClass, _ id: DocumentValue) throws(FieldError) -> Payload {

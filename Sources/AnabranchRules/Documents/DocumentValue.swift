@@ -7,7 +7,7 @@ package enum DocumentValue: Equatable, Sendable {
     /// A bare number of JSON, with all its digits.
     case number([UInt8])
     case array([DocumentValue])
-    case document([String: DocumentValue])
+    case document([JSONName: DocumentValue])
     /// A value of a type that no field can hold, by the type's name in extended JSON.
     case unsupported(String)
 
@@ -15,7 +15,7 @@ package enum DocumentValue: Equatable, Sendable {
 
     var isNull: Bool { self == .null }
     var array: [DocumentValue]? { if case .array(let values) = self { values } else { nil } }
-    package var document: [String: DocumentValue]? { if case .document(let members) = self { members } else { nil } }
+    package var document: [JSONName: DocumentValue]? { if case .document(let members) = self { members } else { nil } }
 
     var text: String? {
         if case .scalar(.string(let bytes)) = self { String(decoding: bytes, as: UTF8.self) } else { nil }
@@ -51,7 +51,8 @@ package enum DocumentValue: Equatable, Sendable {
         case .scalar(.string(let bytes)): .string(String(decoding: bytes, as: UTF8.self))
         case .scalar(.int(let value)): ["$numberLong": .string("\(value)")]
         case .scalar(let payload): payload.extendedJSON
-        case .number(let digits): (try? JSONValue(parsing: digits)) ?? .string(String(decoding: digits, as: UTF8.self))
+        // Only a number that no Double holds cannot be read.
+        case .number(let digits): (try? JSONValue(parsing: digits)) ?? .real(.infinity)
         case .array(let values): .array(values.map(\.json))
         case .document(let members): .object(members.mapValues(\.json))
         case .unsupported(let type): [type: true]
@@ -59,7 +60,7 @@ package enum DocumentValue: Equatable, Sendable {
     }
 
     /// The value in the words of an error.
-    var excerpt: String {
+    package var excerpt: String {
         switch self {
         case .scalar(.int(let value)): "\(value)"
         case .number(let digits): String(excerptOf: digits)
@@ -74,15 +75,15 @@ extension DocumentValue {
     /// An object of extended JSON: a constant, or a document.
     ///
     /// - Throws: `LineError` if a name is there twice.
-    init(members: [(name: String, value: DocumentValue)]) throws(LineError) {
+    init(members: [(name: JSONName, value: DocumentValue)]) throws(LineError) {
         if let first = members.first, first.name.utf8.first == UInt8(ascii: "$"),
             let constant = members.count == 1
-                ? Self.constant(first.name, first.value) : Self.constant(ofSeveral: members)
+                ? Self.constant(first.name.text, first.value) : Self.constant(ofSeveral: members)
         {
             self = constant
             return
         }
-        var document: [String: DocumentValue] = [:]
+        var document: [JSONName: DocumentValue] = [:]
         document.reserveCapacity(members.count)
         for member in members where document.updateValue(member.value, forKey: member.name) != nil {
             throw LineError("the name \(String(excerptOf: Array(member.name.utf8))) is there twice")
@@ -96,19 +97,20 @@ extension DocumentValue {
         case "$uuid": return value.text.flatMap(Payload.init(uuid:)).map(scalar)
         case "$numberInt": return value.text.flatMap { Int32($0) }.map { .scalar(.int(Int64($0))) }
         case "$numberLong": return value.text.flatMap { Int64($0) }.map { .scalar(.int($0)) }
-        case "$numberDouble": return value.text.flatMap(JSONValue.real).map { .scalar(.double($0)) }
+        case "$numberDouble": return value.text.flatMap { Double(extendedJSON: $0) }.map { .scalar(.double($0)) }
         case "$numberDecimal": return value.text.flatMap(Payload.init(decimal:)).map(scalar)
         case "$date": return date(value).map { .scalar(.date(milliseconds: $0)) }
-        case "$binary": return binary(value.document?["base64"], value.document?["subType"])
+        case "$binary":
+            return value.document?.count == 2 ? binary(value.document?["base64"], value.document?["subType"]) : nil
         case "$symbol": return value.text == nil ? nil : value
-        case "$undefined": return .null
+        case "$undefined": return value == .scalar(.bool(true)) ? .null : nil
         case "$code", "$dbPointer", "$maxKey", "$minKey", "$regularExpression", "$regex", "$timestamp":
             return .unsupported(name)
         default: return nil
         }
     }
 
-    private static func constant(ofSeveral members: [(name: String, value: DocumentValue)]) -> DocumentValue? {
+    private static func constant(ofSeveral members: [(name: JSONName, value: DocumentValue)]) -> DocumentValue? {
         let values = Dictionary(members.map { ($0.name, $0.value) }) { first, _ in first }
         guard members.count == 2, values.count == 2 else { return nil }
         if let type = values["$type"], let bytes = values["$binary"] { return binary(bytes, type) }
@@ -124,6 +126,8 @@ extension DocumentValue {
 
     private static func binary(_ base64: DocumentValue?, _ subtype: DocumentValue?) -> DocumentValue? {
         guard let base64 = base64?.text, let subtype = subtype?.text else { return nil }
-        return Payload(base64: base64, subtype: subtype).map(scalar)
+        // Old versions of mongoexport wrote subtypes from 80 on with a sign.
+        let digits = subtype.hasPrefix("ffffff") ? String(subtype.dropFirst(6)) : subtype
+        return Payload(base64: base64, subtype: digits).map(scalar)
     }
 }

@@ -38,11 +38,11 @@ private struct ExtendedJSONReader {
     private mutating func object(depth: Int) throws(LineError) -> DocumentValue {
         let start = offset
         try enter(depth)
-        var members: [(name: String, value: DocumentValue)] = []
+        var members: [(name: JSONName, value: DocumentValue)] = []
         if take("}") { return .document([:]) }
         repeat {
             skipSpace()
-            let name = String(decoding: try string(), as: UTF8.self)
+            let name = JSONName(String(decoding: try string(), as: UTF8.self))
             guard take(":") else { throw error("no colon") }
             members.append((name, try value(depth: depth)))
         } while take(",")

@@ -14,7 +14,7 @@ package struct SchemaInference {
         var referenceCount = 0
         /// Values that no field can hold.
         var unsupported: [String: Int] = [:]
-        var fields: [String: Seen] = [:]
+        var fields: [JSONName: Seen] = [:]
         var arrayCount = 0
         /// At most one: what stands in the arrays.
         var elements: [Seen] = []
@@ -53,6 +53,25 @@ package struct SchemaInference {
         }
     }
 
+    /// The embedded classes, and the names that are taken.
+    private struct FoundClasses {
+        var classes: [ExportedClass] = []
+        var names: Set<String>
+
+        /// Takes a name, or one like it: two places can come to the same, as `a.b_c` and `a_b.c`, or be too long.
+        mutating func newName(_ wanted: String) -> String {
+            var name = "", number = 1
+            repeat {
+                let end = number == 1 ? "" : "_\(number)"
+                name = wanted
+                while name.utf8.count + end.utf8.count > ExportedClass.nameBytesMax { name.removeLast() }
+                name += end
+                number += 1
+            } while !names.insert(name).inserted
+            return name
+        }
+    }
+
     private let className: String
     private var seen = Seen()
 
@@ -70,24 +89,26 @@ package struct SchemaInference {
         guard id.documentCount == 0, id.arrayCount == 0, id.nullCount == 0, id.referenceCount == 0,
             id.unsupported.isEmpty, [.int, .string, .objectID, .uuid].contains(id.scalarType)
         else { throw LineError(field: "_id", "a primary key has one type: int, string, ObjectId or UUID") }
-        var found: [ExportedClass] = []
+        var found = FoundClasses(names: [className])
         let key = ExportedClass.Property(name: "_id", type: id.scalarType, isNullable: false)
         let properties = properties(of: seen, named: className, leavingOut: "_id", &found)
-        return [ExportedClass(name: className, kind: .topLevel, key: key, properties: properties)] + found
+        return [ExportedClass(name: className, kind: .topLevel, key: key, properties: properties)]
+            + found.classes
     }
 
     private func properties(
-        of document: Seen, named name: String, leavingOut key: String? = nil, _ found: inout [ExportedClass]
+        of document: Seen, named name: String, leavingOut key: String? = nil, _ found: inout FoundClasses
     ) -> [ExportedClass.Property] {
         var properties: [ExportedClass.Property] = []
-        for (field, seen) in document.fields.sorted(by: { $0.key < $1.key }) where field != key {
-            properties.append(property(field, seen, "\(name)_\(field)", ofDocuments: document.documentCount, &found))
+        for (field, seen) in document.fields.sorted(by: { $0.key < $1.key }) where field.text != key {
+            properties.append(
+                property(field.text, seen, "\(name)_\(field)", ofDocuments: document.documentCount, &found))
         }
         return properties
     }
 
     private func property(
-        _ name: String, _ seen: Seen, _ className: String, ofDocuments count: Int, _ found: inout [ExportedClass]
+        _ name: String, _ seen: Seen, _ className: String, ofDocuments count: Int, _ found: inout FoundClasses
     ) -> ExportedClass.Property {
         let mixed = ExportedClass.Property(name: name, type: .null, isNullable: true)
         guard seen.hasOneKind else { return mixed }
@@ -114,15 +135,16 @@ package struct SchemaInference {
     /// them all.
     private func object(
         _ name: String, _ seen: Seen, _ className: String, _ collection: CollectionType,
-        _ found: inout [ExportedClass]
+        _ found: inout FoundClasses
     ) -> ExportedClass.Property? {
-        guard !seen.fields.keys.contains(where: { $0.hasPrefix("$") }) else { return nil }
+        guard !seen.fields.keys.contains(where: { $0.utf8.first == UInt8(ascii: "$") }) else { return nil }
         guard !seen.fields.isEmpty else {
             guard collection == .single, seen.nullCount == 0 else { return nil }
             return ExportedClass.Property(name: name, type: .null, isNullable: true, collection: .dictionary)
         }
+        let className = found.newName(className)
         let properties = properties(of: seen, named: className, &found)
-        found.append(ExportedClass(name: className, kind: .embedded, key: nil, properties: properties))
+        found.classes.append(ExportedClass(name: className, kind: .embedded, key: nil, properties: properties))
         return ExportedClass.Property(
             name: name, type: .link, isNullable: collection == .single, collection: collection, target: className)
     }
@@ -145,7 +167,7 @@ package struct SchemaInference {
             }
             if seen.nullCount > 0 { kinds.append("null \(seen.nullCount)") }
             if seen.count < document.documentCount { kinds.append("missing \(document.documentCount - seen.count)") }
-            let name = prefix + field
+            let name = prefix + field.text
             return ["\(name): \(kinds.joined(separator: ", "))"] + report(seen, prefix: name + ".")
                 + (seen.elements.first.map { report($0, prefix: name + "[].") } ?? [])
         }

@@ -1,6 +1,5 @@
 import AnabranchCore
 import AnabranchQuery
-import Foundation
 
 // Constants in MongoDB's extended JSON, both its canonical and its relaxed form, and UUIDs as App Services writes them
 // (`Spec/FlexibleRules.md`, section 4).
@@ -27,7 +26,7 @@ extension JSONValue {
         case .array: nil
         case .object(let members):
             members.count == 1
-                ? members.first.flatMap { Self.constant($0.key, $0.value) } : Self.legacyBinary(members)
+                ? members.first.flatMap { Self.constant($0.key.text, $0.value) } : Self.legacyBinary(members)
         }
     }
 
@@ -38,7 +37,7 @@ extension JSONValue {
         case "$uuid": value.string.flatMap(Payload.init(uuid:))
         case "$numberInt": value.string.flatMap { Int32($0) }.map { .int(Int64($0)) }
         case "$numberLong": value.string.flatMap { Int64($0) }.map(Payload.int)
-        case "$numberDouble": value.string.flatMap(real).map(Payload.number)
+        case "$numberDouble": value.string.flatMap { Double(extendedJSON: $0) }.map(Payload.number)
         case "$numberDecimal": value.string.flatMap(Payload.init(decimal:))
         case "$date": date(value)
         case "$binary": binary(value["base64"], value["subType"])
@@ -46,20 +45,8 @@ extension JSONValue {
         }
     }
 
-    static func real(_ text: String) -> Double? {
-        switch text {
-        case "Infinity": .infinity
-        case "-Infinity": -.infinity
-        case "NaN": .nan
-        // Swift would take hexadecimal digits and other words, too.
-        default:
-            text.utf8.allSatisfy { 0x30...0x39 ~= $0 || "+-.eE".utf8.contains($0) }
-                ? Double(text).flatMap { $0.isFinite ? $0 : nil } : nil
-        }
-    }
-
     /// As in `{"$binary": "…", "$type": "00"}`.
-    private static func legacyBinary(_ members: [String: JSONValue]) -> Payload? {
+    private static func legacyBinary(_ members: [JSONName: JSONValue]) -> Payload? {
         guard members.count == 2, let type = members["$type"] else { return nil }
         return binary(members["$binary"], type)
     }
@@ -101,10 +88,7 @@ extension Payload {
     }
 
     init?(uuid text: String) {
-        let parts = text.split(separator: "-", omittingEmptySubsequences: false)
-        guard parts.map(\.utf8.count) == [8, 4, 4, 4, 12],
-            let value = Hex.decode(parts.joined()).flatMap({ UUIDBytes($0) })
-        else { return nil }
+        guard let value = UUIDBytes(text: text) else { return nil }
         self = .uuid(value)
     }
 
@@ -119,8 +103,8 @@ extension Payload {
     }
 
     init?(base64: String, subtype: String) {
-        guard let data = Data(base64Encoded: base64), let number = UInt8(subtype, radix: 16) else { return nil }
-        self.init(binary: Array(data), subtype: number)
+        guard let bytes = Base64.decode(base64.utf8), let number = UInt8(subtype, radix: 16) else { return nil }
+        self.init(binary: bytes, subtype: number)
     }
 
     /// A decimal as MongoDB writes it; nil for one that 34 digits do not hold.
@@ -150,7 +134,7 @@ extension Payload {
             ["$literal": .string(String(decoding: value, as: UTF8.self))]
         case .string(let value): .string(String(decoding: value, as: UTF8.self))
         case .binary(let value):
-            ["$binary": ["base64": .string(Data(value).base64EncodedString()), "subType": "00"]]
+            ["$binary": ["base64": .string(Base64.encode(value)), "subType": "00"]]
         case .timestamp(let value):
             ["$date": ["$numberLong": .string("\(value.seconds * 1000 + Int64(value.nanoseconds) / 1_000_000)")]]
         case .float(let value): Payload.double(Double(value)).extendedJSON

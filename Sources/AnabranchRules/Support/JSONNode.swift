@@ -37,9 +37,9 @@ struct JSONNode {
 
     /// The members of an object in the order of their names.
     func members() throws(RuleError) -> [(key: String, node: JSONNode)] {
-        guard let members = value.object else { throw error("an object is expected") }
+        guard let members = value.members else { throw error("an object is expected") }
         return members.sorted { $0.key < $1.key }.map { key, value in
-            (key, JSONNode(value, file: file, path: path.isEmpty ? key : "\(path).\(key)"))
+            (key.text, JSONNode(value, file: file, path: path.isEmpty ? key.text : "\(path).\(key)"))
         }
     }
 

@@ -90,18 +90,24 @@ extension PathPattern {
     /// The pattern without what only its spelling has: blanks, needless escapes, the order of keys, capital digits.
     private static func canonical(_ text: String) -> [UInt8] {
         if let value = PartitionValue(extendedJSON: text.utf8) { return value.bytes }
-        guard let json = try? JSONValue(parsing: text.utf8), let (key, value) = json.object?.first,
-            json.object?.count == 1
-        else { return Array(text.utf8) }
-        switch (key, value) {
+        guard let members = try? JSONValue(parsing: text.utf8).members else { return Array(text.utf8) }
+        if members.count == 2, let base64 = members["$binary"]?.string, let type = members["$type"] {
+            return binary(base64, type) ?? Array(text.utf8)
+        }
+        guard let (key, value) = members.first, members.count == 1 else { return Array(text.utf8) }
+        switch (key.text, value) {
         case ("$oid", .string(let digits)), ("$uuid", .string(let digits)):
             return Array(#"{"\#(key)":\#(JSONText.quoted(digits.lowercased()))}"#.utf8)
         case ("$numberLong", .string(let digits)), ("$numberInt", .string(let digits)):
             return Array(#"{"\#(key)":\#(JSONText.quoted(digits))}"#.utf8)
-        case ("$binary", .object(let parts)) where parts["subType"]?.string.flatMap({ UInt8($0, radix: 16) }) == 4:
-            let base64 = JSONText.quoted(parts["base64"]?.string ?? "")
-            return Array(#"{"$binary":{"base64":\#(base64),"subType":"04"}}"#.utf8)
+        case ("$binary", .object(let parts)):
+            return parts["base64"]?.string.flatMap { binary($0, parts["subType"]) } ?? Array(text.utf8)
         default: return Array(text.utf8)
         }
+    }
+
+    private static func binary(_ base64: String, _ subtype: JSONValue?) -> [UInt8]? {
+        guard subtype == "4" || subtype == "04" else { return nil }
+        return Array(#"{"$binary":{"base64":\#(JSONText.quoted(base64)),"subType":"04"}}"#.utf8)
     }
 }

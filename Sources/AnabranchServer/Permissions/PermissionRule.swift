@@ -22,10 +22,19 @@ struct PermissionRule: Equatable, Sendable {
         if let users, !users.contains(principal.user ?? "") { return false }
         if let providers, !providers.contains(principal.provider ?? "") { return false }
         if !data.isEmpty {
-            let customData = (try? JSONValue(parsing: principal.customData.utf8))?.object ?? [:]
-            guard data.allSatisfy({ customData[$0.key] == $0.value }) else { return false }
+            let customData = (try? JSONValue(parsing: principal.customData.utf8)) ?? [:]
+            guard data.allSatisfy({ Self.isSame(customData[$0.key], $0.value) }) else { return false }
         }
         return path.matches(partition, user: principal.user)
+    }
+
+    /// Numbers are equal whatever their types.
+    private static func isSame(_ found: JSONValue?, _ wanted: JSONValue) -> Bool {
+        switch (found, wanted) {
+        case (.integer(let number), .real(let other)), (.real(let other), .integer(let number)):
+            Int64(exactly: other) == number
+        default: found == wanted
+        }
     }
 
     // MARK: Reading
@@ -116,14 +125,18 @@ struct PermissionRule: Equatable, Sendable {
         return Set(words.compactMap { $0 })
     }
 
-    /// Plain words that mean numbers and flags in YAML mean them here.
+    /// Words without quotation marks that mean numbers and flags in YAML mean them here.
     private static func data(_ node: Node, _ wrong: PermissionRuleError) throws -> [String: JSONValue] {
         var data: [String: JSONValue] = [:]
         for (key, value) in node.mapping ?? [:] {
-            guard let name = key.scalar?.string, value.scalar != nil else { throw wrong }
+            guard let name = key.scalar?.string, let scalar = value.scalar else { throw wrong }
+            guard scalar.style == .plain else {
+                data[name] = .string(scalar.string)
+                continue
+            }
             data[name] =
                 value.bool.map { .bool($0) } ?? value.int.map { .integer(Int64($0)) }
-                ?? value.string.map { .string($0) }
+                ?? value.float.flatMap { $0.isFinite ? .real($0) : nil } ?? value.string.map { .string($0) }
         }
         guard !data.isEmpty else { throw wrong }
         return data

@@ -165,7 +165,8 @@ enum CanonicalValue {
         case .bool(let value): return .bool(value)
         case .string(let value): return .string(Array(value.utf8))
         case .object(let members):
-            guard members.count == 1, let (kind, value) = members.first, let payload = try payload(kind, value) else {
+            guard members.count == 1, let (kind, value) = members.first, let payload = try payload(kind.text, value)
+            else {
                 throw InputError(description: "no value: \(json.encoded)")
             }
             return payload

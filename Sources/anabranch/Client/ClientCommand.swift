@@ -139,9 +139,14 @@ struct ClientTarget {
     let spelledName: String
 
     init(_ path: String) throws(InputError) {
-        let parts = path.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+        guard let bytes = VirtualPath.meanings(of: path).first?.canonical.bytes,
+            let text = String(validating: bytes, as: UTF8.self)
+        else {
+            throw InputError(description: "--path \(path): it is no UTF-8")
+        }
+        let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
         app = parts[0]
-        partition = parts.count > 1 ? String(decoding: PartitionValue.canonical(parts[1].utf8), as: UTF8.self) : nil
+        partition = parts.count > 1 ? parts[1] : nil
         guard app.isEmpty || app.contains(/^[A-Za-z0-9._~-]+$/) else {
             throw InputError(description: "--path \(path): '\(app)' is no id of an app")
         }

@@ -143,7 +143,7 @@ struct WrittenLines: Sendable {
     }
 
     private enum Content: Sendable {
-        case object(className: String, key: JSONValue, fields: [String: JSONValue])
+        case object(className: String, key: JSONValue, fields: [JSONName: JSONValue])
         case erased(className: String, key: JSONValue)
     }
 

@@ -143,12 +143,12 @@ struct ImportCommand: AsyncParsableCommand {
     /// The path of the synced file that a document belongs to, as listings show it.
     private func path(of document: DocumentValue, _ partition: PartitionField?) throws(LineError) -> String {
         guard let partition else { return path ?? "" }
-        let value = document.document?[partition.name]
+        let value = document.document?[JSONName(partition.name)]
         guard value != nil || allowMissing else {
             throw LineError(
                 field: partition.name, "it is missing; --allow-missing sends such documents to the partition null")
         }
-        return try partition.path(of: .object([partition.name: value?.json ?? .null]))
+        return try partition.path(of: value ?? .null)
     }
 
     // MARK: Forms

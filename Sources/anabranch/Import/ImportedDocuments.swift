@@ -84,10 +84,9 @@ struct PartitionField {
     let app: String
     let name: String
 
-    /// The path of the document's partition, as listings show it.
-    func path(of document: JSONValue) throws(LineError) -> String {
-        let value = document[name] ?? .null
-        guard let partition = PartitionValue(value) else {
+    /// The path of the partition that a field's value names, as listings show it.
+    func path(of value: DocumentValue) throws(LineError) -> String {
+        guard let partition = PartitionValue(value.json) else {
             throw LineError(field: name, "\(value.excerpt) is no partition")
         }
         return VirtualPath(app: app, partition: partition).description

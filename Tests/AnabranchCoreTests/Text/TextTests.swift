@@ -16,6 +16,20 @@ import Testing
         #expect(AnabranchCore.Hex.decode(text) == nil)
     }
 
+    /// Text is bytes: "é" is another one than "e" with an accent behind it, as a value and as a name.
+    @Test func textsOfJSONThatOnlyLookTheSameDiffer() throws {
+        let texts = ["\u{e9}", "e\u{301}"]
+        let values = try texts.map { try JSONValue(parsing: #"{"a":["\#($0)"]}"#.utf8) }
+        let objects = try texts.map { try JSONValue(parsing: #"{"\#($0)":1}"#.utf8) }
+        #expect(values[0] != values[1] && objects[0] != objects[1])
+        #expect(try values[0] == JSONValue(parsing: #"{ "a" : [ "\u00e9" ] }"#.utf8))
+        let both = try JSONValue(parsing: #"{"\#(texts[0])":1,"\#(texts[1])":2}"#.utf8)
+        #expect(both[texts[0]] == 1 && both[texts[1]] == 2)
+        #expect(throws: JSONError.self) { try JSONValue(parsing: #"{"\#(texts[0])":1,"\u00e9":2}"#.utf8) }
+        let ones: [JSONValue] = [.real(1), .integer(1), .bool(true), .string("1")]
+        #expect(ones.count { $0 == .real(1) } == 1)
+    }
+
     @Test(arguments: [
         ("", #""""#), ("a/ä\u{7f}\u{2028}", "\"a/ä\u{7f}\u{2028}\""), (#"\" "#, #""\\\" ""#),
         ("\u{0}\n\u{1f}", #""\u0000\u000a\u001f""#),

@@ -104,6 +104,25 @@ import Testing
         }
     }
 
+    /// Where a `Date` tells no microseconds: a time of whole milliseconds that was read is written as it was.
+    @Test func datesFarAwayKeepTheirMilliseconds() throws {
+        var random = SeededRandom(seed: 1)
+        for _ in 0..<10_000 {
+            let first: Int64 = random.pick([-62_135_596_800_000, 250_000_000_000_000])
+            let (seconds, rest) = Int64.random(in: first...first + 3_000_000_000_000, using: &random)
+                .quotientAndRemainder(dividingBy: 1_000)
+            let time = Timestamp(seconds: seconds, nanoseconds: Int32(rest) * 1_000_000)
+            #expect(try #require(Date(payload: .timestamp(time))).payload == .timestamp(time))
+        }
+    }
+
+    /// A peer can send any time, and what was read of it can be written.
+    @Test(arguments: [.min, -9_000_000_000_001, 9_000_000_000_000, 1 << 53, .max] as [Int64])
+    func everyTimeCanBeWrittenAgain(seconds: Int64) throws {
+        let time = Payload.timestamp(Timestamp(seconds: seconds, nanoseconds: 0))
+        #expect(try #require(Date(payload: time)).payload == time)
+    }
+
     @Test func aRepetitionHasNoValue() async throws {
         try await withServer { server in
             func write(_ answer: Int) async throws -> CompletedWrite<Int?> {

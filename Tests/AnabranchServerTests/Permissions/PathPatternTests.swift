@@ -31,6 +31,7 @@ import Testing
         (#"{ "$numberLong" : "4*" }"#, #"{"$numberLong":"42"}"#, true), ("43", #"{"$numberLong":"42"}"#, false),
         (#"{"$uuid":"00010203-*"}"#, uuid, true), (#"{"$uuid":"00010203-0405-0607-0809-0A0B0C0D0E0F"}"#, uuid, true),
         (#"{ "$binary" : { "subType" : "4", "base64" : "AAEC*" } }"#, uuid, true),
+        (#"{ "$type" : "4", "$binary" : "AAEC*" }"#, uuid, true), (#"{"$binary":"*","$type":"00"}"#, uuid, false),
         (#"{"$uuid":"01*"}"#, uuid, false), (#""caf\u00e9 \/*""#, #""café /x""#, true), (#""*""#, #""42""#, true),
         (#""*""#, #"{"$numberLong":"42"}"#, false), ("null", "null", true), (" null ", "null", true),
         (#"{"$numberInt":"42"}"#, "42x", false), (#"{"a":"*"}"#, #"{"a":"b"}"#, true),

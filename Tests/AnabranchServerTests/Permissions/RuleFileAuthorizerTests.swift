@@ -10,6 +10,8 @@ import Testing
           - {path: '"private*"', right: none}
           - {path: '"team*"', data: {role: editor, level: 3}, right: write}
           - {path: '"team*"', app: demo, providers: [custom-token], right: read}
+          - {path: '"text*"', data: {version: "1.10"}, right: write}
+          - {path: '"half*"', data: {share: 0.5, name: "\u{e9}"}, right: write}
           - {path: '"public"', right: read}
         """
 
@@ -17,6 +19,12 @@ import Testing
         ("private 1", "u1", "anon-user", "{}", Permission.write), ("private 1", "u2", "anon-user", "{}", .none),
         ("team 1", "u2", "anon-user", #"{"role":"editor","level":3}"#, .write),
         ("team 1", "u2", "anon-user", #"{"role":"editor","level":"3"}"#, .none),
+        ("team 1", "u2", "anon-user", #"{"role":"editor","level":3.0}"#, .write),
+        ("half 1", "u2", "anon-user", #"{"share":0.5,"name":"\u00e9"}"#, .write),
+        ("half 1", "u2", "anon-user", #"{"share":5e-1,"name":"e\u0301"}"#, .none),
+        ("half 1", "u2", "anon-user", #"{"share":"0.5","name":"\u00e9"}"#, .none),
+        ("text 1", "u2", "anon-user", #"{"version":"1.10"}"#, .write),
+        ("text 1", "u2", "anon-user", #"{"version":1.1}"#, .none),
         ("team 1", "u2", "custom-token", "{}", .read), ("public", "u2", "anon-user", "{}", .read),
         ("other", "u1", "anon-user", "{}", .none),
     ])

@@ -4,7 +4,7 @@ package enum ExportLine: Sendable {
     case header
     case declaration(ExportedClass)
     /// An object: its class, its primary key and its fields.
-    case object(className: String, key: JSONValue, fields: [String: JSONValue])
+    case object(className: String, key: JSONValue, fields: [JSONName: JSONValue])
 
     package static let headerText = "{\"anabranch_export\":1}"
     /// How deep JSON may be nested: a Mixed holds up to 100 collections in each other, with two levels for each.
@@ -25,7 +25,7 @@ package enum ExportLine: Sendable {
             self = .declaration(try ExportedClass(json))
         } else {
             guard let parts = json.array, parts.count == 3, let className = parts[0].string,
-                let fields = parts[2].object
+                let fields = parts[2].members
             else { throw LineError("an object is written [\"Class\",key,{fields}]") }
             self = .object(className: className, key: parts[1], fields: fields)
         }

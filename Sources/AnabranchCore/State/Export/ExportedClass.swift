@@ -18,6 +18,9 @@ package struct ExportedClass: Equatable, Sendable {
         }
     }
 
+    /// The bytes that a name has at most.
+    package static let nameBytesMax = ClassDeclaration.nameBytesMax
+
     package var name: String
     package var kind: TableType
     /// The primary key; nil for an embedded class, and where objects have GlobalKeys.

@@ -8,7 +8,7 @@ extension ExportedValue {
         case .set: self.init(setOf: try Self.elements(json["set"], at: place, in: schema))
         case .dictionary: try self.init(entries: json["dict"], at: place, in: schema)
         case .single:
-            if place.isEmbedded, let members = json.object {
+            if place.isEmbedded, let members = json.members {
                 self = .object(try Self.fields(members, of: place.target, in: schema))
             } else if place.isMixed, let list = json["list"] {
                 self = .list(try Self.elements(list, at: place, in: schema))
@@ -22,7 +22,7 @@ extension ExportedValue {
     }
 
     private init(entries: JSONValue?, at place: Place, in schema: Schema) throws(LineError) {
-        guard let members = entries?.object else { throw LineError("a dictionary is written {\"dict\":{…}}") }
+        guard let members = entries?.members else { throw LineError("a dictionary is written {\"dict\":{…}}") }
         var entries: [(key: [UInt8], value: ExportedValue)] = []
         for (key, json) in members {
             entries.append((Array(key.utf8), try ExportedValue(json, at: place.element, in: schema)))
@@ -43,7 +43,7 @@ extension ExportedValue {
 
     /// All fields of an embedded object: those that the line does not have are the initial ones.
     private static func fields(
-        _ members: [String: JSONValue], of classID: ClassID, in schema: Schema
+        _ members: [JSONName: JSONValue], of classID: ClassID, in schema: Schema
     ) throws(LineError) -> [(name: [UInt8], value: ExportedValue)] {
         let state = schema[classID]
         if let name = members.keys.first(where: { state.place(of: Array($0.utf8)) == nil }) {
@@ -52,7 +52,7 @@ extension ExportedValue {
         let columns = state.columns.compactMap { $0 }.sorted { $0.name.compare($1.name) < 0 }
         var fields: [(name: [UInt8], value: ExportedValue)] = []
         for column in columns {
-            let name = String(decoding: column.name, as: UTF8.self)
+            let name = JSONName(String(decoding: column.name, as: UTF8.self))
             do {
                 let value =
                     try members[name].map { json throws(LineError) in
@@ -80,7 +80,7 @@ extension Payload {
         case .object(var members):
             let bits = members.removeValue(forKey: "bits")
             guard members.count == 1, let (type, value) = members.first,
-                let payload = Self.exported(type, value, bits)
+                let payload = Self.exported(type.text, value, bits)
             else { return nil }
             self = payload
         }
@@ -99,7 +99,7 @@ extension Payload {
             return bits.string.flatMap(Hex.decode).flatMap { Decimal128(bytes: $0) }.map(Payload.decimal)
         case ("oid", .string(let text)): return Hex.decode(text).flatMap { ObjectID($0) }.map(Payload.objectID)
         case ("uuid", .string(let text)):
-            return Hex.decode(text.filter { $0 != "-" }).flatMap { UUIDBytes($0) }.map(Payload.uuid)
+            return UUIDBytes(text: text).map(Payload.uuid)
         case ("link", .array(let parts)):
             guard parts.count == 2, let name = Payload(exported: parts[0]), case .string(let className) = name,
                 let key = PrimaryKey(exported: parts[1])

@@ -8,7 +8,7 @@ extension WriteTransaction {
     /// - Returns: whether something was written.
     /// - Throws: `LineError` before anything is written; `ApplyError` afterwards: the transaction is of no use then.
     package func importObject(
-        _ className: String, _ keyJSON: JSONValue, _ fields: [String: JSONValue], writesEqual: Bool = false
+        _ className: String, _ keyJSON: JSONValue, _ fields: [JSONName: JSONValue], writesEqual: Bool = false
     ) throws -> Bool {
         let name = Array(className.utf8)
         guard let number = editor.schema.number(of: name) else { throw LineError("there is no class \(className)") }
@@ -21,12 +21,12 @@ extension WriteTransaction {
         var values: [(name: [UInt8], place: Place, value: ExportedValue)] = []
         for (field, json) in fields {
             guard let place = state.place(of: Array(field.utf8)) else {
-                throw LineError(field: field, "the class \(className) has no such field")
+                throw LineError(field: field.text, "the class \(className) has no such field")
             }
             do throws(LineError) {
                 values.append((Array(field.utf8), place, try ExportedValue(json, at: place, in: editor.schema)))
             } catch {
-                throw LineError(field: field, error.reason)
+                throw LineError(field: field.text, error.reason)
             }
         }
         linksMayDangle = true

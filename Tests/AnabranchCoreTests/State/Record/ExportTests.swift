@@ -67,6 +67,23 @@ import Testing
         #expect(try Self.take(wanted, into: &graph) == 0)
     }
 
+    /// Names are bytes: "é" is another one than "e" with an accent behind it.
+    @Test func keysThatOnlyLookTheSameAreTwo() throws {
+        var graph = ObjectGraph(), copy = ObjectGraph()
+        _ = try graph.write(as: 2) { transaction in
+            try transaction.addClass("Note", key: "_id", .int)
+            try transaction.addColumn("counts", .int, collection: .dictionary, to: "Note")
+            try transaction.create("Note", key: 1)
+        }
+        let entries = "\"e\u{301}\":{\"int\":\"1\"},\"\u{e9}\":{\"int\":\"2\"}"
+        let line = Array("[\"Note\",{\"int\":\"1\"},{\"counts\":{\"dict\":{\(entries)}}}]".utf8)
+        try Self.take([line], into: &graph)
+        let lines = try Self.lines(of: graph)
+        #expect(lines.last == line)
+        try Self.take(lines, into: &copy)
+        #expect(try Self.lines(of: copy) == lines)
+    }
+
     @Test func fieldsThatALineDoesNotHaveStay() throws {
         var graph = ObjectGraph()
         _ = try graph.write(as: 2) { transaction in

@@ -1,0 +1,29 @@
+// Texts of constants in MongoDB's extended JSON.
+
+extension Double {
+    /// The number of `$numberDouble`; nil for a finite one that is too large, and for what else Swift would take:
+    /// hexadecimal digits and other words.
+    package init?(extendedJSON text: String) {
+        switch text {
+        case "Infinity": self = .infinity
+        case "-Infinity": self = -.infinity
+        case "NaN": self = .nan
+        default:
+            guard text.utf8.allSatisfy({ 0x30...0x39 ~= $0 || "+-.eE".utf8.contains($0) }),
+                let value = Double(text), value.isFinite
+            else { return nil }
+            self = value
+        }
+    }
+}
+
+extension UUIDBytes {
+    /// The UUID of a text with 32 hexadecimal digits, in five groups with hyphens between them or in one.
+    package init?(text: String) {
+        let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+        guard [[8, 4, 4, 4, 12], [32]].contains(parts.map(\.utf8.count)), let bytes = Hex.decode(parts.joined()) else {
+            return nil
+        }
+        self.init(bytes)
+    }
+}
