@@ -121,8 +121,12 @@ package final class FlexibleFile {
         guard let predicates = active.predicates else {
             throw HistoryError(.badChangeset, "the queries are no JSON object of texts")
         }
+        var request = request
+        let ident = request.file.ident, position = request.download.serverVersion, isMarked = try unmark(&request)
+        try require(
+            !isMarked || views[ident] != nil, .clientFileExpired,
+            "the copy was made in the midst of a download, and may lack objects of its set")
         let progress = try file.identify(request, user: user)
-        let ident = request.file.ident, position = request.download.serverVersion
         if !hasRestarted, let view = views[ident], view.hasParts(behind: position) {
             throw HistoryError(.interruptedBootstrap, "the client may have parts of a bootstrap")
         }

@@ -173,6 +173,9 @@ package struct ViewEntry: Sendable, Equatable {
 
     var tag: OriginTag { OriginTag(timestamp: timestamp, ident: origin) }
 
+    /// Whether nobody has made it, but for the view: an object that leaves or enters, or comes back as it was.
+    var isSynthetic: Bool { origin == .server && timestamp == 0 }
+
     fileprivate var byteCount: Int { sentBytes + (mergedBytes ?? 0) }
 
     /// What it counts in `ViewLog.steadyBytes`.
