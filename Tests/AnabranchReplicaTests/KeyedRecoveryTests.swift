@@ -6,8 +6,8 @@ import Testing
 
 @testable import AnabranchReplica
 
-/// What a client reset makes of sets, dictionaries and fields that were changed off line (`Spec/Replica.md`, section 4):
-/// what both sides have done to different keys stays, and of one key what was done here.
+/// What a client reset makes of sets, dictionaries and fields that were changed off line (`Spec/Replica.md`, section
+/// 4): what both sides have done to different keys stays, and of one key what was done here.
 @Suite struct KeyedRecoveryTests {
     /// Where values have names. In a set a value is its own name.
     enum Kind: String, CaseIterable, CustomTestStringConvertible {
