@@ -65,8 +65,12 @@ extension FlexibleRun {
         case .scan, .scanBootstrap:
             guard var session = participant.session else { return nil }
             let byteBudget = random.pick([0, 100, 10_000])
+            // No release is tried here with what it cannot read at all.
+            var capabilities = participant.client.file?.capabilities ?? .all
+            (capabilities.readsCollectionsInMixed, capabilities.readsAsymmetricClasses) = (true, true)
             let made = try inSteps(of: index) { limit -> ViewDownload?? in
-                let made = try file.download(for: &session, byteBudget: byteBudget, isAnswer: true, until: limit)
+                let made = try file.download(
+                    for: &session, capabilities, byteBudget: byteBudget, isAnswer: true, until: limit)
                 return made == nil && file.isCatchingUp(session.ident) ? nil : .some(made)
             }
             participant.session = session

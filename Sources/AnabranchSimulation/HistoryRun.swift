@@ -116,7 +116,9 @@ package final class HistoryRun {
         if let twin {
             try require(try twin.allocateIdents(for: [nil], at: clock)[0] == ident, "the twins give out other idents")
         }
-        participants.append(Participant(client: MemoryClient(ident), isOld: isOld))
+        // Every other one is what released clients are: what they cannot apply has another form.
+        let capabilities = ClientCapabilities(overwritesDanglingLinks: number.isMultiple(of: 2))
+        participants.append(Participant(client: MemoryClient(ident, capabilities: capabilities), isOld: isOld))
         guard !isOld, twin == nil, random.isOne(in: 2) else { return }
         // Off line, with a schema of its own.
         clock += 1
@@ -213,7 +215,8 @@ package final class HistoryRun {
 
     private func download(_ index: Int, byteBudget: Int) throws {
         guard try connect(index), let cursor = participants[index].session?.download else { return }
-        let ident = participants[index].client.ident, source = file.downloads(for: ident)
+        let client = participants[index].client, ident = client.ident
+        let source = file.downloads(for: ident, client.capabilities)
         let download = try source.download(after: cursor, byteBudget: byteBudget)
         if case .generation = try source.lineage(after: cursor) { tally.generationDownloads += 1 }
         var salt = file.head.versionSalt
@@ -224,7 +227,8 @@ package final class HistoryRun {
             download.progress.latest == SaltedVersion(version: file.version, salt: salt),
             "the newest version is said to be \(download.progress.latest)")
         if let twin, participants[index].isOld {
-            let other = try twin.downloads(for: ident).download(after: cursor, byteBudget: byteBudget)
+            let other = try twin.downloads(for: ident, client.capabilities).download(
+                after: cursor, byteBudget: byteBudget)
             try require(other == download, "client \(ident) gets something else behind \(cursor)")
         }
         participants[index].session?.download = download.progress.cursor

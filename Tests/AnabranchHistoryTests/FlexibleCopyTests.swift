@@ -140,6 +140,31 @@ import Testing
         #expect(try code { _ = try fixture.file.identify(request) } == nil)
     }
 
+    /// What has left its set is told behind what stays in it: whoever has got a part of that has too much. Its original
+    /// goes on.
+    @Test(arguments: StoreKind.allCases) func aCopyFromTheMidstOfADownloadIsReset(kind: StoreKind) throws {
+        var fixture = try Self.fixture(kind)
+        fixture.file.leave(fixture.client.ident)
+        for (time, texts) in [(3, [1: "b"]), (4, [3: "a2"]), (5, [5: "a3"])] as [(UInt64, [Int64: String?])] {
+            try Self.write(fixture, time, texts)
+        }
+        var request = fixture.client.identRequest
+        request.subscriptions = Self.some
+        var session = try fixture.file.identify(request)
+        let part = try #require(try fixture.file.download(for: &session, byteBudget: 0))
+        try fixture.client.integrate(part.download)
+        #expect(try Self.notes(fixture.client) == [1: "a", 3: "a2", 5: "a"])
+        try fixture.restart()
+        request = try Self.copy(fixture).identRequest
+        request.subscriptions = Self.some
+        #expect(try code { _ = try fixture.file.identify(request) } == .clientFileExpired)
+        try Self.synchronize(&fixture.client, with: fixture, Self.some)
+        #expect(try Self.notes(fixture.client) == [3: "a2", 5: "a3"])
+        var copy = try Self.copy(fixture)
+        try Self.synchronize(&copy, with: fixture, Self.some)
+        #expect(try Self.notes(copy) == [3: "a2", 5: "a3"])
+    }
+
     private static func rules(reads condition: String) throws -> UserRules {
         let role = """
             {"name": "r", "apply_when": {}, "document_filters": {"read": \(condition), "write": false}, \

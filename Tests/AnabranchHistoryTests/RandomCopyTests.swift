@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchTesting
+import Foundation
 import Testing
 
 @testable import AnabranchHistory
@@ -15,8 +16,8 @@ import Testing
         let file: SyncedFile
         var random: SeededRandom
         var clients: [MemoryClient] = []
-        /// Copies that were not connected yet.
-        var waiting: [MemoryClient] = []
+        /// Copies that were not connected yet, and the generation that their originals were within.
+        private var waiting: [(client: MemoryClient, within: ServerVersion?)] = []
         private var created: Int64 = 0
         private(set) var wentOn = 0, inGenerations = 0, resets = 0
 
@@ -87,30 +88,37 @@ import Testing
 
         private mutating func copy(_ index: Int) throws {
             guard clients[index].isAcknowledged else { return }
-            var copy = try clients[index].copy(as: file.allocateIdent())
+            let original = clients[index], cursor = original.download.serverVersion
+            var copy = try original.copy(as: file.allocateIdent()), within: ServerVersion?
+            if case .generation(let version)? = try file.clientFile(original.ident)?.lineage, 0 < cursor,
+                cursor < version
+            {
+                within = version
+            }
             if random.isOne(in: 3) { try Self.write(nextNumber(), in: &copy) }
-            waiting.append(copy)
+            waiting.append((copy, within))
             if random.isOne(in: 2) { try connect(waiting.count - 1) }
         }
 
-        /// Where the log or a generation knows the place it goes on from there.
-        mutating func connect(_ index: Int) throws {
-            let copy = waiting.remove(at: index), cursor = copy.download.serverVersion
+        /// Where the log or a generation knows the place it goes on from there, and else it is reset.
+        private mutating func connect(_ index: Int) throws {
+            let (copy, within) = waiting.remove(at: index), cursor = copy.download.serverVersion
+            let isKnown =
+                try within.map { version in try file.generations().contains { $0.version == version } }
+                ?? (cursor == 0 || cursor >= file.head.baseVersion)
             do {
                 let session = try file.identify(copy.identRequest)
-                guard session.download == copy.download else { throw Failure(description: "another place") }
+                guard isKnown, session.download == copy.download else {
+                    throw Failure(description: "a copy at \(cursor) goes on at \(session.download)")
+                }
                 clients.append(copy)
                 wentOn += 1
-                let row = try file.clientFile(copy.ident)
-                if case .generation(let version)? = row?.lineage, cursor > 0, cursor < version { inGenerations += 1 }
+                if within != nil { inGenerations += 1 }
                 try exchange(clients.count - 1)
             } catch let error as HistoryError {
-                // It was in the log before its base, or in a generation that is gone.
-                let latest = copy.identRequest.latest.version
-                guard [.clientFileExpired, .divergingHistories].contains(error.code),
-                    cursor < file.head.baseVersion || latest < file.head.baseVersion
-                        || latest > cursor && file.head.baseVersion > 0
-                else { throw Failure(description: "a copy at \(cursor) is refused: \(error)") }
+                guard !isKnown, [.clientFileExpired, .divergingHistories].contains(error.code) else {
+                    throw Failure(description: "a copy at \(cursor) is refused: \(error)")
+                }
                 resets += 1
             }
         }
@@ -121,6 +129,8 @@ import Testing
                 try exchange(index)
                 try file.expire(clients.remove(at: index).ident)
             }
+            // So nobody needs the log but the copies.
+            if random.isOne(in: 2) { for index in clients.indices { try exchange(index) } }
             if random.isOne(in: 2) { try file.makeGeneration(endingAt: 1 + random.below(200)) }
             let newest = try file.generations().last?.version ?? 0
             try file.trim(upTo: file.floor(upTo: newest))
@@ -138,9 +148,14 @@ import Testing
         }
     }
 
-    @Test(arguments: StoreKind.allCases) func nothingIsLostOrDoubled(kind: StoreKind) throws {
+    private static let environment = ProcessInfo.processInfo.environment
+
+    /// More of them: `ANABRANCH_COPIES=5000 swift test --filter RandomCopyTests`.
+    @Test(arguments: StoreKind.allCases) func nothingIsLostOrDoubled(kind: StoreKind) async throws {
+        let only = Self.environment["ANABRANCH_SEED"].flatMap(UInt64.init)
+        let count = Self.environment["ANABRANCH_COPIES"].flatMap(UInt64.init) ?? 60
         var wentOn = 0, inGenerations = 0, resets = 0
-        for seed in 1...(kind == .memory ? 60 : 8) as ClosedRange<UInt64> {
+        for seed in only.map({ $0...$0 }) ?? 1...(kind == .memory ? count : 8) {
             let test = try TestStore(kind)
             do {
                 var world = try World(seed, in: test.store)
@@ -151,10 +166,19 @@ import Testing
                 inGenerations += world.inGenerations
                 resets += world.resets
             } catch {
-                Issue.record("\(kind), seed \(seed): \(error)")
+                Issue.record(
+                    "\(kind), seed \(seed): \(error); ANABRANCH_SEED=\(seed) swift test --filter RandomCopyTests")
             }
+            await Task.yield()  // all tests share a few threads
         }
-        guard kind == .memory else { return }
-        #expect(wentOn > 100 && inGenerations > 0, "\(wentOn), \(inGenerations), \(resets)")
+        guard kind == .memory, only == nil else { return }
+        #expect(wentOn > 100 && inGenerations > 0 && resets > 0, "\(wentOn), \(inGenerations), \(resets)")
+    }
+}
+
+extension SyncedFile {
+    /// Whether there is a generation, and the log behind it.
+    fileprivate func isLiving(_ generation: ServerVersion) throws -> Bool {
+        try generation >= head.baseVersion && generations().contains { $0.version == generation }
     }
 }

@@ -1,4 +1,5 @@
 import AnabranchHistory
+import AnabranchProtocol
 import AnabranchTesting
 import Testing
 
@@ -71,20 +72,22 @@ import Testing
     }
 
     /// A replica that has what the server has.
-    private static func begin(_ server: RecoveryServer, hasTarget: Bool) throws -> Replica<MemoryReplicaStore> {
-        var replica = try server.replica()
-        try replica.write(at: 1) { tx in
+    private static func begin(
+        _ mode: SyncMode, hasTarget: Bool
+    ) throws -> (RecoveryServer, Replica<MemoryReplicaStore>) {
+        let server = try RecoveryServer(mode) { tx in
             try declare(tx)
             if hasTarget { try tx.create("N", key: 4) }
         }
+        var replica = try server.replica()
         try server.exchange(&replica)
-        return replica
+        return (server, replica)
     }
 
-    @Test("a link that is recorded before its object is there afterwards", arguments: Place.allCases)
-    func beforeItsObject(place: Place) throws {
-        let server = try RecoveryServer()
-        var replica = try Self.begin(server, hasTarget: false)
+    @Test("a link that is recorded before its object is there afterwards", arguments: Place.allCases, SyncMode.allCases)
+    func beforeItsObject(place: Place, mode: SyncMode) throws {
+        let (server, begun) = try Self.begin(mode, hasTarget: false)
+        var replica = begun
         // As an import has it: objects come in the order of their keys.
         try replica.write(at: 2) { tx in
             tx.linksMayDangle = true
@@ -95,10 +98,12 @@ import Testing
         try Self.expect([Self.link], at: place, behindResetOf: replica, server, dropped: 0)
     }
 
-    @Test("a link whose object is erased by others, and created again here later, stays", arguments: Place.allCases)
-    func createdAgain(place: Place) throws {
-        let server = try RecoveryServer()
-        var replica = try Self.begin(server, hasTarget: true)
+    @Test(
+        "a link whose object is erased by others, and created again here later, stays", arguments: Place.allCases,
+        SyncMode.allCases)
+    func createdAgain(place: Place, mode: SyncMode) throws {
+        let (server, begun) = try Self.begin(mode, hasTarget: true)
+        var replica = begun
         try replica.write(at: 2) { tx in try place.put(Self.link, tx) }
         try replica.write(at: 3) { tx in try tx.delete(try #require(try tx.object("N", key: 4))) }
         try replica.write(at: 4) { tx in
@@ -110,19 +115,19 @@ import Testing
         try Self.expect(before, at: place, behindResetOf: replica, server, dropped: nil)
     }
 
-    @Test("a link to what is gone is left out, and counted", arguments: Place.allCases)
-    func toWhatIsGone(place: Place) throws {
-        let server = try RecoveryServer()
-        var replica = try Self.begin(server, hasTarget: true)
+    @Test("a link to what is gone is left out, and counted", arguments: Place.allCases, SyncMode.allCases)
+    func toWhatIsGone(place: Place, mode: SyncMode) throws {
+        let (server, begun) = try Self.begin(mode, hasTarget: true)
+        var replica = begun
         try replica.write(at: 2) { tx in try place.put(Self.link, tx) }
         try Self.eraseTarget(server)
         try Self.expect([], at: place, behindResetOf: replica, server, dropped: 1)
     }
 
-    @Test("objects that link to each other come back")
-    func cycles() throws {
-        let server = try RecoveryServer()
-        var replica = try Self.begin(server, hasTarget: false)
+    @Test("objects that link to each other come back", arguments: SyncMode.allCases)
+    func cycles(mode: SyncMode) throws {
+        let (server, begun) = try Self.begin(mode, hasTarget: false)
+        var replica = begun
         try replica.write(at: 2) { tx in
             tx.linksMayDangle = true
             for (key, other) in [(7, 8), (8, 9), (9, 7)] as [(Int64, Int64)] {
@@ -147,6 +152,7 @@ import Testing
     ) throws {
         let (made, recovery) = try server.reset(replica)
         var fresh = made
+        #expect(try fresh.danglingUploads() == [])
         #expect(try place.links(fresh.state) == links)
         if let dropped { #expect(recovery.droppedChanges == dropped) }
         // Nothing that leads nowhere is left in a collection either.

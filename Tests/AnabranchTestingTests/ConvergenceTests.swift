@@ -33,8 +33,8 @@ import Testing
         let changesets = (0...1).flatMap { author in
             SingleInstructions(by: author, listCount: 3, mixed: mixed).changesets
         }
-        #expect(changesets.count == 190)
-        #expect(digest(changesets.joined()) == 7_408_307_441_533_818_833)
+        #expect(changesets.count == 202)
+        #expect(digest(changesets.joined()) == 14_584_502_783_803_970_955)
     }
 
     @Test func aSeedGivesTheSameRound() throws {

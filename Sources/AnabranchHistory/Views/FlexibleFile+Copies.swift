@@ -13,7 +13,6 @@ extension FlexibleFile {
         _ session: inout ViewSession, at request: IdentRequest, _ rules: UserRules
     ) throws(HistoryError) {
         let position = request.download.serverVersion
-        if position < request.latest.version { try requireWholeSet(at: position) }
         let state = try currentState(), role = role(of: rules, in: state), clientVersion: ClientVersion = 0
         var view = ClientView(of: session.ident, role: ViewRole(rules.ofWholeClasses, in: state))
         view.rules = rules
@@ -33,12 +32,16 @@ extension FlexibleFile {
         try commit(view, of: try file.clientFile(session.ident))
     }
 
-    /// A long bootstrap that is sent again comes in parts with versions of their own, behind which nothing is for
-    /// others (`ViewSession.next`). Whoever has some of them lacks objects of its set.
-    private func requireWholeSet(at position: ServerVersion) throws(HistoryError) {
-        let next = try file.read { view throws(HistoryError) in try view.entry(position + 1) }
-        try require(
-            next.map { $0.origin > 0 || !$0.changeset.isEmpty } ?? true, .clientFileExpired,
-            "the copy may have a part of its set only")
+    /// Takes off the newest version that a client names the mark of `ViewSession.next`.
+    /// - Returns: whether it was there: the client had got a part only of what has happened to its set.
+    func unmark(_ request: inout IdentRequest) throws(HistoryError) -> Bool {
+        let latest = request.latest, salt = latest.salt.within(request.download.serverVersion)
+        guard latest != SaltedVersion(version: file.head.version, salt: file.head.versionSalt) else { return false }
+        let isMarked = try file.read { [head = file.head] view throws(HistoryError) in
+            if try SyncedFile.isSalt(latest.salt, of: latest.version, head: head, view: view) { return false }
+            return try SyncedFile.isSalt(salt, of: latest.version, head: head, view: view)
+        }
+        if isMarked { request.latest.salt = salt }
+        return isMarked
     }
 }

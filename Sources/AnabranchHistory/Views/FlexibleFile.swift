@@ -126,9 +126,12 @@ package final class FlexibleFile {
         guard let predicates = active.predicates else {
             throw HistoryError(.badChangeset, "the queries are no JSON object of texts")
         }
-        let progress = try file.identify(request, user: user)
-        let ident = request.file.ident, position = request.download.serverVersion
-        let known = try view(of: ident)
+        var request = request
+        let ident = request.file.ident, position = request.download.serverVersion, isMarked = try unmark(&request)
+        let progress = try file.identify(request, user: user), known = try view(of: ident)
+        try require(
+            !isMarked || known != nil, .clientFileExpired,
+            "the copy was made in the midst of a download, and may lack objects of its set")
         if !hasRestarted, let known, known.hasParts(behind: position) {
             throw HistoryError(.interruptedBootstrap, "the client may have parts of a bootstrap")
         }

@@ -220,6 +220,9 @@ package struct ViewEntry: Sendable, Equatable {
 
     var tag: OriginTag { OriginTag(timestamp: timestamp, ident: origin) }
 
+    /// Whether nobody has made it, but for the view: an object that leaves or enters, or comes back as it was.
+    var isSynthetic: Bool { !isInLog && origin == .server && timestamp == 0 }
+
     private var byteCount: Int { sentBytes + (mergedBytes ?? 0) }
 
     /// What its contents occupy.

@@ -46,9 +46,12 @@ package struct ViewSession: Sendable {
         guard isAnswer || !hasSent || !entries.isEmpty || cursor != progress.download || upload != acknowledged else {
             return nil
         }
-        let header = DownloadProgress(
-            cursor: cursor, latest: SaltedVersion(version: head.version, salt: head.versionSalt), upload: upload,
-            downloadableBytes: 0)
+        var latest = SaltedVersion(version: head.version, salt: head.versionSalt)
+        // What has left or entered up to here is perhaps told later: a copy of the client's file says so by this salt.
+        if rest.contains(where: { $0.isSynthetic && bootstrap(of: $0) == nil }) {
+            latest.salt = latest.salt.within(cursor.serverVersion)
+        }
+        let header = DownloadProgress(cursor: cursor, latest: latest, upload: upload, downloadableBytes: 0)
         var message = ViewMessage(entries: entries, progress: header)
         if let set {
             message.kind = .bootstrap(QueryVersion(rawValue: set), isLast: isWhole)

@@ -61,9 +61,16 @@ final class SimulatedClient {
 
     // MARK: Processes
 
+    /// It fails where a released client would end its process.
+    private static let behaviour = {
+        var behaviour = ReplicaBehaviour()
+        behaviour.refusals = ApplyRefusals(of: ClientCapabilities(overwritesDanglingLinks: false))
+        return behaviour
+    }()
+
     func start(at now: Int64, session: UInt64) throws {
         disk = disk.reopened()
-        var replica = try Replica(disk)
+        var replica = try Replica(disk, Self.behaviour)
         if mode == .flexible { try replica.useFlexibleSync() }
         process = Process(
             replica: replica, session: newSession(session, uploads: true), connectsAt: now,
@@ -82,7 +89,7 @@ final class SimulatedClient {
     func beginReset(recovers: Bool, session: UInt64, at now: Int64) throws {
         guard var process else { return }
         let old = process.old?.replica ?? process.replica
-        var fresh = try Replica(SimulatedDisk())
+        var fresh = try Replica(SimulatedDisk(), Self.behaviour)
         if mode == .flexible {
             try fresh.useFlexibleSync()
             let wanted = old.record.subscriptions?.active?.subscriptions ?? []

@@ -6,7 +6,7 @@ package import AnabranchReplica
 /// directly (`Spec/Transform.md`, section 11; `Spec/History.md`, section 12).
 package struct MemoryClient {
     package private(set) var file: SaltedFileID
-    private let capabilities: ClientCapabilities
+    package let capabilities: ClientCapabilities
     package private(set) var replica: Replica<MemoryReplicaStore>
 
     /// - Parameters:
@@ -23,7 +23,7 @@ package struct MemoryClient {
         behaviour.pairsPerStep = pairsPerStep
         behaviour.keepsState = keepsState
         behaviour.skipsFailures = skipsFailures
-        behaviour.refusals = capabilities.erasesAbsentEntries ? .nullErasures : [.nullErasures, .absentErasures]
+        behaviour.refusals = ApplyRefusals(of: capabilities)
         self.file = file
         self.capabilities = capabilities
         do {
@@ -127,5 +127,14 @@ package struct MemoryClient {
         _ download: Download, onMerged: ((ServerVersion, [UInt8]) -> Void)? = nil
     ) throws {
         try replica.integrate(download, onMerged: onMerged)
+    }
+}
+
+extension ApplyRefusals {
+    /// What a release with these capabilities cannot apply.
+    package init(of capabilities: ClientCapabilities) {
+        self = .nullErasures
+        if !capabilities.erasesAbsentEntries { insert(.absentErasures) }
+        if !capabilities.overwritesDanglingLinks { insert(.danglingOverwrites) }
     }
 }

@@ -19,7 +19,9 @@ package final class ConvergenceRound {
         let idents = try file.allocateIdents(for: Array(repeating: nil, count: plan.replicas), at: 1)
         // Every other one is of an old release, for which changesets have another form.
         clients = idents.enumerated().map { number, ident in
-            MemoryClient(ident, capabilities: ClientCapabilities(erasesAbsentEntries: number.isMultiple(of: 2)))
+            let isNew = number.isMultiple(of: 2)
+            return MemoryClient(
+                ident, capabilities: ClientCapabilities(erasesAbsentEntries: isNew, overwritesDanglingLinks: isNew))
         }
     }
 

@@ -6,6 +6,7 @@ package enum ExhaustiveStates {
     /// An element of the list in the Mixed.
     enum Element {
         case value
+        case link
         case list(Int)
         case dictionary
     }
@@ -15,6 +16,11 @@ package enum ExhaustiveStates {
         case value(Payload)
         case list([Element])
         case dictionary([String])
+
+        var hasLinkInList: Bool {
+            guard case .list(let elements) = self else { return false }
+            return elements.contains { if case .link = $0 { true } else { false } }
+        }
     }
 
     /// A state from which both sides start.
@@ -27,6 +33,8 @@ package enum ExhaustiveStates {
     /// A valid instruction, and the state after it.
     struct Option {
         var changeset: [UInt8]
+        /// See `PairCheck.releasedForm(of:endingAt:)`.
+        var releasedForm: [UInt8]?
         var graph: ObjectGraph
         var instruction: AuthoredInstruction
     }
@@ -35,7 +43,7 @@ package enum ExhaustiveStates {
 
     private static let mixedContents: [Mixed] = [
         .value(.null), .value(5), .value(.link(className: [UInt8(ascii: "B")], key: 1)), .dictionary(["a"]), .list([]),
-        .list([.value, .value]), .list([.list(1), .value]), .list([.dictionary, .list(0)]),
+        .list([.value, .value]), .list([.link, .value]), .list([.list(1), .value]), .list([.dictionary, .list(0)]),
     ]
 
     /// The number of states.
@@ -50,7 +58,7 @@ package enum ExhaustiveStates {
         var graph = ObjectGraph()
         _ = try graph.write(as: 1) { transaction in
             try declareClasses(in: transaction)
-            if hasObjectOfB { try transaction.create("B", key: 1) }
+            if hasObjectOfB || mixed.hasLinkInList { try transaction.create("B", key: 1) }
             let object = try transaction.create("A", key: 1)
             object["int"] = .int(Int64(filling))
             if filling > 0 { object["text"] = "a" }
@@ -60,6 +68,13 @@ package enum ExhaustiveStates {
                 try object.dictionary("dictionary").set(.int(3), for: ["a", "b"][value])
             }
             try set(mixed, of: object, hasTarget: hasObjectOfB)
+        }
+        if !hasObjectOfB, mixed.hasLinkInList {
+            // Others have erased the object: the link dangles.
+            let erasure = ChangesetWriter([.eraseObject(ObjectName(className: "B"))]).bytes
+            var arena = ChangesetArena()
+            try arena.decode(erasure, version: 1, tag: tags.older)
+            try graph.apply(0, of: arena)
         }
         let options = try (
             options(by: 0, in: graph, listCount, mixed), options(by: 1, in: graph, listCount, mixed)
@@ -92,6 +107,7 @@ package enum ExhaustiveStates {
             for (index, element) in elements.enumerated() {
                 switch element {
                 case .value: try list.append(.int(Int64(index)))
+                case .link: try list.append(.link(className: [UInt8(ascii: "B")], key: 1))
                 case .dictionary: try list.append(.dictionary)
                 case .list(let count):
                     try list.append(.list)
@@ -117,7 +133,8 @@ package enum ExhaustiveStates {
             let made = AuthoredInstruction(
                 author: 0, tag: tags.older, instruction: instruction, path: arena.path(of: instruction),
                 isRepeated: isSame && (instruction.type == .list || instruction.type == .dictionary))
-            options.append(Option(changeset: changeset, graph: after, instruction: made))
+            let form = try PairCheck.releasedForm(of: changeset, endingAt: after)
+            options.append(Option(changeset: changeset, releasedForm: form, graph: after, instruction: made))
         }
         return options
     }
@@ -149,8 +166,7 @@ package enum ExhaustiveStates {
         _ older: Option, _ newer: Option, in state: State, _ report: inout ExhaustiveReport
     ) throws {
         let check = PairCheck(
-            PairCheck.Side(changeset: older.changeset, state: older.graph, tag: tags.older),
-            PairCheck.Side(changeset: newer.changeset, state: newer.graph, tag: tags.newer))
+            PairCheck.Side(of: older, tags.older), PairCheck.Side(of: newer, tags.newer))
         let kinds = (older.instruction.instruction.kind, newer.instruction.instruction.kind)
         report.notePair(kinds)
         if check.hasEffect {
@@ -199,5 +215,11 @@ package enum ExhaustiveStates {
               newer: \(made.arena.text(of: newer.instruction))
             """
         }
+    }
+}
+
+extension PairCheck.Side {
+    fileprivate init(of option: ExhaustiveStates.Option, _ tag: OriginTag) {
+        self.init(changeset: option.changeset, releasedForm: option.releasedForm, state: option.graph, tag: tag)
     }
 }

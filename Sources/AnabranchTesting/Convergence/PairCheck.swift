@@ -5,6 +5,8 @@ struct PairCheck {
     enum Outcome: Equatable {
         case converged
         case diverged
+        /// The form of an entry that released clients get leads to something else than the entry.
+        case divergedInReleasedForm
         /// The merge, or one of the sides, refuses what the other has made.
         case refused(String)
     }
@@ -12,6 +14,8 @@ struct PairCheck {
     /// The instructions of a side, in a changeset, and the state after them.
     struct Side {
         var changeset: [UInt8]
+        /// See `releasedForm(of:endingAt:)`.
+        var releasedForm: [UInt8]?
         var state: ObjectGraph
         var tag: OriginTag
     }
@@ -26,7 +30,8 @@ struct PairCheck {
             let digests = try (
                 Self.digest(of: first, after: second, &hasEffect), Self.digest(of: second, after: first, &hasEffect)
             )
-            outcome = digests.0 == digests.1 ? .converged : .diverged
+            let isAlike = try Self.isAlikeReleased(first, after: second) && Self.isAlikeReleased(second, after: first)
+            outcome = digests.0 == digests.1 ? isAlike ? .converged : .divergedInReleasedForm : .diverged
         } catch {
             outcome = .refused("\(error)")
         }
@@ -43,5 +48,44 @@ struct PairCheck {
         var state = own.state
         try state.apply(1, of: arena)
         return try StateDigest(of: state)
+    }
+
+    // MARK: Released clients
+
+    /// What a side has in the end, and how it then sees its own changes.
+    private struct Merged: Equatable {
+        var state: StateDigest
+        var own: [UInt8]
+    }
+
+    private static let released = ClientCapabilities(overwritesDanglingLinks: false)
+
+    /// The form in which released clients get a changeset; nil if they get it as it is.
+    /// - Parameter state: the one behind it.
+    static func releasedForm(of changeset: [UInt8], endingAt state: ObjectGraph) throws -> [UInt8]? {
+        var arena = ChangesetArena()
+        try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 1, ident: 1))
+        let adapter = ChangesetAdapter(for: released, with: state)
+        guard case .changed(let form) = adapter.form(of: 0, in: &arena, isErased: { _, _ in false }) else { return nil }
+        return form
+    }
+
+    /// Whether a released client has the same as any other one. What others cannot apply has not come so far.
+    private static func isAlikeReleased(_ own: Side, after other: Side) throws -> Bool {
+        guard let form = other.releasedForm else { return true }
+        return try merged(own, with: other.changeset, other.tag, refusing: [])
+            == merged(own, with: form, other.tag, refusing: ApplyRefusals(of: released))
+    }
+
+    private static func merged(
+        _ own: Side, with entry: [UInt8], _ tag: OriginTag, refusing refusals: ApplyRefusals
+    ) throws -> Merged {
+        var arena = ChangesetArena()
+        try arena.decode(own.changeset, version: 2, tag: own.tag)
+        try arena.decode(entry, version: 2, tag: tag)
+        try arena.merge(local: [0], incoming: [1])
+        var state = own.state
+        _ = try state.applyTransactions([1], of: &arena, refusing: refusals) { _ in false }
+        return Merged(state: try StateDigest(of: state), own: arena.encodedAnew(0))
     }
 }

@@ -3,11 +3,14 @@ package import AnabranchCore
 /// Where the changes of one round go: the fewer places, the more of them meet.
 package struct HotSpot {
     let keyCount: Int
+    /// Links are written over each other, and what they lead to is erased, more often than anything else.
+    let isOfLinks: Bool
     private let fields: [String: [FieldShape]]
 
     package init(_ random: inout SeededRandom) {
         let fieldCount = random.pick([1, 2, 4, 8, .max])
         keyCount = random.pick([1, 2, 4])
+        isOfLinks = random.isOne(in: 4)
         var fields: [String: [FieldShape]] = [:]
         for shape in RandomSchema.classes {
             fields[shape.name] = Array(shape.fields.shuffled(using: &random).prefix(fieldCount))
@@ -35,6 +38,7 @@ package struct RandomEditor {
     }
 
     package mutating func edit() throws {
+        if hotSpot.isOfLinks, random.isOne(in: 3) { return try linkAnew() }
         switch random.below(40) {
         case 0: try deleteObject()
         case 1: try createEvent()
@@ -92,6 +96,20 @@ package struct RandomEditor {
     private mutating func createEvent() throws {
         guard let key = UUIDBytes(repeatElement(UInt8(random.below(200)), count: 16)) else { return }
         try transaction.create(RandomSchema.event.name, key: .uuid(key), ["what": text()])
+    }
+
+    /// Writes links over each other in a list of Mixed, or erases what one leads to.
+    private mutating func linkAnew() throws {
+        let targets = try transaction.objects(RandomSchema.note.name)
+        guard !targets.isEmpty else {
+            try transaction.create(RandomSchema.note.name, key: "a")
+            return
+        }
+        if random.isOne(in: 4) { return try transaction.delete(random.pick(targets)) }
+        for field in RandomSchema.task.fields where field.collection == .list && field.type == .null {
+            let list = try findOrCreate(RandomSchema.task).list(field.name), link = random.pick(targets).link
+            try list.count == 0 ? list.append(link) : list.set(link, at: 0)
+        }
     }
 
     // MARK: Schema

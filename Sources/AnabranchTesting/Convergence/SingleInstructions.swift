@@ -91,7 +91,8 @@ struct SingleInstructions {
 
     private mutating func addMixed(_ elements: [ExhaustiveStates.Element]) {
         let mixed = FieldPath.at("mixed")
-        for value in [.null, .list, .dictionary, 5, .link(className: [UInt8(ascii: "B")], key: 1)] as [Payload] {
+        let link = Payload.link(className: [UInt8(ascii: "B")], key: 1)
+        for value in [.null, .list, .dictionary, 5, link] as [Payload] {
             add(.update(mixed, value))
         }
         add(.addInteger(mixed, 1))
@@ -100,9 +101,9 @@ struct SingleInstructions {
         addList(mixed, size: elements.count)
         for (index, element) in elements.enumerated() {
             let path = mixed.index(index)
-            add(.update(path, .list, size: UInt32(elements.count)))
+            for value in [.list, link, .null] as [Payload] { add(.update(path, value, size: UInt32(elements.count))) }
             switch element {
-            case .value: break
+            case .value, .link: break
             case .list(let count): addList(path, size: count)
             case .dictionary:
                 add(.update(path.name("a"), 1))

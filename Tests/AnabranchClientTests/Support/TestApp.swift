@@ -134,7 +134,7 @@ func transportFails(
 func withServer<Result>(
     authenticator: any Authenticator = AllowAllAuthenticator(), endpoints: (any HTTPEndpoints)? = nil,
     tls: TLSFiles? = nil, clock: Clock = Clock(), port: Int = 0, authorizer: any Authorizer = AllowAllAuthorizer(),
-    _ body: (SyncServer, _ port: Int) async throws -> Result
+    exports: AppExports? = nil, _ body: (SyncServer, _ port: Int) async throws -> Result
 ) async throws -> Result {
     var settings = ServerSettings(cores: 2)
     settings.port = port
@@ -146,7 +146,7 @@ func withServer<Result>(
     settings.flexibleApps = [Device.flexibleApp]
     let server = SyncServer(
         settings: settings, store: InMemoryStore(), authenticator: authenticator, endpoints: endpoints,
-        authorizer: authorizer, tls: tls, logger: .quiet, unixSeconds: { UInt64(clock.now) })
+        authorizer: authorizer, exports: exports, tls: tls, logger: .quiet, unixSeconds: { UInt64(clock.now) })
     return try await withThrowingTaskGroup(of: Void.self) { group in
         group.addTask { try await server.run() }
         defer { group.cancelAll() }

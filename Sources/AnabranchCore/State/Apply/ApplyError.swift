@@ -84,6 +84,9 @@ package struct ApplyRefusals: OptionSet, Sendable {
     /// The erasure of a dictionary entry that is not there, which some releases do not survive
     /// (`Spec/Protocol.md`, section 6.1).
     package static let absentErasures = ApplyRefusals(rawValue: 2)
+    /// A link in a list of Mixed, or below one, over a link whose target is not there, which no release survives so
+    /// far; null is ignored there (`Spec/State.md`, B5).
+    package static let danglingOverwrites = ApplyRefusals(rawValue: 4)
 }
 
 /// What changesets may make of a state, and need of it.

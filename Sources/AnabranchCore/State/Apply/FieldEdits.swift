@@ -126,8 +126,22 @@ extension GraphEditor {
 
     /// Writes a value over another one; of two equal numbers of one kind the old representation stays (B5).
     mutating func store(_ value: Content, over content: inout Content, at place: Place) throws(ApplyError) {
+        if isBelowList, try !overwrites(content, with: value, at: place) { return }
         try recordLink(value, at: place)
         if !content.isEqualNumber(to: value) { try set(&content, to: value) }
+    }
+
+    /// Whether a released client writes a value over another one in a list of Mixed, or below one.
+    /// - Throws: where it ends its process.
+    private mutating func overwrites(
+        _ content: Content, with value: Content, at place: Place
+    ) throws(ApplyError) -> Bool {
+        guard place.isMixed, case .link(let object) = content, try !exists(object) else { return true }
+        switch value {
+        case .null: return false
+        case .link: throw .undefined("a link over a dangling one in a list of Mixed")
+        default: return true
+        }
     }
 
     // MARK: A single field, or a whole collection column

@@ -12,6 +12,8 @@ struct GraphEditor {
     var graph: ObjectGraph
     var changes = StateChanges()
     var refusals: ApplyRefusals = []
+    /// The edit is one in a list, or below one, in which released clients cannot overwrite dangling links.
+    private(set) var isBelowList = false
     /// How large an object can grow, as `Content.size` counts. A larger one may shrink.
     var objectBytesMax = Int.max
     /// How much can be loaded, as `loadedBytes` counts.
@@ -165,6 +167,7 @@ struct GraphEditor {
         _ object: ObjectReference, _ place: Place, _ path: ArraySlice<PathStep>, _ edit: Edit
     ) throws(ApplyError) -> Effect {
         try load(object)
+        isBelowList = refusals.contains(.danglingOverwrites) && path.contains(where: \.isIndex)
         if graph.rows != nil { try checkLoadedBytes() }
         let size = current.size
         guard size > objectBytesMax - edit.growthMax(along: path) else { return try editCurrent(place, path, edit) }
@@ -375,4 +378,6 @@ enum PathStep: Hashable, Sendable {
     case index(Int)
     /// A dictionary key or a field of an embedded object.
     case name([UInt8])
+
+    var isIndex: Bool { if case .index = self { true } else { false } }
 }

@@ -66,7 +66,3 @@ extension Edit {
         }
     }
 }
-
-extension PathStep {
-    fileprivate var isIndex: Bool { if case .index = self { true } else { false } }
-}

@@ -1,4 +1,5 @@
 import AnabranchTesting
+import Foundation
 import Testing
 
 @testable import AnabranchCore
@@ -100,7 +101,9 @@ import Testing
         try arena.merge(local: [local], incoming: [incoming])
         if capabilities != .all { try requireFalseBeforeLinks(incoming, in: arena) }
         var state = own.after
-        _ = try state.applyTransactions([incoming], of: &arena, skipping: { _ in false })
+        // As a released client does it, which ends where it cannot.
+        _ = try state.applyTransactions(
+            [incoming], of: &arena, refusing: capabilities == .all ? [] : .danglingOverwrites, skipping: { _ in false })
         return Merged(state: try StateDigest(of: state), own: arena.encodedAnew(local))
     }
 
@@ -141,6 +144,89 @@ import Testing
             }
         }
         #expect(failures == 0 && pairs > 10_000)
+    }
+
+    // MARK: The model of a released client
+
+    private typealias Option = (instruction: NamedInstruction, sizeAfter: UInt32)
+
+    /// All that can be done, one after the other, to a list of so many elements and to what it links to.
+    private static func options(_ place: Place, size: UInt32) -> [Option] {
+        let one = ObjectName(className: "B", key: .int(1)), two = ObjectName(className: "B", key: .int(2))
+        var options: [Option] = [
+            (.insert(place.at(0), .link("B", 2), size: size), size + 1), (.clear(place.list), 0),
+            (.eraseObject(one), size), (.createObject(one), size), (.eraseObject(two), size),
+        ]
+        for index in 0..<min(size, 2) {
+            let values: [Payload] = [.link("B", 1), .link("B", 2), .null, 5]
+            options += values.map { (.update(place.at(index), $0, size: size), size) }
+            options.append((.erase(place.at(index), size: size), size - 1))
+        }
+        if size > 1 { options.append((.move(place.at(0), to: size - 1, size: size), size)) }
+        return options
+    }
+
+    /// What entries lead to, as the log has them and as a released client takes them.
+    private struct Walk {
+        var graph: ObjectGraph
+        var released: ObjectGraph
+        var size: UInt32
+        var steps: [NamedInstruction] = []
+    }
+
+    /// - Returns: nil if the instruction cannot be applied at all.
+    private static func advance(_ walk: Walk, by option: Option) throws -> Walk? {
+        var next = walk, arena = ChangesetArena()
+        let bytes = ChangesetWriter([option.instruction]).bytes
+        guard (try? next.graph.apply(bytes)) != nil else { return nil }
+        next.size = option.sizeAfter
+        next.steps.append(option.instruction)
+        let tag = OriginTag(timestamp: 1, ident: 2)
+        var entry = try arena.decode(bytes, version: 1, tag: tag)
+        let form = ChangesetAdapter(for: released, with: next.graph).form(of: entry, in: &arena) { _, _ in false }
+        if case .changed(let changed) = form { entry = try arena.decode(changed, version: 2, tag: tag) }
+        _ = try next.released.applyTransactions([entry], of: &arena, refusing: .danglingOverwrites) { _ in false }
+        return next
+    }
+
+    /// Deeper: `ANABRANCH_DEPTH=4 swift test --filter noEntryEndsAReleasedClient`.
+    @Test(arguments: Place.all) func noEntryEndsAReleasedClient(_ place: Place) throws {
+        let depth = ProcessInfo.processInfo.environment["ANABRANCH_DEPTH"].flatMap { Int($0) } ?? 3
+        let start = try place.graph()
+        var walks = [Walk(graph: start, released: start, size: 2)], count = 0
+        for _ in 0..<depth {
+            var next: [Walk] = []
+            for walk in walks {
+                for option in Self.options(place, size: walk.size) {
+                    do {
+                        guard let walk = try Self.advance(walk, by: option) else { continue }
+                        next.append(walk)
+                        count += 1
+                        let digests = try (StateDigest(of: walk.graph), StateDigest(of: walk.released))
+                        #expect(digests.0 == digests.1, "\(walk.steps)")
+                    } catch {
+                        Issue.record("\(walk.steps) \(option.instruction): \(error)")
+                    }
+                }
+            }
+            walks = next
+        }
+        #expect(count > 2_000)
+    }
+
+    /// What is tried above is what ends released clients: without the form that they get, the model ends, or keeps what
+    /// was overwritten.
+    @Test(arguments: Place.all) func theModelEndsWithoutTheForm(_ place: Place) throws {
+        for (value, ends) in [(Payload.link("B", 2), true), (.null, false)] {
+            var graph = try place.graph(), arena = ChangesetArena()
+            try graph.apply(changeset([.eraseObject(ObjectName(className: "B", key: .int(1)))]))
+            let bytes = ChangesetWriter([.update(place.at(0), value, size: 2)]).bytes
+            let entry = try arena.decode(bytes, version: 1, tag: OriginTag(timestamp: 1, ident: 2))
+            let before = try StateDigest(of: graph)
+            let made = try? graph.applyTransactions([entry], of: &arena, refusing: .danglingOverwrites) { _ in false }
+            #expect((made == nil) == ends)
+            #expect(try StateDigest(of: graph) == before)
+        }
     }
 
     // MARK: What is sent

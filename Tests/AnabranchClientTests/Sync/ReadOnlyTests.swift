@@ -1,0 +1,140 @@
+import AnabranchClient
+import AnabranchCore
+import AnabranchHistory
+import AnabranchProtocol
+import AnabranchReplica
+import AnabranchServer
+import AnabranchTesting
+import Foundation
+import Testing
+
+/// Users who may only read, whose files begin with the schema of their app: whatever of it the server has, and whatever
+/// a client reset would do, they read on, and only data are refused (`Spec/Server.md`, section 3).
+@Suite(.timeLimit(.minutes(30))) struct ReadOnlyTests {
+    /// What the app knows of the server's schema.
+    enum Schema: CaseIterable {
+        case same, part, more
+
+        func declare(_ tx: WriteTransaction) throws {
+            try tx.addClass("Task", key: "_id", .int)
+            guard self != .part else { return }
+            try tx.addColumn("text", .string, to: "Task")
+            try tx.addColumn("number", .int, to: "Task")
+            guard self == .more else { return }
+            try tx.addColumn("more", .string, isNullable: true, to: "Task")
+            try tx.addClass("Other", key: "_id", .int)
+            try tx.addColumn("x", .int, to: "Other")
+        }
+    }
+
+    private static let modes: [ResetMode] = [.manual, .discardLocal, .recover, .recoverOrDiscard]
+
+    private static func write(_ key: Int64, on server: SyncServer, _ mode: SyncMode) async throws {
+        let path =
+            mode == .flexible
+            ? VirtualPath(app: Device.flexibleApp) : VirtualPath(app: "parts", partition: .string("tasks"))
+        try await server.write(to: path) { tx in
+            try Device.declare(tx)
+            try tx.create("Task", key: .int(key), ["text": .string(Array("of the server".utf8))])
+        }
+    }
+
+    /// A role that reads everything, and writes nothing.
+    private static func readOnlyApp(in folder: String) async throws -> AppExports {
+        let role = """
+            {"roles": [{"name": "all", "apply_when": {}, "document_filters": {"read": true, "write": false},
+            "read": true, "write": false, "insert": false, "delete": false}]}
+            """
+        for (name, text) in [
+            ("data_sources/db/shop/Task/rules.json", role), ("sync/config.json", #"{"type": "flexible"}"#),
+        ] {
+            let url = URL(filePath: folder).appending(path: name)
+            try FileManager.default.createDirectory(
+                at: url.deletingLastPathComponent(), withIntermediateDirectories: true)
+            try Data(text.utf8).write(to: url)
+        }
+        return try await AppExports(directories: [Device.flexibleApp: folder], logger: .quiet)
+    }
+
+    private static func connect(_ device: Device, _ schema: Schema, _ reset: ResetMode) async throws {
+        try await device.replica.write { try schema.declare($0) }
+        if device.mode == .flexible { try await device.replica.subscribe([Subscription("Task")]) }
+        try await device.connect(reset)
+        try await device.settle()
+    }
+
+    /// What has come of client resets and of the end of the synchronization until it is `isOver`.
+    private static func events(
+        of events: AsyncStream<ReplicaEvent>, until isOver: (ReplicaEvent) -> Bool
+    ) async -> (resets: Int, stops: Int) {
+        var resets = 0, stops = 0
+        for await event in events {
+            if case .resetBegins = event { resets += 1 }
+            if event.stop != nil { stops += 1 }
+            if isOver(event) { break }
+        }
+        return (resets, stops)
+    }
+
+    @Test(arguments: Schema.allCases, modes) func aReaderOfAPartitionReadsOn(
+        _ schema: Schema, _ reset: ResetMode
+    ) async throws {
+        let authorizer = CallbackAuthorizer { _, _ in .read }
+        try await withFolder { path async throws in
+            try await withServer(authorizer: authorizer) { server, port async throws in
+                try await Self.write(1, on: server, .partition)
+                let reader = try Device(path("reader"), port: port)
+                let seen = await reader.replica.events()
+                try await Self.connect(reader, schema, reset)
+                #expect(try await reader.tasks == [1])
+                try await Self.write(2, on: server, .partition)
+                try await reader.settle()
+                #expect(try await reader.tasks == [1, 2])
+                #expect(await reader.replica.unacknowledged.changesets == 0, "its schema is acknowledged")
+                // A schema is no write, but this is.
+                try await reader.replica.write { tx in _ = try tx.create("Task", key: 9) }
+                let end = await Self.events(of: seen) { event in
+                    event.stop != nil || event.report.map { $0.discardedTransactions > 0 } ?? false
+                }
+                switch reset {
+                case .manual: #expect(end == (0, 1))
+                case .discardLocal: #expect(end == (1, 0))
+                // What was recovered is refused as well, and that is the end of it.
+                case .recover: #expect(end == (1, 1))
+                case .recoverOrDiscard: #expect(end == (2, 0))
+                }
+                if end.stops == 0 {
+                    try await Self.write(3, on: server, .partition)
+                    try await reader.settle()
+                    #expect(try await reader.tasks == [1, 2, 3])
+                }
+                try await reader.close()
+            }
+        }
+    }
+
+    @Test(arguments: Schema.allCases, modes) func aReaderWithSubscriptionsReadsOn(
+        _ schema: Schema, _ reset: ResetMode
+    ) async throws {
+        try await withFolder { path async throws in
+            let exports = try await Self.readOnlyApp(in: path("app"))
+            try await withServer(exports: exports) { server, port async throws in
+                try await Self.write(1, on: server, .flexible)
+                let reader = try Device(path("reader"), port: port, .flexible)
+                let seen = await reader.replica.events()
+                try await Self.connect(reader, schema, reset)
+                #expect(try await reader.tasks == [1])
+                try await Self.write(2, on: server, .flexible)
+                try await reader.settle()
+                #expect(try await reader.tasks == [1, 2])
+                try await reader.replica.write { tx in _ = try tx.create("Task", key: 9) }
+                let end = await Self.events(of: seen) { $0.undone != nil || $0.stop != nil }
+                #expect(end == (0, 0))
+                try await Self.write(3, on: server, .flexible)
+                try await reader.settle()
+                #expect(try await reader.tasks == [1, 2, 3])
+                try await reader.close()
+            }
+        }
+    }
+}
