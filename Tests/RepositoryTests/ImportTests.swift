@@ -21,7 +21,7 @@ import Testing
             "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOWebSocket",
         ],
         "AnabranchRows": ["AnabranchCore", "Foundation", "GRDB", "GRDBSQLite"],
-        "AnabranchSQLite": ["AnabranchCore", "AnabranchHistory", "AnabranchRows", "Foundation", "GRDB"],
+        "AnabranchSQLite": ["AnabranchCore", "AnabranchHistory", "AnabranchRows", "Crypto", "Foundation", "GRDB"],
         "AnabranchServer": [
             "AnabranchCore", "AnabranchFoundation", "AnabranchHTTP", "AnabranchProtocol", "AnabranchHistory",
             "AnabranchRules", "Crypto", "CryptoExtras", "Foundation", "JWTKit", "Logging", "Metrics", "NIOCore",

@@ -234,8 +234,7 @@ final class FileSessions {
 
     /// Whether the session has everything, or had it when it last asked: what it asks for has come since.
     func isLive(_ key: SessionKey) -> Bool {
-        guard let session = running[key] else { return false }
-        return flexible?.isUpToDate(session.clientFile) ?? session.isLive
+        running[key].map { flexible?.isUpToDate($0.clientFile) ?? $0.isLive } ?? false
     }
 
     // MARK: For the operator

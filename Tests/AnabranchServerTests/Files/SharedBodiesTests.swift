@@ -50,4 +50,16 @@ import Testing
         }
         #expect(Set(bodies.keys.map(\.serverVersion.rawValue)) == Set(97...100))
     }
+
+    @Test func aBodyThatIsWantedStays() {
+        let file = SyncedFileID(7), first = DownloadCursor()
+        let count = Mutex(0), bodies = SharedBodies(bytesMax: 100_000) { count.withLock { $0 += 1 } }
+        for version in 0..<100 as Range<UInt64> {
+            for cursor in [first, DownloadCursor(serverVersion: ServerVersion(version))] {
+                _ = bodies.body(of: Self.download(after: cursor), after: cursor, file: file, .all, limits: Limits())
+            }
+        }
+        #expect(count.withLock { $0 } == 100)
+        #expect(bodies.keys.map(\.from).contains(first) && bodies.keys.count <= 4)
+    }
 }

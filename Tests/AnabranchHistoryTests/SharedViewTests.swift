@@ -1,0 +1,178 @@
+import AnabranchCore
+import AnabranchRules
+import AnabranchTesting
+import GRDB
+import Testing
+
+@testable import AnabranchHistory
+@testable import AnabranchSQLite
+
+/// What views have in common with the log and with each other is stored, looked for and encoded once, and is read when
+/// their clients come (`Spec/FlexibleSync.md`, sections 3.1 and 3.4).
+@Suite struct SharedViewTests {
+    private static let none = SubscriptionSet(version: 2, query: Array("{}".utf8))
+    private static let all = SubscriptionSet(version: 3, query: Array(#"{"Note":"TRUEPREDICATE"}"#.utf8))
+
+    private static func reader(of condition: String) throws -> UserRules {
+        let role = """
+            {"name": "r", "apply_when": {}, "document_filters": {"read": \(condition), "write": \(condition)}, \
+            "read": true, "write": true, "insert": true, "delete": true}
+            """
+        let file = AppFile(path: "rules.json", bytes: #"{"roles": [\#(role)]}"#.utf8)
+        return try Rules(classes: ["Note": file], defaultRule: nil).rules(for: try RuleUser(id: "a"))
+    }
+
+    /// Another client that sees everything, and has confirmed it.
+    private static func join(_ fixture: FlexibleFixture) throws -> FlexibleFixture {
+        var other = fixture
+        (other.client, other.session) = try FlexibleFixture.join(fixture.synced, fixture.file)
+        try other.integrate()
+        #expect(try other.file.query(FlexibleFixture.all, in: &other.session) == nil)
+        try other.integrate()
+        try other.upload()
+        return other
+    }
+
+    private static func rowCount(_ sql: String, _ fixture: FlexibleFixture) throws -> Int? {
+        guard let store = fixture.test.store as? SQLiteStore else { return nil }
+        return try store.shards[fixture.synced.id.shard].pool.read { try Int.fetchOne($0, sql: sql) }
+    }
+
+    /// The server loses what it has told the client and not stored, and the client has written before it was told.
+    @Test(arguments: StoreKind.allCases) func whatAClientWasToldIsFoundOutAgain(_ kind: StoreKind) throws {
+        var fixture = try FlexibleFixture(kind)
+        try fixture.create(1)
+        try fixture.integrate()
+        try fixture.upload()
+        try fixture.client.write(at: 100) { try $0.object("Note", key: .int(1))?.set("text", to: .string([0x61])) }
+        for time in 200..<203 as Range<UInt64> {
+            try fixture.file.write(at: ChangesetTime(rawValue: time)) { transaction in
+                let text = Payload.string([UInt8(truncatingIfNeeded: time)])
+                try transaction.object("Note", key: .int(1))?.set("text", to: text)
+            }
+        }
+        let stored = try #require(try fixture.file.store.view(of: fixture.synced.id, fixture.client.ident))
+        #expect(stored.record.projected < fixture.synced.version)
+        try fixture.integrate()
+        try fixture.restart()
+        #expect(fixture.file.views.isEmpty)
+        try fixture.identify()
+        let entries = try #require(fixture.file.views[fixture.client.ident]).log.entries
+        #expect(entries.compactMap(\.logged).count == 3)
+        try fixture.upload()
+        try fixture.integrate()
+        let state = try #require(try fixture.synced.currentState())
+        for text in [
+            try fixture.client.state.read { try $0.object("Note", key: .int(1))?["text"] },
+            try state.read { try $0.object("Note", key: .int(1))?["text"] },
+        ] { #expect(text == .string([202])) }
+        try fixture.test.verify()
+    }
+
+    @Test func bootstrapsOfEqualSetsAreStoredOnce() throws {
+        var first = try FlexibleFixture(.sqlite)
+        for key in 0..<10 { try first.create(Int64(key), bytes: 1_000) }
+        try first.integrate()
+        try first.upload()
+        var clients = [first, try Self.join(first), try Self.join(first)]
+        for index in clients.indices {
+            for set in [Self.none, Self.all] {
+                #expect(try clients[index].file.query(set, in: &clients[index].session) == nil)
+                try clients[index].integrate()
+            }
+        }
+        #expect(try Self.rowCount("SELECT count(*) FROM view_content", first) == 1)
+        #expect(try Self.rowCount("SELECT count(*) FROM view_entry WHERE content IS NOT NULL", first) == 3)
+        for index in clients.indices {
+            #expect(try clients[index].objectCount() == 10)
+            try clients[index].upload()
+            try clients[index].file.write(at: ChangesetTime(rawValue: 500 + UInt64(index))) { transaction in
+                try transaction.object("Note", key: .int(1))?.set("text", to: .string([0x62]))
+            }
+            try clients[index].client.write(at: 600) { try $0.create("Note", key: .int(100 + Int64(index))) }
+            try clients[index].upload()
+        }
+        #expect(try Self.rowCount("SELECT count(*) FROM view_content", first) == 0)
+        try first.test.verify()
+    }
+
+    /// Who gets another role gets it at one version with the others, so that they get the same message.
+    @Test(arguments: StoreKind.allCases) func rolesThatChangeTogetherAreOneMessage(_ kind: StoreKind) throws {
+        var first = try FlexibleFixture(kind)
+        for key in 0..<10 { try first.create(Int64(key)) }
+        try first.integrate()
+        try first.upload()
+        var clients = [first, try Self.join(first), try Self.join(first)]
+        first.synced.defersCommits = true
+        let version = first.synced.version
+        for client in clients {
+            client.file.change(client.client.ident, to: try Self.reader(of: #"{"_id": {"$lt": 5}}"#))
+        }
+        #expect(try first.file.changeLong(until: .none).isEmpty)
+        #expect(first.synced.version == version + 1 && !first.file.hasLongChanges)
+        let commit = try #require(first.synced.takeDeferred())
+        try first.test.store.commit([commit])
+        first.synced.finish(commit, nil)
+        first.file.didStore(commit)
+        first.synced.defersCommits = false
+        var messages: [[AlikeEntry]] = []
+        for index in clients.indices {
+            let message = try #require(try clients[index].file.download(for: &clients[index].session))
+            messages.append(try #require(message.alike))
+            try clients[index].client.integrate(message.download)
+            #expect(try clients[index].objectCount() == 5)
+        }
+        #expect(Set(messages).count == 1)
+        try first.test.verify()
+    }
+
+    /// Memory does not grow with clients that have left.
+    @Test(arguments: StoreKind.allCases) func viewsOfClientsThatHaveLeftGo(_ kind: StoreKind) throws {
+        var first = try FlexibleFixture(kind)
+        let long = String(repeating: "a", count: 100_000)
+        var others = try (0..<4).map { _ in try Self.join(first) }
+        for index in others.indices {
+            let query = #"{"Note":"text == '\#(long)\#(index)'"}"#
+            let set = SubscriptionSet(version: 2, query: Array(query.utf8))
+            #expect(try others[index].file.query(set, in: &others[index].session) == nil)
+            try others[index].integrate()
+        }
+        for other in others { first.file.leave(other.client.ident) }
+        #expect(first.file.views.count < 5 && first.file.allAwayBytes <= FlexibleFile.awayBytesMax)
+        #expect(first.file.views[first.client.ident] != nil)
+        try first.create(1)
+        try first.integrate()
+        #expect(try first.objectCount() == 1)
+        // The first to leave comes back, and has its set.
+        #expect(first.file.views[others[0].client.ident] == nil)
+        #expect(try first.file.queries(of: others[0].client.ident)?["Note"]?.utf8.count == 100_000 + 11)
+    }
+
+    /// Its upload is behind those of clients that are up to date.
+    @Test(arguments: StoreKind.allCases) func whoIsBehindWaitsForTheOthers(_ kind: StoreKind) throws {
+        var first = try FlexibleFixture(kind)
+        try first.create(1)
+        try first.integrate()
+        try first.upload()
+        var second = try Self.join(first)
+        first.file.leave(first.client.ident)
+        try second.client.write(at: 100) { try $0.create("Note", key: .int(2)) }
+        try second.upload()
+        try first.identify()
+        for number in 0..<2 as Range<Int64> {
+            try first.client.write(at: 200) { try $0.create("Note", key: .int(10 + number)) }
+            try second.client.write(at: 200) { try $0.create("Note", key: .int(20 + number)) }
+        }
+        for fixture in [first, second] {
+            var fixture = fixture
+            while let upload = fixture.client.nextUpload(.max), let rest = try fixture.session.progress.accept(upload) {
+                fixture.file.enqueue(rest, from: fixture.client.ident, at: 1)
+            }
+        }
+        let file = first.file
+        #expect(file.hasLongUploads && file.hasNewUploads)
+        #expect(try file.integrateNew(until: .none).map(\.ident) == [second.client.ident])
+        #expect(try file.integrateLong(until: .none)?.ident == first.client.ident)
+        #expect(!file.hasLongUploads && !file.hasNewUploads)
+    }
+}
