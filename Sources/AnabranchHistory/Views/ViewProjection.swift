@@ -9,6 +9,9 @@ struct ViewProjection {
     /// A client that has not confirmed so many bytes when it asks for more has to begin anew.
     static let unconfirmedBytesMax = 64 << 20
 
+    /// So many bytes of a range of the log are kept in memory while it is found out what it means.
+    private static let keptBytesMax = 4 << 20
+
     /// What becomes of an object that the range touches.
     private enum Outcome {
         /// What was done to it is kept.
@@ -19,6 +22,8 @@ struct ViewProjection {
     }
 
     private var outcomes: [ObjectReference: Outcome] = [:]
+    /// Whether all objects stay.
+    private var doAllStay = true
     /// The state at the end of the range.
     private let state: ObjectGraph
 
@@ -48,11 +53,12 @@ struct ViewProjection {
                     .outside
                 }
         }
+        doAllStay = outcomes.values.allSatisfy { $0 == .stays }
     }
 
     /// What of an entry concerns the schema, or objects that stay.
     private func filtered(_ entry: LogEntry) throws(HistoryError) -> [UInt8] {
-        guard outcomes.values.contains(where: { $0 != .stays }) else { return entry.changeset }
+        if doAllStay { return entry.changeset }
         var arena = ChangesetArena()
         let index = try entry.decode(into: &arena)
         var discarded: Set<ObjectKeyID> = []
@@ -68,6 +74,7 @@ struct ViewProjection {
     private func entirely() -> ViewProjection {
         var projection = self
         projection.outcomes = outcomes.mapValues { $0 == .stays ? .enters : $0 }
+        projection.doAllStay = outcomes.isEmpty
         return projection
     }
 
@@ -222,10 +229,14 @@ extension ViewProjection {
             view.log.steadyBytes <= unconfirmedBytesMax, .clientFileExpired,
             "the client has not confirmed \(view.log.steadyBytes) bytes")
         let range = VersionRange(after: view.projected, through: head)
+        // What is short is read once.
+        var entries: [LogEntry]? = [], entryBytes = 0
         var before = state, touched: [ObjectReference: [UInt8]] = [:], known: Set<ObjectReference> = []
         var versions: [ObjectReference: ServerVersion] = [:]
         var hidden = HiddenObjects(from: role, endingAt: state)
         try forEachEntry(of: range, in: file) { entry throws(HistoryError) in
+            entryBytes += entry.changeset.count + entry.section.count
+            if entryBytes > keptBytesMax { entries = nil } else { entries?.append(entry) }
             let objects = try state.touched(by: entry)
             for (reference, className) in objects {
                 touched[reference] = className
@@ -247,7 +258,11 @@ extension ViewProjection {
         let projection = ViewProjection(
             of: touched, for: view, as: role, hidden: hidden.found, looks.looks, in: state)
         var extended = view
-        try projection.append(range, to: &extended, clientVersion, reading: file)
+        func append(_ projection: ViewProjection, to view: inout ClientView) throws(HistoryError) {
+            guard let entries else { return try projection.append(range, to: &view, clientVersion, reading: file) }
+            for entry in entries { try projection.append(entry, to: &view, clientVersion) }
+        }
+        try append(projection, to: &extended)
         let moved = try projection.changesetsOfMoved()
         let bytes = extended.log.steadyBytes - view.log.steadyBytes + moved.reduce(0) { $0 + $1.count }
         let whole = projection.entirely()
@@ -257,7 +272,7 @@ extension ViewProjection {
             extended.projected = head
             view = extended
         } else {
-            try whole.append(range, to: &view, clientVersion, reading: file)
+            try append(whole, to: &view)
             for (part, changeset) in parts.enumerated() {
                 // A version of its own for each, so that the client confirms one after the other.
                 view.projected = head + 1 + UInt64(part)
@@ -283,9 +298,15 @@ extension ViewProjection {
         _ range: VersionRange, to view: inout ClientView, _ clientVersion: ClientVersion, reading file: any FileView
     ) throws(HistoryError) {
         try Self.forEachEntry(of: range, in: file) { entry throws(HistoryError) in
-            let changeset = try filtered(entry)
-            if !changeset.isEmpty { view.append(entry, changeset, clientVersion: clientVersion) }
+            try append(entry, to: &view, clientVersion)
         }
+    }
+
+    private func append(
+        _ entry: LogEntry, to view: inout ClientView, _ clientVersion: ClientVersion
+    ) throws(HistoryError) {
+        let changeset = try filtered(entry)
+        if !changeset.isEmpty { view.append(entry, changeset, clientVersion: clientVersion) }
     }
 
     private static func forEachEntry(

@@ -41,8 +41,8 @@ final class FileTurns {
     var areUploadsNext = false
     /// Since when deferred commits wait for uploads that are stored with them.
     private var gatheringStart: ContinuousClock.Instant?
-    /// How long they wait at most, and for how many clients with uploads at least.
-    private static let (gatheringTime, gatheredClientsMin) = (Duration.milliseconds(40), 8)
+    /// For how many clients with uploads they wait at least; and how long, in milliseconds, at most.
+    private static let gatheredClientsMin = 8, gatheringMillisecondsMax = 100
     /// Whether `MergeBudget` knows of the merge.
     var isLongMerge = false
     private var cachedByteCount = 0
@@ -229,7 +229,7 @@ final class FileTurns {
         else { return false }
         let start = gatheringStart ?? .now
         gatheringStart = start
-        return .now - start < Self.gatheringTime
+        return .now - start < .milliseconds(min(flexible.waitingClientCount / 2, Self.gatheringMillisecondsMax))
     }
 
     private func takeLongTurn(until limit: StepLimit) {
