@@ -126,6 +126,41 @@ import Testing
         try first.test.verify()
     }
 
+    /// A store whose views have no columns for what they share, and that knows none of the fields that they ask for.
+    @Test func viewsOfOlderSourcesGoOn() throws {
+        var fixture = try FlexibleFixture(.sqlite)
+        for key in 0..<3 { try fixture.create(Int64(key)) }
+        for set in [Self.none, SubscriptionSet(version: 3, query: Array(#"{"Note":"text == 'a'"}"#.utf8))] {
+            try fixture.integrate()
+            try fixture.upload()
+            #expect(try fixture.file.query(set, in: &fixture.session) == nil)
+        }
+        #expect(try Self.rowCount("SELECT count(*) FROM client_view WHERE logged IS NOT NULL", fixture) == 0)
+        #expect(try Self.rowCount("SELECT count(*) FROM view_content", fixture) == 0)
+        try (fixture.test.store as? SQLiteStore)?.close()
+        let queue = try DatabaseQueue(path: fixture.test.path + "/shard-00.sqlite")
+        try queue.write { db in
+            try db.execute(
+                sql: """
+                    DROP INDEX view_entry_by_content; DROP INDEX view_by_set; DROP INDEX view_by_role;
+                    DROP TRIGGER view_contents_of_deleted_file; DROP TABLE view_content; DROP TABLE view_field;
+                    ALTER TABLE client_view DROP COLUMN set_content; ALTER TABLE client_view DROP COLUMN role_content;
+                    ALTER TABLE client_view DROP COLUMN logged; ALTER TABLE view_entry DROP COLUMN content;
+                    ALTER TABLE view_entry DROP COLUMN content_bytes;
+                    """)
+        }
+        try queue.close()
+        try fixture.restart(isClosed: true)
+        #expect(fixture.file.fields.byClass == [Array("Note".utf8): [Array("text".utf8)]])
+        try fixture.identify()
+        try fixture.integrate()
+        try fixture.upload()
+        try fixture.create(9)
+        try fixture.integrate()
+        #expect(try fixture.objectCount() == 4)
+        try fixture.test.verify()
+    }
+
     /// Memory does not grow with clients that have left.
     @Test(arguments: StoreKind.allCases) func viewsOfClientsThatHaveLeftGo(_ kind: StoreKind) throws {
         var first = try FlexibleFixture(kind)
