@@ -45,7 +45,7 @@ extension SQLiteFile {
         _ entry: ViewEntry, of ident: ClientFileID, _ shared: inout ViewContents, start: Checksum
     ) throws {
         guard let contents = entry.contents else { throw damaged("entry \(entry.number) of a view") }
-        let place = try shared.store(entry.isInLog ? [] : contents.changeset)
+        let place = try shared.store(entry.isInLog ? [] : contents.changeset, sharedAs: entry.share)
         let fields = try EntryFields(entry, contents, place)
         try execute(
             """

@@ -21,24 +21,24 @@ struct ViewContents {
     }
 
     private let file: SQLiteFile
-    /// The digests of contents that were stored last, by where they are in memory: a commit has many alike.
-    private var stored: [UnsafeRawPointer: (count: Int, digest: Data)] = [:]
+    /// The digests of changesets that views have in common (`ViewShare.id`): a commit has many alike.
+    private var stored: [UInt64: Data] = [:]
 
     /// - Parameter file: within the transaction that stores one commit.
     init(of file: SQLiteFile) { self.file = file }
 
-    /// Stores contents, which stay where they are in memory while this exists.
-    mutating func store(_ bytes: [UInt8]) throws -> Place {
+    /// Stores contents.
+    /// - Parameter share: of a changeset that other views may have got as well.
+    mutating func store(_ bytes: [UInt8], sharedAs share: ViewShare? = nil) throws -> Place {
         guard bytes.count >= Self.bytesMin else { return .here(bytes) }
-        let place = bytes.withUnsafeBytes { $0.baseAddress }
-        if let place, let known = stored[place], known.count == bytes.count { return .shared(digest: known.digest) }
+        if let known = share.flatMap({ stored[$0.id] }) { return .shared(digest: known) }
         let digest = Self.digest(of: bytes), arguments: StatementArguments = [file.id.number, digest]
         let known = "SELECT 1 FROM view_content WHERE file = ? AND digest = ?"
         if try file.rows(known, arguments, { _ in }).isEmpty {
             try file.execute(
                 "INSERT INTO view_content (file, digest, content) VALUES (?, ?, ?)", arguments + [Data(bytes)])
         }
-        if let place { stored[place] = (bytes.count, digest) }
+        if let share { stored[share.id] = digest }
         return .shared(digest: digest)
     }
 
@@ -53,7 +53,7 @@ struct ViewContents {
                 AND NOT EXISTS (SELECT 1 FROM client_view WHERE file = ?1 AND set_content = ?2)
                 AND NOT EXISTS (SELECT 1 FROM client_view WHERE file = ?1 AND role_content = ?2)
                 """, [file.id.number, digest])
-            if file.db.changesCount > 0 { stored = stored.filter { $0.value.digest != digest } }
+            if file.db.changesCount > 0 { stored = stored.filter { $0.value != digest } }
         }
     }
 

@@ -161,6 +161,26 @@ import Testing
         try fixture.test.verify()
     }
 
+    /// Long sets of one commit that differ are not taken for each other, though they are as long.
+    @Test func setsOfOneLengthStayApart() throws {
+        let first = try FlexibleFixture(.sqlite), long = String(repeating: "a", count: 600)
+        var others = try (10..<30).map { _ in try Self.join(first) }
+        first.synced.defersCommits = true
+        func set(_ index: Int) -> SubscriptionSet {
+            SubscriptionSet(version: 2, query: Array(#"{"Note":"text == '\#(long)\#(10 + index)'"}"#.utf8))
+        }
+        for index in others.indices { #expect(try first.file.query(set(index), in: &others[index].session) == nil) }
+        let commit = try #require(first.synced.takeDeferred())
+        try first.test.store.commit([commit])
+        first.synced.finish(commit, nil)
+        for (index, other) in others.enumerated() {
+            let stored = try #require(try first.file.store.view(of: first.synced.id, other.client.ident))
+            #expect(stored.record.predicates == set(index).predicates)
+        }
+        #expect(try Self.rowCount("SELECT count(*) FROM view_content", first) == 20)
+        try first.test.verify()
+    }
+
     /// Memory does not grow with clients that have left.
     @Test(arguments: StoreKind.allCases) func viewsOfClientsThatHaveLeftGo(_ kind: StoreKind) throws {
         var first = try FlexibleFixture(kind)

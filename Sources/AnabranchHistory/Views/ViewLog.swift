@@ -116,7 +116,7 @@ package struct ViewLog: Sendable {
 /// once.
 package struct ViewShare: Sendable, Hashable {
     /// Of the changeset, in this process.
-    let id: UInt64
+    package let id: UInt64
     /// Whether another view has got it before.
     var isKnown: Bool
 
