@@ -111,7 +111,7 @@ extension FlexibleRun {
         }
         guard let outcome = integrated.removeValue(forKey: ident) else { return [] }
         if let refusal = outcome.refusal { throw refusal }
-        return outcome.refusals
+        return outcome.refusals.objects
     }
 
     /// Does something for a client in the smallest steps, between which others go on.

@@ -75,6 +75,7 @@ package final class FlexibleRun {
         let file = try FlexibleFile(synced)
         file.partBytes = partBytes
         file.longRangeBytes = partBytes / 2
+        file.checkedCount = partBytes.isMultiple(of: 60) ? 1 + partBytes / 60 : 256
         file.quota = ViewQuota(isUsedUp: { _ in false }, charge: { _, _ in }, step: { .smallest })
         return file
     }

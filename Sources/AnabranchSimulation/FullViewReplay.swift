@@ -69,7 +69,7 @@ package struct FullViewReplay {
         var changeset = changeset
         changeset.cursor.serverVersion = inReplay(changeset.cursor.serverVersion)
         return try flexible.integrate(Upload(progress: changeset.cursor, changesets: [changeset]), from: client, at: 1)
-            .isEmpty
+            .objects.isEmpty
     }
 
     private func inReplay(_ version: ServerVersion) -> ServerVersion {

@@ -36,6 +36,17 @@ struct FlexibleFixture {
         return (client, try file.identify(client.identRequest))
     }
 
+    /// Another client that has everything, and has confirmed it.
+    func joined() throws -> FlexibleFixture {
+        var other = self
+        (other.client, other.session) = try Self.join(synced, file)
+        try other.integrate()
+        #expect(try file.query(Self.all, in: &other.session) == nil)
+        try other.integrate()
+        try other.upload()
+        return other
+    }
+
     /// The server writes an object.
     mutating func create(_ key: Int64, bytes: Int = 1) throws {
         time += 1

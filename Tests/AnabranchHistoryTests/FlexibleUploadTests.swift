@@ -10,17 +10,6 @@ import Testing
     /// A step that is over after the smallest piece of work.
     private static var smallestStep: StepLimit { StepLimit.smallest }
 
-    /// Another client that has everything.
-    private static func join(_ fixture: FlexibleFixture) throws -> FlexibleFixture {
-        var other = fixture
-        (other.client, other.session) = try FlexibleFixture.join(fixture.synced, fixture.file)
-        try other.integrate()
-        #expect(try other.file.query(FlexibleFixture.all, in: &other.session) == nil)
-        try other.integrate()
-        try other.upload()
-        return other
-    }
-
     private static func text(_ key: Int64, of fixture: FlexibleFixture) throws -> Payload? {
         try fixture.client.state.read { try $0.object("Note", key: .int(key))?["text"] }
     }
@@ -36,7 +25,7 @@ import Testing
         try first.create(1)
         try first.integrate()
         try first.upload()
-        var second = try Self.join(first)
+        var second = try first.joined()
         // The first one has missed 40 changes of an object that it changes 40 times itself.
         for number in 0..<40 {
             try second.client.write(at: ChangesetTime(rawValue: 100 + UInt64(number))) { transaction in
@@ -75,7 +64,7 @@ import Testing
     @Test(arguments: StoreKind.allCases) func aCommitOfAnySizeReachesTheOthers(kind: StoreKind) throws {
         var first = try FlexibleFixture(kind)
         try first.upload()
-        var second = try Self.join(first)
+        var second = try first.joined()
         // Pictures of one transaction.
         try first.client.write(at: 100) { transaction in
             for key in 0..<17 {
@@ -124,7 +113,7 @@ import Testing
     @Test(arguments: StoreKind.allCases) func aCommitWritesWhatItChanges(kind: StoreKind) throws {
         var first = try FlexibleFixture(kind)
         try first.upload()
-        var others = try (0..<10).map { _ in try Self.join(first) }
+        var others = try (0..<10).map { _ in try first.joined() }
         // One of them is refused 1,000 objects with long keys.
         try others[0].client.write(at: 100) { transaction in
             try transaction.addClass("Hidden", key: "_id", .string)
@@ -163,7 +152,7 @@ import Testing
     @Test(arguments: StoreKind.allCases) func commitsThatAreDeferredAreStoredAsOne(kind: StoreKind) throws {
         var first = try FlexibleFixture(kind)
         try first.upload()
-        var second = try Self.join(first)
+        var second = try first.joined()
         first.synced.defersCommits = true
         for number in 0..<20 {
             try second.create(Int64(number))

@@ -22,17 +22,6 @@ import Testing
         return try Rules(classes: ["Note": file], defaultRule: nil).rules(for: try RuleUser(id: "a"))
     }
 
-    /// Another client that sees everything, and has confirmed it.
-    private static func join(_ fixture: FlexibleFixture) throws -> FlexibleFixture {
-        var other = fixture
-        (other.client, other.session) = try FlexibleFixture.join(fixture.synced, fixture.file)
-        try other.integrate()
-        #expect(try other.file.query(FlexibleFixture.all, in: &other.session) == nil)
-        try other.integrate()
-        try other.upload()
-        return other
-    }
-
     private static func rowCount(_ sql: String, _ fixture: FlexibleFixture) throws -> Int? {
         guard let store = fixture.test.store as? SQLiteStore else { return nil }
         return try store.shards[fixture.synced.id.shard].pool.read { try Int.fetchOne($0, sql: sql) }
@@ -74,7 +63,7 @@ import Testing
         for key in 0..<10 { try first.create(Int64(key), bytes: 1_000) }
         try first.integrate()
         try first.upload()
-        var clients = [first, try Self.join(first), try Self.join(first)]
+        var clients = [first, try first.joined(), try first.joined()]
         for index in clients.indices {
             for set in [Self.none, Self.all] {
                 #expect(try clients[index].file.query(set, in: &clients[index].session) == nil)
@@ -102,7 +91,7 @@ import Testing
         for key in 0..<10 { try first.create(Int64(key)) }
         try first.integrate()
         try first.upload()
-        var clients = [first, try Self.join(first), try Self.join(first)]
+        var clients = [first, try first.joined(), try first.joined()]
         first.synced.defersCommits = true
         let version = first.synced.version
         for client in clients {
@@ -164,7 +153,7 @@ import Testing
     /// Long sets of one commit that differ are not taken for each other, though they are as long.
     @Test func setsOfOneLengthStayApart() throws {
         let first = try FlexibleFixture(.sqlite), long = String(repeating: "a", count: 600)
-        var others = try (10..<30).map { _ in try Self.join(first) }
+        var others = try (10..<30).map { _ in try first.joined() }
         first.synced.defersCommits = true
         func set(_ index: Int) -> SubscriptionSet {
             SubscriptionSet(version: 2, query: Array(#"{"Note":"text == '\#(long)\#(10 + index)'"}"#.utf8))
@@ -185,7 +174,7 @@ import Testing
     @Test(arguments: StoreKind.allCases) func viewsOfClientsThatHaveLeftGo(_ kind: StoreKind) throws {
         var first = try FlexibleFixture(kind)
         let long = String(repeating: "a", count: 100_000)
-        var others = try (0..<4).map { _ in try Self.join(first) }
+        var others = try (0..<4).map { _ in try first.joined() }
         for index in others.indices {
             let query = #"{"Note":"text == '\#(long)\#(index)'"}"#
             let set = SubscriptionSet(version: 2, query: Array(query.utf8))
@@ -209,7 +198,7 @@ import Testing
         try first.create(1)
         try first.integrate()
         try first.upload()
-        var second = try Self.join(first)
+        var second = try first.joined()
         first.file.leave(first.client.ident)
         try second.client.write(at: 100) { try $0.create("Note", key: .int(2)) }
         try second.upload()

@@ -113,7 +113,7 @@ final class RecoveryServer {
                 } else if uploads, let upload = try replica.nextUpload(through: unsent?.snapshot ?? .largest) {
                     guard let rest = try session.progress.accept(upload) else { continue }
                     if try flexible.noteProgress(rest, from: replica.ident, at: 1) { continue }
-                    undone += try flexible.integrate(rest, from: replica.ident, at: 1)
+                    undone += try flexible.integrate(rest, from: replica.ident, at: 1).objects
                 } else {
                     break
                 }

@@ -36,6 +36,14 @@ struct InternedStrings: Sendable {
         return redefine(entry)
     }
 
+    /// The number of a name; nil if it is not there.
+    func find(_ name: [UInt8], in bytes: [UInt8]) -> NameID? {
+        slots.find(name.withUnsafeBytes { SeededHash.hash($0) }) { entry in
+            let span = spans[entry]
+            return bytes[Int(span.offset)..<Int(span.offset) + Int(span.count)].elementsEqual(name)
+        }.entry.map { NameID(UInt32(truncatingIfNeeded: $0)) }
+    }
+
     @inline(__always)
     private mutating func redefine(_ entry: Int) -> (name: NameID, isNew: Bool) {
         let isNew = definedIn[entry] != decoding

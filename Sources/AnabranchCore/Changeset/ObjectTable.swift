@@ -48,6 +48,11 @@ struct ObjectTable: Sendable {
         return ObjectKeyID(UInt32(truncatingIfNeeded: latest))
     }
 
+    /// The number of a key; nil if it is not there.
+    func find(_ key: ObjectKey) -> ObjectKeyID? {
+        slots.find(key.hash) { keys[$0] == key }.entry.map { ObjectKeyID(UInt32(truncatingIfNeeded: $0)) }
+    }
+
     /// Gives the GlobalKeys without an owner to a client file. No object can be looked up afterwards.
     /// - Returns: whether there was one.
     mutating func adoptGlobalKeys(as ident: ClientFileID) -> Bool {

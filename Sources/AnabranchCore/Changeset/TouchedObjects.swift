@@ -11,28 +11,115 @@ package struct TouchedObject: Sendable {
     /// What the first live instruction on it does.
     package let firstKind: InstructionKind
     /// Whether a live instruction creates it.
-    package fileprivate(set) var isCreated: Bool
+    package let isCreated: Bool
+}
+
+/// The live instructions of a changeset by what they are about: the schema, or one of its objects. The objects have
+/// positions, in the order in which they come first. Holds numbers of the arena alone, no names and no keys.
+package struct ChangesetObjects: Sendable {
+    private struct Entry {
+        let id: ObjectKeyID
+        let firstKind: InstructionKind
+        var isCreated: Bool
+        /// First the number of its instructions, then where they end in `order`.
+        var end = 0
+    }
+
+    let changeset: ChangesetIndex
+    private let instructions: [InstructionIndex]
+    /// Which of them are about the schema, and then which are about each object.
+    private var order: [UInt32]
+    private var schemaCount = 0
+    private var entries: [Entry] = []
+    private var positions: [ObjectKeyID: Int] = [:]
+
+    package init(of changeset: ChangesetIndex, in arena: ChangesetArena) {
+        self.changeset = changeset
+        instructions = arena.instructionIndices(of: changeset)
+        order = Array(repeating: 0, count: instructions.count)
+        for index in instructions {
+            let kind = arena[index].kind, id = arena[index].object
+            guard !kind.isSchema else {
+                schemaCount += 1
+                continue
+            }
+            let position = positions[id] ?? entries.count
+            if position == entries.count {
+                positions[id] = position
+                entries.append(Entry(id: id, firstKind: kind, isCreated: false))
+            }
+            entries[position].isCreated = entries[position].isCreated || kind == .createObject
+            entries[position].end += 1
+        }
+        var start = schemaCount
+        for position in entries.indices { (entries[position].end, start) = (start, start + entries[position].end) }
+        var schemaEnd = 0
+        for (number, index) in instructions.enumerated() {
+            if arena[index].kind.isSchema {
+                order[schemaEnd] = UInt32(truncatingIfNeeded: number)
+                schemaEnd += 1
+            } else if let position = positions[arena[index].object] {
+                order[entries[position].end] = UInt32(truncatingIfNeeded: number)
+                entries[position].end += 1
+            }
+        }
+    }
+
+    /// How many objects there are.
+    package var count: Int { entries.count }
+
+    /// Whether something is about the schema.
+    package var changesSchema: Bool { schemaCount > 0 }
+
+    package func id(at position: Int) -> ObjectKeyID { entries[position].id }
+
+    package func position(of id: ObjectKeyID) -> Int? { positions[id] }
+
+    package func object(at position: Int, in arena: ChangesetArena) -> TouchedObject {
+        let entry = entries[position], (className, key) = arena.primaryKey(of: entry.id)
+        return TouchedObject(
+            id: entry.id, className: Array(arena.bytes(of: className)), key: key.normalised,
+            firstKind: entry.firstKind, isCreated: entry.isCreated)
+    }
+
+    /// How many instructions are about an object.
+    package func instructionCount(at position: Int) -> Int { range(at: position).count }
+
+    private func range(at position: Int) -> Range<Int> {
+        (position == 0 ? schemaCount : entries[position - 1].end)..<entries[position].end
+    }
+
+    /// What is about the schema, and then what is about each of some objects: the number among the live instructions
+    /// of the changeset, and the place.
+    func instructions(on part: some Sequence<Int>) -> [(number: Int, index: InstructionIndex)] {
+        let chosen = order[..<schemaCount] + part.flatMap { order[range(at: $0)] }
+        return chosen.map { (Int($0), instructions[Int($0)]) }
+    }
 }
 
 extension ChangesetArena {
     /// The objects that live instructions of a changeset are about, in the order in which they come first.
     package func touchedObjects(of changeset: ChangesetIndex) -> [TouchedObject] {
-        var places: [ObjectKeyID: Int] = [:]
-        var touched: [TouchedObject] = []
-        for index in instructionIndices(of: changeset) where !self[index].kind.isSchema {
-            let object = self[index].object, isCreated = self[index].kind == .createObject
-            if let place = places[object] {
-                if isCreated { touched[place].isCreated = true }
-                continue
-            }
-            places[object] = touched.count
-            let (className, key) = primaryKey(of: object)
-            touched.append(
-                TouchedObject(
-                    id: object, className: Array(bytes(of: className)), key: key.normalised,
-                    firstKind: self[index].kind, isCreated: isCreated))
+        let objects = ChangesetObjects(of: changeset, in: self)
+        return (0..<objects.count).map { objects.object(at: $0, in: self) }
+    }
+
+    /// The number of an object; nil if no changeset of the arena names it.
+    package func object(ofClass className: [UInt8], key: PrimaryKey) -> ObjectKeyID? {
+        guard let className = names.find(className, in: bytes) else { return nil }
+        let found: ObjectKey
+        switch key {
+        case .null: found = ObjectKey(className: className, type: .null)
+        case .int(let value): found = ObjectKey(className: className, type: .int, word0: UInt64(bitPattern: value))
+        case .string(let text):
+            guard let name = names.find(text, in: bytes) else { return nil }
+            found = ObjectKey(className: className, type: .string, word0: UInt64(name.rawValue))
+        case .globalKey(let key):
+            found = ObjectKey(className: className, type: .globalKey, word0: key.high, word1: key.low)
+        case .objectID(let id): found = ObjectKey(className: className, type: .objectID, word0: id.low, word1: id.high)
+        case .uuid(let id): found = ObjectKey(className: className, type: .uuid, word0: id.low, word1: id.high)
         }
-        return touched
+        return objects.find(found)
     }
 
     /// Takes out of a changeset what is about some objects; it is dirty then.

@@ -11,6 +11,30 @@ package struct ConflictKeys: Equatable, Sendable {
     /// An upload that erases a class can meet any log entry: the erasure spreads to the columns that link to the class.
     package var readsEverything = false
 
+    package init(writes: [UInt64], reads: [UInt64], readsEverything: Bool = false) {
+        (self.writes, self.reads, self.readsEverything) = (writes, reads, readsEverything)
+    }
+
+    /// Whether an upload looks for entries under a key.
+    package func isRead(_ key: UInt64) -> Bool {
+        if readsEverything { return true }
+        var range = reads.indices
+        while !range.isEmpty {
+            let middle = range.lowerBound + range.count / 2
+            if reads[middle] == key { return true }
+            range = reads[middle] < key ? middle + 1..<range.upperBound : range.lowerBound..<middle
+        }
+        return false
+    }
+
+    /// Takes in those of other changesets.
+    package mutating func merge(_ others: [ConflictKeys]) {
+        if reads.isEmpty, writes.isEmpty, others.count == 1 { return self = others[0] }
+        writes = (writes + others.flatMap(\.writes)).sortedUnique()
+        reads = (reads + others.flatMap(\.reads)).sortedUnique()
+        readsEverything = readsEverything || others.contains(where: \.readsEverything)
+    }
+
     /// The key under which an EraseTable of the class is stored.
     package static func erasure(ofClass name: [UInt8]) -> UInt64 { ConflictHash(name[...]).value(.erasedClass) }
 

@@ -59,15 +59,30 @@ struct PendingState {
             readBytes = graph.readBytes
             return outcome
         } catch {
-            guard error.code != .unavailable else { throw HistoryError(readingStateFailed: error) }
             if error.code == .loadsTooMuch, let count = run.firstIndex(where: { $0 == error.changeset }), count > 0 {
                 return Outcome(countInMemory: count)
             }
-            let version = error.changeset.map { arena.version(of: $0) } ?? 0
-            let isTooLarge =
-                if error.code == .loadsTooMuch { true } else { try causes.isGrownByOthers(error, in: arena) }
-            throw HistoryError(
-                isTooLarge ? .tooLarge : .badChangeset, "changeset \(version) cannot be applied: \(error)")
+            throw try causes.refusal(because: error, in: arena)
+        }
+    }
+
+    /// Applies what a changeset does to a part of its objects, to see what becomes of these: the state is of no other
+    /// use. Throws as `apply` does.
+    mutating func preview(
+        _ part: [Int], of objects: ChangesetObjects, in arena: ChangesetArena, from ident: ClientFileID,
+        on base: ServerVersion, past log: PendingLog
+    ) throws(HistoryError) {
+        var causes = CauseSearch(in: log, after: base, notBy: ident), skipped = SkippedInstructions()
+        do {
+            try graph.preview(
+                part, of: objects, in: arena, refusing: .nullErasures, within: limits
+            ) { error throws(ApplyError) in
+                // It has nulls put back (`Outcome.nullInsertions`), or the whole changeset fails for it.
+                guard error.code != .nullErasure else { return true }
+                return try causes.explain(error, countingIn: &skipped)
+            }
+        } catch {
+            throw try causes.refusal(because: error, in: arena)
         }
     }
 
@@ -129,9 +144,18 @@ private struct CauseSearch {
         return true
     }
 
+    /// What is told when changesets cannot be applied.
+    mutating func refusal(because error: ApplyError, in arena: ChangesetArena) throws(HistoryError) -> HistoryError {
+        guard error.code != .unavailable else { return HistoryError(readingStateFailed: error) }
+        let version = error.changeset.map { arena.version(of: $0) } ?? 0
+        let isTooLarge = if error.code == .loadsTooMuch { true } else { try isGrownByOthers(error, in: arena) }
+        return HistoryError(
+            isTooLarge ? .tooLarge : .badChangeset, "changeset \(version) cannot be applied: \(error)")
+    }
+
     /// Whether an object has become too large together with what others have made of it since its author looked: the
     /// author could not know, and a reset would not help.
-    func isGrownByOthers(_ error: ApplyError, in arena: ChangesetArena) throws(HistoryError) -> Bool {
+    private func isGrownByOthers(_ error: ApplyError, in arena: ChangesetArena) throws(HistoryError) -> Bool {
         guard error.code == .objectTooLarge, let changeset = error.changeset, let number = error.instruction else {
             return false
         }

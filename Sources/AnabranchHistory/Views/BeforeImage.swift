@@ -80,7 +80,7 @@ struct BeforeImage {
 extension ObjectGraph {
     /// - Throws: `storeDamaged` if there is no such class: a flexible file never loses one.
     func reference(to object: TouchedObject) throws(HistoryError) -> ObjectReference {
-        guard let number = schema(ofClass: object.className)?.number else {
+        guard let number = classID(of: object.className) else {
             throw HistoryError(.storeDamaged, "there is no class \(String(decoding: object.className, as: UTF8.self))")
         }
         return ObjectReference(classID: number, key: object.key)

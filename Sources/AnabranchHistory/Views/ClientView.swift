@@ -83,62 +83,6 @@ package struct ClientView: Sendable {
     }
 }
 
-/// A write of a client that was left out, and undone on the client.
-package struct CompensatingWrite: Sendable, Equatable {
-    /// An object that the client has written to, and may not.
-    package struct Object: Sendable, Equatable {
-        package var className: [UInt8]
-        package var key: PrimaryKey
-        /// In words for the application's developer.
-        package var reason: String
-
-        package init(className: [UInt8], key: PrimaryKey, reason: String) {
-            self.className = className
-            self.key = key
-            self.reason = reason
-        }
-    }
-
-    /// The version of the entry that undoes it.
-    package var version: ServerVersion
-    /// The changeset in which it was.
-    package var clientVersion: ClientVersion
-    /// The objects, or the first ones of very many.
-    package var objects: [Object]
-
-    package init(version: ServerVersion, clientVersion: ClientVersion, objects: [Object]) {
-        self.version = version
-        self.clientVersion = clientVersion
-        self.objects = objects
-    }
-}
-
-extension CompensatingWrite {
-    /// How many objects, and about how many bytes of them, a client is told of one changeset at most: all of them are
-    /// undone, and who has thousands refused learns no more from the last one than from the first.
-    private static let (objectsMax, bytesMax) = (256, 32 << 10)
-
-    /// As much of it as a client is told.
-    var told: CompensatingWrite {
-        var bytes = 0
-        let told = objects.prefix(Self.objectsMax).prefix { object in
-            defer { bytes += object.byteCount }
-            return bytes == 0 || bytes + object.byteCount <= Self.bytesMax
-        }
-        return CompensatingWrite(version: version, clientVersion: clientVersion, objects: Array(told))
-    }
-
-    /// About what it takes on the wire and in a store.
-    package var byteCount: Int { objects.reduce(64) { $0 + $1.byteCount } }
-}
-
-extension CompensatingWrite.Object {
-    fileprivate var byteCount: Int {
-        let keyBytes = if case .string(let text) = key { text.count } else { 32 }
-        return 64 + className.count + keyBytes + reason.utf8.count
-    }
-}
-
 extension ObjectGraph {
     func read(_ object: ObjectReference) throws(HistoryError) -> StateObject? {
         do { return try self.object(object) } catch { throw HistoryError(readingStateFailed: error) }

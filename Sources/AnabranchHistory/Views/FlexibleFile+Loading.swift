@@ -2,7 +2,7 @@ import AnabranchCore
 import DequeModule
 
 /// Views are in memory while their clients are there, and for some time afterwards: neither memory nor the start grows
-/// with clients that are away (`Spec/FlexibleSync.md`, section 3.9).
+/// with clients that are away (`Spec/FlexibleSync.md`, section 3.4).
 extension FlexibleFile {
     /// How much the views of clients that have left may occupy, in bytes.
     static let awayBytesMax = 4 << 20

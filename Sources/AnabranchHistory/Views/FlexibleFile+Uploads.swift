@@ -9,7 +9,7 @@ extension FlexibleFile {
     struct ClientUploads {
         fileprivate var waiting: [(upload: Upload, time: UInt64)] = []
         fileprivate var current: ViewUpload?
-        fileprivate var refusals: [CompensatingWrite.Object] = []
+        fileprivate var refusals = Refusals()
         /// The merge has not come to its end in one step.
         fileprivate var isSetAside = false
     }
@@ -18,7 +18,7 @@ extension FlexibleFile {
     package struct UploadOutcome: Sendable {
         package let ident: ClientFileID
         /// The objects that were refused.
-        package var refusals: [CompensatingWrite.Object] = []
+        package var refusals = Refusals()
         /// Why it is refused, and all that has come behind it; nil if it is integrated.
         package var refusal: HistoryError?
         /// How many uploads are done with.
@@ -89,9 +89,9 @@ extension FlexibleFile {
     @discardableResult
     package func integrate(
         _ upload: Upload, from ident: ClientFileID, at time: UInt64
-    ) throws(HistoryError) -> [CompensatingWrite.Object] {
+    ) throws(HistoryError) -> Refusals {
         enqueue(upload, from: ident, at: time)
-        var refusals: [CompensatingWrite.Object] = []
+        var refusals = Refusals()
         while hasUploads(of: ident) {
             let outcomes =
                 hasNewUploads ? try integrateNew(until: .none) : try integrateLong(until: .none).map { [$0] } ?? []
@@ -124,13 +124,13 @@ extension FlexibleFile {
                 mine.current
                 ?? ViewUpload(
                     upload, from: row, of: view, options: file.mergeOptions,
-                    Evaluations { [weak self] in self?.quota?.step() ?? .none })
+                    WriteCheck(ofParts: checkedCount) { [weak self] in self?.quota?.step() ?? .none })
             mine.current = current
             var limit = limit
             mine.isSetAside = try !current.advance(view, until: &limit, asking: source(of: ident))
             if !mine.isSetAside {
                 mine.refusals += try integrateWindow(of: current, row, into: view, at: time)
-                mine.isSetAside = current.evaluations.isOver
+                mine.isSetAside = current.check.isOver
             }
         } catch {
             guard !error.isStoreTrouble else { throw error }
@@ -143,7 +143,7 @@ extension FlexibleFile {
         }
         let outcome = UploadOutcome(ident: ident, refusals: mine.refusals)
         mine.waiting.removeFirst()
-        (mine.current, mine.refusals) = (nil, [])
+        (mine.current, mine.refusals) = (nil, Refusals())
         uploads[ident] = mine.waiting.isEmpty ? nil : mine
         return outcome
     }
@@ -176,26 +176,26 @@ extension FlexibleFile {
     /// - Returns: the objects that were refused.
     private func integrateWindow(
         of upload: ViewUpload, _ row: ClientFile, into view: ClientView, at time: UInt64
-    ) throws(HistoryError) -> [CompensatingWrite.Object] {
-        let state = try currentState(), start = instant(), evaluations = upload.evaluations
-        evaluations.begin(for: view.role, at: file.head.version, touched: touched)
+    ) throws(HistoryError) -> Refusals {
+        let state = try currentState(), start = instant(), check = upload.check
+        check.begin(for: view.role, at: file.head.version, touched: touched)
         defer {
-            if evaluations.isOver { trying.insert(view.ident) } else { trying.remove(view.ident) }
+            if check.isOver { trying.insert(view.ident) } else { trying.remove(view.ident) }
             forgetTouched()
-            quota?.charge(view.ident, evaluations.time)
+            quota?.charge(view.ident, check.time)
         }
         let limits = ApplyLimits(
             objectBytesMax: file.mergeOptions.objectBytesMax, loadedBytesMax: file.mergeOptions.appliedBytesMax)
         var integration = try file.read { stored throws(HistoryError) in
             var integration = ViewIntegration(
                 into: view, of: row, PendingState(state, within: limits),
-                past: PendingLog(continuing: stored, head: file.head), evaluations, isSchemaFixed: isSchemaFixed,
+                past: PendingLog(continuing: stored, head: file.head), check, isSchemaFixed: isSchemaFixed,
                 versionSalt: file.versionSalt, fields: fields, time: time)
             try integration.integrate(upload)
             return integration.outcome
         }
         // Not even the first changeset.
-        if evaluations.isOver, integration.file.uploadCursor == row.uploadCursor { return [] }
+        if check.isOver, integration.file.uploadCursor == row.uploadCursor { return Refusals() }
         try note(upload.changedEntries(), in: &integration.view)
         try requireRoom(for: integration.ingested)
         var commit = Commit(file: file.id, lease: file.lease, head: file.head)

@@ -46,6 +46,8 @@ package final class FlexibleFile {
     package var partBytes = 4 << 20
     /// From how many bytes on what a client has missed is told by the objects that it is about, if that is shorter.
     package var longRangeBytes = 4 << 20
+    /// How many objects of an uploaded changeset are looked at together.
+    package var checkedCount = 256
     /// Shows how long windows of uploads take, by which the next ones are made shorter or longer.
     package var instant: @Sendable () -> ContinuousClock.Instant = { .now }
     /// Which properties queries may name.

@@ -19,21 +19,19 @@ struct ViewIntegration {
     private(set) var conflictKeys: [ConflictKeyEntry] = []
     private(set) var received: [ReceivedChangeset] = []
     /// The objects of asymmetric classes.
-    var ingested: [IngestedObject] = []
-    /// What queries and rules say about the present changeset.
-    private let evaluations: Evaluations
-    /// Which objects were refused, by the client version of the changeset.
-    private(set) var refusals: [(clientVersion: ClientVersion, objects: [CompensatingWrite.Object])] = []
+    private var ingested: [IngestedObject] = []
+    private let check: WriteCheck
+    private var refusals = Refusals()
 
     /// - Parameters:
     ///   - view: projected up to the end of the log, with the contents of all that the merge may have changed.
     ///   - state: the state there.
-    ///   - evaluations: what is known about the first changeset.
+    ///   - check: what it knows of the first changeset.
     init(
         into view: ClientView, of file: ClientFile, _ state: PendingState, past log: PendingLog,
-        _ evaluations: Evaluations, isSchemaFixed: Bool, versionSalt: Salt, fields: FieldNames, time: UInt64
+        _ check: WriteCheck, isSchemaFixed: Bool, versionSalt: Salt, fields: FieldNames, time: UInt64
     ) {
-        self.evaluations = evaluations
+        self.check = check
         self.view = view
         self.file = file
         self.state = state
@@ -56,7 +54,7 @@ struct ViewIntegration {
         var last: UploadCursor?
         while let (sent, index) = upload.window.first(where: { _ in true }) {
             guard try integrate(index, as: sent, of: &upload.arena) else { break }
-            evaluations.endChangeset()
+            check.end()
             last = sent.cursor
             upload.didIntegrateFirst()
             // What was refused is undone at once, and what follows it is merged with the undoing.
@@ -74,44 +72,37 @@ struct ViewIntegration {
 
     // MARK: Applying
 
+    /// What a changeset makes of the state.
+    private typealias Applied = (state: PendingState, outcome: PendingState.Outcome)
+
     /// Makes a log entry of a changeset, without what is refused of it.
     /// - Returns: false if the step is over before it is known what that is: then nothing has happened.
     private mutating func integrate(
         _ index: ChangesetIndex, as sent: UploadedChangeset, of arena: inout ChangesetArena
     ) throws(HistoryError) -> Bool {
-        evaluations.beginChangeset()
-        // What is taken in is not in the changeset any more.
-        if try ingest(from: index, of: &arena, as: sent) { evaluations.isLimited = false }
-        let before = state, check = WriteCheck(of: view, before: before.graph, evaluations)
-        if arena.isDirty(index) {
-            let isKnown = try check.refuse(lostOf: sent.changeset, keeping: arena.touchedObjects(of: index))
-            guard isKnown else { return false }
-        }
-        guard let unseen = try check.refuse(from: index, of: arena) else { return false }
-        arena.discardInstructions(on: unseen, of: index)
-        var outcome = try apply(index, of: &arena, on: sent.cursor.serverVersion)
-        let role = roleNow
-        guard let refused = try check.refuse(from: index, of: arena, after: state.graph, as: role) else {
+        let before = state, base = sent.cursor.serverVersion
+        var whole: Applied?
+        guard try look(at: index, as: sent, of: &arena, &whole) else {
             state = before.restored()
             return false
         }
-        if !refused.isEmpty {
-            arena.discardInstructions(on: refused, of: index)
+        try ingest(sent)
+        let dropped = check.dropped, outcome: PendingState.Outcome
+        if let whole, dropped.isEmpty {
+            (state, outcome) = whole
+        } else {
+            arena.discardInstructions(on: dropped, of: index)
             state = before.restored()
-            outcome = try apply(index, of: &arena, on: sent.cursor.serverVersion)
+            outcome = try apply(index, of: &arena, to: &state, on: base)
         }
+        let role = role(in: state.graph), answer = try check.answer(in: arena, state.graph)
         let touched = try arena.touchedObjects(of: index)
-            .map { object throws(HistoryError) in (try state.graph.reference(to: object), object.className) }
-        guard let moves = try moves(of: touched, check.refused) else {
-            state = before.restored()
-            return false
-        }
+            .map { object throws(HistoryError) in try state.graph.reference(to: object) }
         let isDirty = arena.isDirty(index), ident = view.ident
-        let image = try BeforeImage(
-            of: touched.map(\.0), in: before.graph, before: state.graph, only: fields)
+        let image = try BeforeImage(of: touched, in: before.graph, before: state.graph, only: fields)
         append(
             arena.encoded(index), origin: ident, clientVersion: sent.cursor.clientVersion, timestamp: sent.timestamp,
-            base: sent.cursor.serverVersion, image)
+            base: base, image)
         for key in arena.conflictKeys(of: index).writes {
             conflictKeys.append(ConflictKeyEntry(key: key, version: version, origin: ident))
         }
@@ -119,46 +110,62 @@ struct ViewIntegration {
             received.append(ReceivedChangeset(version: version, time: time, changeset: sent.changeset))
         }
         file.newestReceipt = Receipt(version: version, clientVersion: sent.cursor.clientVersion)
-        try follow(role, passingOver: Set(touched.map(\.0)).union(check.refused.keys), sent.cursor.clientVersion)
-        try answer(check.refused, moves, sent.cursor.clientVersion)
+        try follow(role, passingOver: Set(touched).union(answer.refused), sent.cursor.clientVersion)
+        try tell(answer, sent.cursor.clientVersion)
         if let insertions = outcome.nullInsertions { try restoreNulls(insertions, sent) }
         return true
     }
 
-    /// Which of the objects that the client has written to it does not see behind that, and which of those that were
-    /// refused it does; nil if the step is over.
-    private func moves(
-        of touched: [(ObjectReference, className: [UInt8])],
-        _ refused: [ObjectReference: CompensatingWrite.Object]
-    ) throws(HistoryError) -> (leaving: [ObjectReference], restored: [ObjectReference])? {
-        var leaving: [ObjectReference] = [], restored: [ObjectReference] = [], now = view
-        now.role = roleNow
-        evaluations.beginPart()
-        func isIn(_ object: ObjectReference, _ className: [UInt8]) throws(HistoryError) -> Bool? {
-            try evaluations.answer(to: .isSeenAfterwards(object)) { () throws(HistoryError) in
-                try now.includes(object, of: className, in: state.graph)
+    /// Finds out what is refused of a changeset, and what becomes of the rest, as far as the step goes.
+    /// - Parameter whole: what the changeset comes to, if nothing was to be left out to see that.
+    /// - Returns: whether all is known.
+    private func look(
+        at index: ChangesetIndex, as sent: UploadedChangeset, of arena: inout ChangesetArena, _ whole: inout Applied?
+    ) throws(HistoryError) -> Bool {
+        check.begin(index, sent: sent.changeset, in: arena)
+        let ident = view.ident, base = sent.cursor.serverVersion
+        var withSchema = state, later = view
+        if check.changesSchema { try check.preview([], of: arena, with: &withSchema, from: ident, on: base, past: log) }
+        later.role = role(in: withSchema.graph)
+        let place = WriteCheck.Place(view: view, later: later, before: state.graph, withSchema: withSchema.graph)
+        while !check.isKnown {
+            guard let part = try check.nextPart(at: place, in: arena) else { return false }
+            var after = state
+            if check.isWhole(part) {
+                let outcome = try apply(index, of: &arena, to: &after, on: base)
+                whole = (after, outcome)
+            } else if !part.isEmpty {
+                try check.preview(part, of: arena, with: &after, from: ident, on: base, past: log)
             }
+            guard try check.look(at: part, in: arena, behind: after.graph, at: place) else { return false }
         }
-        for (object, className) in touched where refused[object] == nil {
-            guard try state.graph.has(object) else { continue }
-            guard let isIn = try isIn(object, className) else { return nil }
-            if !isIn { leaving.append(object) }
+        return true
+    }
+
+    /// Takes in what the client has created of asymmetric classes.
+    /// - Throws: `writeNotAllowed` if it may not: that cannot be undone.
+    private mutating func ingest(_ sent: UploadedChangeset) throws(HistoryError) {
+        if !check.refusedEvents.isEmpty {
+            var error = HistoryError(.writeNotAllowed, "an object of an asymmetric class may not be created")
+            error.refusal = CompensatingWrite(
+                version: 0, clientVersion: sent.cursor.clientVersion, objects: check.refusedEvents)
+            throw error
         }
-        // In an order that no hash decides: where a step ends others go on.
-        for (object, refusal) in refused.sorted(by: { $0.key < $1.key }) {
-            guard let isIn = try isIn(object, refusal.className) else { return nil }
-            if isIn { restored.append(object) } else { leaving.append(object) }
+        for event in check.events {
+            ingested.append(
+                try IngestedObject(
+                    UInt64(ingested.count), of: version + 1, event.className, event.key, time: time, user: file.user,
+                    json: event.json))
         }
-        return (leaving.sorted(), restored.sorted())
     }
 
     /// Rules that name what a changeset has added can be used behind it.
-    private var roleNow: ViewRole {
-        guard let rules = view.rules, state.graph.schemaSize > view.role.schemaSize else { return view.role }
-        return ViewRole(rules, in: state.graph)
+    private func role(in state: ObjectGraph) -> ViewRole {
+        guard let rules = view.rules, state.schemaSize > view.role.schemaSize else { return view.role }
+        return ViewRole(rules, in: state)
     }
 
-    /// - Parameter passedOver: what the changeset was about, of which `answer` takes care.
+    /// - Parameter passedOver: what the changeset was about, of which `tell` takes care.
     private mutating func follow(
         _ role: ViewRole, passingOver passedOver: Set<ObjectReference>, _ clientVersion: ClientVersion
     ) throws(HistoryError) {
@@ -169,8 +176,8 @@ struct ViewIntegration {
             to: role, at: version, in: state.graph, clientVersion, finding: &objects, passingOver: passedOver)
     }
 
-    private mutating func apply(
-        _ index: ChangesetIndex, of arena: inout ChangesetArena, on base: ServerVersion
+    private func apply(
+        _ index: ChangesetIndex, of arena: inout ChangesetArena, to state: inout PendingState, on base: ServerVersion
     ) throws(HistoryError) -> PendingState.Outcome {
         let outcome = try state.apply([index], of: &arena, from: view.ident, on: base, past: log)
         try require(outcome.countInMemory == nil, .tooLarge, "a changeset needs too many objects")
@@ -190,14 +197,10 @@ struct ViewIntegration {
     }
 
     /// Has the client undo what was refused, and lose what it has moved out of its view itself.
-    private mutating func answer(
-        _ refused: [ObjectReference: CompensatingWrite.Object],
-        _ moves: (leaving: [ObjectReference], restored: [ObjectReference]), _ clientVersion: ClientVersion
-    ) throws(HistoryError) {
-        let changesets = try state.graph.changesets(leaving: moves.leaving, entering: moves.restored)
-        let objects = refused.sorted { $0.key < $1.key }.map(\.value)
-        let write = CompensatingWrite(version: version, clientVersion: clientVersion, objects: objects)
-        let undone = objects.isEmpty ? nil : write.told
+    private mutating func tell(_ answer: WriteCheck.Answer, _ clientVersion: ClientVersion) throws(HistoryError) {
+        let changesets = try state.graph.changesets(leaving: answer.leaving, entering: answer.restored)
+        let write = CompensatingWrite(version: version, clientVersion: clientVersion, objects: answer.told)
+        let undone = answer.told.isEmpty ? nil : write.told
         for changeset in changesets.dropLast() {
             view.appendSynthetic(version, clientVersion: clientVersion, changeset)
         }
@@ -205,7 +208,7 @@ struct ViewIntegration {
         if let changeset = changesets.last ?? undone.map({ _ in [] }) {
             view.appendSynthetic(version, clientVersion: clientVersion, changeset, undoing: undone)
         }
-        if !objects.isEmpty { refusals.append((clientVersion, objects)) }
+        refusals.note(answer.refused.count, undone?.objects ?? [])
     }
 
     /// Puts back what the changeset has taken out of sets (`Spec/History.md`, section 16.3), for everybody.
@@ -266,14 +269,14 @@ extension ViewIntegration {
         var received: [ReceivedChangeset]
         /// Nil if nothing was added to the log.
         var state: StateUpdate?
-        var refusals: [CompensatingWrite.Object]
+        var refusals: Refusals
         var ingested: [IngestedObject]
     }
 
     var outcome: Outcome {
         Outcome(
             view: view, file: file, entries: entries, conflictKeys: conflictKeys, received: received,
-            state: entries.last.map { state.update(to: $0.version) }, refusals: refusals.flatMap(\.objects),
+            state: entries.last.map { state.update(to: $0.version) }, refusals: refusals,
             ingested: ingested)
     }
 }

@@ -25,8 +25,11 @@ final class ViewUpload {
     /// About how many bytes of entries are read at once.
     private static let readBytesMax = 256 << 10
 
+    /// In the time in which a key is looked for, about so many bytes of entries are read; each has so many of its own.
+    private static let bytesOfKey = 16, entryBytes = 256
+
     let upload: Upload
-    let evaluations: Evaluations
+    let check: WriteCheck
     private var merge: LogMerge
     /// What is not integrated.
     private var rest: ArraySlice<UploadedChangeset>
@@ -39,12 +42,16 @@ final class ViewUpload {
     private var decoded: [UInt64: ChangesetIndex] = [:]
     /// The entries that the window is to meet, those of them that are not decoded, and whether it has met others.
     private var meeting: [UInt64] = []
-    /// Looks for those of them that are as they are in the log, and that the window can conflict with.
+    /// Looks for those of them that are as they are in the log, and that the window can conflict with. A few are read
+    /// without it, and then passed over unless they can conflict.
     private var search: EntrySearch?
+    private var unsure: Set<UInt64> = []
     private var unread: ArraySlice<UInt64> = []
     private var isContinued = false
-    /// The conflict keys of the changesets of the window, in all forms that they had when it met entries.
-    private var keys: [ConflictKeys] = []
+    /// The conflict keys of the changesets of the window, in all forms that they had when it met entries; and whether
+    /// those of the present form are among them.
+    private var keys = ConflictKeys(writes: [], reads: [])
+    private var areKeysKnown = false
     /// The number of the last entry of the view that the window has met, or passed over; and of the one before the
     /// first that it looks for.
     private var metNumber: UInt64 = 0
@@ -53,12 +60,12 @@ final class ViewUpload {
     /// - Parameters:
     ///   - file: the client file, as it is stored: what it has uploaded before is passed over.
     ///   - view: what the client sees.
-    ///   - evaluations: what is known about its first changeset.
+    ///   - check: of its changesets, one after the other.
     init(
-        _ upload: Upload, from file: ClientFile, of view: ClientView, options: MergeOptions, _ evaluations: Evaluations
+        _ upload: Upload, from file: ClientFile, of view: ClientView, options: MergeOptions, _ check: WriteCheck
     ) {
         self.upload = upload
-        self.evaluations = evaluations
+        self.check = check
         let integrated = file.uploadCursor.clientVersion
         rest = upload.changesets.drop { $0.cursor.clientVersion <= integrated }
         let incoming = rest.map { sent in
@@ -118,18 +125,25 @@ final class ViewUpload {
         for index in merge.incoming { try merge.arena.checkSchema(in: index) }
         windowCount = merge.incoming.count
         doneCount = 0
-        keys = []
+        keys = ConflictKeys(writes: [], reads: [])
+        areKeysKnown = false
         isContinued = false
         beginMeeting(view, after: merge.base)
         return true
     }
 
     private func beginMeeting(_ view: ClientView, after number: UInt64) {
-        let entries = view.log.entries(after: number), logged = entries.filter(\.isOnlyInLog)
-        keys += merge.incoming.dropFirst(doneCount).map { merge.arena.conflictKeys(of: $0) }
-        search = logged.first.map { first in
-            EntrySearch(
-                for: keys, in: VersionRange(after: first.version - 1, through: logged.last?.version ?? first.version))
+        if !areKeysKnown {
+            keys.merge(merge.incoming.dropFirst(doneCount).map { merge.arena.conflictKeys(of: $0) })
+            areKeysKnown = true
+        }
+        let logged = view.log.entries(after: number).filter(\.isOnlyInLog)
+        let loggedBytes = logged.reduce(0) { $0 + Self.entryBytes + $1.sentBytes }
+        unsure = loggedBytes < keys.reads.count * Self.bytesOfKey ? Set(logged.map(\.number)) : []
+        search = nil
+        if let first = logged.first, unsure.isEmpty {
+            let range = VersionRange(after: first.version - 1, through: logged.last?.version ?? first.version)
+            search = EntrySearch(for: [keys], in: range)
         }
         searchedNumber = number
         metNumber = view.log.lastNumber
@@ -147,7 +161,10 @@ final class ViewUpload {
         guard isOver else { return false }
         let found = Set(search?.found ?? [])
         meeting = view.log.entries(after: searchedNumber).prefix { $0.number <= metNumber }
-            .filter { $0.isOnlyInLog ? found.contains($0.version) : $0.mergedBytes ?? $0.sentBytes > 0 }
+            .filter { entry in
+                guard entry.isOnlyInLog else { return entry.mergedBytes ?? entry.sentBytes > 0 }
+                return unsure.contains(entry.number) || found.contains(entry.version)
+            }
             .map(\.number)
         unread = meeting.filter { decoded[$0] == nil }[...]
         search = nil
@@ -176,6 +193,14 @@ final class ViewUpload {
     }
 
     private func meet() throws(HistoryError) {
+        meeting.removeAll { number in
+            guard unsure.contains(number), let index = self.decoded[number] else { return false }
+            return !merge.arena.conflictKeys(of: index).writes.contains { keys.isRead($0) }
+        }
+        if !meeting.isEmpty {
+            check.noteMerge()
+            areKeysKnown = false
+        }
         let decoded = decoded
         func index(of number: UInt64, _ arena: inout ChangesetArena) throws(HistoryError) -> ChangesetIndex {
             guard let index = decoded[number] else {

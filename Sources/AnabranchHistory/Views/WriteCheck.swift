@@ -1,149 +1,379 @@
 import AnabranchCore
 
-/// Finds the objects that a changeset writes to and that its client may not write to so: all that it does to these is
-/// left out, and nothing else (`Spec/FlexibleSync.md`).
-struct WriteCheck {
-    private let view: ClientView
-    /// The state before the changeset.
-    private let before: ObjectGraph
-    private let evaluations: Evaluations
-    var refused: [ObjectReference: CompensatingWrite.Object] {
-        get { evaluations.refused }
-        nonmutating set { evaluations.refused = newValue }
+/// Finds the objects that an uploaded changeset writes to and that its client may not write to so: all that it does to
+/// these is left out, and nothing else (`Spec/FlexibleSync.md`). Queries and rules look at one object alone, so some of
+/// them can be looked at without the others: a part of the changeset at a time, in steps between which others commit.
+/// What is known of an object is asked again only if somebody touches it meanwhile.
+final class WriteCheck {
+    /// At about how many instructions a part ends.
+    private static let partInstructions = 4_096
+
+    /// What is known of an object.
+    private struct Verdict: OptionSet {
+        let rawValue: UInt8
+        /// It may be written to, as far as that depends on what it was before.
+        static let isPassed = Verdict(rawValue: 1)
+        /// All is known.
+        static let isKnown = Verdict(rawValue: 2)
+        static let isRefused = Verdict(rawValue: 4)
+        /// It is refused because the client does not see it.
+        static let isOutside = Verdict(rawValue: 8)
+        /// Behind the changeset the client does not see it, and may have it.
+        static let leaves = Verdict(rawValue: 16)
+        /// It is of an asymmetric class: the changeset loses it.
+        static let isAsymmetric = Verdict(rawValue: 32)
     }
 
-    init(of view: ClientView, before: ObjectGraph, _ evaluations: Evaluations) {
-        self.view = view
-        self.before = before
-        self.evaluations = evaluations
+    /// Where objects are looked at.
+    struct Place {
+        /// The view before the changeset, and with the role that it has behind it.
+        let view, later: ClientView
+        /// The state before the changeset, and with what the changeset does to the schema.
+        let before, withSchema: ObjectGraph
     }
 
-    /// Refuses what is wrong whatever the changeset makes of it: objects that the client does not see.
-    /// - Returns: the objects; nil if the step is over.
-    func refuse(
-        from changeset: ChangesetIndex, of arena: ChangesetArena
-    ) throws(HistoryError) -> Set<ObjectKeyID>? {
-        var found: Set<ObjectKeyID> = [], refused = refused
-        evaluations.beginPart()
-        for object in arena.touchedObjects(of: changeset) {
-            // A class that the changeset adds has no objects yet.
-            guard let number = before.schema(ofClass: object.className)?.number else { continue }
-            let reference = ObjectReference(classID: number, key: object.key)
-            if try before.has(reference) {
-                guard let isSeen = try isSeen(reference, object) else { return nil }
-                if isSeen { continue }
-            } else if object.isCreated || object.firstKind == .eraseObject {
-                // What somebody else has erased meanwhile may be erased again.
-                continue
-            }
-            found.insert(object.id)
-            refused[reference] = CompensatingWrite.Object(refusing: object, isOutside: true)
-        }
-        self.refused = refused
-        return found
+    /// An object of an asymmetric class that the client has created.
+    struct Event {
+        let className: [UInt8]
+        let key: PrimaryKey
+        /// As `anabranch inspect` shows objects.
+        let json: [UInt8]
     }
 
-    private func isSeen(_ reference: ObjectReference, _ object: TouchedObject) throws(HistoryError) -> Bool? {
-        try evaluations.answer(to: .isSeen(reference)) { () throws(HistoryError) in
-            try view.includes(reference, of: object.className, in: before)
-        }
-    }
-
-    /// Refuses what the merge has left out of a changeset because the object has left the view meanwhile, by a change
-    /// of the role for example: the client, which may not have written to it there, has to be told. Of an object that
-    /// somebody has erased it is told nothing.
-    /// - Parameters:
-    ///   - sent: the changeset as it came.
-    ///   - kept: the objects that it still touches.
-    /// - Returns: false if the step is over.
-    func refuse(lostOf sent: [UInt8], keeping kept: [TouchedObject]) throws(HistoryError) -> Bool {
-        var arena = ChangesetArena(), refused = refused
-        guard let index = try? arena.decode(sent, version: 1, tag: OriginTag(timestamp: 0, ident: 0)) else {
-            return true
-        }
-        evaluations.beginPart()
-        let kept = Set(kept.map { KeyedObject($0) })
-        for object in arena.touchedObjects(of: index) where !kept.contains(KeyedObject(object)) {
-            guard let number = before.schema(ofClass: object.className)?.number else { continue }
-            let reference = ObjectReference(classID: number, key: object.key)
-            guard refused[reference] == nil, try before.has(reference) else { continue }
-            guard let isSeen = try isSeen(reference, object) else { return false }
-            if !isSeen { refused[reference] = CompensatingWrite.Object(refusing: object, isOutside: true) }
-        }
-        self.refused = refused
-        return true
+    /// What the client is to be told when the changeset is applied.
+    struct Answer {
+        /// What it does not see then, and what is refused and it does see; both in order.
+        var leaving: [ObjectReference] = []
+        var restored: [ObjectReference] = []
+        var refused: Set<ObjectReference> = []
+        /// The first ones of those.
+        var told: [CompensatingWrite.Object] = []
     }
 
     /// An object by its names, which are the same in every arena.
-    private struct KeyedObject: Hashable {
-        private let className: [UInt8]
-        private let key: PrimaryKey
+    private struct ObjectName: Hashable {
+        let className: [UInt8]
+        let key: PrimaryKey
+    }
 
-        init(_ object: TouchedObject) { (className, key) = (object.className, object.key) }
+    /// How many objects a part has.
+    private let partCount: Int
+    private let beginStep: () -> StepLimit
+    private var limit: StepLimit?
+    /// Whether the step was over before all was known.
+    private(set) var isOver = false
+    /// How long it has taken in this step.
+    private(set) var time = Duration.zero
+
+    /// What the verdicts are about.
+    private var role: ViewRole?
+    private var version: ServerVersion = 0
+    /// What others have touched since then.
+    private var touched: [ObjectName] = []
+
+    /// Those of the present changeset; nil if they are to be listed.
+    private var objects: ChangesetObjects?
+    /// What the merge has left out of it; their positions are behind those of `objects`.
+    private var lost: [TouchedObject] = []
+    private var lostPositions: [ObjectName: Int] = [:]
+    private var verdicts: [Verdict] = []
+    /// Before this position all is known.
+    private var firstUnknown = 0
+    /// What was known before the merge has changed the changeset.
+    private var former: (objects: ChangesetObjects, verdicts: [Verdict])?
+    private(set) var events: [Event] = []
+    /// The first ones of the asymmetric objects that the client may not create.
+    private(set) var refusedEvents: [CompensatingWrite.Object] = []
+
+    /// - Parameters:
+    ///   - partCount: how many objects are looked at together.
+    ///   - step: begins a step.
+    init(ofParts partCount: Int, step beginStep: @escaping () -> StepLimit) {
+        (self.partCount, self.beginStep) = (partCount, beginStep)
+    }
+
+    // MARK: Steps
+
+    /// Begins a step, at the end of a log in which others have touched objects meanwhile.
+    func begin(for role: ViewRole, at head: ServerVersion, touched: TouchedObjects) {
+        if self.role?.rules != role.rules { forgetVerdicts() }
+        if !verdicts.isEmpty {
+            self.touched += touched.touched(after: version).map { object in
+                ObjectName(className: touched.className(of: object) ?? [], key: object.key)
+            }
+        }
+        (self.role, version) = (role, head)
+        (limit, isOver, time) = (nil, false, .zero)
+    }
+
+    /// A changeset comes: the one that was tried in the last step, or the next one.
+    /// - Parameter sent: as it came.
+    func begin(_ changeset: ChangesetIndex, sent: [UInt8], in arena: ChangesetArena) {
+        if objects == nil { list(changeset, sent, in: arena) }
+        for object in touched {
+            let listed = arena.object(ofClass: object.className, key: object.key).flatMap { objects?.position(of: $0) }
+            guard let position = listed ?? lostPositions[object] else { continue }
+            verdicts[position] = []
+            firstUnknown = min(firstUnknown, position)
+        }
+        touched = []
+    }
+
+    private func list(_ changeset: ChangesetIndex, _ sent: [UInt8], in arena: ChangesetArena) {
+        let objects = ChangesetObjects(of: changeset, in: arena)
+        lost = arena.isDirty(changeset) ? Self.objects(of: sent, butNot: objects, in: arena) : []
+        verdicts = (0..<objects.count).map { position in
+            former.flatMap { known in known.objects.position(of: objects.id(at: position)).map { known.verdicts[$0] } }
+                ?? []
+        }
+        verdicts += lost.map { _ in [] }
+        lostPositions = [:]
+        for (number, object) in lost.enumerated() {
+            lostPositions[ObjectName(className: object.className, key: object.key)] = objects.count + number
+        }
+        (self.objects, former, firstUnknown) = (objects, nil, 0)
+    }
+
+    /// The objects of a changeset as it came that are not listed.
+    private static func objects(
+        of sent: [UInt8], butNot objects: ChangesetObjects, in arena: ChangesetArena
+    ) -> [TouchedObject] {
+        var sentArena = ChangesetArena()
+        guard let index = try? sentArena.decode(sent, version: 1, tag: OriginTag(timestamp: 0, ident: 0)) else {
+            return []
+        }
+        return sentArena.touchedObjects(of: index).filter { object in
+            let id = arena.object(ofClass: object.className, key: object.key)
+            return id.flatMap { objects.position(of: $0) } == nil
+        }
+    }
+
+    /// The merge changes the changeset; what is known of its objects stays known.
+    func noteMerge() {
+        if let objects { former = (objects, verdicts) }
+        objects = nil
+    }
+
+    private func forgetVerdicts() {
+        verdicts = verdicts.map { $0.contains(.isAsymmetric) ? $0 : [] }
+        (former, firstUnknown) = (nil, 0)
+    }
+
+    /// The changeset is integrated.
+    func end() {
+        (objects, former, lost, lostPositions, verdicts, firstUnknown) = (nil, nil, [], [:], [], 0)
+        (events, refusedEvents) = ([], [])
+    }
+
+    /// Does some work that is counted for the client.
+    func measure(_ work: () throws(HistoryError) -> Void) throws(HistoryError) {
+        let start = ContinuousClock.now
+        defer { time += ContinuousClock.now - start }
+        try work()
+    }
+
+    // MARK: Before the changeset
+
+    /// Whether the changeset does something to the schema.
+    var changesSchema: Bool { objects?.changesSchema ?? false }
+
+    /// Whether all is known.
+    var isKnown: Bool {
+        firstUnknown = verdicts[firstUnknown...].firstIndex { !$0.contains(.isKnown) } ?? verdicts.count
+        return firstUnknown == verdicts.count
+    }
+
+    /// Looks at objects as they were before the changeset, and refuses those that the client does not see.
+    /// - Returns: the positions of some others, which `look` is to be asked about; nil if the step is over.
+    func nextPart(at place: Place, in arena: ChangesetArena) throws(HistoryError) -> [Int]? {
+        guard let objects else { return [] }
+        let limit = limit ?? beginStep()
+        if self.limit != nil, limit.isOver {
+            isOver = true
+            return nil
+        }
+        self.limit = limit
+        var part: [Int] = [], instructionCount = 0
+        try measure { () throws(HistoryError) in
+            try place.before.readTogether { () throws(HistoryError) in
+                for position in firstUnknown..<verdicts.count where !verdicts[position].contains(.isKnown) {
+                    if !verdicts[position].contains(.isPassed) {
+                        if position < objects.count {
+                            verdicts[position] = try verdict(on: objects.object(at: position, in: arena), at: place)
+                        } else {
+                            verdicts[position] = try verdict(onLost: lost[position - objects.count], at: place)
+                        }
+                    }
+                    if !verdicts[position].contains(.isKnown) {
+                        part.append(position)
+                        instructionCount += objects.instructionCount(at: position)
+                    }
+                    if part.count == partCount || instructionCount >= Self.partInstructions { break }
+                    if limit.isOver { break }
+                }
+            }
+        }
+        return part
+    }
+
+    private func verdict(on object: TouchedObject, at place: Place) throws(HistoryError) -> Verdict {
+        if let number = place.withSchema.classID(of: object.className), place.withSchema.isAsymmetric(number) {
+            return [.isPassed, .isAsymmetric]
+        }
+        // A class that the changeset adds has no objects yet.
+        guard let number = place.before.classID(of: object.className) else { return .isPassed }
+        let reference = ObjectReference(classID: number, key: object.key)
+        if let found = try place.before.read(reference) {
+            if try place.view.includes(found, of: object.className, in: place.before) { return .isPassed }
+        } else if object.isCreated || object.firstKind == .eraseObject {
+            // What somebody else has erased meanwhile may be erased again.
+            return .isPassed
+        }
+        return try refusal(of: reference, object.className, at: place).union(.isOutside)
+    }
+
+    /// What the merge has left out of a changeset is refused if the object has left the view meanwhile, by a change of
+    /// the role for example: the client, which may not have written to it there, has to be told. Of an object that
+    /// somebody has erased it is told nothing.
+    private func verdict(onLost object: TouchedObject, at place: Place) throws(HistoryError) -> Verdict {
+        guard let number = place.before.classID(of: object.className) else { return .isKnown }
+        let reference = ObjectReference(classID: number, key: object.key)
+        guard let found = try place.before.read(reference),
+            try !place.view.includes(found, of: object.className, in: place.before)
+        else { return .isKnown }
+        return try refusal(of: reference, object.className, at: place).union(.isOutside)
+    }
+
+    private func refusal(
+        of object: ObjectReference, _ className: [UInt8], at place: Place
+    ) throws(HistoryError) -> Verdict {
+        let isSeen = try place.later.includes(object, of: className, in: place.withSchema)
+        return isSeen ? [.isKnown, .isRefused] : [.isKnown, .isRefused, .leaves]
+    }
+
+    // MARK: Behind the changeset
+
+    /// Applies what the changeset does to a part of its objects.
+    func preview(
+        _ part: [Int], of arena: ChangesetArena, with state: inout PendingState, from ident: ClientFileID,
+        on base: ServerVersion, past log: PendingLog
+    ) throws(HistoryError) {
+        guard let objects else { return }
+        var previewed = state
+        try measure { () throws(HistoryError) in
+            try previewed.preview(part, of: objects, in: arena, from: ident, on: base, past: log)
+        }
+        state = previewed
+    }
+
+    /// Whether a part is all that the changeset does to objects.
+    func isWhole(_ part: [Int]) -> Bool {
+        part.count == verdicts.count && !part.contains { verdicts[$0].contains(.isAsymmetric) }
     }
 
     /// Refuses what the rules do not allow, or creates what the client would not see.
-    /// - Parameters:
-    ///   - after: the state behind the changeset.
-    ///   - role: the one that the view has there.
-    /// - Returns: the objects; nil if the step is over.
-    func refuse(
-        from changeset: ChangesetIndex, of arena: ChangesetArena, after: ObjectGraph, as role: ViewRole
-    ) throws(HistoryError) -> Set<ObjectKeyID>? {
-        var found: Set<ObjectKeyID> = [], viewAfter = view, refused = refused
-        viewAfter.role = role
-        evaluations.beginPart()
-        for object in arena.touchedObjects(of: changeset) {
-            let reference = try after.reference(to: object)
-            let old = before.schema(of: reference.classID) == nil ? nil : try before.read(reference)
-            let new = try after.read(reference)
-            let permissions = view.role[object.className], later = role[object.className]
-            let isAllowed = try evaluations.answer(to: .isAllowed(reference)) { () throws(HistoryError) in
-                switch (old, new) {
-                case (nil, let new?): return try later.insert.includes(new, in: after)
-                case (let old?, nil): return try permissions.delete.includes(old, in: before)
-                case (let old?, let new?):
-                    guard try permissions.write.includes(old, in: before) else { return false }
-                    return try later.write.includes(new, in: after)
-                case (nil, nil): return true
+    /// - Parameter after: the state behind the changeset, as far as the part is concerned.
+    /// - Returns: whether all was looked at; else the step is over.
+    func look(
+        at part: [Int], in arena: ChangesetArena, behind after: ObjectGraph, at place: Place
+    ) throws(HistoryError) -> Bool {
+        guard let objects else { return true }
+        let limit = beginStep()
+        try measure { () throws(HistoryError) in
+            try after.readTogether { () throws(HistoryError) in
+                for (number, position) in part.enumerated() {
+                    isOver = number > 0 && limit.isOver
+                    if isOver { return }
+                    let object = objects.object(at: position, in: arena)
+                    if verdicts[position].contains(.isAsymmetric) {
+                        try take(object, from: after, at: place)
+                        verdicts[position].insert(.isKnown)
+                    } else {
+                        verdicts[position] = try verdict(on: object, behind: after, at: place)
+                    }
                 }
             }
-            var isInside: Bool? = true
-            if old == nil, let new {
-                isInside = try evaluations.answer(to: .isCreatedInView(reference)) { () throws(HistoryError) in
-                    try viewAfter.includes(new, of: object.className, in: after)
-                }
+        }
+        return !isOver
+    }
+
+    private func verdict(
+        on object: TouchedObject, behind after: ObjectGraph, at place: Place
+    ) throws(HistoryError) -> Verdict {
+        let reference = try after.reference(to: object), (view, later) = (place.view, place.later)
+        let old = place.before.classID(of: object.className) == nil ? nil : try place.before.read(reference)
+        let new = try after.read(reference)
+        let permissions = view.role[object.className], laterPermissions = later.role[object.className]
+        var isAllowed = true
+        switch (old, new) {
+        case (nil, let new?): isAllowed = try laterPermissions.insert.includes(new, in: after)
+        case (let old?, nil): isAllowed = try permissions.delete.includes(old, in: place.before)
+        case (let old?, let new?):
+            isAllowed = try permissions.write.includes(old, in: place.before)
+            if isAllowed { isAllowed = try laterPermissions.write.includes(new, in: after) }
+        case (nil, nil): break
+        }
+        let isSeen = if let new { try later.includes(new, of: object.className, in: after) } else { true }
+        if isAllowed, old != nil || isSeen { return isSeen ? .isKnown : [.isKnown, .leaves] }
+        let refusal = try refusal(of: reference, object.className, at: place)
+        return isAllowed ? refusal.union(.isOutside) : refusal
+    }
+
+    /// Takes an object of an asymmetric class in, if it is created. What is done to others is dropped.
+    private func take(_ object: TouchedObject, from after: ObjectGraph, at place: Place) throws(HistoryError) {
+        guard object.firstKind == .createObject, let found = try after.read(try after.reference(to: object)) else {
+            return
+        }
+        guard try place.later.role[object.className].insert.includes(found, in: after) else {
+            if refusedEvents.count < CompensatingWrite.toldSize.objects {
+                refusedEvents.append(CompensatingWrite.Object(refusing: object))
             }
-            guard let isAllowed, let isInside else { return nil }
-            guard !isAllowed || !isInside else { continue }
-            found.insert(object.id)
-            refused[reference] = CompensatingWrite.Object(refusing: object, isOutside: isAllowed)
+            return
         }
-        self.refused = refused
-        return found
-    }
-}
-
-extension CompensatingWrite.Object {
-    init(refusing object: TouchedObject, isOutside: Bool = false) {
-        let table = String(decoding: object.className, as: UTF8.self)
-        self.init(
-            className: object.className, key: object.key,
-            reason: "write to \(object.key.words) in table \"\(table)\" not allowed"
-                + (isOutside ? "; object is outside of the current query view" : ""))
-    }
-}
-
-extension PrimaryKey {
-    /// As applications know it.
-    fileprivate var words: String {
-        switch self {
-        case .null: "null"
-        case .int(let value): "\(value)"
-        case .string(let value): "\"\(String(excerptOf: value))\""
-        case .globalKey: "an object without primary key"
-        case .objectID(let value): "ObjectID(\"\(value)\")"
-        case .uuid(let value): "UUID(\(value))"
+        do {
+            events.append(
+                Event(className: object.className, key: object.key, json: try after.canonicalJSON(of: found)))
+        } catch {
+            throw HistoryError(readingStateFailed: error)
         }
+    }
+
+    // MARK: Results
+
+    /// What the changeset is to lose.
+    var dropped: Set<ObjectKeyID> {
+        guard let objects else { return [] }
+        return Set(
+            (0..<objects.count).filter { !verdicts[$0].isDisjoint(with: [.isRefused, .isAsymmetric]) }
+                .map { objects.id(at: $0) })
+    }
+
+    /// - Parameter state: the state behind the changeset, without what is dropped of it.
+    func answer(in arena: ChangesetArena, _ state: ObjectGraph) throws(HistoryError) -> Answer {
+        var answer = Answer(), refused: [(reference: ObjectReference, position: Int)] = []
+        for position in verdicts.indices {
+            let verdict = verdicts[position]
+            guard !verdict.isDisjoint(with: [.isRefused, .leaves]), let object = object(at: position, in: arena) else {
+                continue
+            }
+            let reference = try state.reference(to: object)
+            if verdict.contains(.isRefused) { refused.append((reference, position)) }
+            if verdict.contains(.leaves) { answer.leaving.append(reference) } else { answer.restored.append(reference) }
+        }
+        answer.leaving.sort()
+        answer.restored.sort()
+        refused.sort { $0.reference < $1.reference }
+        answer.refused = Set(refused.map(\.reference))
+        answer.told = refused.prefix(CompensatingWrite.toldSize.objects).compactMap { _, position in
+            object(at: position, in: arena).map {
+                CompensatingWrite.Object(refusing: $0, isOutside: verdicts[position].contains(.isOutside))
+            }
+        }
+        return answer
+    }
+
+    private func object(at position: Int, in arena: ChangesetArena) -> TouchedObject? {
+        guard let objects else { return nil }
+        return position < objects.count ? objects.object(at: position, in: arena) : lost[position - objects.count]
     }
 }

@@ -208,7 +208,7 @@ extension FileSessions {
         let clientFile = outcome.ident, key = session(of: clientFile)
         done += viewRequests[clientFile]?.removeFirst(outcome.uploadCount) ?? []
         environment.metrics.compensatedObjects.increment(by: outcome.refusals.count)
-        if let key { note(outcome.refusals + (outcome.refusal?.refusal?.objects ?? []), of: key) }
+        if let key { note(outcome.refusals.objects + (outcome.refusal?.refusal?.objects ?? []), of: key) }
         if let refusal = outcome.refusal {
             if refusal.code == .backlogFull { environment.log.note(refusal, path: file.path) }
             if let key { fail(key, ErrorMessage(refusal)) }

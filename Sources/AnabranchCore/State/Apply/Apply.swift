@@ -57,6 +57,32 @@ extension ObjectGraph {
         return result.changes
     }
 
+    /// Applies what a changeset says about the schema and about some of its objects, to see what becomes of these.
+    /// Unlike a transaction it keeps objects of asymmetric classes.
+    ///
+    /// - Parameters:
+    ///   - part: the positions of the objects.
+    ///   - isSkipped: as for `applyTransactions`; what is skipped stays in the changeset.
+    package mutating func preview(
+        _ part: some Sequence<Int>, of objects: ChangesetObjects, in arena: ChangesetArena,
+        refusing refusals: ApplyRefusals, within limits: ApplyLimits,
+        skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
+    ) throws(ApplyError) {
+        var applier = ChangesetApplier(of: arena, to: self, refusing: refusals)
+        applier.editor.objectBytesMax = limits.objectBytesMax
+        applier.editor.loadedBytesMax = limits.loadedBytesMax
+        let readBytes = readBytes
+        do throws(ApplyError) {
+            for (number, index) in objects.instructions(on: part) {
+                try applier.apply(index, number, of: objects.changeset, skipping: isSkipped)
+            }
+        } catch {
+            forgetReads(beyond: readBytes)
+            throw error
+        }
+        self = applier.editor.finish().graph
+    }
+
     /// A client keeps no objects of asymmetric classes: it calls this at the end of every transaction (A1).
     public mutating func eraseAsymmetricObjects() throws(ApplyError) -> StateChanges {
         var editor = GraphEditor(self)
@@ -115,7 +141,7 @@ struct ChangesetApplier {
     }
 
     @inline(__always)
-    private mutating func apply(
+    fileprivate mutating func apply(
         _ index: InstructionIndex, _ number: Int, of changeset: ChangesetIndex,
         skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
     ) throws(ApplyError) {

@@ -111,6 +111,12 @@ extension ObjectGraph {
     /// Grows with each class and each column that is added.
     package var schemaSize: Int { schema.classes.count + schema.slotCount }
 
+    /// The number of a class; cheaper than its schema.
+    package func classID(of name: [UInt8]) -> ClassID? { schema.number(of: name) }
+
+    /// Whether a class is asymmetric.
+    package func isAsymmetric(_ number: ClassID) -> Bool { schema.traits(of: number).kind == .topLevelAsymmetric }
+
     /// A class by its number; nil if it was erased.
     public func schema(of number: ClassID) -> ClassSchema? {
         schema.contains(number) ? ClassSchema(number, schema[number]) : nil
