@@ -65,6 +65,47 @@ struct PathPattern: Equatable, Sendable {
     }
 }
 
+// MARK: - What can match
+
+extension PathPattern {
+    /// A form of the texts that values have: between its ends it has these letters alone; any if it is nil.
+    private struct Form {
+        let start: String, letters: String?, end: String
+
+        func fits(_ first: [UInt8], _ last: [UInt8]) -> Bool {
+            fits(first, behind: Array(start.utf8)) && fits(last.reversed(), behind: end.utf8.reversed())
+        }
+
+        private func fits(_ found: [UInt8], behind edge: [UInt8]) -> Bool {
+            guard found.starts(with: edge) else { return edge.starts(with: found) }
+            return found.dropFirst(edge.count).allSatisfy { letters?.utf8.contains($0) ?? true }
+        }
+    }
+
+    private static let forms: [Form] = {
+        let digits = "-0123456789", hex = "0123456789abcdef"
+        let base64 = "+/=ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+        return [
+            Form(start: "\"", letters: nil, end: "\""), Form(start: "null", letters: "", end: ""),
+            Form(start: "", letters: digits, end: ""), Form(start: #"{"$numberLong":""#, letters: digits, end: #""}"#),
+            Form(start: #"{"$numberInt":""#, letters: digits, end: #""}"#),
+            Form(start: #"{"$oid":""#, letters: hex, end: #""}"#),
+            Form(start: #"{"$uuid":""#, letters: "-" + hex, end: #""}"#),
+            Form(start: #"{"$binary":{"base64":""#, letters: base64, end: #"","subType":"04"}}"#),
+        ]
+    }()
+
+    /// Whether there can be a value that matches: clients ask for nothing else.
+    var canMatchValues: Bool {
+        let bytes = pieces.map { piece -> UInt8? in if case .byte(let byte) = piece { byte } else { nil } }
+        guard let first = bytes.firstIndex(of: nil), let last = bytes.lastIndex(of: nil) else {
+            return PartitionValue(extendedJSON: bytes.compactMap(\.self)) != nil
+        }
+        let (start, end) = (bytes[..<first].compactMap(\.self), bytes[last...].compactMap(\.self))
+        return Self.forms.contains { $0.fits(start, end) }
+    }
+}
+
 /// What a user asks for, in the forms in which rules compare it: they are the same for all rules.
 struct PermissionQuestion {
     let principal: Principal

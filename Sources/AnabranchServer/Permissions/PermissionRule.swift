@@ -92,7 +92,7 @@ struct PermissionRule: Equatable, Sendable {
                             """)
                 }
                 path = pattern
-                notice = Self.notice(path: text, rule)
+                notice = Self.notice(pattern, text, rule)
             case "right":
                 guard let word = value.scalar.flatMap({ Permission(rawValue: $0.string) }) else { throw wrong }
                 permission = word
@@ -112,11 +112,19 @@ struct PermissionRule: Equatable, Sendable {
         self.permission = permission
     }
 
-    /// Partition values are JSON: a pattern that stands for other texts alone matches none.
-    private static func notice(path: String, _ rule: String) -> String? {
-        let example = Array(path.utf8).replacing("${user}".utf8, with: "0".utf8)
-        guard !example.contains(UInt8(ascii: "*")), (try? JSONValue(parsing: example)) == nil else { return nil }
-        return """
+    /// A pattern that stands for no value of a partition matches nothing that a client asks for.
+    private static func notice(_ pattern: PathPattern, _ path: String, _ rule: String) -> String? {
+        guard !pattern.canMatchValues else { return nil }
+        let example = Array(path.utf8).replacing("${user}".utf8, with: "0".utf8).map {
+            $0 == UInt8(ascii: "*") ? UInt8(ascii: "0") : $0
+        }
+        let isJSON = (try? JSONValue(parsing: example)) != nil
+        return isJSON
+            ? """
+            \(rule): path: matches nothing: '\(path)' is no partition value: null, a text, an integer, an ObjectId \
+            or a UUID
+            """
+            : """
             \(rule): path: matches nothing: '\(path)' is no JSON, as partition values are; that of a string has \
             its own quotation marks: '"\(path)"'
             """

@@ -90,8 +90,19 @@ import Testing
         arguments: [
             ("path: public", "rule 1: path: matches nothing: 'public' is no JSON"),
             ("path: 'user=${user}'", "is no JSON"),
-            (#"path: '"public"'"#, nil), (#"path: '"user=${user}"'"#, nil), ("path: 'pub*'", nil), ("path: '42'", nil),
+            (#"path: '"public"'"#, nil), (#"path: '"user=${user}"'"#, nil),
+            ("path: 'pub*'", "is no JSON"), ("path: '42'", nil),
             (#"path: '{"$oid":"64b7f0aa0000000000000001"}'"#, nil), ("path: 'null'", nil),
+            ("path: '*'", nil), ("path: '${user}'", nil), ("path: '*-${user}'", nil), (#"path: '"pub*'"#, nil),
+            ("path: '4*'", nil), ("path: 'nul*'", nil), (#"path: '{"$oid":"6*"}'"#, nil), (#"path: '{*'"#, nil),
+            (#"path: '{"$uuid":"${user}"}'"#, nil), (#"path: '{ "$numberInt" : "-*" }'"#, nil),
+            (#"path: '{"$binary":"*","$type":"04"}'"#, nil), (#"path: '*,"subType":"04"}}'"#, nil),
+            ("path: 'true'", "is no partition value"), ("path: '1.5'", "is no partition value"),
+            (#"path: '{"a":"*"}'"#, "is no partition value"), (#"path: '{"$oid":"xyz"}'"#, "is no partition value"),
+            (#"path: '{"$oid":"x*"}'"#, "is no partition value"), (#"path: '["*"]'"#, "is no partition value"),
+            (#"path: '{"$binary":"*","$type":"00"}'"#, "is no partition value"), ("path: '*-pub'", "is no JSON"),
+            ("path: '${user}-x'", "is no JSON"), (#"path: '{"$oid": *}'"#, "is no partition value"),
+            (#"path: '{"$numberLong":"99999999999999999999"}'"#, "is no partition value"),
         ] as [(String, String?)])
     func aRuleThatNeverMatchesIsNoticed(path: String, words: String?) throws {
         let rules = try PermissionRule.rules(inYAML: "rules: [{\(path), right: read}]")
