@@ -16,6 +16,12 @@ public struct Subscription: Hashable, Codable, Sendable {
         self.className = className
         self.query = query
     }
+
+    /// Whether both ask for the same: texts are compared as they are.
+    public static func == (left: Subscription, right: Subscription) -> Bool {
+        left.name.hasBytes(of: right.name) && left.className.hasBytes(of: right.className)
+            && left.query.hasBytes(of: right.query)
+    }
 }
 
 /// The subscription sets of a replica (`Spec/FlexibleSync.md`, section 2.1). Set 0, which is empty, is there from the
@@ -87,11 +93,11 @@ public struct SubscriptionSets: Equatable, Codable, Sendable {
 
     /// Several subscriptions to one class are sorted and joined; equal ones count once.
     static func query(of subscriptions: [Subscription]) -> [UInt8] {
-        let queries = Dictionary(grouping: subscriptions, by: \.className)
+        let queries = Dictionary(grouping: subscriptions) { ExactString($0.className) }
         var text = [UInt8(ascii: "{")]
         for className in queries.keys.sorted() {
             if text.count > 1 { text.append(UInt8(ascii: ",")) }
-            let joined = Set(queries[className, default: []].map(\.query)).sorted().map { "(\($0))" }
+            let joined = Set(queries[className, default: []].map { ExactString($0.query) }).sorted().map { "(\($0))" }
                 .joined(separator: " OR ")
             JSONText.append(string: Array(className.utf8), to: &text)
             text.append(UInt8(ascii: ":"))

@@ -1,4 +1,4 @@
-import AnabranchCore
+package import AnabranchCore
 package import AnabranchHistory
 import Foundation
 import GRDB
@@ -64,11 +64,13 @@ extension SQLiteFile {
         return object
     }
 
-    func ingestedBytes() throws(HistoryError) -> [String?: UInt64] {
+    func ingestedBytes() throws(HistoryError) -> [ExactString?: UInt64] {
         try translatingErrors {
             guard newPath == nil, try hasIngested() else { return [:] }
             let sql = "SELECT user, SUM(length(object) + 64) FROM ingested WHERE file = ? GROUP BY user"
-            let bytes = try rows(sql, [id.number]) { (try $0.text(0), try $0.number(1) as UInt64) }
+            let bytes = try rows(sql, [id.number]) { row in
+                (try row.text(0).map { ExactString($0) }, try row.number(1) as UInt64)
+            }
             return Dictionary(uniqueKeysWithValues: bytes)
         }
     }
@@ -83,7 +85,7 @@ extension SQLiteStore {
         }
     }
 
-    package func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> [String?: UInt64] {
+    package func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> [ExactString?: UInt64] {
         try shards[file.shard].readFile(file.number) { file throws(HistoryError) in try file.ingestedBytes() }
     }
 }

@@ -9,7 +9,7 @@ extension SQLiteFile {
     func hasViews() throws -> Bool { try StoreSchema.hasViews(db) }
 
     func store(_ change: ViewChange, _ contents: inout ViewContents, start: Checksum) throws {
-        let record = change.record, predicates = try String(json: record.predicates)
+        let record = change.record, predicates = record.predicates.json.encoded
         let before = try contentsOfView(record.ident)
         let (set, role) = (try contents.store(Array(predicates.utf8)), try contents.store(Array(record.role.utf8)))
         try execute(
@@ -154,7 +154,7 @@ extension SQLiteFile {
         }
         let predicates = try text(6, orShared: 9)
         let record = ViewRecord(
-            ident: ident, predicates: try predicates.decoded([String: String].self), role: try text(7, orShared: 10),
+            ident: ident, predicates: try Predicates(stored: predicates), role: try text(7, orShared: 10),
             queryVersion: try row.number(1), changed: try row.number(2), projected: try row.number(3),
             firstNumber: try row.number(4), lastNumber: try row.number(5),
             logged: row.hasNull(atIndex: 11) ? [] : try [LoggedEntry](encoded: try row.bytes(11)))
@@ -308,6 +308,15 @@ extension String {
         do { return try JSONDecoder().decode(type, from: Data(utf8)) } catch {
             throw HistoryError(.storeDamaged, "a view cannot be read")
         }
+    }
+}
+
+extension Predicates {
+    fileprivate init(stored text: String) throws(HistoryError) {
+        guard let value = try? JSONValue(parsing: text.utf8), let predicates = Predicates(value) else {
+            throw HistoryError(.storeDamaged, "the queries of a view cannot be read")
+        }
+        self = predicates
     }
 }
 

@@ -65,6 +65,28 @@ import Testing
         try fixture.test.verify()
     }
 
+    /// Of a `String`, both idents are one.
+    @Test(arguments: StoreKind.allCases) func usersWhoseIdentsLookAlikeAreTwo(kind: StoreKind) throws {
+        var fixture = try FlexibleFixture(kind), others: [FlexibleFixture] = []
+        for (key, user) in ["\u{e9}", "e\u{301}"].enumerated() {
+            var other = fixture
+            other.client = MemoryClient(try fixture.synced.allocateIdents(for: [user], at: 1)[0])
+            other.session = try fixture.file.identify(other.client.identRequest, user: user)
+            #expect(try other.file.query(FlexibleFixture.all, in: &other.session) == nil)
+            try other.integrate()
+            try Self.write(&other, [Int64(key): 1])
+            try other.upload()
+            others.append(other)
+        }
+        try fixture.restart()
+        let bytes = try fixture.file.store.ingestedBytes(of: fixture.synced.id)
+        #expect(Set(bytes.keys.map { $0?.text.utf8.count }) == [2, 3])
+        let request = others[1].client.identRequest
+        let refusal = #expect(throws: HistoryError.self) { try fixture.file.identify(request, user: "\u{e9}") }
+        #expect(refusal?.code == .userMismatch)
+        _ = try fixture.file.identify(request, user: "e\u{301}")
+    }
+
     @Test func uploadsWaitWhileThereIsNoRoom() throws {
         var fixture = try FlexibleFixture(.sqlite)
         fixture.file.ingestedBytesMax = 270

@@ -22,6 +22,57 @@ import Testing
         return try Rules(classes: ["Note": file], defaultRule: nil).rules(for: try RuleUser(id: "a"))
     }
 
+    /// "é" and "e\u{301}" are one `String`, and two texts.
+    @Test(arguments: StoreKind.allCases) func queriesThatLookAlikeAreTwo(_ kind: StoreKind) throws {
+        let texts = ["\u{e9}", "e\u{301}"]
+        var fixture = try FlexibleFixture(kind), time: UInt64 = 4
+        func set(_ number: Int, version: QueryVersion) -> SubscriptionSet {
+            SubscriptionSet(version: version, query: Array(#"{"Note":"text == \"\#(texts[number])\""}"#.utf8))
+        }
+        func create(_ key: Int) throws {
+            time += 1
+            try fixture.file.write(at: ChangesetTime(rawValue: time)) { transaction in
+                for number in texts.indices {
+                    let text = Payload.string(Array(texts[number].utf8))
+                    try transaction.create("Note", key: .int(Int64(key + number)), ["text": text])
+                }
+            }
+        }
+        func keys(_ device: FlexibleFixture) throws -> [Int64] {
+            try device.client.state.read { transaction in
+                try (0..<20).filter { try transaction.object("Note", key: .int($0)) != nil }
+            }
+        }
+        try create(0)
+        var devices: [FlexibleFixture] = []
+        for number in texts.indices {
+            var device = fixture
+            (device.client, device.session) = try FlexibleFixture.join(fixture.synced, fixture.file)
+            #expect(try device.file.query(set(number, version: 1), in: &device.session) == nil)
+            try device.integrate()
+            try device.upload()
+            #expect(try keys(device) == [Int64(number)])
+            devices.append(device)
+        }
+        try fixture.restart()
+        for number in texts.indices {
+            var device = fixture, request = devices[number].client.identRequest
+            request.subscriptions = set(number, version: 1)
+            device.client = devices[number].client
+            device.client.startSession()
+            device.session = try fixture.file.identify(request)
+            devices[number] = device
+        }
+        try create(10)
+        for number in texts.indices {
+            try devices[number].integrate()
+            #expect(try keys(devices[number]) == [Int64(number), Int64(10 + number)])
+        }
+        #expect(try fixture.file.query(set(1, version: 2), in: &devices[0].session) == nil)
+        try devices[0].integrate()
+        #expect(try keys(devices[0]) == [1, 11])
+    }
+
     private static func rowCount(_ sql: String, _ fixture: FlexibleFixture) throws -> Int? {
         guard let store = fixture.test.store as? SQLiteStore else { return nil }
         return try store.shards[fixture.synced.id.shard].pool.read { try Int.fetchOne($0, sql: sql) }

@@ -198,6 +198,23 @@ import Testing
         #expect(try fresh.subscribe([]) > second)
     }
 
+    /// "é" and "e\u{301}" are one `String`, and two texts.
+    @Test func subscriptionsThatLookAlikeAreTwo() throws {
+        var replica = try Replica(MemoryReplicaStore())
+        try replica.useFlexibleSync()
+        let all = ["\u{e9}", "e\u{301}"].flatMap { name in
+            [Subscription("Item", "text == '\(name)'"), Subscription(name), Subscription("Other", name: name)]
+        }
+        #expect(Set(all).count == 6)
+        try replica.subscribe(all)
+        let predicates = try #require(replica.record.subscriptions?.latest.set.predicates)
+        #expect(
+            predicates == [
+                "Item": "(text == 'e\u{301}') OR (text == '\u{e9}')", "e\u{301}": "(TRUEPREDICATE)",
+                "\u{e9}": "(TRUEPREDICATE)", "Other": "(TRUEPREDICATE)",
+            ])
+    }
+
     /// What was written before a set is uploaded before its QUERY, what came later behind it: also after two resets.
     @Test func waitingSubscriptionsKeepTheirPlaceBetweenTheChanges() throws {
         var old = try Replica(MemoryReplicaStore())

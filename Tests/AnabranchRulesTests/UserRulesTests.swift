@@ -40,6 +40,19 @@ import Testing
         #expect(texts[0] != texts[1])
     }
 
+    /// "é" and "e\u{301}" are one `String`, and two names.
+    @Test func namesThatLookAlikeAreTwo() throws {
+        let user = try RuleWorld.ada()
+        let mine = try ["\u{e9}", "e\u{301}"].map { try RuleWorld.rules(read: #"{"\#($0)": 1}"#).rules(for: user) }
+        #expect(mine[0] != mine[1])
+        let filters = #""document_filters": {"read": true, "write": true}"#
+        let roles = #"{"roles": [{"name": "r", "apply_when": {}, "read": true, "write": true, \#(filters)}]}"#
+        let file = AppFile(path: "rules.json", bytes: roles.utf8)
+        let rules = try Rules(classes: ["\u{e9}": file]).rules(for: user)
+        #expect(rules.access(ofClass: "\u{e9}") != rules.access(ofClass: "x"))
+        #expect(rules.access(ofClass: "e\u{301}") == rules.access(ofClass: "x"))
+    }
+
     /// The names of roles and of other roles that do not apply are no difference, and neither are users.
     @Test func usersWithTheSameRightsShareThem() throws {
         let rules = try RuleWorld.rules(read: #"{"level": {"$gt": "%%user.custom_data.level"}}"#)

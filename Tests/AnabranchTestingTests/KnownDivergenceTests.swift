@@ -95,6 +95,28 @@ import Testing
         #expect(found == example.divergence)
     }
 
+    /// A state that is downloaded has a value of each column in each embedded object, also of one that nobody has set:
+    /// it does not go together with local changes that erase the column.
+    @Test func statesHaveValuesOfAColumnThatAnotherErases() throws {
+        let base = try Self.world { try $0.task.createObject("part") }
+        let erasing = try Self.side(base, OriginTag(timestamp: 1, ident: 2)) {
+            try $0.addColumn("passingX", .int, to: "Part")
+            try $0.eraseColumn("passingX", of: "Part")
+        }
+        let adding = try Self.side(base, OriginTag(timestamp: 1, ident: 3)) {
+            try $0.addColumn("passingX", .int, to: "Part")
+        }
+        var made = AuthoredInstructions()
+        #expect(try made.add(erasing.changeset, by: 0, tag: erasing.tag, base: 0) == nil)
+        #expect(try made.add(adding.changeset, by: 1, tag: adding.tag, base: 0) == .erasedColumn)
+
+        let state = try Self.side(base, OriginTag(timestamp: 1, ident: 3)) {
+            try $0.addColumn("passingX", .int, to: "Part")
+            try $0.task.object("part")?.set("passingX", to: 0)
+        }
+        #expect(PairCheck(erasing, state).outcome != .converged)
+    }
+
     @Test func everyKnownDivergenceHasACase() {
         let shown = Set(Self.cases.map(\.divergence) + [.incrementOfElement, .listBesideDictionary])
         #expect(shown == Set(KnownDivergence.allCases))

@@ -84,7 +84,8 @@ import Testing
         "admin-token-file": "/token", "connections": "5", "connections-per-address": "6", "connections-per-user": "7",
         "sessions-per-connection": "8", "message-memory-bytes": "13", "logins-per-minute": "9",
         "access-token-seconds": "10", "session-seconds": "11",
-        "shards": "15", "object-bytes": "12", "client-clock-seconds": "25", "free-bytes": "16", "store-bytes": "24",
+        "shards": "15", "object-bytes": "12", "client-clock-seconds": "25", "silence-seconds": "75", "free-bytes": "16",
+        "store-bytes": "24",
         "adopt-unowned-clients": "true", "partition-bytes": "17",
         "history-seal-entries": "18", "history-seal-bytes": "19", "history-generation-bytes": "20",
         "history-generation-ratio": "0.5", "history-offline-days": "21", "history-pinned-bytes": "22",
@@ -119,7 +120,7 @@ import Testing
             "message-memory-bytes: 268435456", "logins-per-minute: 300", "access-token-seconds: 1800",
             "session-seconds: 5184000", "# rules is not set",
             "# admin-token is not set", "# user-without-token is not set",
-            "object-bytes: 17825792", "client-clock-seconds: 300",
+            "object-bytes: 17825792", "client-clock-seconds: 300", "silence-seconds: 660",
             "free-bytes: 268435456", "adopt-unowned-clients: false",
             "# store-bytes is not set", "# partition-bytes is not set",
             "history:", "  seal-entries: 768", "  seal-bytes: 262144",
@@ -372,6 +373,7 @@ import Testing
         #expect(settings.objectBytesMax == 12 && settings.freeBytesMin == 16 && settings.storeBytesMax == 24)
         #expect(settings.adoptsUnownedClientFiles)
         #expect(settings.messageMemoryBytesMax == 13 && settings.clientClockSecondsMax == 25)
+        #expect(settings.limits.silenceMillisecondsMax == 75_000)
         let usual = try Self.configuration().server(cores: 1), limits = ServerSettings(cores: 1)
         #expect(usual.connectionsPerAddressMax == limits.connectionsPerAddressMax)
         #expect(usual.connectionsPerUserMax == limits.connectionsPerUserMax)

@@ -6,14 +6,14 @@ import bson
 from bson.binary import UuidRepresentation
 
 import partitions
-from report import Failure
-from server import Connection, Server, word
+from report import Failure, each, tell
+from server import Connection, Connections, Server, word
 
 CLASS = ('{"anabranch_export":1}\n{"class":"T","kind":"top-level","key":{"name":"_id","nullable":false,"type":"string"},'
          '"properties":[{"name":"n","nullable":true,"type":"int"}]}\n')
 STANDARD = bson.CodecOptions(uuid_representation=UuidRepresentation.STANDARD)
 # What commands of their own are started for: each takes much longer than a request.
-COMMANDS_MAX = 30
+COMMANDS_MAX = 100
 
 
 class Case:
@@ -58,15 +58,11 @@ def prove_partitions(command, seed, count):
     all_cases = cases(seed, count)
     with Server(command) as server:
         imported(server, all_cases)
-        bound = bind_all(server, all_cases)
-        for case in all_cases:
-            for spelling in (case.spelling(), case.random.choice(case.spellings())):
-                status, answer = server.get("/v1/file", path=path("app", spelling))
-                case.expect(status == 200 and answer["path"] == path("app", case.text),
-                            f"the admin interface answers to {spelling!r} with {answer}")
+        clients = Connections(server, "app")
+        bound = sum(each("opened in all spellings", lambda case: bind_all(clients.connection, case), all_cases))
+        each("asked for by the operator", lambda case: ask_operator(server, case), all_cases)
         sample = all_cases[::len(all_cases) // COMMANDS_MAX + 1]
-        for case in sample:
-            try_commands(server, case)
+        each("read and written by commands", lambda case: try_commands(server, case), sample)
         expect_files(server, {b"app/" + case.text for case in all_cases}, seed)
         status, output, errors = server.run("verify", "--json")
         if status != 0 or b"merge-files" in output + errors:
@@ -91,20 +87,25 @@ def imported(server, all_cases):
             "--schema", schema)
         if status != 0 or f"{len(pieces)} objects written".encode() not in output:
             raise Failure(all_cases[0].seed, f"import of {name}: {output} {errors[:2000]}")
+        tell(f"{len(pieces)} documents of {name} imported")
 
 
-def bind_all(server, all_cases):
+def bind_all(connection, case):
     """Opens each spelling: the first as a new client file, which is no file of any other partition."""
-    connection, bound = Connection(server, "app"), 0
-    for case in all_cases:
-        ident = None
-        for spelling in case.spellings():
-            ident, body = connection.bind(spelling, ident)
-            case.expect(ident is not None, f"BIND of {spelling!r} as a client file of {case.text!r}: {body}")
-            missing = [n for n in range(3) if b"%d-%d" % (case.seed, n) not in body]
-            case.expect(not missing, f"BIND of {spelling!r} finds no object {missing}")
-            bound += 1
-    return bound
+    ident, spellings = None, case.spellings()
+    for spelling in spellings:
+        ident, body = connection.bind(spelling, ident)
+        case.expect(ident is not None, f"BIND of {spelling!r} as a client file of {case.text!r}: {body}")
+        missing = [n for n in range(3) if b"%d-%d" % (case.seed, n) not in body]
+        case.expect(not missing, f"BIND of {spelling!r} finds no object {missing}")
+    return len(spellings)
+
+
+def ask_operator(server, case):
+    for spelling in (case.spelling(), case.random.choice(case.spellings())):
+        status, answer = server.get("/v1/file", path=path("app", spelling))
+        case.expect(status == 200 and answer["path"] == path("app", case.text),
+                    f"the admin interface answers to {spelling!r} with {answer}")
 
 
 def try_commands(server, case):
@@ -117,7 +118,7 @@ def try_commands(server, case):
     case.expect(status == 0 and output, f"log: {errors}")
     replicas = f"{server.folder}/replicas-{case.seed}"
     for key in ("a", "b"):
-        line = server.file("line", CLASS.encode() + b'["T","%d-%s",{}]\n' % (case.seed, key.encode()))
+        line = server.file(f"line-{case.seed}", CLASS.encode() + b'["T","%d-%s",{}]\n' % (case.seed, key.encode()))
         spelling = case.spelling()
         status, output, errors = server.run(
             "client", "write", line, "--path", path("app", spelling), "--url", f"ws://127.0.0.1:{server.port}",
@@ -159,13 +160,9 @@ def prove_rules(command, seed, count):
         rules.append(f"  - {{path: {yaml(text.encode())}, app: app-{number}, right: read}}\n")
     asked = 0
     with Server(command, rules="rules:\n" + "".join(rules)) as server:
-        connection = Connection(server, "app")
-        for number, case in enumerate(chosen):
-            for spelling in case.spellings():
-                ident, answer = connection.bind(spelling)
-                case.expect(ident if number % 2 == 0 else answer == "json_error 206",
-                            f"{'with' if number % 2 == 0 else 'without'} a rule, {spelling!r}: {ident} {answer}")
-                asked += 1
+        clients = Connections(server, "app")
+        asked += sum(each("with a rule", lambda case: ask_rules(clients.connection, case, True), chosen[::2]))
+        asked += sum(each("without a rule", lambda case: ask_rules(clients.connection, case, False), chosen[1::2]))
         for number, (kind, text) in enumerate(patterns):
             connection = Connection(server, f"app-{number}")
             for case in chosen[:100]:
@@ -175,6 +172,15 @@ def prove_rules(command, seed, count):
                             f"rule {text}, {spelling!r}: {ident} {answer}")
                 asked += 1
     return f"{asked} questions to {len(rules)} rules, of values and types in random spellings"
+
+
+def ask_rules(connection, case, has_rule):
+    spellings = case.spellings()
+    for spelling in spellings:
+        ident, answer = connection.bind(spelling)
+        case.expect(ident if has_rule else answer == "json_error 206",
+                    f"{'with' if has_rule else 'without'} a rule, {spelling!r}: {ident} {answer}")
+    return len(spellings)
 
 
 class NoEscape(Random):

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.parse
 import zlib
@@ -17,7 +18,7 @@ APP_PATH = "/api/client/v2.0/app/"
 class Server:
     def __init__(self, command, rules=None):
         self.command = command
-        self.folder = tempfile.mkdtemp(prefix="value-proofs-")
+        self.folder = tempfile.mkdtemp(prefix="value-proofs-", dir=memory())
         self.data = f"{self.folder}/data"
         more = []
         if rules is not None:
@@ -30,7 +31,7 @@ class Server:
         if not found:
             raise SystemExit(f"the server does not start: {open(self.log.name).read()}")
         self.port = int(found[1])
-        self.admin, self.asked = None, 0
+        self.local = threading.local()
 
     def __enter__(self):
         return self
@@ -62,16 +63,18 @@ class Server:
 
     def get(self, endpoint, **query):
         """What the admin interface answers, with its status."""
-        if self.admin is None:
+        local = self.local
+        if not hasattr(local, "admin"):
             address = open(f"{self.data}/admin-address").read().split()[0]
-            self.admin = http.client.HTTPConnection(urllib.parse.urlparse(address).netloc)
-            self.headers = {"Authorization": "Bearer " + open(f"{self.data}/admin-token").read().strip()}
+            local.admin = http.client.HTTPConnection(urllib.parse.urlparse(address).netloc)
+            local.headers = {"Authorization": "Bearer " + open(f"{self.data}/admin-token").read().strip()}
+            local.asked = 0
         # The server closes a connection on which nothing comes for a while.
-        if time.monotonic() - self.asked > 5:
-            self.admin.close()
-        self.asked = time.monotonic()
-        self.admin.request("GET", f"{endpoint}?{urllib.parse.urlencode(query)}", headers=self.headers)
-        answer = self.admin.getresponse()
+        if time.monotonic() - local.asked > 5:
+            local.admin.close()
+        local.asked = time.monotonic()
+        local.admin.request("GET", f"{endpoint}?{urllib.parse.urlencode(query)}", headers=local.headers)
+        answer = local.admin.getresponse()
         return answer.status, json.loads(answer.read())
 
     def paths(self):
@@ -84,6 +87,13 @@ class Server:
         return paths
 
 
+def memory():
+    """A folder in memory, if there is a large one: what a proof writes is thrown away, and waits for no disk."""
+    folder = "/dev/shm"
+    is_large = os.path.isdir(folder) and shutil.disk_usage(folder).free > 4 << 30
+    return folder if is_large and "TMPDIR" not in os.environ else None
+
+
 def word(path):
     """A path as commands and the admin interface take it."""
     return "".join(chr(byte) if 0x20 < byte < 0x7F and byte != 0x25 else "%%%02x" % byte for byte in path)
@@ -91,6 +101,13 @@ def word(path):
 
 def bytes_of(path):
     return urllib.parse.unquote_to_bytes(path)
+
+
+class Connections(threading.local):
+    """A connection for each thread, made when the thread first asks for it."""
+
+    def __init__(self, server, app):
+        self.connection = Connection(server, app)
 
 
 class Connection:

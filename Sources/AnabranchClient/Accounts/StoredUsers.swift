@@ -1,3 +1,4 @@
+import AnabranchCore
 import Foundation
 
 /// What a client keeps of the users of its app, from one run of the program to the next.
@@ -38,7 +39,7 @@ struct StoredUsers: Codable, Equatable, Sendable {
     /// In the order of their first log-ins.
     var users: [StoredUser] = []
 
-    func index(of id: String) -> Int? { users.firstIndex { $0.id == id } }
+    func index(of id: String) -> Int? { users.firstIndex { $0.id.hasBytes(of: id) } }
 
     /// Adds a user, or replaces the one with that id.
     mutating func put(_ user: StoredUser) {
@@ -50,12 +51,12 @@ struct StoredUsers: Codable, Equatable, Sendable {
         guard let index = index(of: id) else { return }
         users[index].logOut()
         if users[index].user.isAnonymous { users.remove(at: index) }
-        if current == id { current = nil }
+        if current.hasBytes(of: id) { current = nil }
     }
 
     mutating func remove(_ id: String) {
-        users.removeAll { $0.id == id }
-        if current == id { current = nil }
+        users.removeAll { $0.id.hasBytes(of: id) }
+        if current.hasBytes(of: id) { current = nil }
     }
 
     // MARK: The text

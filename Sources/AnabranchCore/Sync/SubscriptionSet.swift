@@ -8,6 +8,23 @@ public struct QueryVersion: TypedNumber {
     @inlinable public init(rawValue: UInt64) { self.rawValue = rawValue }
 }
 
+/// The queries of a client by the names of their classes. They are the same if their bytes are: `name == "é"` asks for
+/// other objects than the same with "e\u{301}".
+package typealias Predicates = [ExactString: ExactString]
+
+extension Predicates {
+    /// Nil if the value is no object of texts.
+    package init?(_ value: JSONValue) {
+        guard let members = value.members else { return nil }
+        self = members.compactMapValues(\.string).mapValues { ExactString($0) }
+        guard count == members.count else { return nil }
+    }
+
+    package var json: JSONValue { .object(mapValues { .string($0.text) }) }
+
+    package var byteCount: Int { reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count } }
+}
+
 /// What an application subscribes to: a query for each class, as IDENT and QUERY of flexible sync say it
 /// (`Spec/FlexibleSync.md`, section 1.8).
 public struct SubscriptionSet: Hashable, Sendable {
@@ -23,11 +40,7 @@ public struct SubscriptionSet: Hashable, Sendable {
     }
 
     /// The predicates by the names of their classes; nil if the text is no JSON object of texts.
-    package var predicates: [String: String]? {
-        guard let members = try? JSONValue(parsing: query).object else { return nil }
-        let texts = members.compactMapValues(\.string)
-        return texts.count == members.count ? texts : nil
-    }
+    package var predicates: Predicates? { (try? JSONValue(parsing: query)).flatMap { Predicates($0) } }
 
     /// Of a new file: it has no subscriptions.
     public static let none = SubscriptionSet(version: 0, query: Array("{}".utf8))

@@ -1,3 +1,4 @@
+import AnabranchCore
 import Synchronization
 
 /// Accounts that end with the process: for tests, and for servers whose users may register anew each time.
@@ -77,7 +78,7 @@ extension InMemoryAccountStore: AccountStore {
     }
 
     public func users(of app: String, after ident: String, countMax: Int) -> [User] {
-        users(after: ident, countMax: countMax) { $0.app == app }
+        users(after: ident, countMax: countMax) { $0.app.hasBytes(of: app) }
     }
 
     private func users(after ident: String, countMax: Int, where isMeant: (User) -> Bool) -> [User] {

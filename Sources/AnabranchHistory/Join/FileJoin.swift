@@ -61,7 +61,7 @@ package struct FileJoin {
         var last: ClientFileID = 0
         while true {
             let files = try store.clientFiles(of: target.path, after: last, countMax: Self.pageCount)
-            if let found = files.first(where: { $0.user == user && !$0.isExpired }) { return found }
+            if let found = files.first(where: { $0.user.hasBytes(of: user) && !$0.isExpired }) { return found }
             guard files.count == Self.pageCount, let end = files.last else { break }
             last = end.ident
         }

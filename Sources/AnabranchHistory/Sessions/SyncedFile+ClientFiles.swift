@@ -92,7 +92,7 @@ extension SyncedFile {
             if queue.progress(of: file.ident) != nil { dropIntegration() }
             try commit([file], at: stored)
         }
-        try require(user == nil || user == file.user, .userMismatch, "the file belongs to another user")
+        try require(user == nil || user.hasBytes(of: file.user), .userMismatch, "the file belongs to another user")
         identified[file.ident] = file.lastSeen
         let queued = queue.progress(of: file.ident)
         return SessionProgress(
@@ -159,7 +159,7 @@ extension SyncedFile {
             let files = try read { [last] view throws(HistoryError) in
                 try view.clientFiles(after: last, countMax: PinScan.pageCount)
             }
-            guard files.allSatisfy({ $0.user == user }) else { return false }
+            guard files.allSatisfy({ $0.user.hasBytes(of: user) }) else { return false }
             guard let end = files.last, files.count == PinScan.pageCount else { return true }
             last = end.ident
         }

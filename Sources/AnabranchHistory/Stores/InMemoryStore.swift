@@ -136,7 +136,7 @@ extension InMemoryStore: ViewStore {
         }
     }
 
-    package func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> [String?: UInt64] {
+    package func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> [ExactString?: UInt64] {
         try self.file(file).content.withLock { $0.ingested.list.byteCounts }
     }
 }
@@ -155,7 +155,7 @@ extension InMemoryStore: HistoryCatalog {
     ) throws(HistoryError) -> [UserFile] {
         let files = try files(after: path, countMax: .max).map { file throws(HistoryError) in
             let clientFiles = try clientFiles(of: file.path, after: 0, countMax: .max)
-            let ownCount = clientFiles.count { $0.user == user }
+            let ownCount = clientFiles.count { $0.user.hasBytes(of: user) }
             return UserFile(path: file.path, ownCount: ownCount, otherCount: clientFiles.count - ownCount)
         }
         return Array(files.filter { $0.ownCount > 0 }.prefix(max(0, countMax)))

@@ -84,7 +84,7 @@ extension FlexibleFile {
     package func hasView(of ident: ClientFileID) throws(HistoryError) -> Bool { try view(of: ident) != nil }
 
     /// What a client asks for, by class; nil if there is no view of the client file.
-    package func queries(of ident: ClientFileID) throws(HistoryError) -> [String: String]? {
+    package func queries(of ident: ClientFileID) throws(HistoryError) -> Predicates? {
         try view(of: ident)?.queries.predicates
     }
 }

@@ -1,3 +1,5 @@
+import AnabranchCore
+
 /// The objects of asymmetric classes that wait for a consumer.
 extension FlexibleFile {
     /// What they can occupy, in bytes: uploads with more have to wait until some are freed.
@@ -33,7 +35,7 @@ extension FlexibleFile {
             all <= ingestedBytesMax, .backlogFull,
             "objects of asymmetric classes occupy \(before.values.reduce(0, +)) of \(ingestedBytesMax) bytes: nobody "
                 + "frees them")
-        for user in Set(objects.compactMap(\.user)) {
+        for user in Set(objects.compactMap { $0.user.map { ExactString($0) } }) {
             let own = after[user] ?? 0, most = (ingestedBytesMax - (all - own)) / Self.ingestedPartOfUser
             try require(
                 own <= most, .backlogFull,

@@ -15,7 +15,7 @@ package final class FlexibleFile {
     var away: Deque<ClientFileID> = []
     var awayBytes: [ClientFileID: Int] = [:]
     var allAwayBytes = 0
-    var knownQueries: [[String: String]: ViewQueries] = [:]
+    var knownQueries: [Predicates: ViewQueries] = [:]
     /// The clients that have a session.
     var connected: Set<ClientFileID> = []
     /// The views of connected clients that are kept up to date, whatever `ClientView.projected` says.
@@ -59,7 +59,7 @@ package final class FlexibleFile {
     /// As `ingestedBytesMax` of the type, unless a test says something else.
     package var ingestedBytesMax = FlexibleFile.ingestedBytesMax
     /// By user, what waits for a consumer, in bytes; nil if that has to be asked.
-    var ingestedBytes: [String?: UInt64]?
+    var ingestedBytes: [ExactString?: UInt64]?
     /// By client, what is not integrated.
     var uploads: [ClientFileID: ClientUploads] = [:]
     /// Whose turn it is next: those of them whose views are up to date, and that were not tried, or came to the end of
@@ -169,7 +169,7 @@ package final class FlexibleFile {
 
     /// - Throws: `code` if the clients that are there ask for too much with this set.
     private func requireRoom(
-        for predicates: [String: String], of ident: ClientFileID, or code: HistoryError.Code
+        for predicates: Predicates, of ident: ClientFileID, or code: HistoryError.Code
     ) throws(HistoryError) {
         let hasRoom = sets.hasRoom(for: predicates, of: ident, userBytesMax: userSetBytesMax)
         try require(hasRoom, code, "all sets of this user have more than \(userSetBytesMax) bytes, or than is free")

@@ -72,7 +72,9 @@ struct IngestedObjects: Sendable {
 
 extension Sequence<IngestedObject> {
     /// What they occupy, by user.
-    var byteCounts: [String?: UInt64] { reduce(into: [:]) { $0[$1.user, default: 0] += $1.byteCount } }
+    var byteCounts: [ExactString?: UInt64] {
+        reduce(into: [:]) { $0[$1.user.map { ExactString($0) }, default: 0] += $1.byteCount }
+    }
 
     /// The first of them, until there are so many, or they have so many bytes.
     package func page(countMax: Int, byteBudget: Int) -> [IngestedObject] {

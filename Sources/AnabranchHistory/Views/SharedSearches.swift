@@ -7,7 +7,7 @@ struct SharedSearches {
     /// What is seen before and afterwards.
     struct Question: Hashable {
         struct Sight: Hashable {
-            let predicates: [String: String]
+            let predicates: Predicates
             let rules: UserRules
             /// Of the state for which the role was made.
             let schemaSize: Int

@@ -7,20 +7,20 @@ struct UserSets {
     static let bytesMax = 32 << 20
     private static let userPart = 8
 
-    private var users: [ClientFileID: String] = [:]
-    private var predicates: [ClientFileID: [String: String]] = [:]
+    private var users: [ClientFileID: ExactString] = [:]
+    private var predicates: [ClientFileID: Predicates] = [:]
     /// By user, how many views have a set.
-    private var counts: [String: [[String: String]: Int]] = [:]
+    private var counts: [ExactString: [Predicates: Int]] = [:]
     /// By user, how many bytes the different sets have; and all of them.
-    private var byteCounts: [String: Int] = [:]
+    private var byteCounts: [ExactString: Int] = [:]
     private var byteCount = 0
 
     /// - Parameter user: nil if the server does not know who it is; nothing is counted then.
     mutating func insert(_ ident: ClientFileID, of user: String?) {
-        if let user, users[ident] == nil { users[ident] = user }
+        if let user, users[ident] == nil { users[ident] = ExactString(user) }
     }
 
-    mutating func note(_ ident: ClientFileID, _ set: [String: String]) {
+    mutating func note(_ ident: ClientFileID, _ set: Predicates) {
         guard let user = users[ident], predicates[ident] != set else { return }
         removeSet(of: ident, user)
         predicates[ident] = set
@@ -33,28 +33,24 @@ struct UserSets {
         removeSet(of: ident, user)
     }
 
-    private mutating func removeSet(of ident: ClientFileID, _ user: String) {
+    private mutating func removeSet(of ident: ClientFileID, _ user: ExactString) {
         guard let set = predicates.removeValue(forKey: ident), let number = counts[user]?[set] else { return }
         counts[user]?[set] = number > 1 ? number - 1 : nil
         if number == 1 { count(-set.byteCount, user) }
         if counts[user]?.isEmpty == true { (counts[user], byteCounts[user]) = (nil, nil) }
     }
 
-    private mutating func count(_ bytes: Int, _ user: String) {
+    private mutating func count(_ bytes: Int, _ user: ExactString) {
         byteCounts[user, default: 0] += bytes
         byteCount += bytes
     }
 
     /// Whether a view may have a set.
     /// - Parameter userBytesMax: what the different sets of one user have together at most.
-    func hasRoom(for set: [String: String], of ident: ClientFileID, userBytesMax: Int) -> Bool {
+    func hasRoom(for set: Predicates, of ident: ClientFileID, userBytesMax: Int) -> Bool {
         guard let user = users[ident], counts[user]?[set] == nil else { return true }
         let old = predicates[ident].map { counts[user]?[$0] == 1 ? $0.byteCount : 0 } ?? 0
         let mine = byteCounts[user] ?? 0, others = byteCount - mine
         return mine - old + set.byteCount <= min(userBytesMax, (Self.bytesMax - others) / Self.userPart)
     }
-}
-
-extension [String: String] {
-    var byteCount: Int { reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count } }
 }

@@ -3,7 +3,7 @@ package import AnabranchCore
 /// What is stored of a `ClientView` beside its log.
 package struct ViewRecord: Sendable, Equatable {
     package var ident: ClientFileID
-    package var predicates: [String: String]
+    package var predicates: Predicates
     /// `ViewRole.text`.
     package var role: String
     package var queryVersion: UInt64
@@ -16,7 +16,7 @@ package struct ViewRecord: Sendable, Equatable {
     package var logged: [LoggedEntry]
 
     package init(
-        ident: ClientFileID, predicates: [String: String], role: String, queryVersion: UInt64, changed: ServerVersion,
+        ident: ClientFileID, predicates: Predicates, role: String, queryVersion: UInt64, changed: ServerVersion,
         projected: ServerVersion, firstNumber: UInt64, lastNumber: UInt64, logged: [LoggedEntry] = []
     ) {
         self.ident = ident
@@ -139,5 +139,5 @@ package protocol ViewStore: HistoryStore {
     ) throws(HistoryError) -> [IngestedObject]
 
     /// What all of them occupy, by user.
-    func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> [String?: UInt64]
+    func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> [ExactString?: UInt64]
 }

@@ -7,7 +7,7 @@ import AnabranchRules
 struct ViewIndex {
     /// Equal views have equal answers.
     private struct Question: Hashable {
-        let predicates: [String: String]
+        let predicates: Predicates
         let rules: UserRules
     }
 

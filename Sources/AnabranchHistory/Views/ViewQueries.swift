@@ -5,7 +5,7 @@ package import AnabranchRules
 /// The queries of a client: one for each class of which it wants objects (`Spec/FlexibleSync.md`).
 package struct ViewQueries: Sendable {
     /// By the names of the classes, as the client has sent them.
-    package let predicates: [String: String]
+    package let predicates: Predicates
     private let queries: [[UInt8]: Query]
 
     /// Of how many classes a client can ask for objects.
@@ -14,7 +14,7 @@ package struct ViewQueries: Sendable {
     /// No objects.
     package static let empty = ViewQueries(predicates: [:], queries: [:])
 
-    private init(predicates: [String: String], queries: [[UInt8]: Query]) {
+    private init(predicates: Predicates, queries: [[UInt8]: Query]) {
         self.predicates = predicates
         self.queries = queries
     }
@@ -25,7 +25,7 @@ package struct ViewQueries: Sendable {
     ///   - queryableFields: which properties may be asked for.
     /// - Throws: `QueryError` with the text that the client is told.
     package init(
-        _ predicates: [String: String], in state: ObjectGraph, queryableFields: QueryableFields = QueryableFields()
+        _ predicates: Predicates, in state: ObjectGraph, queryableFields: QueryableFields = QueryableFields()
     ) throws(QueryError) {
         guard predicates.count <= Self.classesMax else {
             throw QueryError(.limit, at: 0, "Invalid query: more than \(Self.classesMax) classes")
@@ -33,16 +33,16 @@ package struct ViewQueries: Sendable {
         var queries: [[UInt8]: Query] = [:]
         for className in predicates.keys.sorted() {
             queries[Array(className.utf8)] = try queryableFields.query(
-                subscribingTo: className, where: predicates[className] ?? "", of: state)
+                subscribingTo: className.text, where: predicates[className]?.text ?? "", of: state)
         }
         self.init(predicates: predicates, queries: queries)
     }
 
     /// Reads what was accepted once: a class of which it is not acceptable any more has no objects.
-    init(accepted predicates: [String: String], in state: ObjectGraph) {
+    init(accepted predicates: Predicates, in state: ObjectGraph) {
         var queries: [[UInt8]: Query] = [:]
         for (className, text) in predicates {
-            queries[Array(className.utf8)] = try? Query(subscribingTo: className, where: text, of: state)
+            queries[Array(className.utf8)] = try? Query(subscribingTo: className.text, where: text.text, of: state)
         }
         self.init(predicates: predicates, queries: queries)
     }

@@ -37,7 +37,7 @@ struct ViewSearch {
         classes = Deque(
             names.filter { name in
                 before.queries.predicates[name] != after.queries.predicates[name]
-                    || !after.role.rules.agree(with: before.role.rules, onClass: name)
+                    || !after.role.rules.agree(with: before.role.rules, onClass: name.text)
             }.map { Array($0.utf8) })
     }
 

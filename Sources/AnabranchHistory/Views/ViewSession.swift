@@ -7,7 +7,7 @@ package struct ViewSession: Sendable {
     package var progress: SessionProgress
     /// The set of queries that the client has, or will have when it has integrated what was sent; and what is in it.
     var queryVersion: UInt64
-    var predicates: [String: String]
+    var predicates: Predicates
     /// The set that IDENT has named.
     private let identifiedVersion: UInt64
     /// The number of the first entry of the view that was made in this session. What is older is not sent as the
@@ -18,7 +18,7 @@ package struct ViewSession: Sendable {
     private var acknowledged = UploadCursor()
     private var hasSent = false
 
-    init(ident: ClientFileID, progress: SessionProgress, queryVersion: UInt64, predicates: [String: String]) {
+    init(ident: ClientFileID, progress: SessionProgress, queryVersion: UInt64, predicates: Predicates) {
         self.ident = ident
         self.progress = progress
         self.queryVersion = queryVersion
@@ -27,7 +27,7 @@ package struct ViewSession: Sendable {
     }
 
     /// What the client asks for of a class; nil for nothing.
-    package func query(ofClass name: String) -> String? { predicates[name] }
+    package func query(ofClass name: String) -> String? { predicates[ExactString(name)]?.text }
 
     /// The next message; nil if the client knows everything.
     mutating func next(

@@ -39,6 +39,8 @@ public struct ServerConnection: ~Copyable, Sendable {
     /// The client files whose last session here has ended with 200: the client begins it anew.
     private var restarting: Set<ClientFileID> = []
 
+    /// Very old clients say what they are before they open sessions.
+    private var isDescribed = false
     private var obsolete: [(session: SessionID, type: String)] = []
     private var pong: Int64?
     private var logMessages: [LogMessage] = []
@@ -94,6 +96,10 @@ public struct ServerConnection: ~Copyable, Sendable {
     }
 
     private mutating func receiveObsolete(_ message: [UInt8]) throws(ProtocolError) -> Action? {
+        if !isDescribed, serial == 0, message.starts(with: "client ".utf8) {
+            isDescribed = true
+            return nil
+        }
         guard let request = try ObsoleteRequest(message, limits) else { throw .unknownMessage(message) }
         let limits = limits
         let action = try updateExisting(request.session) { session throws(ProtocolError) in

@@ -22,7 +22,7 @@ struct SubscriptionRules {
             }
         }
         guard let queryableFields, let first = path.firstProperty, !first.isKey,
-            !queryableFields.contains(String(decoding: first.name, as: UTF8.self))
+            !queryableFields.contains(exactly: String(decoding: first.name, as: UTF8.self))
         else { return }
         try refuse("key \"\(String(excerptOf: first.name))\" is not a queryable field", at: offset)
     }

@@ -13,6 +13,18 @@ public indirect enum Filter: Hashable, Sendable {
     case not(Filter)
     /// A test of one field: of a list or a set one element is enough.
     case field(String, FilterTest)
+
+    /// Whether both ask the same: names of fields are compared as they are.
+    public static func == (left: Filter, right: Filter) -> Bool {
+        switch (left, right) {
+        case (.always(let flag), .always(let other)): flag == other
+        case (.and(let parts), .and(let others)), (.or(let parts), .or(let others)): parts == others
+        case (.not(let part), .not(let other)): part == other
+        case (.field(let name, let test), .field(let otherName, let otherTest)):
+            name.hasBytes(of: otherName) && test == otherTest
+        default: false
+        }
+    }
 }
 
 /// What a filter asks of a value.

@@ -249,15 +249,17 @@ struct AppReader {
 
     func rules() throws(RuleError) -> Rules {
         let reader = RoleReader(constants: constants, notices: notices)
-        var lists: [String: RoleList] = [:]
+        var lists: [ExactString: RoleList] = [:]
         func add(_ list: RoleList, _ name: String, _ node: JSONNode) throws(RuleError) {
-            guard lists[name] == nil else { throw node.error("there are other rules of the class \(name)") }
+            guard lists[ExactString(name)] == nil else {
+                throw node.error("there are other rules of the class \(name)")
+            }
             try checkFields(of: list, sync.queryableFields.names(ofClass: name), node)
             if list.roles.isEmpty {
                 let other = "without this file the default rule counts"
                 notices.add(.incomplete, node.file, "without roles nobody may use \(name); \(other)")
             }
-            lists[name] = list
+            lists[ExactString(name)] = list
         }
         for collection in ordered {
             guard let node = collection.rules else { continue }

@@ -8,12 +8,12 @@ import AnabranchQuery
 ///     let role = mine.role(for: schema, of: graph)
 ///     if try role.write.matches(object, in: graph) { … }
 package struct Rules: Sendable {
-    let classes: [String: RoleList]
+    let classes: [ExactString: RoleList]
     let defaultRoles: RoleList
     /// What its author should know.
     package let notices: [AppNotice]
 
-    init(classes: [String: RoleList], defaultRoles: RoleList, notices: [AppNotice]) {
+    init(classes: [ExactString: RoleList], defaultRoles: RoleList, notices: [AppNotice]) {
         self.classes = classes
         self.defaultRoles = defaultRoles
         self.notices = notices
@@ -30,9 +30,9 @@ package struct Rules: Sendable {
         let notices = NoticeList()
         let values = try values.map { file throws(RuleError) in try JSONNode(parsing: file).value }
         let reader = RoleReader(constants: ["values": values ?? [:]], notices: notices)
-        var lists: [String: RoleList] = [:]
+        var lists: [ExactString: RoleList] = [:]
         for (name, file) in classes.sorted(by: { $0.key < $1.key }) {
-            lists[name] = try reader.roles(try JSONNode(parsing: file))
+            lists[ExactString(name)] = try reader.roles(try JSONNode(parsing: file))
         }
         let defaultRoles = try defaultRule.map { file throws(RuleError) in
             try reader.roles(try JSONNode(parsing: file))
@@ -47,11 +47,11 @@ package struct Rules: Sendable {
 
     /// The name of the role of a class that applies to a user; nil if none does.
     package func roleName(ofClass name: String, for user: RuleUser) -> String? {
-        (classes[name] ?? defaultRoles).role(of: user)?.name
+        (classes[ExactString(name)] ?? defaultRoles).role(of: user)?.name
     }
 
     /// The fields that the rules of a class name.
     package func fields(ofClass name: String) -> Set<String> {
-        (classes[name] ?? defaultRoles).roles.reduce(into: []) { $0.formUnion($1.fields) }
+        (classes[ExactString(name)] ?? defaultRoles).roles.reduce(into: []) { $0.formUnion($1.fields) }
     }
 }

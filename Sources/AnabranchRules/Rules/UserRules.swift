@@ -7,10 +7,10 @@ package import AnabranchQuery
 /// same words: then whatever was found out with the one is right for the other.
 package struct UserRules: Hashable, Sendable {
     /// Of the classes whose rules differ from those of the others.
-    let classes: [String: Access]
+    let classes: [ExactString: Access]
     let others: Access
 
-    init(classes: [String: Access], others: Access) {
+    init(classes: [ExactString: Access], others: Access) {
         self.classes = classes.filter { $0.value != others }
         self.others = others
     }
@@ -21,7 +21,7 @@ package struct UserRules: Hashable, Sendable {
     /// Everybody may do everything.
     package static let everything = UserRules(classes: [:], others: .all)
 
-    package func access(ofClass name: String) -> Access { classes[name] ?? others }
+    package func access(ofClass name: String) -> Access { classes[ExactString(name)] ?? others }
 
     /// These rules as far as the classes of a state have the fields that they name; on the other classes they give
     /// nothing. What they give changes with the schema, then, and not with what a query is bound to.
@@ -29,7 +29,7 @@ package struct UserRules: Hashable, Sendable {
         var usable = classes.mapValues { $0.isConstant ? $0 : .none }
         for schema in state.classes where schema.kind != .embedded {
             let name = String(decoding: schema.name, as: UTF8.self), access = access(ofClass: name)
-            usable[name] = Role(access, on: schema, of: state).problem == nil ? access : .none
+            usable[ExactString(name)] = Role(access, on: schema, of: state).problem == nil ? access : .none
         }
         return UserRules(classes: usable, others: others.isConstant ? others : .none)
     }
@@ -65,8 +65,8 @@ package struct UserRules: Hashable, Sendable {
         guard let classes = node["classes"], let others = node["others"] else {
             throw node.error("these are no rules of a user")
         }
-        var lists: [String: Access] = [:]
-        for (name, node) in try classes.members() { lists[name] = try Access(node) }
+        var lists: [ExactString: Access] = [:]
+        for (name, node) in try classes.members() { lists[ExactString(name)] = try Access(node) }
         self.init(classes: lists, others: try Access(others))
     }
 }

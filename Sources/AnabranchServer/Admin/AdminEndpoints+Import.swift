@@ -66,7 +66,7 @@ extension AdminEndpoints {
     private func checkImport(to path: VirtualPath) throws(HTTPError) {
         let parts = path.bytes.split(separator: UInt8(ascii: "/"), maxSplits: 1, omittingEmptySubsequences: false)
         let app = String(decoding: parts[0], as: UTF8.self)
-        if let apps = admin.settings.apps, !app.isEmpty, !apps.contains(app) { throw Self.noSuch("app") }
+        if let apps = admin.settings.apps, !app.isEmpty, !apps.contains(exactly: app) { throw Self.noSuch("app") }
         let isFlexible = server.files.environment.options.isFlexible(VirtualPath(app))
         if parts.count == 1, !isFlexible {
             throw .badRequest("the app is not one of flexible sync: a partition is named APP/VALUE, as in app/\"a\"")

@@ -69,7 +69,7 @@ extension AdminEndpoints {
                 "expired": .bool(client.isExpired), "release": release.map { .string("\($0)") } ?? .null,
                 "known_defects": .array(release?.knownDefects.map { .string($0.rawValue) } ?? []),
             ]
-            if let queries = queries[client.ident] { members["queries"] = .object(queries.mapValues { .string($0) }) }
+            if let queries = queries[client.ident] { members["queries"] = queries.json }
             return .object(members)
         } next: {
             "\($0.ident)"
@@ -79,7 +79,7 @@ extension AdminEndpoints {
     /// In flexible sync, what clients ask for.
     private func queries(
         of idents: [ClientFileID], at path: VirtualPath
-    ) async throws(HTTPError) -> [ClientFileID: [String: String]] {
+    ) async throws(HTTPError) -> [ClientFileID: Predicates] {
         do {
             return try await server.files.run(on: path) { file in
                 guard file.environment.options.isFlexible(path), let flexible = try file.openedSessions().flexible

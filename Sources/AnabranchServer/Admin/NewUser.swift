@@ -31,7 +31,7 @@ struct NewUser {
                 "there is no member '\(key.prefix(100))'; allowed: \(Self.keys.sorted().joined(separator: ", "))")
         }
         app = try body.text("app")
-        if let apps, !apps.contains(app) {
+        if let apps, !apps.contains(exactly: app) {
             throw .badRequest("there is no app '\(app)'; allowed: \(apps.sorted().joined(separator: ", "))")
         }
         ident = body["user"] == nil ? RandomText.hexadecimal(bytes: 12) : try body.text("user")

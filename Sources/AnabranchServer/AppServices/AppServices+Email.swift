@@ -48,7 +48,9 @@ extension AppServices {
     ) async throws(HTTPError) -> (User, Identity) {
         let token = try body.text("token", bytesMax: Self.emailTokenBytesMax), ident = try body.text("tokenId")
         let user = try await store { accounts throws(AccountError) in try accounts.user(ident) }
-        guard let user, user.app == app, !user.isDisabled else { throw refusal(ofTokenFor: app, because: "of nobody") }
+        guard let user, user.app.hasBytes(of: app), !user.isDisabled else {
+            throw refusal(ofTokenFor: app, because: "of nobody")
+        }
         let reason: String
         do {
             return (user, try await emailTokens.identity(of: token, kind, user, now: now))
@@ -75,7 +77,7 @@ extension AppServices {
     }
 
     func hook(for kind: AccountEmail.Kind, in app: String) throws(HTTPError) -> any EmailHook {
-        if let hook = emails[app], allowed(in: app)?.emails.contains(kind) == true { return hook }
+        if let hook = emails[exactly: app], allowed(in: app)?.emails.contains(kind) == true { return hook }
         throw HTTPError(
             status: .badRequest, code: "EmailNotConfigured",
             message: kind == .reset

@@ -62,7 +62,7 @@ extension AppServices {
         let body = try request.object()
         if request.query.split(separator: "&").contains("link=true") {
             let (session, user) = try await bearer(request, .access)
-            guard user.app == app else { throw .unauthorized }
+            guard user.app.hasBytes(of: app) else { throw .unauthorized }
             try await link(provider, body, to: user, from: request.address)
             let linked = try await validSession(
                 for: SessionTokens.Claims(user: user.ident, session: session.ident, app: app))
@@ -165,14 +165,14 @@ extension AppServices {
             guard let key = try accounts.apiKey(digest: digest), !key.isDisabled else { return nil }
             return try accounts.user(key.user)
         }
-        guard let user, user.app == app else {
+        guard let user, user.app.hasBytes(of: app) else {
             throw HTTPError(status: .unauthorized, code: "InvalidSession", message: "invalid API key")
         }
         return user
     }
 
     private func subject(of body: [String: JSONValue], in app: String) async throws(HTTPError) -> String {
-        guard let issuer = issuers[app] else { throw Self.no(provider: Provider.customToken.rawValue) }
+        guard let issuer = issuers[exactly: app] else { throw Self.no(provider: Provider.customToken.rawValue) }
         let token = try body.text("token", bytesMax: JSONWebToken.bytesMax)
         do {
             return try await issuer.subject(of: token, now: now)

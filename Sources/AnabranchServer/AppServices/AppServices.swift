@@ -67,7 +67,7 @@ public final class AppServices: HTTPEndpoints, Authenticator {
 
     var now: Int64 { Int64(clamping: unixSeconds()) }
 
-    func allowed(in app: String) -> AppSettings? { settings.apps[app] ?? settings.otherApps }
+    func allowed(in app: String) -> AppSettings? { settings.apps[exactly: app] ?? settings.otherApps }
 
     // MARK: HTTP
 
@@ -152,14 +152,14 @@ public final class AppServices: HTTPEndpoints, Authenticator {
             let user = try await bearer(request, .refresh).user
             return try await respondToKeys(route, request, of: user)
         case .callFunction(let app):
-            guard try await bearer(request, .access).user.app == app else { throw .unauthorized }
+            guard try await bearer(request, .access).user.app.hasBytes(of: app) else { throw .unauthorized }
             let body = try request.object()
             if let service = body["service"]?.string { throw Self.no("service", service, code: "ServiceNotFound") }
             throw Self.no("function", try body.text("name"), code: "FunctionNotFound")
         case .watch:
             throw Self.no("service", "mongodb-atlas", code: "ServiceNotFound")
         case .push(let app, let service):
-            guard try await bearer(request, .access).user.app == app else { throw .unauthorized }
+            guard try await bearer(request, .access).user.app.hasBytes(of: app) else { throw .unauthorized }
             throw Self.no("service", service, code: "ServiceNotFound")
         }
     }
@@ -241,7 +241,7 @@ public final class AppServices: HTTPEndpoints, Authenticator {
     {
         let found = try await store { accounts throws(AccountError) in try accounts.session(claims.session) }
         guard let (session, user) = found, session.expiresAt > unixSeconds(), !user.isDisabled,
-            user.ident == claims.user, user.app == claims.app
+            user.ident.hasBytes(of: claims.user), user.app.hasBytes(of: claims.app)
         else { return nil }
         return (session, user)
     }

@@ -31,7 +31,7 @@ struct EmailTokens: Sendable {
         guard try claims.text("iss") == issuer, try claims.text("typ") == Self.type(kind) else {
             throw TokenError("another kind of token")
         }
-        guard try claims.text("aud") == user.app, try claims.text("sub") == user.ident else {
+        guard try claims.text("aud").hasBytes(of: user.app), try claims.text("sub").hasBytes(of: user.ident) else {
             throw TokenError("of another user")
         }
         try claims.checkTimes(now: now)

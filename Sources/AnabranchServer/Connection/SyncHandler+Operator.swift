@@ -17,7 +17,7 @@ extension SyncHandler {
     /// The login that the connection depends on; nil if there is none, or the connection is about to close.
     var login: String? { isLive ? handshake.principal.login : nil }
 
-    func belongs(to user: String) -> Bool { handshake.principal.user == user }
+    func belongs(to user: String) -> Bool { handshake.principal.user.hasBytes(of: user) }
 
     /// Permissions have changed: sessions without any permission end.
     func recheckPermissions() {

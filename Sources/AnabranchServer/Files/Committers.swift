@@ -149,7 +149,7 @@ struct CommittedStore: ViewStore {
         return try base.ingested(of: file, after: number, countMax: countMax, byteBudget: byteBudget)
     }
 
-    func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> [String?: UInt64] {
+    func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> [ExactString?: UInt64] {
         guard let base = base as? any ViewStore else { return [:] }
         return try base.ingestedBytes(of: file)
     }

@@ -278,8 +278,8 @@ extension FileSessions {
 
     /// What is less than a millisecond is counted when there is more.
     func charge(_ user: String, _ time: Duration) {
-        let sum = uncounted[user, default: .zero] + time, milliseconds = Int(sum / .milliseconds(1))
-        uncounted[user] = milliseconds > 0 ? nil : sum
+        let sum = uncounted[ExactString(user), default: .zero] + time, milliseconds = Int(sum / .milliseconds(1))
+        uncounted[ExactString(user)] = milliseconds > 0 ? nil : sum
         if milliseconds > 0 { environment.options.queryTime.count(user, milliseconds, now: now) }
     }
 

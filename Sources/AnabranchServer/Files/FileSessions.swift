@@ -56,7 +56,7 @@ final class FileSessions {
 
     let environment: FileEnvironment
     /// By user, what views have cost and was not counted yet: less than a millisecond.
-    var uncounted: [String: Duration] = [:]
+    var uncounted: [ExactString: Duration] = [:]
 
     init(_ file: SyncedFile, _ flexible: FlexibleFile? = nil, _ environment: FileEnvironment) {
         self.file = file

@@ -1,3 +1,4 @@
+import AnabranchCore
 package import AnabranchRules
 public import Logging
 
@@ -41,7 +42,7 @@ public final class AppExports: Sendable {
     }
 
     /// What was read last; nil for an app without a folder.
-    package func export(of app: String) -> AppExport? { apps[app]?.current }
+    package func export(of app: String) -> AppExport? { apps[exactly: app]?.current }
 
     /// Reads the folders that have changed again. One with a mistake changes nothing.
     /// - Returns: the apps that are others now.

@@ -1,7 +1,8 @@
 import AnabranchCore
 
 /// A pattern for partition values: `*` matches any bytes, `${user}` the ident of the user who asks. What counts is the
-/// value: the pattern and the client may spell it in different ways.
+/// value: the pattern and the client may spell it in different ways. A star and a dollar sign themselves are `\u002a`
+/// and `\u0024`.
 struct PathPattern: Equatable, Sendable {
     private enum Piece: Equatable {
         case byte(UInt8)
@@ -15,38 +16,27 @@ struct PathPattern: Equatable, Sendable {
     private let pieces: [Piece]
 
     init?(_ text: String) {
-        guard text.utf8.count <= Self.bytesMax else { return nil }
-        let user = Array("${user}".utf8)
-        var pieces: [Piece] = []
-        var rest = Self.canonical(text)[...]
+        guard text.utf8.count <= Self.bytesMax, let marked = MarkedPattern(text) else { return nil }
+        var pieces: [Piece] = [], rest = marked.canonical[...]
         while let byte = rest.first {
-            if rest.starts(with: user) {
-                pieces.append(.user)
-                rest = rest.dropFirst(user.count)
-            } else {
-                pieces.append(byte == UInt8(ascii: "*") ? .any : .byte(byte))
-                rest = rest.dropFirst()
-            }
+            let isAny = rest.starts(with: marked.any), isUser = rest.starts(with: marked.user)
+            pieces.append(isAny ? .any : isUser ? .user : .byte(byte))
+            rest = rest.dropFirst(isAny ? marked.any.count : isUser ? marked.user.count : 1)
         }
         self.pieces = pieces
     }
 
-    /// - Parameter partition: in its one text if it is a value.
-    func matches(_ partition: [UInt8], user: String?) -> Bool {
-        if user == nil, pieces.contains(.user) { return false }
-        // In the text of a string the ident has escapes as everything else.
-        let isText = partition.first == UInt8(ascii: "\"")
-        let ident =
-            isText ? PartitionValue.string(user ?? "").bytes.dropFirst().dropLast() : Array((user ?? "").utf8)[...]
+    func matches(_ question: PermissionQuestion) -> Bool {
+        if question.ident == nil, pieces.contains(.user) { return false }
         // nil stands for any bytes: a `*` in a user's ident is an ordinary character.
         let pattern = pieces.flatMap { piece -> [UInt8?] in
             switch piece {
             case .byte(let byte): [byte]
             case .any: [nil]
-            case .user: Array(ident)
+            case .user: question.ident ?? []
             }
         }
-        return Self.spellings(of: partition).contains { Self.matches($0, pattern) }
+        return question.spellings.contains { Self.matches($0, pattern) }
     }
 
     /// Backtracks to the last `*` only, which is enough to find a match. The work is at most the product of both
@@ -75,34 +65,138 @@ struct PathPattern: Equatable, Sendable {
     }
 }
 
-// MARK: - Spellings
+// MARK: - What can match
 
 extension PathPattern {
-    /// The texts of a value that a pattern can be meant for.
-    private static func spellings(of partition: [UInt8]) -> [[UInt8]] {
-        switch PartitionValue(extendedJSON: partition) {
-        case .int64(let number): [partition, Array(#"{"$numberInt":"\#(number)"}"#.utf8), Array("\(number)".utf8)]
-        case .uuid(let id): [partition, Array(#"{"$uuid":"\#(id)"}"#.utf8)]
-        default: [partition]
+    /// A form of the texts that values have: between its ends it has these letters alone; any if it is nil.
+    private struct Form {
+        let start: String, letters: String?, end: String
+
+        func fits(_ first: [UInt8], _ last: [UInt8]) -> Bool {
+            fits(first, behind: Array(start.utf8)) && fits(last.reversed(), behind: end.utf8.reversed())
+        }
+
+        private func fits(_ found: [UInt8], behind edge: [UInt8]) -> Bool {
+            guard found.starts(with: edge) else { return edge.starts(with: found) }
+            return found.dropFirst(edge.count).allSatisfy { letters?.utf8.contains($0) ?? true }
         }
     }
 
-    /// The pattern without what only its spelling has: blanks, needless escapes, the order of keys, capital digits.
-    private static func canonical(_ text: String) -> [UInt8] {
-        if let value = PartitionValue(extendedJSON: text.utf8) { return value.bytes }
-        guard let members = try? JSONValue(parsing: text.utf8).members else { return Array(text.utf8) }
-        if members.count == 2, let base64 = members["$binary"]?.string, let type = members["$type"] {
-            return binary(base64, type) ?? Array(text.utf8)
+    private static let forms: [Form] = {
+        let digits = "-0123456789", hex = "0123456789abcdef"
+        let base64 = "+/=ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+        return [
+            Form(start: "\"", letters: nil, end: "\""), Form(start: "null", letters: "", end: ""),
+            Form(start: "", letters: digits, end: ""), Form(start: #"{"$numberLong":""#, letters: digits, end: #""}"#),
+            Form(start: #"{"$numberInt":""#, letters: digits, end: #""}"#),
+            Form(start: #"{"$oid":""#, letters: hex, end: #""}"#),
+            Form(start: #"{"$uuid":""#, letters: "-" + hex, end: #""}"#),
+            Form(start: #"{"$binary":{"base64":""#, letters: base64, end: #"","subType":"04"}}"#),
+        ]
+    }()
+
+    /// Whether there can be a value that matches: clients ask for nothing else.
+    var canMatchValues: Bool {
+        let bytes = pieces.map { piece -> UInt8? in if case .byte(let byte) = piece { byte } else { nil } }
+        guard let first = bytes.firstIndex(of: nil), let last = bytes.lastIndex(of: nil) else {
+            return PartitionValue(extendedJSON: bytes.compactMap(\.self)) != nil
         }
-        guard let (key, value) = members.first, members.count == 1 else { return Array(text.utf8) }
+        let (start, end) = (bytes[..<first].compactMap(\.self), bytes[last...].compactMap(\.self))
+        return Self.forms.contains { $0.fits(start, end) }
+    }
+}
+
+/// What a user asks for, in the forms in which rules compare it: they are the same for all rules.
+struct PermissionQuestion {
+    let principal: Principal
+    let customData: JSONValue
+    /// The texts of the partition's value that a pattern can be meant for.
+    let spellings: [[UInt8]]
+    /// The user's ident as it stands in these texts; nil if the server does not know the user.
+    let ident: [UInt8]?
+
+    /// - Parameter partition: in its one text if it is a value.
+    init(_ principal: Principal, _ partition: [UInt8]) {
+        self.principal = principal
+        customData = (try? JSONValue(parsing: principal.customData.utf8)) ?? [:]
+        spellings =
+            switch PartitionValue(extendedJSON: partition) {
+            case .int64(let number): [partition, Array(#"{"$numberInt":"\#(number)"}"#.utf8), Array("\(number)".utf8)]
+            case .uuid(let id): [partition, Array(#"{"$uuid":"\#(id)"}"#.utf8)]
+            default: [partition]
+            }
+        // In the text of a string the ident has escapes as everything else.
+        let isText = partition.first == UInt8(ascii: "\"")
+        ident = principal.user.map { user in
+            isText ? Array(PartitionValue.string(user).bytes.dropFirst().dropLast()) : Array(user.utf8)
+        }
+    }
+}
+
+// MARK: - Spellings
+
+/// A pattern in the one text of its value, with marks for what stands for something: letters that it does not have.
+private struct MarkedPattern {
+    let any, user: [UInt8]
+    private(set) var canonical: [UInt8] = []
+
+    private static let userWord = Array("${user}".utf8)
+
+    /// Nil if a star or a dollar sign has an escape that JSON does not know.
+    init?(_ text: String) {
+        let bytes = Array(text.utf8), digits = bytes.map { $0 | 0x20 }
+        // Letters of Unicode that are none: it has 32 for such uses. An escape may mean one, too.
+        var marks = (UInt16(0xFDD0)...0xFDEF).lazy.compactMap(Unicode.Scalar.init).filter { mark in
+            !bytes.contains(Array(String(mark).utf8)) && !digits.contains(Array(String(mark.value, radix: 16).utf8))
+        }.map { Array(String($0).utf8) }.makeIterator()
+        guard let any = marks.next(), let user = marks.next() else { return nil }
+        (self.any, self.user) = (any, user)
+        // As JSON reads it, and as it is if it is no JSON.
+        var json: [UInt8] = [], plain: [UInt8] = [], rest = bytes[...]
+        while let byte = rest.first {
+            var length = 1, meaning = [byte]
+            if byte == UInt8(ascii: "*") {
+                meaning = any
+            } else if rest.starts(with: Self.userWord) {
+                (length, meaning) = (Self.userWord.count, user)
+            } else if byte == UInt8(ascii: "\\") {
+                guard let escape = Self.escape(rest) else { return nil }
+                (length, meaning) = escape
+                json += rest.prefix(length)
+            }
+            if byte != UInt8(ascii: "\\") { json += meaning }
+            plain += meaning
+            rest = rest.dropFirst(length)
+        }
+        canonical = Self.canonical(json) ?? plain
+    }
+
+    /// The length of an escape; and the sign that it stands for in every pattern, or itself.
+    private static func escape(_ rest: ArraySlice<UInt8>) -> (length: Int, meaning: [UInt8])? {
+        let next = rest.dropFirst().first
+        if next == UInt8(ascii: "*") || next == UInt8(ascii: "$") { return nil }
+        let number = UInt8(String(decoding: rest.dropFirst(2).prefix(4), as: UTF8.self), radix: 16)
+        if next == UInt8(ascii: "u"), let number, [0x2A, 0x24].contains(number) { return (6, [number]) }
+        return (min(2, rest.count), Array(rest.prefix(2)))
+    }
+
+    /// The pattern without what only its spelling has: blanks, needless escapes, the order of keys, capital digits. Nil
+    /// if it is no JSON like that of values.
+    private static func canonical(_ text: [UInt8]) -> [UInt8]? {
+        if let value = PartitionValue(extendedJSON: text) { return value.bytes }
+        guard let members = try? JSONValue(parsing: text).members else { return nil }
+        if members.count == 2, let base64 = members["$binary"]?.string, let type = members["$type"] {
+            return binary(base64, type)
+        }
+        guard let (key, value) = members.first, members.count == 1 else { return nil }
         switch (key.text, value) {
         case ("$oid", .string(let digits)), ("$uuid", .string(let digits)):
             return Array(#"{"\#(key)":\#(JSONText.quoted(digits.lowercased()))}"#.utf8)
         case ("$numberLong", .string(let digits)), ("$numberInt", .string(let digits)):
             return Array(#"{"\#(key)":\#(JSONText.quoted(digits))}"#.utf8)
         case ("$binary", .object(let parts)):
-            return parts["base64"]?.string.flatMap { binary($0, parts["subType"]) } ?? Array(text.utf8)
-        default: return Array(text.utf8)
+            return parts["base64"]?.string.flatMap { binary($0, parts["subType"]) }
+        default: return nil
         }
     }
 

@@ -10,22 +10,19 @@ struct PermissionRuleError: Error, Equatable, CustomStringConvertible {
 struct PermissionRule: Equatable, Sendable {
     var path: PathPattern
     var app: String?
-    var users: Set<String>?
-    var providers: Set<String>?
-    var data: [String: JSONValue] = [:]
+    var users: Set<ExactString>?
+    var providers: Set<ExactString>?
+    var data: [ExactString: JSONValue] = [:]
     var permission: Permission
     /// Why the rule has no effect, in words.
     private(set) var notice: String?
 
-    func matches(_ principal: Principal, _ partition: [UInt8]) -> Bool {
-        if let app, app != principal.app { return false }
-        if let users, !users.contains(principal.user ?? "") { return false }
-        if let providers, !providers.contains(principal.provider ?? "") { return false }
-        if !data.isEmpty {
-            let customData = (try? JSONValue(parsing: principal.customData.utf8)) ?? [:]
-            guard data.allSatisfy({ Self.isSame(customData[$0.key], $0.value) }) else { return false }
-        }
-        return path.matches(partition, user: principal.user)
+    func matches(_ question: PermissionQuestion) -> Bool {
+        let principal = question.principal
+        if let app, !app.hasBytes(of: principal.app) { return false }
+        if let users, !users.contains(ExactString(principal.user ?? "")) { return false }
+        if let providers, !providers.contains(ExactString(principal.provider ?? "")) { return false }
+        return data.allSatisfy { Self.isSame(question.customData[$0.key.text], $0.value) } && path.matches(question)
     }
 
     /// Numbers are equal whatever their types.
@@ -63,7 +60,9 @@ struct PermissionRule: Equatable, Sendable {
 
     /// What a rule can have, and what it stands for.
     private static let forms = [
-        "path": "a pattern of at most \(PathPattern.bytesMax) bytes, like '\"public\"' or '*'",
+        "path": """
+        a pattern of at most \(PathPattern.bytesMax) bytes, like '"public"' or '*'; a star itself is \\u002a
+        """,
         "right": Permission.allCases.map(\.rawValue).joined(separator: ", "), "app": "an app id",
         "users": "a list of users' idents", "providers": "a list of providers, like [custom-token]",
         "data": "names with plain values, like {role: editor}",
@@ -85,12 +84,15 @@ struct PermissionRule: Equatable, Sendable {
             switch name {
             case "path":
                 guard let text = value.scalar?.string, let pattern = PathPattern(text) else { throw wrong }
-                guard !text.replacing("${user}", with: "").contains("${") else {
+                guard !text.utf8.split(separator: "${user}".utf8).contains(where: { $0.contains("${".utf8) }) else {
                     throw PermissionRuleError(
-                        description: "\(rule): path: \(found): only ${user} and * stand for something")
+                        description: """
+                            \(rule): path: \(found): only ${user} and * stand for something; a dollar sign itself is \
+                            \\u0024
+                            """)
                 }
                 path = pattern
-                notice = Self.notice(path: text, rule)
+                notice = Self.notice(pattern, text, rule)
             case "right":
                 guard let word = value.scalar.flatMap({ Permission(rawValue: $0.string) }) else { throw wrong }
                 permission = word
@@ -110,26 +112,34 @@ struct PermissionRule: Equatable, Sendable {
         self.permission = permission
     }
 
-    /// Partition values are JSON: a pattern that stands for other texts alone matches none.
-    private static func notice(path: String, _ rule: String) -> String? {
-        let example = path.replacing("${user}", with: "0")
-        guard !path.contains("*"), (try? JSONValue(parsing: example.utf8)) == nil else { return nil }
-        return """
+    /// A pattern that stands for no value of a partition matches nothing that a client asks for.
+    private static func notice(_ pattern: PathPattern, _ path: String, _ rule: String) -> String? {
+        guard !pattern.canMatchValues else { return nil }
+        let example = Array(path.utf8).replacing("${user}".utf8, with: "0".utf8).map {
+            $0 == UInt8(ascii: "*") ? UInt8(ascii: "0") : $0
+        }
+        let isJSON = (try? JSONValue(parsing: example)) != nil
+        return isJSON
+            ? """
+            \(rule): path: matches nothing: '\(path)' is no partition value: null, a text, an integer, an ObjectId \
+            or a UUID
+            """
+            : """
             \(rule): path: matches nothing: '\(path)' is no JSON, as partition values are; that of a string has \
             its own quotation marks: '"\(path)"'
             """
     }
 
-    private static func words(_ node: Node, _ wrong: PermissionRuleError) throws -> Set<String> {
+    private static func words(_ node: Node, _ wrong: PermissionRuleError) throws -> Set<ExactString> {
         guard let words = node.sequence?.map({ $0.scalar?.string }), !words.contains(nil) else { throw wrong }
-        return Set(words.compactMap { $0 })
+        return Set(words.compactMap { $0.map { ExactString($0) } })
     }
 
     /// Words without quotation marks that mean numbers and flags in YAML mean them here.
-    private static func data(_ node: Node, _ wrong: PermissionRuleError) throws -> [String: JSONValue] {
-        var data: [String: JSONValue] = [:]
+    private static func data(_ node: Node, _ wrong: PermissionRuleError) throws -> [ExactString: JSONValue] {
+        var data: [ExactString: JSONValue] = [:]
         for (key, value) in node.mapping ?? [:] {
-            guard let name = key.scalar?.string, let scalar = value.scalar else { throw wrong }
+            guard let name = key.scalar.map({ ExactString($0.string) }), let scalar = value.scalar else { throw wrong }
             guard scalar.style == .plain else {
                 data[name] = .string(scalar.string)
                 continue

@@ -40,7 +40,8 @@ public final class RuleFileAuthorizer: Authorizer {
 
     /// The permission of the first rule that matches; `none` if there is none.
     public func permission(for principal: Principal, on partition: [UInt8]) -> Permission {
-        rules.current.first { $0.matches(principal, partition) }?.permission ?? .none
+        let question = PermissionQuestion(principal, partition)
+        return rules.current.first { $0.matches(question) }?.permission ?? .none
     }
 
     /// Reads the file again if it has changed. A file with a mistake changes nothing.

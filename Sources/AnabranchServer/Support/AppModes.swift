@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
 import Synchronization
@@ -7,7 +8,7 @@ import Synchronization
 final class AppModes: Sendable {
     private let settings: ServerSettings
     private let store: any HistoryStore
-    private let decided = Mutex<[String: SyncMode]>([:])
+    private let decided = Mutex<[ExactString: SyncMode]>([:])
 
     init(_ settings: ServerSettings, store: any HistoryStore) {
         self.settings = settings
@@ -17,12 +18,12 @@ final class AppModes: Sendable {
     /// - Parameter offered: what the client came with.
     /// - Returns: the mode of the app, from now on.
     func mode(ofApp app: String, offered: SyncMode) -> SyncMode {
-        guard settings.takesModeOfFirstClient, !app.isEmpty, !settings.flexibleApps.contains(app) else {
-            return settings.flexibleApps.contains(app) ? .flexible : .partition
+        guard settings.takesModeOfFirstClient, !app.isEmpty, !settings.flexibleApps.contains(exactly: app) else {
+            return settings.flexibleApps.contains(exactly: app) ? .flexible : .partition
         }
         return decided.withLock { decided in
-            let mode = decided[app] ?? remembered(of: app) ?? offered
-            decided[app] = mode
+            let mode = decided[ExactString(app)] ?? remembered(of: app) ?? offered
+            decided[ExactString(app)] = mode
             return mode
         }
     }
@@ -31,9 +32,9 @@ final class AppModes: Sendable {
     func isFlexible(_ path: VirtualPath) -> Bool {
         guard !path.bytes.contains(UInt8(ascii: "/")) else { return false }
         let app = String(decoding: path.bytes, as: UTF8.self)
-        if settings.flexibleApps.contains(app) { return true }
+        if settings.flexibleApps.contains(exactly: app) { return true }
         return settings.takesModeOfFirstClient
-            && decided.withLock { $0[app] ?? remembered(of: app) } == .flexible
+            && decided.withLock { $0[ExactString(app)] ?? remembered(of: app) } == .flexible
     }
 
     /// What the files of an app say; nil if there are none, or if they cannot be looked for.

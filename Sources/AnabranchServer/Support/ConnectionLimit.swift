@@ -1,10 +1,11 @@
+import AnabranchCore
 import NIOCore
 import Synchronization
 
 /// A limit for the open connections of each user, or of each address.
 final class ConnectionLimit: Sendable {
     private let countMax: Int
-    private let counts = Mutex<[String: Int]>([:])
+    private let counts = Mutex<[ExactString: Int]>([:])
 
     /// - Parameter countMax: how many connections each name may have at one time.
     init(countMax: Int) {
@@ -17,6 +18,7 @@ final class ConnectionLimit: Sendable {
     ///   - end: succeeds or fails when the connection is over.
     /// - Returns: false if the name has too many connections already; then this one does not count.
     func admit(_ name: String, until end: EventLoopFuture<Void>) -> Bool {
+        let name = ExactString(name)
         let isAdmitted = counts.withLock { counts in
             guard counts[name, default: 0] < countMax else { return false }
             counts[name, default: 0] += 1
@@ -26,7 +28,7 @@ final class ConnectionLimit: Sendable {
         return isAdmitted
     }
 
-    private func remove(_ name: String) {
+    private func remove(_ name: ExactString) {
         counts.withLock { counts in
             let count = counts[name, default: 1] - 1
             counts[name] = count > 0 ? count : nil

@@ -1,10 +1,11 @@
+import AnabranchCore
 import Synchronization
 
 /// Counts events within the current minute, or another period, by the name of an address or a user.
 final class RateCounter: Sendable {
     fileprivate struct State {
         var period: Int64 = 0
-        var counts: [String: Int] = [:]
+        var counts: [ExactString: Int] = [:]
     }
 
     /// Different names that are counted within one period. Further ones are counted together, which bounds the memory.
@@ -45,7 +46,8 @@ extension RateCounter.State {
         counts = [:]
     }
 
-    func key(_ name: String) -> String {
-        counts[name] != nil || counts.count < RateCounter.namesMax ? name : ""
+    func key(_ name: String) -> ExactString {
+        let name = ExactString(name)
+        return counts[name] != nil || counts.count < RateCounter.namesMax ? name : ""
     }
 }

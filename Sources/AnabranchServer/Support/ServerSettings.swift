@@ -1,3 +1,4 @@
+import AnabranchCore
 public import AnabranchHistory
 public import AnabranchProtocol
 
@@ -113,6 +114,6 @@ public struct ServerSettings: Sendable {
     /// What holds for a synced file, whose path begins with the id of its app.
     func destructiveSchema(of path: VirtualPath) -> DestructiveSchema {
         let app = String(decoding: path.bytes.prefix { $0 != UInt8(ascii: "/") }, as: UTF8.self)
-        return destructiveSchemaByApp[app] ?? destructiveSchema
+        return destructiveSchemaByApp[exactly: app] ?? destructiveSchema
     }
 }

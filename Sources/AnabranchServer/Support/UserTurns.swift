@@ -1,16 +1,17 @@
+import AnabranchCore
 import NIOCore
 import Synchronization
 
 /// Lets the connections of one user do something one after the other: each user has a memory budget with room for one
 /// byte, and the connection whose turn it is holds that.
 final class UserTurns: Sendable {
-    private let users = Mutex<[String: (turns: MemoryBudget, connections: Int)]>([:])
+    private let users = Mutex<[ExactString: (turns: MemoryBudget, connections: Int)]>([:])
 
     /// - Parameters:
     ///   - user: of the connection. Users whom the server does not know, nil, do not wait for each other.
     ///   - end: succeeds or fails when the connection is over.
     func turns(of user: String?, until end: EventLoopFuture<Void>) -> MemoryBudget {
-        guard let user else { return MemoryBudget(bytesMax: .max) }
+        guard let user = user.map({ ExactString($0) }) else { return MemoryBudget(bytesMax: .max) }
         end.whenComplete { [self] _ in leave(user) }
         return users.withLock { users in
             let known = users[user] ?? (MemoryBudget(bytesMax: 1), 0)
@@ -22,7 +23,7 @@ final class UserTurns: Sendable {
     /// How many users are connected.
     var count: Int { users.withLock { $0.count } }
 
-    private func leave(_ user: String) {
+    private func leave(_ user: ExactString) {
         users.withLock { users in
             users[user]?.connections -= 1
             if users[user]?.connections == 0 { users[user] = nil }

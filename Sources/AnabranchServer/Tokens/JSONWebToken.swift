@@ -119,7 +119,7 @@ struct TokenClaims: Sendable {
     /// Whether the audience is in `aud`, which is a string or a list of strings.
     func isFor(_ audience: String) -> Bool {
         switch members["aud"] {
-        case .string(let text): text == audience
+        case .string(let text): text.hasBytes(of: audience)
         case .array(let values): values.contains(.string(audience)) && values.allSatisfy { $0.string != nil }
         default: false
         }

@@ -20,6 +20,9 @@ final class SimulatedDisk: ReplicaStore {
     /// One of the next calls meets trouble.
     func plan(_ trouble: Trouble, behind calls: Int) { self.trouble = (calls, trouble) }
 
+    /// Nothing that was planned happens any more.
+    func cancelPlan() { trouble = nil }
+
     /// The same disk for the next process, and for one that has copied its files.
     func reopened() -> SimulatedDisk { SimulatedDisk(content) }
     func copy() -> SimulatedDisk { SimulatedDisk(content.copy()) }

@@ -203,7 +203,7 @@ final class SimulatedStore: ViewStore {
         try inner.ingested(of: file, after: number, countMax: countMax, byteBudget: byteBudget)
     }
 
-    func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> [String?: UInt64] {
+    func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> [ExactString?: UInt64] {
         try inner.ingestedBytes(of: file)
     }
 }

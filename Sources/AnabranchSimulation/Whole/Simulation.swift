@@ -190,6 +190,8 @@ package final class Simulation {
         hostile.leave(self)
         for client in clients {
             client.process?.link?.cloggedUntil = 0
+            client.process?.replica.store.cancelPlan()
+            client.process?.old?.replica.store.cancelPlan()
             client.hasExpiredToken = false
             client.clock.setRight()
             client.startsAt = min(client.startsAt, clock.now)

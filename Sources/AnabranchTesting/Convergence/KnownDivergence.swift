@@ -21,7 +21,7 @@ package enum KnownDivergence: String, CaseIterable {
     /// What the two instructions are, in one line.
     package var summary: String {
         switch self {
-        case .erasedColumn: "EraseColumn, and a list, set, Clear or AddInteger operation on the column"
+        case .erasedColumn: "EraseColumn, and a list, set, Clear or AddInteger operation on the column or a state"
         case .erasureWithRawEqual: "two SetErase of different strings, binaries or links that can be equal raw (R28)"
         case .moveOutsidePath: "ArrayMove, and something inside an element of the list (N6)"
         case .incrementOfElement:
@@ -83,13 +83,17 @@ private struct OrderedPair {
     // MARK: Classes and columns
 
     private var erasesColumnInUse: Bool {
+        let isEmbedded = made.name(left.className) == RandomSchema.part.name
+        if isEmbedded, right.kind == .addColumn {
+            // Who has nothing yet downloads a state, which has a value of each column in each embedded object.
+            return left.className == right.className && left.field == right.field
+        }
         guard right.kind.hasPath else { return false }
         if left.className == right.className {
             return left.field == right.field && right.kind != .update
         }
         // The column of an embedded class is on the path, if there is one of its objects.
-        return made.name(left.className) == RandomSchema.part.name
-            && second.path.contains { !$0.isIndex && $0.name == left.field }
+        return isEmbedded && second.path.contains { !$0.isIndex && $0.name == left.field }
     }
 
     private var erasure: KnownDivergence? {

@@ -50,8 +50,19 @@ struct ImportSource {
         for (magic, form) in Self.foreignForms where buffer.starts(with: magic) {
             throw InputError(description: "\(name): is \(form)")
         }
+        if buffer.starts(with: Self.byteOrderMark) {
+            position += Self.byteOrderMark.count
+            return
+        }
         isBSON = 5...ImportRun.lineBytesMax ~= nextLength
     }
+
+    /// Some programs write it before the first line.
+    private static let byteOrderMark: [UInt8] = [0xef, 0xbb, 0xbf]
+    private static let wideForm = """
+        UTF-16, as PowerShell writes with >: let mongoexport write the file with --out, or give what \
+        `iconv -f UTF-16 -t UTF-8` prints
+        """
 
     private static let foreignForms: [(magic: [UInt8], form: String)] = [
         (
@@ -60,15 +71,20 @@ struct ImportSource {
         ),
         ([0x28, 0xb5, 0x2f, 0xfd], "compressed with zstd: give what `zstdcat` prints, with - as the file"),
         ([0x50, 0x4b, 0x03, 0x04], "a ZIP archive: unpack it first"),
+        // Its mark and a first brace or bracket; a document of BSON of such a length is not what a file begins with.
+        ([0xff, 0xfe, 0x7b, 0x00], wideForm), ([0xff, 0xfe, 0x5b, 0x00], wideForm),
+        ([0xfe, 0xff, 0x00, 0x7b], wideForm), ([0xfe, 0xff, 0x00, 0x5b], wideForm),
     ]
 
     // MARK: Lines and documents
 
-    /// The next line that is not empty, without its end, or the next document; nil at the end of the file.
+    private static let blanks: Set<UInt8> = [0x20, 0x09, 0x0d]
+
+    /// The next line that is not blank, without its end, or the next document; nil at the end of the file.
     mutating func next() throws -> [UInt8]? {
         if isBSON { return try nextBSON() }
         while let line = try nextLine() {
-            if line.contains(where: { $0 > 0x20 }) { return line }
+            if !line.allSatisfy(Self.blanks.contains) { return line }
         }
         return nil
     }

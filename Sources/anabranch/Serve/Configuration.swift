@@ -64,6 +64,7 @@ struct Configuration {
     var explainDays: Int?
     var objectBytesMax: Int?
     var clientClockSecondsMax: Int?
+    var silenceSeconds: Int64?
     var freeBytesMin: Int?
     var storeBytesMax: Int?
     var adoptsUnownedClients = false
@@ -108,6 +109,7 @@ struct Configuration {
         settings.adoptsUnownedClientFiles = adoptsUnownedClients
         if let objectBytesMax { settings.objectBytesMax = objectBytesMax }
         if let clientClockSecondsMax { settings.clientClockSecondsMax = clientClockSecondsMax }
+        if let silenceSeconds { settings.limits.silenceMillisecondsMax = silenceSeconds * 1_000 }
         if let freeBytesMin { settings.freeBytesMin = freeBytesMin }
         if let storeBytesMax { settings.storeBytesMax = storeBytesMax }
         settings.history = history

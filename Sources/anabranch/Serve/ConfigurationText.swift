@@ -46,6 +46,7 @@ struct ConfigurationText: CustomStringConvertible {
         all.explainDays = configuration.store.explainDays
         all.objectBytesMax = limit(server.objectBytesMax)
         all.clientClockSecondsMax = server.clientClockSecondsMax
+        all.silenceSeconds = server.limits.silenceMillisecondsMax / 1_000
         all.freeBytesMin = server.freeBytesMin
         return all
     }

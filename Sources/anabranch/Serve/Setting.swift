@@ -93,6 +93,9 @@ struct Setting {
                 "client-clock-seconds", \.clientClockSecondsMax, .count(upTo: UInt64(Int32.max)),
                 "Clients whose clocks are wrong by more are named in the log."),
             Setting(
+                "silence-seconds", \.silenceSeconds, .count(from: 60, upTo: 3_600),
+                "A connection is closed after so long without a message; one whose PINGs show a rhythm, earlier."),
+            Setting(
                 "free-bytes", \.freeBytesMin, .count(upTo: UInt64(Int.max)),
                 "What stays free on the disk of the data; while less is, changes and new partitions wait."),
             Setting(
@@ -269,11 +272,11 @@ extension SettingForm<Double> {
 extension SettingForm {
     /// From 1 on.
     static func count<Number: FixedWidthInteger>(
-        upTo largest: UInt64 = UInt64(UInt32.max)
+        from smallest: UInt64 = 1, upTo largest: UInt64 = UInt64(UInt32.max)
     ) -> Self where Value == Number? {
         Self(
-            allowed: "a whole number from 1 to \(largest)",
-            parse: { text in UInt64(text).flatMap { $0 > 0 && $0 <= largest ? .some(Number($0)) : nil } },
+            allowed: "a whole number from \(smallest) to \(largest)",
+            parse: { text in UInt64(text).flatMap { smallest <= $0 && $0 <= largest ? .some(Number($0)) : nil } },
             print: { $0?.description })
     }
 }

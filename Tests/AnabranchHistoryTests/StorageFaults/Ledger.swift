@@ -120,7 +120,7 @@ extension LedgerStore: ViewStore {
         try base.ingested(of: file, after: number, countMax: countMax, byteBudget: byteBudget)
     }
 
-    func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> [String?: UInt64] {
+    func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> [ExactString?: UInt64] {
         try base.ingestedBytes(of: file)
     }
 }

@@ -47,6 +47,24 @@ import Testing
         #expect(try Self.othersGoOn(talk) && talk.sessionCount == 2)
     }
 
+    /// Once, and before there is a session.
+    @Test func whatAClientSaysOfItselfIsNotLookedAt() throws {
+        let talk = try Conversation("com.mongodb.realm-sync#14", accepting: [.partition])
+        #expect(talk.receive("client RealmSync/1.2.3 (Linux) \u{e9}\n") == nil && talk.said() == [])
+        talk.receive("bind 1 1 0 0 0\nx")
+        #expect(!talk.hasFailed && talk.sessionCount == 1)
+
+        let fresh = try Conversation("com.mongodb.realm-sync#14", accepting: [.partition])
+        #expect(fresh.receive("client a\n") == nil)
+        for talk in [fresh, try Self.conversation(0)] {
+            guard case .connectionFailed(let error) = talk.receive("client b\n") else {
+                Issue.record("it is taken again")
+                continue
+            }
+            #expect(error.code == .unknownMessage)
+        }
+    }
+
     @Test(arguments: ["refresh 2 3\nabc", "alloc 2\n"])
     func whatCannotBeServedEndsItsSessionAlone(message: String) throws {
         let talk = try Self.conversation(2)

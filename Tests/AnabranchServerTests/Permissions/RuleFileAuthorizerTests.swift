@@ -33,8 +33,33 @@ import Testing
     ) throws {
         let rules = try PermissionRule.rules(inYAML: Self.text)
         let principal = Principal(app: "demo", user: user, provider: provider, customData: customData)
-        let found = rules.first { $0.matches(principal, Array("\"\(path)\"".utf8)) }
+        let found = rules.first { $0.matches(PermissionQuestion(principal, Array("\"\(path)\"".utf8))) }
         #expect((found?.permission ?? .none) == permission)
+    }
+
+    /// Of a `String`, "K" is the Kelvin sign, and "é" two letters.
+    @Test func rulesAreComparedByTheirBytes() throws {
+        let rules = try PermissionRule.rules(
+            inYAML: #"""
+                rules:
+                  - {path: '"users"', users: ["\u00e9"], right: write}
+                  - {path: '"app"', app: K, right: write}
+                  - {path: '"login"', providers: [K], right: write}
+                  - {path: '"data"', data: {"\u00e9": 1}, right: write}
+                  - {path: '"a\u002a"', right: write}
+                """#)
+        func isAllowed(
+            _ path: String, app: String = "K", user: String = "\u{e9}", provider: String = "K", data: String = "{}"
+        ) -> Bool {
+            let principal = Principal(app: app, user: user, provider: provider, customData: data)
+            let question = PermissionQuestion(principal, Array("\"\(path)\"".utf8))
+            return rules.contains { $0.matches(question) }
+        }
+        #expect(isAllowed("users") && !isAllowed("users", user: "e\u{301}"))
+        #expect(isAllowed("app") && !isAllowed("app", app: "\u{212a}"))
+        #expect(isAllowed("login") && !isAllowed("login", provider: "\u{212a}"))
+        #expect(isAllowed("data", data: #"{"\u00e9":1}"#) && !isAllowed("data", data: #"{"e\u0301":1}"#))
+        #expect(isAllowed("a*") && !isAllowed("ab"))
     }
 
     @Test(arguments: [
@@ -49,6 +74,7 @@ import Testing
         ("rules: [{path: a, right: read, users: u}]", "rule 1: users: cannot be 'u'; allowed: a list"),
         ("rules: [{path: a, right: read, data: {}}]", "rule 1: data"),
         (#"rules: [{path: '"user=${usr}"', right: read}]"#, "only ${user} and * stand for something"),
+        (#"rules: [{path: '"a\*"', right: read}]"#, #"a star itself is \u002a"#),
         ("rules: [{path: a, right: read, data: {a: [1]}}]", "rule 1: data"),
     ])
     func aMistakeIsNamed(text: String, word: String) {
@@ -64,8 +90,19 @@ import Testing
         arguments: [
             ("path: public", "rule 1: path: matches nothing: 'public' is no JSON"),
             ("path: 'user=${user}'", "is no JSON"),
-            (#"path: '"public"'"#, nil), (#"path: '"user=${user}"'"#, nil), ("path: 'pub*'", nil), ("path: '42'", nil),
+            (#"path: '"public"'"#, nil), (#"path: '"user=${user}"'"#, nil),
+            ("path: 'pub*'", "is no JSON"), ("path: '42'", nil),
             (#"path: '{"$oid":"64b7f0aa0000000000000001"}'"#, nil), ("path: 'null'", nil),
+            ("path: '*'", nil), ("path: '${user}'", nil), ("path: '*-${user}'", nil), (#"path: '"pub*'"#, nil),
+            ("path: '4*'", nil), ("path: 'nul*'", nil), (#"path: '{"$oid":"6*"}'"#, nil), (#"path: '{*'"#, nil),
+            (#"path: '{"$uuid":"${user}"}'"#, nil), (#"path: '{ "$numberInt" : "-*" }'"#, nil),
+            (#"path: '{"$binary":"*","$type":"04"}'"#, nil), (#"path: '*,"subType":"04"}}'"#, nil),
+            ("path: 'true'", "is no partition value"), ("path: '1.5'", "is no partition value"),
+            (#"path: '{"a":"*"}'"#, "is no partition value"), (#"path: '{"$oid":"xyz"}'"#, "is no partition value"),
+            (#"path: '{"$oid":"x*"}'"#, "is no partition value"), (#"path: '["*"]'"#, "is no partition value"),
+            (#"path: '{"$binary":"*","$type":"00"}'"#, "is no partition value"), ("path: '*-pub'", "is no JSON"),
+            ("path: '${user}-x'", "is no JSON"), (#"path: '{"$oid": *}'"#, "is no partition value"),
+            (#"path: '{"$numberLong":"99999999999999999999"}'"#, "is no partition value"),
         ] as [(String, String?)])
     func aRuleThatNeverMatchesIsNoticed(path: String, words: String?) throws {
         let rules = try PermissionRule.rules(inYAML: "rules: [{\(path), right: read}]")
@@ -105,7 +142,8 @@ import Testing
             -> Permission
         {
             let principal = Principal(app: "my-app", user: user, provider: provider, customData: data)
-            return rules.first { $0.matches(principal, Array(partition.utf8)) }?.permission ?? .none
+            let question = PermissionQuestion(principal, Array(partition.utf8))
+            return rules.first { $0.matches(question) }?.permission ?? .none
         }
         #expect(permission(#""public""#, "u1") == .read)
         #expect(permission(#""public""#, "u1", data: #"{"role":"editor"}"#) == .write)

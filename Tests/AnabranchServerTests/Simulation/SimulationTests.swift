@@ -9,7 +9,7 @@ import Testing
     /// Each has shown a bug, of the server, the client or the simulation (`Tests/Known.md`).
     @Test(arguments: [
         1104, 1124, 1246, 1392, 1519, 20_002, 26, 144, 101_504, 102_222, 100_082, 302_298, 307_317, 311_079, 311_858,
-        316_188, 305_959, 600_241, 87, 804_437,
+        316_188, 305_959, 600_241, 87, 804_437, 300_303, 310_966, 313_355, 316_173,
     ])
     func seedsThatHaveFoundSomethingPass(seed: UInt64) {
         let tally = Simulation.tally(of: seed, twice: true)

@@ -193,12 +193,24 @@ struct ImportCommandTests {
                 ([0x28, 0xb5, 0x2f, 0xfd], "is compressed with zstd"),
                 ([0x20, 0, 0, 0, 1], "document 1: the file ends within it"),
                 ([5, 0, 0, 0, 0, 4, 0, 0, 0, 0], "document 2: its length is 4"),
+                ([0xff, 0xfe, 0x7b, 0, 0x22, 0], "is UTF-16"), ([0xfe, 0xff, 0, 0x5b, 0, 0x7b], "is UTF-16"),
+                (Array("{\"_id\":1}\n \t\r\n\0\0\n".utf8), "line 3: no JSON at column 1"),
             ] as [([UInt8], String)] {
                 try Data(bytes).write(to: URL(fileURLWithPath: file))
                 let output = try await AdminCommandTests.run(
                     ["import", file, "--class", "T", "--infer", "--dry-run"])
                 #expect(output.status != 0 && output.complaint.contains(words), "\(words): \(output.complaint)")
             }
+        }
+    }
+
+    @Test func aByteOrderMarkIsPassedOver() async throws {
+        try await Self.withFolder { folder in
+            let file = folder + "/file"
+            try Data([0xef, 0xbb, 0xbf] + Array("{\"_id\":1}\r\n{\"_id\":2}".utf8)).write(
+                to: URL(fileURLWithPath: file))
+            let output = try await AdminCommandTests.run(["import", file, "--class", "T", "--infer", "--dry-run"])
+            #expect(output.status == 0 && output.complaint.hasPrefix("\(file): 2 documents of class T:\n  _id: Int 2"))
         }
     }
 

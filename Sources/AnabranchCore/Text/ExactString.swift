@@ -1,0 +1,61 @@
+/// A string that is what its bytes are. Those of `String` are equal if they look the same: "é" is "e\u{301}", and "K"
+/// the Kelvin sign. Names that come from outside, and queries, are keys of this type.
+package struct ExactString: Hashable, Comparable, Sendable {
+    package let text: String
+
+    package init(_ text: String) { self.text = text }
+
+    package var utf8: String.UTF8View { text.utf8 }
+
+    package static func == (left: ExactString, right: ExactString) -> Bool { left.text.hasBytes(of: right.text) }
+
+    package static func < (left: ExactString, right: ExactString) -> Bool {
+        left.utf8.lexicographicallyPrecedes(right.utf8)
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        var text = text
+        text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+    }
+}
+
+extension ExactString: ExpressibleByStringLiteral, CustomStringConvertible {
+    package init(stringLiteral value: String) { text = value }
+    package var description: String { text }
+}
+
+/// The name of a member of an object.
+package typealias JSONName = ExactString
+
+extension [JSONName: JSONValue] {
+    package subscript(name: String) -> JSONValue? { self[JSONName(name)] }
+}
+
+// MARK: - Strings as they are
+
+extension String {
+    /// Whether both are the same bytes.
+    package func hasBytes(of other: String) -> Bool { utf8.elementsEqual(other.utf8) }
+}
+
+extension Optional<String> {
+    /// Whether both are nil, or the same bytes.
+    package func hasBytes(of other: String?) -> Bool {
+        guard let text = self, let other else { return self == nil && other == nil }
+        return text.utf8.elementsEqual(other.utf8)
+    }
+}
+
+extension Dictionary where Key == String {
+    /// The value of the key with these bytes; of keys that look alike, there is one.
+    package subscript(exactly key: String) -> Value? {
+        index(forKey: key).flatMap { self[$0].key.hasBytes(of: key) ? self[$0].value : nil }
+    }
+}
+
+extension Set<String> {
+    /// Whether the member with these bytes is in the set; of members that look alike, there is one.
+    package func contains(exactly member: String) -> Bool {
+        firstIndex(of: member).map { self[$0].hasBytes(of: member) } ?? false
+    }
+}
