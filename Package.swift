@@ -20,6 +20,7 @@ let package = Package(
         .library(name: "AnabranchProtocol", targets: ["AnabranchProtocol"]),
         .library(name: "AnabranchHistory", targets: ["AnabranchHistory"]),
         .library(name: "AnabranchSQLite", targets: ["AnabranchSQLite"]),
+        .library(name: "AnabranchRealmFile", targets: ["AnabranchRealmFile"]),
         .library(name: "AnabranchServer", targets: ["AnabranchServer"]),
         .library(name: "AnabranchReplica", targets: ["AnabranchReplica"]),
         .library(name: "AnabranchClient", targets: ["AnabranchClient"]),
@@ -74,6 +75,13 @@ let package = Package(
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ]),
         .target(name: "AnabranchFoundation", dependencies: ["AnabranchCore"]),
+        .target(
+            name: "AnabranchRealmFile",
+            dependencies: [
+                "AnabranchCore", "CZlib",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+            ]),
         .target(name: "AnabranchReplica", dependencies: ["AnabranchCore"]),
         .target(
             name: "AnabranchClient",
@@ -144,8 +152,8 @@ let package = Package(
             name: "anabranch",
             dependencies: [
                 "AnabranchClient", "AnabranchCore", "AnabranchHTTP", "AnabranchHistory", "AnabranchProtocol",
-                "AnabranchQuery", "AnabranchReplica", "AnabranchRules", "AnabranchSQLite", "AnabranchServer", "CMalloc",
-                "CZlib", "CommandSupport",
+                "AnabranchQuery", "AnabranchRealmFile", "AnabranchReplica", "AnabranchRules", "AnabranchSQLite",
+                "AnabranchServer", "CMalloc", "CZlib", "CommandSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -159,9 +167,9 @@ let package = Package(
         .executableTarget(
             name: "anabranch-lab",
             dependencies: [
-                "AnabranchClient", "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchReplica",
-                "AnabranchRows", "AnabranchSimulation", "AnabranchSQLite", "AnabranchTestClient", "AnabranchTesting",
-                "CommandSupport",
+                "AnabranchClient", "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRealmFile",
+                "AnabranchReplica", "AnabranchRows", "AnabranchSimulation", "AnabranchSQLite", "AnabranchTestClient",
+                "AnabranchTesting", "CommandSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -218,6 +226,9 @@ let package = Package(
             dependencies: [
                 "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchReplica", "AnabranchTesting",
             ]),
+        .testTarget(
+            name: "AnabranchRealmFileTests",
+            dependencies: ["AnabranchCore", "AnabranchRealmFile", "AnabranchTesting"]),
         .testTarget(
             name: "AnabranchTestingTests", dependencies: ["AnabranchCore", "AnabranchTesting"]),
         .testTarget(

@@ -11,6 +11,7 @@ struct Lab: AsyncParsableCommand {
             EXAMPLES
               anabranch-lab check vectors Tests/Vectors/*.jsonl.zst
               anabranch-lab check queries Tests/Vectors/Queries/queries.jsonl.zst
+              anabranch-lab check realm-files Tests/Vectors/RealmFiles
               anabranch-lab fuzz merge --cases 200000 --seed 1
               anabranch-lab simulate --seed 1 --count 200
               anabranch-lab drill --serve .build/release/anabranch --count 20
@@ -37,14 +38,20 @@ struct Lab: AsyncParsableCommand {
         ])
 
     static func main() async {
-        await runProgram { error in (error as? InputError).map { ($0.description, .failure) } }
+        await runProgram { error in
+            switch error {
+            case let error as InputError: (error.description, .failure)
+            case let error as OutputError: (error.description, .failure)
+            default: nil
+            }
+        }
     }
 }
 
 struct CheckCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check", abstract: "Compare the engine with records of the reference.",
-        subcommands: [CheckVectorsCommand.self, CheckQueriesCommand.self])
+        subcommands: [CheckVectorsCommand.self, CheckQueriesCommand.self, CheckRealmFilesCommand.self])
 }
 
 struct FuzzCommand: ParsableCommand {
@@ -52,6 +59,7 @@ struct FuzzCommand: ParsableCommand {
         commandName: "fuzz", abstract: "Look for random cases in which a promise does not hold.",
         subcommands: [
             FuzzMergeCommand.self, FuzzConvergenceCommand.self, FuzzQueriesCommand.self, FuzzDamageCommand.self,
+            FuzzRealmFilesCommand.self,
             FuzzFlexibleCommand.self,
             FuzzHistoryCommand.self,
         ])

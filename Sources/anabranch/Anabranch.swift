@@ -14,7 +14,6 @@ struct Anabranch: AsyncParsableCommand {
               anabranch serve --dev --data ./data --listen 127.0.0.1:9090
               anabranch admin sessions --data ./data
               anabranch backup --data ./data --to ./backup-monday
-              anabranch verify --data ./data
               anabranch log --data ./data --path '/"notes"' --count 10
             """,
         version: BuildInfo.text(of: "anabranch"),
@@ -26,8 +25,8 @@ struct Anabranch: AsyncParsableCommand {
                 name: "Data",
                 subcommands: [
                     BackupCommand.self, RestoreCommand.self, VerifyCommand.self, RepairCommand.self,
-                    MergeFilesCommand.self, ExportCommand.self, ImportCommand.self, InspectCommand.self,
-                    LogCommand.self, ShowCommand.self, ChangesetCommand.self,
+                    MergeFilesCommand.self, ExportCommand.self, ImportCommand.self, RealmFileCommand.self,
+                    InspectCommand.self, LogCommand.self, ShowCommand.self, ChangesetCommand.self,
                 ]),
             CommandGroup(name: "Client", subcommands: [ClientCommand.self]),
         ])
@@ -41,6 +40,7 @@ struct Anabranch: AsyncParsableCommand {
             case let error as SyncError: (error.reason, .failure)
             case let error as AppError: (error.reason, .failure)
             case let error as InputError: (error.description, .failure)
+            case let error as OutputError: (error.description, .failure)
             case let error as ConfigurationError: (error.description, .validationFailure)
             default: nil
             }

@@ -105,15 +105,20 @@ struct ShowCommand: ParsableCommand {
     }
 }
 
-extension LogEntry {
-    /// When the changes were made, by their author's clock.
-    fileprivate var date: String {
-        let seconds = timestamp.secondsSince1970
+extension ChangesetTime {
+    /// The moment in UTC, with milliseconds.
+    var date: String {
+        let seconds = secondsSince1970
         let endOf9999 = 253_402_300_799.0
         guard seconds <= endOf9999 else { return "after the year 9999     " }
         let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
         return Date(timeIntervalSince1970: seconds).formatted(style)
     }
+}
+
+extension LogEntry {
+    /// When the changes were made, by their author's clock.
+    fileprivate var date: String { timestamp.date }
 
     /// What a line says, for scripts, and one more member.
     /// - Parameter value: JSON.

@@ -16,7 +16,7 @@ import Testing
             Self.commands(in: help)
                 == [
                     "serve", "admin", "config", "key", "backup", "restore", "verify", "repair", "merge-files", "export",
-                    "import", "inspect", "log", "show", "changeset", "client",
+                    "import", "realm-file", "inspect", "log", "show", "changeset", "client",
                 ])
     }
 

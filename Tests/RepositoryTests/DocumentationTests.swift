@@ -9,8 +9,8 @@ import Testing
 @Suite struct DocumentationTests {
     @Test(arguments: [
         "AnabranchCore", "AnabranchQuery", "AnabranchRules", "AnabranchProtocol", "AnabranchHistory", "AnabranchSQLite",
-        "AnabranchReplica", "AnabranchClient", "AnabranchServer", "AnabranchSimulation", "AnabranchTestClient",
-        "AnabranchTesting",
+        "AnabranchRealmFile", "AnabranchReplica", "AnabranchClient", "AnabranchServer", "AnabranchSimulation",
+        "AnabranchTestClient", "AnabranchTesting",
     ])
     func whatIsPublicIsDocumented(module: String) throws {
         var places: [String] = []

@@ -1,18 +1,21 @@
-import AnabranchTesting
-import CommandSupport
 import CoreFoundation
-import Foundation
+package import Foundation
+
+/// Why results cannot be written, in words for the person who named the file.
+package struct OutputError: Error, CustomStringConvertible {
+    package let description: String
+}
 
 /// A file that a person names for results; `-` is the standard output. Until all is written it is called PATH.partial,
 /// and what was at PATH stays there.
-struct OutputFile {
+package struct OutputFile {
     private let path: String
     /// Nil for the standard output.
     private let file: UnsafeMutablePointer<FILE>?
     /// What is written to: a device or a pipe cannot be renamed.
     private let writtenPath: String
 
-    init(_ path: String) throws(InputError) {
+    package init(_ path: String) throws(OutputError) {
         self.path = path
         var status = stat()
         let isSpecial = stat(path, &status) == 0 && status.st_mode & S_IFMT != S_IFREG
@@ -21,25 +24,25 @@ struct OutputFile {
         if file == nil, path != "-" { throw failure }
     }
 
-    private var failure: InputError {
-        InputError(description: "\(writtenPath): cannot be written: \(String(cString: strerror(errno)))")
+    private var failure: OutputError {
+        OutputError(description: "\(writtenPath): cannot be written: \(String(cString: strerror(errno)))")
     }
 
-    func write(_ bytes: Data) throws(InputError) {
+    package func write(_ bytes: Data) throws(OutputError) {
         guard let file else { return StandardOutput.write(bytes) }
         let count = bytes.withUnsafeBytes { fwrite($0.baseAddress, 1, $0.count, file) }
         guard count == bytes.count else { throw failure }
     }
 
     /// All is written.
-    func finish() throws(InputError) {
+    package func finish() throws(OutputError) {
         guard let file else { return }
         guard fclose(file) == 0 else { throw failure }
         if writtenPath != path, rename(writtenPath, path) != 0 { throw failure }
     }
 
     /// Nothing more comes.
-    func discard() {
+    package func discard() {
         guard let file else { return }
         fclose(file)
         if writtenPath != path { unlink(writtenPath) }

@@ -1,0 +1,48 @@
+/// What an export may write: a few bytes of a file can stand for any number in the lines (`Spec/RealmFile.md`,
+/// section 6).
+struct OutputBudget {
+    /// The shortest line of an object has so many bytes.
+    private static let lineBytesMin = 13
+
+    let limit: Int
+    private(set) var lineCount = 0
+    private(set) var byteCount = 0
+    private var objectCount = 0
+    /// The bytes of names and values that the line under way has come to.
+    private var pendingBytes = 0
+
+    /// - Parameter limit: in bytes; by default what follows from the size of the file.
+    init(_ limit: Int?, fileBytes: Int) {
+        self.limit = limit ?? RealmFileLimits.outputBytesPerFileByteMax * fileBytes + RealmFileLimits.outputBytesMin
+    }
+
+    /// Counts text before memory is taken for it.
+    mutating func count(_ bytes: Int, before next: @autoclosure () -> String) throws(RealmFileError) {
+        pendingBytes += bytes
+        try check(pendingBytes, before: next())
+    }
+
+    /// Counts a line with its line feed.
+    mutating func countLine(_ bytes: Int, before next: @autoclosure () -> String) throws(RealmFileError) {
+        try check(bytes + 1, before: next())
+        byteCount += bytes + 1
+        lineCount += 1
+        pendingBytes = 0
+    }
+
+    private func check(_ bytes: Int, before next: @autoclosure () -> String) throws(RealmFileError) {
+        guard bytes > limit - byteCount else { return }
+        throw RealmFileError(
+            .outputLimit,
+            "the lines would have more than \(limit) bytes: they end after line \(lineCount) (\(byteCount) bytes), "
+                + "before \(next())")
+    }
+
+    mutating func countObjects(_ count: Int) throws(RealmFileError) {
+        objectCount += count
+        guard objectCount > limit / Self.lineBytesMin else { return }
+        throw RealmFileError(
+            .outputLimit,
+            "more than \(limit / Self.lineBytesMin) objects, whose lines would have more than \(limit) bytes")
+    }
+}

@@ -1,0 +1,78 @@
+/// One reading of a file: which arrays it has come to, and what it found on its way.
+final class FileReading {
+    let header: FileHeader
+    private let bytes: ClearBytes
+    private let salvages: Bool
+    /// A bit for each place where an array can begin.
+    private var known: [UInt64]
+    private var usedBytes = FileHeader.byteCount
+
+    /// What was damaged and left out: the first of it, and how much it is.
+    private(set) var problems: [RealmFileError] = []
+    private(set) var problemCount = 0
+    /// What no file has shown that this reader was compared with (`Spec/RealmFile.md`, section 7).
+    private(set) var notSeen: [String]
+
+    /// - Parameter salvages: damage is noted, and what it takes away left out.
+    init(_ file: RealmFile, salvages: Bool) {
+        (header, bytes, self.salvages, notSeen) = (file.header, file.bytes, salvages, file.header.notSeen)
+        known = [UInt64](repeating: 0, count: header.logicalSize / 512 + 1)
+    }
+
+    /// The array at a ref. In a file that is whole each has one parent, so none is read twice, and together they take
+    /// no more bytes than there are: work and memory are bounded by the file, and nothing is a cycle.
+    func array(_ ref: Int64) throws(RealmFileError) -> ArrayNode {
+        let node = try ArrayNode(at: ref, in: bytes, end: header.logicalSize)
+        let (word, bit) = (node.ref / 512, UInt64(1) << UInt64(node.ref / 8 % 64))
+        guard known[word] & bit == 0 else { throw .damaged(at: node.ref, "the array has two parents") }
+        known[word] |= bit
+        usedBytes += node.spaceBytes
+        guard usedBytes <= header.logicalSize else { throw .damaged(at: node.ref, "the array overlaps with others") }
+        return node
+    }
+
+    /// An array that has been read before; nil for 0.
+    func knownArray(_ ref: Int64) -> ArrayNode? {
+        ref == 0 ? nil : try? ArrayNode(at: ref, in: bytes, end: header.logicalSize)
+    }
+
+    /// An array with refs.
+    func refs(_ ref: Int64) throws(RealmFileError) -> ArrayNode {
+        let node = try array(ref)
+        try node.requireRefs()
+        return node
+    }
+
+    /// An array of integers.
+    func integers(
+        _ ref: Int64, emptyMax: Int = RealmFileLimits.emptyElementsMax
+    ) throws(RealmFileError) -> ArrayNode {
+        let node = try array(ref)
+        try node.requireIntegers(emptyMax: emptyMax)
+        return node
+    }
+
+    // MARK: What is found
+
+    /// Runs `body`. Its damage is noted if something is to be salvaged, and thrown if not.
+    ///
+    /// - Returns: whether there was none.
+    @discardableResult
+    func salvaging(
+        _ place: @autoclosure () -> RealmFileError.Place, _ body: () throws(RealmFileError) -> Void
+    ) throws(RealmFileError) -> Bool {
+        do throws(RealmFileError) {
+            try body()
+            return true
+        } catch {
+            guard salvages, error.code == .damaged else { throw error.within(place()) }
+            problemCount += 1
+            if problems.count < RealmFileLimits.problemsMax { problems.append(error.within(place())) }
+            return false
+        }
+    }
+
+    func note(notSeen what: String) {
+        if !notSeen.contains(what) { notSeen.append(what) }
+    }
+}

@@ -1,0 +1,95 @@
+public import AnabranchCore
+
+extension RealmFile {
+    /// What a file is, without its objects.
+    public struct Information: Sendable {
+        /// A class of the file.
+        public struct Class: Sendable {
+            /// The name of the class; what is not UTF-8 in it is replaced.
+            public var name: String
+            /// Whether its objects stand for themselves.
+            public var kind: TableType
+            /// Its properties, the primary key among them.
+            public var propertyCount: Int
+            /// Its objects, those of embedded classes that nothing leads to included.
+            public var objectCount: Int
+        }
+
+        /// The classes in the order of their names.
+        public var classes: [Class] = []
+        /// The tables that are no classes, in the order of their names: an SDK keeps its own state in them.
+        public var otherTables: [String] = []
+        /// Whether data were downloaded that are not in the classes yet.
+        public var hasUnfinishedDownload = false
+        /// What was damaged and left out, the first 1,000 of it.
+        public var problems: [RealmFileError] = []
+        /// What no file has shown that this reader was compared with.
+        public var notSeen: [String] = []
+
+        /// Whether the file syncs queries, and not a partition; the partition's value is not in the file.
+        public var isFlexible: Bool { otherTables.contains("flx_subscription_sets") }
+    }
+
+    /// What the history of a file is for.
+    public enum History: Sendable, Hashable {
+        /// A local file.
+        case none, outside, local
+        /// A file that was synced, or made to be.
+        case syncClient
+        /// A file of a self-hosted server, the Realm Object Server.
+        case syncServer
+        /// A kind that is not known.
+        case unknown(Int)
+    }
+
+    /// The number of the format: 10, 11 or 20 to 24; 0 in a file that was never written.
+    public var format: Int { header.format }
+    /// Whether it is a copy that was never opened for writing.
+    public var isStreaming: Bool { header.isStreaming }
+    /// The version of the file, counted in commits.
+    public var version: Int { header.version }
+    /// The form of the history.
+    public var historyForm: Int { header.historyForm }
+    /// What the history is for.
+    public var history: History {
+        switch header.history {
+        case 0: .none
+        case 1: .outside
+        case 2: .local
+        case FileHeader.syncClientHistory: .syncClient
+        case FileHeader.syncServerHistory: .syncServer
+        default: .unknown(header.history)
+        }
+    }
+
+    /// What the file is, and how many objects its classes have.
+    ///
+    /// - Parameter salvages: whether what is damaged is left out, and named.
+    /// - Throws: `RealmFileError` for damage.
+    public func information(salvages: Bool = false) throws(RealmFileError) -> Information {
+        let reading = FileReading(self, salvages: salvages), tables = try Tables(reading)
+        var information = Information()
+        for table in tables.all {
+            let isBootstrap = table.className.starts(with: "flx_pending_bootstrap".utf8)
+            guard table.isClass || isBootstrap else { continue }
+            var objectCount = 0
+            try reading.salvaging(table.place) { () throws(RealmFileError) in
+                try reading.forEachCluster(table.objects, of: table.place) { objectCount += $0.numbers.count }
+            }
+            guard table.isClass else {
+                information.hasUnfinishedDownload = information.hasUnfinishedDownload || objectCount > 0
+                continue
+            }
+            information.classes.append(
+                Information.Class(
+                    name: String(decoding: table.className, as: UTF8.self), kind: table.kind,
+                    propertyCount: table.columns.count, objectCount: objectCount))
+        }
+        information.classes.sort { $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) }
+        information.otherTables = tables.all.filter { !$0.isClass }.map { String(decoding: $0.name, as: UTF8.self) }
+            .sorted()
+        information.problems = reading.problems
+        information.notSeen = reading.notSeen
+        return information
+    }
+}
