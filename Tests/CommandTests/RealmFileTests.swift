@@ -9,7 +9,7 @@ import Testing
 
     init() throws {
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        for name in ["00-example", "35-encrypted", "41-synced-with-ident", "44-synced-merged-and-pending"] {
+        for name in ["00-example", "27-names", "35-encrypted", "41-synced-with-ident", "44-synced-merged-and-pending"] {
             let answer = try BuiltCommands.bash(
                 "gzip -dc \"$1/$2.realm.gz\" >\"$3/$2.realm\"", Self.vectors, name, folder.path())
             try #require(answer.status == 0)
@@ -38,6 +38,24 @@ import Testing
         #expect(answer.output.hasPrefix("{\"anabranch_export\":1}\n{\"class\":\"A\","))
         #expect(answer.output.hasSuffix("[\"A\",{\"int\":\"5\"},{\"d\":{\"dec\":\"1.5\"},\"s\":\"hello\"}]\n"))
         #expect(answer.complaint == "00-example.realm: 1 object\n")
+    }
+
+    @Test func anExportCanBeImported() throws {
+        let answer = try run(
+            "export 44-synced-merged-and-pending.realm 2>/dev/null | anabranch import - --dry-run --path '/\"notes\"'")
+        #expect(answer.status == 0, "\(answer.complaint)")
+        let file = try BuiltCommands.bash("anabranch import \"$1\" --dry-run --path p", file("00-example.realm").path())
+        #expect(file.status == 1)
+        #expect(file.complaint.contains("is a Realm file: give what `anabranch realm-file export` prints"))
+    }
+
+    @Test func filesThatNeverConnectedGetAnIdentOfTheirOwn() throws {
+        let lines = try run("export 27-names.realm --ident 1000000002").output
+        #expect(lines.contains(#"["text",{"gk":"3b9aca02-1"},"#))
+        #expect(!lines.contains(#"{"gk":"0-"#))
+        let connected = try run("export 41-synced-with-ident.realm --ident 1000000002").output
+        #expect(connected.contains(#"{"gk":"4d-"#) && !connected.contains("3b9aca02"))
+        #expect(try run("export 27-names.realm --ident 1073741824").status == 64)
     }
 
     @Test func aKeyOpensAnEncryptedFile() throws {

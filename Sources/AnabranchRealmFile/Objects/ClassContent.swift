@@ -37,7 +37,7 @@ final class ClassContent {
         (self.table, self.reading) = (table, reading)
         label = Array(JSONText.label(table.className).dropLast())
         self.properties = properties.sorted { $0.name.lexicographicallyPrecedes($1.name) }
-        let keys = ObjectKeys(of: table, clientFileIdent: reading.header.clientFileIdent)
+        let keys = ObjectKeys(of: table, clientFileIdent: reading.clientFileIdent)
         objects = ObjectIndex(keys: keys)
         tombstones = ObjectIndex(keys: keys)
         try reading.salvaging(table.place) { () throws(RealmFileError) in

@@ -50,6 +50,11 @@ struct ImportSource {
         for (magic, form) in Self.foreignForms where buffer.starts(with: magic) {
             throw InputError(description: "\(name): is \(form)")
         }
+        if try has(20), buffer[16..<20].elementsEqual("T-DB".utf8) {
+            throw InputError(
+                description:
+                    "\(name): is a Realm file: give what `anabranch realm-file export` prints, with - as the file")
+        }
         isBSON = 5...ImportRun.lineBytesMax ~= nextLength
     }
 
