@@ -40,6 +40,15 @@ import Testing
         #expect(answer.complaint == "00-example.realm: 1 object\n")
     }
 
+    @Test func aPipeIsRead() throws {
+        let path = "\(Self.vectors)/00-example.realm.gz"
+        let answer = try BuiltCommands.bash("anabranch realm-file export <(gzip -dc \"$1\")", path)
+        #expect(answer.status == 0, "\(answer.complaint)")
+        #expect(answer.output.split(separator: "\n").count == 3)
+        try Data().write(to: file("empty.realm"))
+        #expect(try run("info empty.realm").complaint.contains("it is no Realm file"))
+    }
+
     @Test func anExportCanBeImported() throws {
         let answer = try run(
             "export 44-synced-merged-and-pending.realm 2>/dev/null | anabranch import - --dry-run --path '/\"notes\"'")
@@ -80,7 +89,7 @@ import Testing
             "00-example.realm --key-file key": "the file is not encrypted", "cut.realm": "the file is cut off",
             "old.realm": "format 9 is older than 10", "swapped.realm": "begin with their highest byte",
             "text.realm": "it is no Realm file", "notes.realm.lock": "it is the lock file beside a Realm file",
-            "missing.realm": "there is no such file", ".": "is a folder", "server.realm": "a Realm Object Server",
+            "missing.realm": "No such file or directory", ".": "is a folder", "server.realm": "a Realm Object Server",
         ]
         for (arguments, sentence) in sentences {
             let answer = try run("export \(arguments) --output out.jsonl")
