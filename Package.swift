@@ -135,7 +135,9 @@ let package = Package(
             ]),
         .target(
             name: "AnabranchFuzz",
-            dependencies: ["AnabranchCore", "AnabranchProtocol", "AnabranchRules", "AnabranchTesting"]),
+            dependencies: [
+                "AnabranchCore", "AnabranchProtocol", "AnabranchRealmFile", "AnabranchRules", "AnabranchTesting",
+            ]),
         .target(
             name: "AnabranchTestClient",
             dependencies: [

@@ -17,6 +17,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case json
     /// Documents of MongoDB and lines of an export, to be imported.
     case documents
+    /// A Realm file, which is not encrypted.
+    case realmFile = "realm-file"
 
     /// What is wrong with what becomes of the bytes; nil if nothing is. Whatever they are, nothing traps.
     public func problem(of bytes: [UInt8]) -> String? {
@@ -29,6 +31,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .query: fuzzQuery(bytes)
         case .json: fuzzJSON(bytes)
         case .documents: fuzzDocuments(bytes)
+        case .realmFile: fuzzRealmFile(bytes)
         }
     }
 
@@ -62,6 +65,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
                 "{\"$numberDecimal\":\"", "{\"$uuid\":\"", "\n", "[\"Task\",", "{\"class\":", "null", "\"NaN\"",
                 "1e400",
             ]
+        case .realmFile: ["AAAA", "AAAAE\u{0}\u{0}", "T-DB", "class_", "\u{0}", "\u{1}", "\u{7f}"]
         }
     }
 }

@@ -1,6 +1,8 @@
 /// One reading of a file: which arrays it has come to, and what it found on its way.
 final class FileReading {
     let header: FileHeader
+    /// What a high part of 0 stands for in the keys of objects without a primary key.
+    let clientFileIdent: UInt64
     private let bytes: ClearBytes
     private let salvages: Bool
     /// A bit for each place where an array can begin.
@@ -13,9 +15,12 @@ final class FileReading {
     /// What no file has shown that this reader was compared with (`Spec/RealmFile.md`, section 7).
     private(set) var notSeen: [String]
 
-    /// - Parameter salvages: damage is noted, and what it takes away left out.
-    init(_ file: RealmFile, salvages: Bool) {
+    /// - Parameters:
+    ///   - salvages: damage is noted, and what it takes away left out.
+    ///   - localIdent: the client file ident of a file that has none.
+    init(_ file: RealmFile, salvages: Bool, localIdent: UInt64 = 0) {
         (header, bytes, self.salvages, notSeen) = (file.header, file.bytes, salvages, file.header.notSeen)
+        clientFileIdent = header.clientFileIdent == 0 ? localIdent : header.clientFileIdent
         known = [UInt64](repeating: 0, count: header.logicalSize / 512 + 1)
     }
 

@@ -56,11 +56,14 @@ public final class RealmFile {
     /// - Parameters:
     ///   - salvages: whether what is damaged is left out, and named in the report.
     ///   - outputLimit: how many bytes the lines may have; by default 64 times the file and 16 MiB more.
+    ///   - localIdent: for a file that never connected, the high part of the keys of objects without a primary key.
+    ///     Without one, objects of two such files have the same keys.
     /// - Throws: what `write` throws; `RealmFileError` for damage, and where the lines would be too long.
     public func export(
-        salvages: Bool = false, outputLimit: Int? = nil, _ write: ([UInt8]) throws -> Void
+        salvages: Bool = false, outputLimit: Int? = nil, localIdent: UInt64 = 0,
+        _ write: ([UInt8]) throws -> Void
     ) throws -> Report {
-        let reading = FileReading(self, salvages: salvages)
+        let reading = FileReading(self, salvages: salvages, localIdent: localIdent)
         let budget = OutputBudget(outputLimit, fileBytes: header.logicalSize)
         let writer = ExportWriter(reading, budget: budget)
         let objectCount = try writer.forEachLine(write)

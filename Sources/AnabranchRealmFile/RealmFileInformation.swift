@@ -74,7 +74,8 @@ extension RealmFile {
             guard table.isClass || isBootstrap else { continue }
             var objectCount = 0
             try reading.salvaging(table.place) { () throws(RealmFileError) in
-                try reading.forEachCluster(table.objects, of: table.place) { objectCount += $0.numbers.count }
+                try reading.forEachCluster(table.objects, of: table.place) { cluster, _ in objectCount += cluster.count
+                }
             }
             guard table.isClass else {
                 information.hasUnfinishedDownload = information.hasUnfinishedDownload || objectCount > 0

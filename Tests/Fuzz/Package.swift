@@ -18,6 +18,7 @@ let package = Package(
         .target(name: "AnabranchProtocol", dependencies: ["AnabranchCore", "CZlib"]),
         .target(
             name: "AnabranchHistory", dependencies: ["AnabranchCore", "AnabranchQuery", "AnabranchRules", "CZstd"]),
+        .target(name: "AnabranchRealmFile", dependencies: ["AnabranchCore", "CZlib"]),
         .target(name: "AnabranchReplica", dependencies: ["AnabranchCore"]),
         .target(
             name: "AnabranchTesting",
@@ -26,7 +27,9 @@ let package = Package(
             ]),
         .target(
             name: "AnabranchFuzz",
-            dependencies: ["AnabranchCore", "AnabranchProtocol", "AnabranchRules", "AnabranchTesting"]),
+            dependencies: [
+                "AnabranchCore", "AnabranchProtocol", "AnabranchRealmFile", "AnabranchRules", "AnabranchTesting",
+            ]),
         .executableTarget(
             name: "fuzz", dependencies: ["AnabranchFuzz"], swiftSettings: [.unsafeFlags(["-parse-as-library"])]),
     ],

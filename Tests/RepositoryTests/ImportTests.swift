@@ -35,7 +35,9 @@ import Testing
             "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchReplica",
             "AnabranchRules", "AnabranchServer", "AnabranchTesting", "Foundation",
         ],
-        "AnabranchFuzz": ["AnabranchCore", "AnabranchProtocol", "AnabranchRules", "AnabranchTesting"],
+        "AnabranchFuzz": [
+            "AnabranchCore", "AnabranchProtocol", "AnabranchRealmFile", "AnabranchRules", "AnabranchTesting",
+        ],
         "AnabranchTestClient": [
             "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchTesting", "Foundation", "NIOCore",
             "NIOHTTP1", "NIOPosix", "NIOWebSocket",

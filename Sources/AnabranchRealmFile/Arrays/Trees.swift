@@ -47,9 +47,9 @@ extension FileReading {
 
     /// A leaf of a tree of objects.
     struct Cluster {
-        /// The numbers of the objects.
-        let numbers: [Int64]
-        /// The number of the objects, then the arrays of their values by slot.
+        /// The objects that it has.
+        let count: Int
+        /// The keys of the objects, then the arrays of their values by slot.
         fileprivate let node: ArrayNode
 
         /// The ref of the values in a slot; nil beyond the last slot of the leaf.
@@ -57,11 +57,12 @@ extension FileReading {
         var place: Int { node.ref }
     }
 
-    /// Calls `body` with each leaf of a tree of objects. Damage below a node takes away what is below it.
+    /// Calls `body` with each leaf of a tree of objects and the numbers of its objects. Damage below a node takes away
+    /// what is below it.
     ///
     /// - Parameter place: what the tree is about.
     func forEachCluster(
-        _ root: Int64, of place: RealmFileError.Place, _ body: (Cluster) throws(RealmFileError) -> Void
+        _ root: Int64, of place: RealmFileError.Place, _ body: (Cluster, [Int64]) throws(RealmFileError) -> Void
     ) throws(RealmFileError) {
         _ = try walk(root, offset: 0, depth: 0, level: nil, place, body)
     }
@@ -69,7 +70,7 @@ extension FileReading {
     /// - Returns: the number of objects.
     private func walk(
         _ ref: Int64, offset: UInt64, depth: Int, level: Int?, _ place: RealmFileError.Place,
-        _ body: (Cluster) throws(RealmFileError) -> Void
+        _ body: (Cluster, [Int64]) throws(RealmFileError) -> Void
     ) throws(RealmFileError) -> Int {
         let node = try refs(ref)
         guard node.count > 0 else { throw .damaged(at: node.ref, "objects without their number") }
@@ -78,7 +79,7 @@ extension FileReading {
                 throw .damaged(at: node.ref, "a leaf in the place of a node of level \(level ?? 0)")
             }
             let numbers = try keys(of: node).map { Int64(bitPattern: offset &+ $0) }
-            try body(Cluster(numbers: numbers, node: node))
+            try body(Cluster(count: numbers.count, node: node), numbers)
             return numbers.count
         }
         guard depth < Limits.treeLevelsMax, 3...Limits.clusterElementsMax + 3 ~= node.count else {

@@ -29,13 +29,13 @@ extension FileReading {
         guard root != 0 else { return DictionaryEntries() }
         var keys: [StringLeaf] = [], values: [MixedLeaf] = []
         if header.hasClusteredDictionaries {
-            try forEachCluster(root, of: RealmFileError.Place()) { cluster throws(RealmFileError) in
+            try forEachCluster(root, of: RealmFileError.Place()) { cluster, _ throws(RealmFileError) in
                 guard let names = cluster.ref(ofSlot: 0), let contents = cluster.ref(ofSlot: 1) else {
                     throw .damaged(at: cluster.place, "a dictionary without values")
                 }
                 keys.append(try StringLeaf(try array(names), in: self))
                 values.append(try MixedLeaf(try array(contents), in: self))
-                guard keys.last?.count == cluster.numbers.count, values.last?.count == cluster.numbers.count else {
+                guard keys.last?.count == cluster.count, values.last?.count == cluster.count else {
                     throw .damaged(at: cluster.place, "a dictionary with keys and values that differ in number")
                 }
             }

@@ -6,9 +6,10 @@ struct ExportClasses {
     let all: [ClassContent]
     private let byNumber: [Int64: ClassContent]
 
-    /// - Parameter count: told of the objects that are found.
+    /// - Parameter count: told of the objects that are found, and of the bytes of their keys.
     init(
-        _ tables: Tables, in reading: FileReading, count: (Int) throws(RealmFileError) -> Void
+        _ tables: Tables, in reading: FileReading,
+        count: (_ objects: Int, _ keyBytes: Int) throws(RealmFileError) -> Void
     ) throws(RealmFileError) {
         var sound: [Table] = []
         for table in tables.all where table.isClass {

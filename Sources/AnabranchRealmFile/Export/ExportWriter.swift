@@ -24,8 +24,8 @@ final class ExportWriter {
     /// - Returns: the number of objects.
     func forEachLine(_ write: ([UInt8]) throws -> Void) throws -> Int {
         let tables = try Tables(reading)
-        let classes = try ExportClasses(tables, in: reading) { count throws(RealmFileError) in
-            try budget.countObjects(count)
+        let classes = try ExportClasses(tables, in: reading) { objects, keyBytes throws(RealmFileError) in
+            try budget.count(objects: objects, keyBytes: keyBytes)
         }
         try end(Array(ExportLine.headerText.utf8), write)
         for content in classes.all { try end(Array(classes.declaration(content).json.encoded.utf8), write) }
@@ -214,21 +214,22 @@ final class ExportWriter {
         _ entries: DictionaryEntries, of property: Column?, in classes: ExportClasses, level: Int
     ) throws(RealmFileError) {
         var places: [[UInt8]: (leaf: Int, index: Int)] = [:]
-        var isFirst = true
-        let start = line.count
+        var hasNullKey = false
         try entries.forEachKey { key, place throws(RealmFileError) in
             guard let key else {
-                return try write(after: &isFirst) { () throws(RealmFileError) in
-                    throw .damaged("a key of a dictionary is null")
-                }
+                guard !hasNullKey else { throw .damaged("a dictionary has the key null twice") }
+                hasNullKey = true
+                return
             }
             guard places.updateValue(place, forKey: key) == nil else {
                 throw .damaged("a dictionary has the key \(String(excerptOf: key)) twice")
             }
         }
-        line.removeLast(line.count - start)
+        if hasNullKey {
+            try reading.salvaging(self.place) { () throws(RealmFileError) in throw .damaged("a key is null") }
+        }
         line += #"{"dict":{"#.utf8
-        isFirst = true
+        var isFirst = true
         for (key, place) in places.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
             try write(after: &isFirst) { () throws(RealmFileError) in
                 guard String(validating: key, as: UTF8.self) != nil else {

@@ -8,12 +8,17 @@ struct OutputBudget {
     private(set) var lineCount = 0
     private(set) var byteCount = 0
     private var objectCount = 0
+    /// The keys of objects that are held to sort them, and for links; and what they may take whatever the lines may.
+    private var keyBytes = 0
+    private let keyBytesMax: Int
     /// The bytes of names and values that the line under way has come to.
     private var pendingBytes = 0
 
     /// - Parameter limit: in bytes; by default what follows from the size of the file.
     init(_ limit: Int?, fileBytes: Int) {
-        self.limit = limit ?? RealmFileLimits.outputBytesPerFileByteMax * fileBytes + RealmFileLimits.outputBytesMin
+        let standard = RealmFileLimits.outputBytesPerFileByteMax * fileBytes + RealmFileLimits.outputBytesMin
+        self.limit = limit ?? standard
+        keyBytesMax = max(self.limit, standard)
     }
 
     /// Counts text before memory is taken for it.
@@ -38,11 +43,17 @@ struct OutputBudget {
                 + "before \(next())")
     }
 
-    mutating func countObjects(_ count: Int) throws(RealmFileError) {
-        objectCount += count
-        guard objectCount > limit / Self.lineBytesMin else { return }
-        throw RealmFileError(
-            .outputLimit,
-            "more than \(limit / Self.lineBytesMin) objects, whose lines would have more than \(limit) bytes")
+    /// Counts objects, and the bytes of their keys: an enumerated key takes none of the file.
+    mutating func count(objects: Int, keyBytes: Int) throws(RealmFileError) {
+        objectCount += objects
+        self.keyBytes += keyBytes
+        let objectsMax = limit / Self.lineBytesMin
+        guard objectCount <= objectsMax else {
+            throw RealmFileError(
+                .outputLimit, "more than \(objectsMax) objects, whose lines would have more than \(limit) bytes")
+        }
+        guard self.keyBytes <= keyBytesMax else {
+            throw RealmFileError(.outputLimit, "the keys of the objects have more than \(keyBytesMax) bytes")
+        }
     }
 }

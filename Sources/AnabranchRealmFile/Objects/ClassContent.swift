@@ -29,15 +29,15 @@ final class ClassContent {
     ///
     /// - Parameters:
     ///   - properties: those that can be read.
-    ///   - count: adds to the objects that have been counted.
+    ///   - count: told of objects, and of the bytes of keys, before memory is taken for them.
     init(
         _ table: Table, properties: [Column], in reading: FileReading,
-        count: (Int) throws(RealmFileError) -> Void
+        count: (_ objects: Int, _ keyBytes: Int) throws(RealmFileError) -> Void
     ) throws(RealmFileError) {
         (self.table, self.reading) = (table, reading)
         label = Array(JSONText.label(table.className).dropLast())
         self.properties = properties.sorted { $0.name.lexicographicallyPrecedes($1.name) }
-        let keys = ObjectKeys(of: table, clientFileIdent: reading.header.clientFileIdent)
+        let keys = ObjectKeys(of: table, clientFileIdent: reading.clientFileIdent)
         objects = ObjectIndex(keys: keys)
         tombstones = ObjectIndex(keys: keys)
         try reading.salvaging(table.place) { () throws(RealmFileError) in
@@ -53,16 +53,21 @@ final class ClassContent {
     }
 
     private func load(
-        _ root: Int64, into index: inout ObjectIndex, isTombstone: Bool, _ count: (Int) throws(RealmFileError) -> Void
+        _ root: Int64, into index: inout ObjectIndex, isTombstone: Bool,
+        _ count: (Int, Int) throws(RealmFileError) -> Void
     ) throws(RealmFileError) {
-        try reading.forEachCluster(root, of: table.place) { cluster throws(RealmFileError) in
-            guard !cluster.numbers.isEmpty else { return }
+        try reading.forEachCluster(root, of: table.place) { cluster, numbers throws(RealmFileError) in
+            guard !numbers.isEmpty else { return }
             try reading.salvaging(table.place) { () throws(RealmFileError) in
-                guard cluster.numbers.allSatisfy({ isTombstone ? $0 <= -2 : $0 >= 0 }) else {
+                guard numbers.allSatisfy({ isTombstone ? $0 <= -2 : $0 >= 0 }) else {
                     throw .damaged(at: cluster.place, "an object of a number that it cannot have")
                 }
-                try count(cluster.numbers.count)
-                try index.add(cluster, keys: try keyLeaf(of: cluster))
+                try count(numbers.count, 0)
+                let keys = try keyLeaf(of: cluster)
+                if let texts = keys as? StringLeaf {
+                    try count(0, (0..<texts.count).reduce(0) { $0 + (texts.byteCount(at: $1) ?? 0) })
+                }
+                try index.add(cluster, numbers, keys: keys)
             }
         }
     }
@@ -83,8 +88,8 @@ final class ClassContent {
             throw .damaged(at: cluster.place, "the leaf has no slot \(column.slot)")
         }
         let leaf = try column.leaf(try reading.array(ref), in: reading)
-        guard leaf.count == cluster.numbers.count else {
-            throw .damaged(at: Int(ref), "\(leaf.count) values for \(cluster.numbers.count) objects")
+        guard leaf.count == cluster.count else {
+            throw .damaged(at: Int(ref), "\(leaf.count) values for \(cluster.count) objects")
         }
         return leaf
     }
@@ -129,7 +134,7 @@ final class ClassContent {
             }
             all.append(found)
         }
-        let leaf = LoadedLeaf(all, unreadCount: cluster.numbers.count)
+        let leaf = LoadedLeaf(all, unreadCount: cluster.count)
         loaded[index] = leaf
         return leaf
     }

@@ -22,24 +22,28 @@ struct ObjectIndex {
 
     /// Adds the objects of a leaf, all or none of them.
     ///
-    /// - Parameter leaf: their primary keys; nil if the class has none.
-    mutating func add(_ cluster: FileReading.Cluster, keys leaf: (any ColumnLeaf)?) throws(RealmFileError) {
+    /// - Parameters:
+    ///   - added: their numbers.
+    ///   - leaf: their primary keys; nil if the class has none.
+    mutating func add(
+        _ cluster: FileReading.Cluster, _ added: [Int64], keys leaf: (any ColumnLeaf)?
+    ) throws(RealmFileError) {
         var last = numbers.last ?? .min, isAscending = known == nil
-        for number in cluster.numbers {
+        for number in added {
             isAscending = isAscending && number > last
             last = number
         }
         if !isAscending {
             var all = known.take() ?? Set(numbers)
             defer { known = all }
-            guard Set(cluster.numbers).count == cluster.numbers.count, all.isDisjoint(with: cluster.numbers) else {
+            guard Set(added).count == added.count, all.isDisjoint(with: added) else {
                 throw .damaged(at: cluster.place, "two objects of one number")
             }
-            all.formUnion(cluster.numbers)
+            all.formUnion(added)
         }
         leaves.append(Leaf(cluster: cluster, first: numbers.count))
         let start = numbers.count
-        numbers += cluster.numbers
+        numbers += added
         if let leaf { for index in 0..<leaf.count { keys.append(leaf.element(at: index), at: start + index) } }
     }
 

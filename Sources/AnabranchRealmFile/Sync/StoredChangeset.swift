@@ -20,7 +20,7 @@ struct StoredChangeset {
         guard let method = Method(rawValue: head >> 4) else {
             throw .damaged("a changeset is compressed with method \(head >> 4), which there is not")
         }
-        let size = bytes[1...sizeBytes].reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+        let size = bytes[1..<1 + sizeBytes].reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
         (self.method, byteCount, stored) = (method, Int(clamping: size), bytes.dropFirst(1 + sizeBytes))
     }
 

@@ -54,6 +54,11 @@ struct ImportSource {
             position += Self.byteOrderMark.count
             return
         }
+        if try has(20), buffer[16..<20].elementsEqual("T-DB".utf8) {
+            throw InputError(
+                description:
+                    "\(name): is a Realm file: give what `anabranch realm-file export` prints, with - as the file")
+        }
         isBSON = 5...ImportRun.lineBytesMax ~= nextLength
     }
 

@@ -79,22 +79,24 @@ struct RealmFileOptions: ParsableArguments {
         return key
     }
 
-    /// Maps the file: it may be larger than memory.
+    /// Maps the file, which may be larger than memory; what is no regular file, as a pipe, is read.
     private func bytes() throws -> RealmFileBytes {
-        let content: NSData
-        do {
-            content = try NSData(contentsOf: URL(fileURLWithPath: file), options: .alwaysMapped)
-        } catch {
-            let isFolder =
-                (try? URL(fileURLWithPath: file).resourceValues(forKeys: [.isDirectoryKey]).isDirectory) == true
-            let isThere = FileManager.default.fileExists(atPath: file)
-            let reason = isFolder ? "is a folder" : isThere ? "cannot be read" : "there is no such file"
-            throw InputError(description: "\(file): \(reason)")
+        guard let handle = FileHandle(forReadingAtPath: file) else { throw unreadable() }
+        defer { try? handle.close() }
+        let values = try? URL(fileURLWithPath: file).resourceValues(forKeys: [.isRegularFileKey, .isDirectoryKey])
+        guard values?.isDirectory != true else { throw InputError(description: "\(file): is a folder") }
+        guard values?.isRegularFile == true, let size = try? handle.seekToEnd(), size > 0 else {
+            guard let content = try? handle.readToEnd() ?? Data() else { throw unreadable() }
+            return RealmFileBytes(content)
         }
-        let buffer = UnsafeRawBufferPointer(start: content.bytes, count: content.length)
-        // The mapping goes with the object.
-        return RealmFileBytes(at: buffer) { withExtendedLifetime(content) {} }
+        let count = Int(size)
+        guard let start = mmap(nil, count, PROT_READ, MAP_PRIVATE, handle.fileDescriptor, 0), start != MAP_FAILED else {
+            throw unreadable()
+        }
+        return RealmFileBytes(at: UnsafeRawBufferPointer(start: start, count: count)) { munmap(start, count) }
     }
+
+    private func unreadable() -> InputError { InputError(description: "\(file): \(String(cString: strerror(errno)))") }
 
     /// Tells what was left out, and what has never been compared with the reference.
     func tell(_ problems: [RealmFileError], count: Int, notSeen: [String]) {

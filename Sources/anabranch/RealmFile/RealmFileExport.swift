@@ -17,6 +17,10 @@ struct RealmFileExportCommand: ParsableCommand {
             error. A small file can hold what takes a thousand times as much in lines, so these have a limit. If the \
             exit status is not 0, the export is not whole. With --output the file gets its name when all is written.
 
+            Objects without a primary key have a key of two numbers, of which the first is the ident that the server \
+            gave the file. In files that never connected it is 0, so objects of two devices have the same keys: give \
+            each of these files an ident of its own.
+
             Files of a Realm Object Server are refused unless --server-file is given: no such file has been compared \
             with the reference.
 
@@ -24,6 +28,8 @@ struct RealmFileExportCommand: ParsableCommand {
               anabranch realm-file export notes.realm > notes.jsonl
               anabranch realm-file export notes.realm --key-file notes.key --output notes.jsonl
               anabranch realm-file export damaged.realm --salvage --output saved.jsonl
+              anabranch realm-file export notes.realm | anabranch import - --data ./data --path 'my-app/"notes"'
+              anabranch realm-file export phone-2.realm --ident 1000000002 > phone-2.jsonl
             """)
 
     @OptionGroup var options: RealmFileOptions
@@ -36,6 +42,12 @@ struct RealmFileExportCommand: ParsableCommand {
     @Option(name: .shortAndLong, help: ArgumentHelp("Write to this file.", valueName: "file"))
     var output: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Of a file that never connected: the first number in the keys of objects without a primary key.",
+            valueName: "number"))
+    var ident: UInt64?
+
     @Flag(help: "Read the objects of a file of a Realm Object Server.")
     var serverFile = false
 
@@ -44,7 +56,13 @@ struct RealmFileExportCommand: ParsableCommand {
 
     private static let pieceBytes = 1 << 18
 
+    /// An ident has 30 bits in the numbers of objects.
+    private static let idents = 1...UInt64(1 << 30 - 1)
+
     func validate() throws {
+        if let ident, !Self.idents.contains(ident) {
+            throw ValidationError("--ident must be from 1 to \(Self.idents.upperBound).")
+        }
         if let outputLimit, outputLimit < 1 { throw ValidationError("--output-limit must be 1 or more.") }
     }
 
@@ -72,7 +90,9 @@ struct RealmFileExportCommand: ParsableCommand {
                         + "objects are read")
             }
             var pending = Data(), count = 0, bytes = 0, line = ProgressLine(isAsked: progress)
-            let report = try file.export(salvages: options.salvage, outputLimit: outputLimit) { text in
+            let report = try file.export(
+                salvages: options.salvage, outputLimit: outputLimit, localIdent: ident ?? 0
+            ) { text in
                 pending += text
                 pending.append(UInt8(ascii: "\n"))
                 count += 1
