@@ -121,12 +121,14 @@ struct ImportSource {
     private mutating func nextBSON() throws -> [UInt8]? {
         guard try has(1) else { return nil }
         lineNumber += 1
-        guard try has(4), 5...ImportRun.lineBytesMax ~= nextLength, try has(nextLength) else {
-            let reason = isAtEnd ? "the file ends within it" : "its length is \(nextLength), and nothing can be read on"
-            throw InputError(description: "\(name), document \(lineNumber): \(reason)")
+        var reason = "the file ends within it"
+        if try has(4), !(5...ImportRun.lineBytesMax ~= nextLength) {
+            reason = "its length is \(nextLength), and nothing can be read on"
+        } else if try has(4), try has(nextLength) {
+            defer { position += nextLength }
+            return Array(buffer[position..<position + nextLength])
         }
-        defer { position += nextLength }
-        return Array(buffer[position..<position + nextLength])
+        throw InputError(description: "\(name), document \(lineNumber): \(reason)")
     }
 
     /// The length that a document of BSON begins with.
