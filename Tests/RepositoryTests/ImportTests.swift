@@ -25,7 +25,7 @@ import Testing
         "AnabranchSQLite": ["AnabranchCore", "AnabranchHistory", "AnabranchRows", "Crypto", "Foundation", "GRDB"],
         "AnabranchServer": [
             "AnabranchCore", "AnabranchFoundation", "AnabranchHTTP", "AnabranchProtocol", "AnabranchHistory",
-            "AnabranchRules", "Crypto", "CryptoExtras", "Foundation", "JWTKit", "Logging", "Metrics", "NIOCore",
+            "AnabranchRules", "Crypto", "CryptoExtras", "Foundation", "Logging", "Metrics", "NIOCore",
             "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOWebSocket", "OrderedCollections", "ServiceLifecycle", "Yams",
         ],
         "AnabranchTesting": [

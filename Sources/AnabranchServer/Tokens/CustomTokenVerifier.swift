@@ -30,7 +30,7 @@ struct CustomTokenVerifier: Sendable {
                     guard let bytes = FileManager.default.contents(atPath: path) else {
                         throw FileError(path, "not a set of JSON web keys")
                     }
-                    let keys = try await TokenKey.keys(in: bytes, of: path)
+                    let keys = try TokenKey.keys(in: bytes, of: path)
                     guard !keys.isEmpty else { throw FileError(path, "no key for RS256, ES256 or HS256") }
                     return keys
                 })

@@ -1,6 +1,5 @@
 import AnabranchCore
 import AnabranchHTTP
-import JWTKit
 import Logging
 import NIOCore
 import NIOHTTP1
@@ -103,7 +102,7 @@ actor FetchedKeys {
         }
         let text = answer.body.map { Array(buffer: $0) } ?? []
         // A secret that anybody can fetch is none.
-        let keys = try await TokenKey.keys(in: text, of: url).filter { $0.algorithm.name != "HS256" }
+        let keys = try TokenKey.keys(in: text, of: url).filter { $0.algorithm != "HS256" }
         guard !keys.isEmpty else { throw FileError(url, "no key for RS256 or ES256") }
         return (keys, text)
     }

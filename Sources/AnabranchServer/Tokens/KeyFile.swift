@@ -1,7 +1,6 @@
 import AnabranchCore
 import Crypto
 import Foundation
-import JWTKit
 public import Logging
 
 /// The keys with which a server signs its tokens: a file that only its owner can read, made at the first start.
@@ -28,7 +27,9 @@ public final class KeyFile: Sendable {
             try Self.write([Self.newSecret(now: Int64(clamping: now))], to: path)
             logger.notice("key made", metadata: ["path": "\(path)"])
         }
-        file = try await WatchedFile(path, logger: logger) { try await Self.keys(try Self.read(path)) }
+        file = try await WatchedFile(path, logger: logger) {
+            try Self.read(path).map { TokenKey(ident: $0.ident, secret: $0.bytes) }
+        }
     }
 
     /// Puts a new key before the others, and removes those that were replaced more than `lifetimeSeconds` ago: every
@@ -53,14 +54,6 @@ public final class KeyFile: Sendable {
 
     /// The keys, the one that signs first.
     func keys() async -> [TokenKey] { await file.value() }
-
-    private static func keys(_ secrets: [Secret]) async throws -> [TokenKey] {
-        var keys: [TokenKey] = []
-        for secret in secrets {
-            keys.append(try await TokenKey(ident: secret.ident, secret: secret.bytes))
-        }
-        return keys
-    }
 
     private static func newSecret(now: Int64) -> Secret {
         Secret(

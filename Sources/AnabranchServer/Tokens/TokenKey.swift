@@ -1,40 +1,72 @@
 import AnabranchCore
 import Crypto
+import CryptoExtras
 import Foundation
-import JWTKit
 
-/// A key and the one algorithm that it is used with.
+/// A key and the one algorithm that it is used with (RFC 7518, section 3).
 struct TokenKey: Sendable {
+    private enum Material {
+        case secret(SymmetricKey)
+        case rsa(_RSA.Signing.PublicKey)
+        case p256(P256.Signing.PublicKey)
+    }
+
     /// `kid` of the tokens that the key signs.
     let ident: String?
-    let algorithm: any JWTAlgorithm
+    private let material: Material
 
     /// HS256.
-    init(ident: String?, secret: [UInt8]) async throws {
+    init(ident: String?, secret: [UInt8]) {
         self.ident = ident
-        algorithm = try await JWTKeyCollection()
-            .add(hmac: HMACKey(key: SymmetricKey(data: secret)), digestAlgorithm: .sha256).getKey()
+        material = .secret(SymmetricKey(data: secret))
+    }
+
+    /// `alg` of the tokens that the key signs.
+    var algorithm: String {
+        switch material {
+        case .secret: "HS256"
+        case .rsa: "RS256"
+        case .p256: "ES256"
+        }
+    }
+
+    /// Whether the signature is this key's.
+    func verify(_ signature: [UInt8], signs bytes: [UInt8]) -> Bool {
+        switch material {
+        case .secret(let key):
+            HMAC<SHA256>.isValidAuthenticationCode(signature, authenticating: bytes, using: key)
+        case .rsa(let key):
+            key.isValidSignature(
+                _RSA.Signing.RSASignature(rawRepresentation: signature), for: SHA256.hash(data: bytes),
+                padding: .insecurePKCS1v1_5)
+        case .p256(let key):
+            (try? P256.Signing.ECDSASignature(rawRepresentation: signature))
+                .map { key.isValidSignature($0, for: bytes) } ?? false
+        }
+    }
+
+    /// Signs with a secret.
+    /// - Throws: for the public keys of others, which sign nothing.
+    func sign(_ bytes: [UInt8]) throws(TokenError) -> [UInt8] {
+        guard case .secret(let key) = material else { throw TokenError("a public key signs nothing") }
+        return Array(HMAC<SHA256>.authenticationCode(for: bytes, using: key))
     }
 
     /// The keys of a set (RFC 7517) that can be used.
     /// - Parameter name: of the set, for errors.
     /// - Throws: `FileError`, or `TokenError` for a key that is malformed or too weak.
-    static func keys(in text: some Collection<UInt8>, of name: String) async throws -> [TokenKey] {
+    static func keys(in text: some Collection<UInt8>, of name: String) throws -> [TokenKey] {
         guard let entries = try? JSONValue(parsing: text)["keys"]?.array else {
             throw FileError(name, "not a set of JSON web keys")
         }
-        var keys: [TokenKey] = []
-        for entry in entries {
-            if let key = try await TokenKey(entry) { keys.append(key) }
-        }
-        return keys
+        return try entries.compactMap { try TokenKey($0) }
     }
 
     /// A public key of a JWKS file (RFC 7517): RSA of at least 2048 bits for RS256, P-256 for ES256, or at least 32
     /// secret bytes for HS256. If the key names an algorithm, it must be this one.
     /// - Returns: nil if the key is for something else: a set may contain such keys.
     /// - Throws: if the key is for one of these algorithms, but malformed or too weak.
-    init?(_ jwk: JSONValue) async throws {
+    init?(_ jwk: JSONValue) throws(TokenError) {
         if let use = jwk["use"], use != "sig" { return nil }
         let algorithmOfType = ["RSA": "RS256", "EC": "ES256", "oct": "HS256"]
         guard let type = jwk["kty"]?.string, let algorithm = algorithmOfType[type] else { return nil }
@@ -46,24 +78,21 @@ struct TokenKey: Sendable {
             else { throw TokenError("a key is too short or no Base64url") }
             return bytes
         }
-        let ident = jwk["kid"]?.string
+        ident = jwk["kid"]?.string
         switch type {
-        case "oct":
-            try await self.init(ident: ident, secret: try bytes("k", atLeast: 32))
-            return
-        case "RSA": _ = try (bytes("n", atLeast: 256), bytes("e", atLeast: 1))
-        default: _ = try (bytes("x", atLeast: 32), bytes("y", atLeast: 32))
+        case "oct": material = .secret(SymmetricKey(data: try bytes("k", atLeast: 32)))
+        case "RSA":
+            let (modulus, exponent) = try (bytes("n", atLeast: 256), bytes("e", atLeast: 1))
+            guard let key = try? _RSA.Signing.PublicKey(n: modulus, e: exponent) else {
+                throw TokenError("no public key of RSA with at least 2048 bits")
+            }
+            material = .rsa(key)
+        default:
+            let (x, y) = try (bytes("x", atLeast: 32), bytes("y", atLeast: 32))
+            guard let key = try? P256.Signing.PublicKey(rawRepresentation: x + y) else {
+                throw TokenError("no point of P-256")
+            }
+            material = .p256(key)
         }
-        // Only the public members, and any `kid`: the collection takes no key without one.
-        var members = (jwk.object ?? [:]).filter { ["kty", "crv", "n", "e", "x", "y"].contains($0.key) }
-        members["alg"] = .string(algorithm)
-        members["kid"] = "-"
-        let key = try JSONDecoder().decode(JWK.self, from: Data(JSONValue.object(members).encoded.utf8))
-        self.init(ident: ident, algorithm: try await JWTKeyCollection().add(jwk: key).getKey())
-    }
-
-    private init(ident: String?, algorithm: any JWTAlgorithm) {
-        self.ident = ident
-        self.algorithm = algorithm
     }
 }
