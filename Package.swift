@@ -316,3 +316,15 @@ if isStrict {
             path: "Examples/Tasks/Tests/TasksTests", swiftSettings: [.treatAllWarnings(as: .error)]),
     ]
 }
+
+// What these tests take long for happens in the commands and the server: compiled without optimization, they are ready
+// sooner and run no longer.
+if isStrict {
+    let quick = [
+        "AnabranchServerTests", "CommandTests", "CompatibilityTests", "LabTests", "NotesServerTests", "RepositoryTests",
+        "ServerFunctionTests", "TasksTests", "TutorialTests",
+    ]
+    for target in package.targets where quick.contains(target.name) {
+        target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-Onone"])]
+    }
+}
