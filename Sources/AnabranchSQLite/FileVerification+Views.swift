@@ -51,6 +51,8 @@ extension FileVerification {
         }
         expect(
             record.changed <= head.version && record.projected <= head.version, ident, "it is further than the log")
+        // What its client has confirmed is named there until the view is stored again.
+        let confirmed = clientFiles[ident]?.uploadCursor.serverVersion ?? 0
         var last: ServerVersion = 0
         for entry in view.log {
             expect(
@@ -58,7 +60,7 @@ extension FileVerification {
                 "entry \(entry.number) of version \(entry.version) follows one of version \(last)")
             last = entry.version
             expect(
-                !entry.isInLog || entry.version > head.baseVersion, ident,
+                !entry.isInLog || entry.version > head.baseVersion || entry.version <= confirmed, ident,
                 "entry \(entry.number) names log entry \(entry.version), which the log has forgotten")
             for changeset in [entry.contents?.changeset, entry.contents?.merged].compactMap({ $0 }) {
                 var arena = ChangesetArena()

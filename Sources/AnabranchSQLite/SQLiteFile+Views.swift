@@ -14,9 +14,14 @@ extension SQLiteFile {
         let (set, role) = (try contents.store(Array(predicates.utf8)), try contents.store(Array(record.role.utf8)))
         try execute(
             """
-            INSERT OR REPLACE INTO client_view (file, ident, query_version, changed, projected, first_number,
-            last_number, predicates, role, checksum, set_content, role_content, logged)
+            INSERT INTO client_view (file, ident, query_version, changed, projected, first_number, last_number,
+            predicates, role, checksum, set_content, role_content, logged)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT (file, ident) DO UPDATE SET query_version = excluded.query_version,
+            changed = excluded.changed, projected = excluded.projected, first_number = excluded.first_number,
+            last_number = excluded.last_number, predicates = excluded.predicates, role = excluded.role,
+            checksum = excluded.checksum, set_content = excluded.set_content, role_content = excluded.role_content,
+            logged = excluded.logged
             """,
             [
                 id.number, stored(record.ident), stored(record.queryVersion), stored(record.changed),

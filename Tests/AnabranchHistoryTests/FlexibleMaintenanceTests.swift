@@ -77,6 +77,23 @@ import Testing
         try fixture.test.verify()
     }
 
+    /// A view is not stored anew when its client confirms: it may name entries that the log has forgotten.
+    @Test func whatIsConfirmedMayBeNamed() throws {
+        var fixture = try FlexibleFixture(.sqlite), policy = HistoryPolicy()
+        policy.sealEntries = 4
+        policy.generationBytes = 0
+        for key in 0..<20 { try fixture.create(Int64(key)) }
+        try fixture.integrate()
+        let none = SubscriptionSet(version: 2, query: Array("{}".utf8))
+        #expect(try fixture.file.query(none, in: &fixture.session) == nil)
+        try fixture.integrate()
+        try fixture.upload()
+        #expect(try fixture.synced.maintain(at: 1, policy).trimmedEntries >= 16)
+        let stored = try #require(try fixture.file.store.view(of: fixture.synced.id, fixture.client.ident))
+        #expect(stored.record.logged.contains { $0.version <= fixture.synced.head.baseVersion })
+        try fixture.test.verify()
+    }
+
     @Test func whoWasAwayForLongExpires() throws {
         var fixture = try FlexibleFixture(.sqlite)
         try fixture.upload()

@@ -93,6 +93,8 @@ struct ObjectIndex {
             tooLarge.insert(property)
             return false
         }
+        // Without the room that growing arrays have.
+        for place in made.values.indices { made.values[place] = made.values[place].map { $0 } }
         keys[property] = made
         valueCount += count
         return true

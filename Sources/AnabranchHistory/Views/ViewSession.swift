@@ -113,11 +113,11 @@ struct ViewMessage {
     /// So many small entries are faster encoded again than found.
     private static let alikeCountMax = 64
 
-    /// What tells the entries from those of other messages, if other clients can get the same; nil if they cannot, or
-    /// there are none or many.
+    /// What tells the entries from those of other messages, if others get the same: entries of the log, or what another
+    /// client has got before. Nil if there are none or many.
     var alike: [AlikeEntry]? {
         guard !entries.isEmpty, entries.count <= Self.alikeCountMax,
-            entries.allSatisfy({ $0.isInLog || $0.share != nil })
+            entries.allSatisfy({ $0.isInLog || $0.share?.isKnown == true })
         else { return nil }
         return entries.map {
             AlikeEntry(

@@ -84,23 +84,24 @@ extension FileSessions {
     private func queue(_ request: ViewRequests.Request, of key: SessionKey, _ charge: RequestCharge?) -> Bool {
         guard let session = running[key] else { return false }
         let clientFile = session.clientFile
-        var requests = viewRequests[clientFile] ?? ViewRequests(of: session.user.user)
-        requests.waiting.append((request, key, charge))
-        viewRequests[clientFile] = requests
-        if requests.needsSearch, requests.waiting.count == 1 { newSearches.append(clientFile) }
+        // In its place: a copy would copy all that waits.
+        viewRequests[clientFile, default: ViewRequests(of: session.user.user)].waiting.append((request, key, charge))
+        if let requests = viewRequests[clientFile], requests.needsSearch, requests.waiting.count == 1 {
+            newSearches.append(clientFile)
+        }
         return true
     }
 
     /// Hands on what waits first, behind what was done.
     private func proceed(_ clientFile: ClientFileID) {
-        guard var requests = viewRequests[clientFile], requests.uploads.isEmpty else { return }
-        while case .upload(let upload, let time)? = requests.waiting.first?.request {
-            let charge = requests.waiting.removeFirst().charge
+        guard viewRequests[clientFile]?.uploads.isEmpty == true else { return }
+        while case .upload(let upload, let time)? = viewRequests[clientFile]?.waiting.first?.request {
+            let charge = viewRequests[clientFile]?.waiting.removeFirst().charge
             flexible?.enqueue(upload, from: clientFile, at: time)
-            if let charge { requests.append(charge) }
+            if let charge { viewRequests[clientFile]?.append(charge) }
         }
-        viewRequests[clientFile] = requests.isEmpty ? nil : requests
-        if requests.needsSearch { newSearches.append(clientFile) }
+        if viewRequests[clientFile]?.isEmpty == true { viewRequests[clientFile] = nil }
+        if viewRequests[clientFile]?.needsSearch == true { newSearches.append(clientFile) }
     }
 
     /// What a session has sent that was not begun is of no use to another one: its client sends it again.
