@@ -336,7 +336,7 @@ extension ObjectGraph {
     func changesets(
         leaving: [ObjectReference], entering: [ObjectReference], endingAt bytes: Int = syntheticBytes
     ) throws(HistoryError) -> [[UInt8]] {
-        var changesets = ObjectChangesets(of: leaving + entering, absent: Set(leaving), in: self, endingAt: bytes)
+        var changesets = ObjectChangesets(of: entering, behind: leaving, in: self, endingAt: bytes)
         var made: [[UInt8]] = []
         do {
             try readTogether { () throws(ApplyError) in

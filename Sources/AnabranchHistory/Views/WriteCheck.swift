@@ -45,7 +45,7 @@ final class WriteCheck {
         /// What it does not see then, and what is refused and it does see; both in order.
         var leaving: [ObjectReference] = []
         var restored: [ObjectReference] = []
-        var refused: Set<ObjectReference> = []
+        var refused: [ObjectReference] = []
         /// The first ones of those.
         var told: [CompensatingWrite.Object] = []
     }
@@ -350,23 +350,21 @@ final class WriteCheck {
 
     /// - Parameter state: the state behind the changeset, without what is dropped of it.
     func answer(in arena: ChangesetArena, _ state: ObjectGraph) throws(HistoryError) -> Answer {
-        var answer = Answer(), refused: [(reference: ObjectReference, position: Int)] = []
-        for position in verdicts.indices {
-            let verdict = verdicts[position]
-            guard !verdict.isDisjoint(with: [.isRefused, .leaves]), let object = object(at: position, in: arena) else {
-                continue
-            }
-            let reference = try state.reference(to: object)
-            if verdict.contains(.isRefused) { refused.append((reference, position)) }
-            if verdict.contains(.leaves) { answer.leaving.append(reference) } else { answer.restored.append(reference) }
+        var found: [(reference: ObjectReference, position: Int)] = []
+        for position in verdicts.indices where !verdicts[position].isDisjoint(with: [.isRefused, .leaves]) {
+            guard let object = object(at: position, in: arena) else { continue }
+            found.append((try state.reference(to: object), position))
         }
-        answer.leaving.sort()
-        answer.restored.sort()
-        refused.sort { $0.reference < $1.reference }
-        answer.refused = Set(refused.map(\.reference))
-        answer.told = refused.prefix(CompensatingWrite.toldSize.objects).compactMap { _, position in
-            object(at: position, in: arena).map {
-                CompensatingWrite.Object(refusing: $0, isOutside: verdicts[position].contains(.isOutside))
+        found.sort { $0.reference < $1.reference }
+        var answer = Answer()
+        for (reference, position) in found {
+            let verdict = verdicts[position]
+            if verdict.contains(.leaves) { answer.leaving.append(reference) } else { answer.restored.append(reference) }
+            guard verdict.contains(.isRefused) else { continue }
+            answer.refused.append(reference)
+            if answer.told.count < CompensatingWrite.toldSize.objects, let object = object(at: position, in: arena) {
+                answer.told.append(
+                    CompensatingWrite.Object(refusing: object, isOutside: verdict.contains(.isOutside)))
             }
         }
         return answer

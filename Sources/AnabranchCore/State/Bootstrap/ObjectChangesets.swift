@@ -8,27 +8,28 @@ package struct ObjectChangesets: Sendable {
     private let endBytes: Int
     /// The objects that come later, the last of them first.
     private var objects: [ObjectReference]
-    private let absent: Set<ObjectReference>
+    /// How many of them are not only erased: the last ones.
+    private let madeCount: Int
     private var object: RecordedObject?
     private var recorder = ChangesetRecorder()
 
     /// - Parameters:
     ///   - objects: Which, in the order in which they are made; of classes that the state has.
-    ///   - absent: Those of them that are only erased.
+    ///   - absent: Others, which come before them and are only erased.
     ///   - graph: The state. Nothing that is read of it is kept.
     ///   - later: A later state, which may have more classes; nil if the state itself has all of them.
     ///   - fields: By the names of the classes, which properties are put back, beside the primary key; nil for all.
     ///   - endBytes: A changeset ends with the instruction by which it gets so many bytes. A long value is never
     ///     divided.
     package init(
-        of objects: [ObjectReference], absent: Set<ObjectReference> = [], in graph: ObjectGraph,
+        of objects: [ObjectReference], behind absent: [ObjectReference] = [], in graph: ObjectGraph,
         before later: ObjectGraph? = nil, only fields: [[UInt8]: Set<[UInt8]>]? = nil, endingAt endBytes: Int = .max
     ) {
         self.graph = graph
         schema = (later ?? graph).schema
         self.endBytes = endBytes
-        self.objects = objects.reversed()
-        self.absent = absent
+        self.objects = (absent + objects).reversed()
+        madeCount = objects.count
         columns = CanonicalColumns(of: graph.schema, only: fields)
     }
 
@@ -45,10 +46,11 @@ package struct ObjectChangesets: Sendable {
     private mutating func recordNext() throws(ApplyError) -> Bool {
         if try object?.recordNext(to: &recorder) == true { return true }
         object = nil
+        let isMade = objects.count <= madeCount
         guard let next = objects.popLast() else { return false }
         let className = schema[next.classID].name
         recorder.eraseObject(className, next.key)
-        if !absent.contains(next), graph.schema.contains(next.classID), let fields = try graph.fields(of: next) {
+        if isMade, graph.schema.contains(next.classID), let fields = try graph.fields(of: next) {
             recorder.createObject(className, next.key)
             object = RecordedObject(next, fields, in: graph.schema, columns)
         }

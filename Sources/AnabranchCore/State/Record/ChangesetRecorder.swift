@@ -2,7 +2,7 @@
 /// (`Spec/Changeset.md`, sections 5.2 and 12), everything else as `ChangesetEncoder` writes it.
 struct ChangesetRecorder {
     private var writer = ByteWriter()
-    private var indices: [[UInt8]: UInt32] = [:]
+    private var indices: [Name: UInt32] = [:]
 
     /// What was recorded so far.
     var bytes: [UInt8] { writer.bytes }
@@ -118,13 +118,14 @@ struct ChangesetRecorder {
         name(className)
     }
 
-    private mutating func intern(_ name: [UInt8]) {
+    private mutating func intern(_ bytes: [UInt8]) {
+        let name = Name(bytes)
         guard indices[name] == nil else { return }
         let index = UInt32(truncatingIfNeeded: indices.count)
         indices[name] = index
         writer.write(small: 63)
         writer.write(index)
-        writer.write(counted: name)
+        writer.write(counted: bytes)
     }
 
     private mutating func intern(_ key: PrimaryKey) {
@@ -132,7 +133,7 @@ struct ChangesetRecorder {
     }
 
     /// A string that was interned before.
-    private mutating func name(_ name: [UInt8]) { writer.write(indices[name] ?? 0) }
+    private mutating func name(_ name: [UInt8]) { writer.write(indices[Name(name)] ?? 0) }
 
     private mutating func size(_ value: Int) { writer.write(UInt32(truncatingIfNeeded: value)) }
 
@@ -208,4 +209,19 @@ extension Edit {
         case .addInteger, .move, .erase, .clear: nil
         }
     }
+}
+
+/// A string with its hash, which is not made again when a table of many long ones grows.
+private struct Name: Hashable {
+    private let bytes: [UInt8]
+    private let hash: Int
+
+    init(_ bytes: [UInt8]) {
+        self.bytes = bytes
+        hash = bytes.hashValue
+    }
+
+    static func == (left: Name, right: Name) -> Bool { left.hash == right.hash && left.bytes == right.bytes }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(hash) }
 }
