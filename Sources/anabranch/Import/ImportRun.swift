@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchRealmFile
 import AnabranchRules
 import ArgumentParser
 import CommandSupport
@@ -34,6 +35,8 @@ struct ImportRun {
     private struct Tally: Encodable {
         var written = 0, unchanged = 0, refused = 0, unknown_fields: [String: Int] = [:]
         var unsupported_fields: [String: Int] = [:], missing_fields: [String: Int] = [:]
+        /// Of a Realm file.
+        var left_out: Int?, asymmetric_objects: [String: Int]?
     }
 
     let file: String
@@ -183,6 +186,13 @@ struct ImportRun {
         return isPlain && !word.isEmpty ? word : "'" + word.replacing("'", with: "'\\''") + "'"
     }
 
+    /// Tells what the lines of a Realm file lack.
+    mutating func note(_ realm: RealmFileLines) {
+        progress.end()
+        realm.tell(of: file)
+        (tally.left_out, tally.asymmetric_objects) = (realm.report.problemCount, realm.asymmetricCounts)
+    }
+
     mutating func report(asJSON isJSON: Bool, isDry: Bool, ofPartitions: Bool) throws {
         progress.end()
         if tally.refused > namedRefusals {
@@ -200,7 +210,7 @@ struct ImportRun {
         }
         if ofPartitions { notePaths() }
         for text in documents.notes { note("\(file): \(text)") }
-        if tally.refused > 0 { throw ExitCode.failure }
+        if tally.refused > 0 || tally.left_out ?? 0 > 0 { throw ExitCode.failure }
     }
 
     /// How many paths are named with their counts.
