@@ -63,6 +63,11 @@ struct ImportCommand: AsyncParsableCommand {
     var strict = false
     @Option(help: ArgumentHelp("Leave out the lines before this one.", valueName: "number"))
     var fromLine = 1
+    @Option(
+        help: ArgumentHelp(
+            "When the data were so, as in 2025-09-30T12:00:00Z: later changes win over them. (default: now)",
+            valueName: "time"))
+    var asOf: String?
     @Flag(help: "Read the file and tell what is wrong with it, without a server; with --infer print the schema.")
     var dryRun = false
     @Flag(help: "Say each second how far it is. (default: only on a terminal)")
@@ -80,7 +85,16 @@ struct ImportCommand: AsyncParsableCommand {
             throw ValidationError("Where to? Give --path, or --app with --partition-key.")
         }
         guard !infer || schema == nil else { throw ValidationError("Give --schema or --infer.") }
+        _ = try time()
         guard !infer || className != nil else { throw ValidationError("--infer needs --class.") }
+    }
+
+    private func time() throws -> ChangesetTime? {
+        guard let asOf else { return nil }
+        guard let date = try? Date(asOf, strategy: .iso8601), date.timeIntervalSince1970 >= 0 else {
+            throw ValidationError("--as-of must be a time as in 2025-09-30T12:00:00Z.")
+        }
+        return ChangesetTime(secondsSince1970: date.timeIntervalSince1970)
     }
 
     func run() async throws {
@@ -91,14 +105,22 @@ struct ImportCommand: AsyncParsableCommand {
     private func importLines(with client: AdminClient?) async throws {
         let progress = ProgressLine(isAsked: progress)
         let realm = try realmFile.areAbout(file) ? try realmFile.lines(of: file, progress: progress) : nil
+        guard !realmFile.onlyPending || realm != nil else { throw InputError(description: "\(file): is no Realm file") }
         var source = try realm?.source ?? ImportSource(file)
         guard let first = try source.next() else { throw InputError(description: "\(file): is empty") }
         var form = try await form(of: first, isBSON: source.isBSON, client)
         var run = ImportRun(
             file: file, unit: source.unit, isStrict: strict, client: client, progress: progress)
+        run.time = try time()
         if case .documents(_, let classes, _) = form { run.declarations = classes.map { Array($0.json.encoded.utf8) } }
+        if let realm {
+            guard path != nil || dryRun else {
+                throw InputError(description: "\(file): has its classes: give --path alone")
+            }
+            run.begin(realm)
+        }
         let interruption = Interruption()
-        var line: [UInt8]? = first
+        var line: [UInt8]? = realm?.isOnlyPending == true ? nil : first
         while let text = line, !run.isEnded {
             let number = source.lineNumber
             if !take(text, from: source, &form, &run) { try await run.send(total: source.byteCount) }
@@ -113,7 +135,7 @@ struct ImportCommand: AsyncParsableCommand {
             print(lines.joined(separator: "\n"))
         }
         if case .documents(let reader, _, _) = form { run.documents = reader.tally }
-        if let realm { run.note(realm) }
+        if let realm { try await run.finish(realm, path: path ?? "") }
         try run.report(asJSON: options.json, isDry: dryRun, ofPartitions: app != nil)
     }
 

@@ -16,15 +16,25 @@ struct RealmFileImportOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The device that the file is from: later copies of a file that never connected have the same keys then.",
+            """
+            The device that the file is from: nothing of a synced file replaces what the server has, but for what was \
+            never uploaded.
+            """,
             valueName: "name"))
     var fromDevice: String?
+
+    @Flag(
+        help: ArgumentHelp(
+            "Take in what was never uploaded alone, each change at the time when it was made."))
+    var onlyPending = false
 
     func validate() throws {
         if let outputLimit, outputLimit < 1 { throw ValidationError("--output-limit must be 1 or more.") }
     }
 
-    private var isUsed: Bool { reading.keyFile != nil || reading.salvage || outputLimit != nil || fromDevice != nil }
+    private var isUsed: Bool {
+        reading.keyFile != nil || reading.salvage || outputLimit != nil || fromDevice != nil || onlyPending
+    }
 
     /// Whether a file is read as a Realm file: it looks like one, or is named like one, or has a key.
     /// - Throws: `InputError` if it is none, and an option is about Realm files.
@@ -33,7 +43,7 @@ struct RealmFileImportOptions: ParsableArguments {
         if reading.keyFile != nil || endings.contains(where: file.hasSuffix) || Self.hasMark(file) { return true }
         guard !isUsed else {
             throw InputError(
-                description: "\(file): is no Realm file, which --salvage, --output-limit and --from-device are about")
+                description: "\(file): is no Realm file, which options of Realm files are about")
         }
         return false
     }
@@ -56,18 +66,26 @@ struct RealmFileImportOptions: ParsableArguments {
                         --server-file` prints, with - as the file
                         """)
             }
-            var lines = try LineFile(of: realm, reading.salvage, outputLimit, ident: 0, progress)
+            let merges = onlyPending || fromDevice != nil && realm.history == .syncClient
+            var pending =
+                merges
+                ? try PendingChanges(of: realm, file, salvages: reading.salvage, outputLimit: outputLimit) : nil
+            var touched = pending?.objects(of: realm.clientFileIdent) ?? []
+            var lines = try LineFile(of: realm, reading.salvage, outputLimit, ident: 0, touched, progress)
             var ident: UInt64?
             if realm.clientFileIdent == 0, lines.haveGlobalKeys {
                 let digest = fromDevice.map { Checksum(low: 0, high: 0).keyed([], Array($0.utf8)) } ?? lines.digest
                 let own = Self.localIdents.lowerBound + digest.low % UInt64(Self.localIdents.count)
-                lines = try LineFile(of: realm, reading.salvage, outputLimit, ident: own, progress)
+                touched = pending?.objects(of: own) ?? []
+                lines = try LineFile(of: realm, reading.salvage, outputLimit, ident: own, touched, progress)
                 ident = own
             }
             let classes = try realm.information(salvages: reading.salvage).classes
             let asymmetric = classes.filter { $0.kind == .topLevelAsymmetric && $0.objectCount > 0 }
             return RealmFileLines(
-                source: try lines.source(named: file), report: lines.report, ownIdent: fromDevice == nil ? ident : nil,
+                name: fromDevice.map { "\(file) (\($0))" } ?? file, source: try lines.source(named: file),
+                pending: pending, touchedLines: lines.touchedLines, touchedNumbers: lines.touchedNumbers,
+                isOnlyPending: onlyPending, report: lines.report, ownIdent: fromDevice == nil ? ident : nil,
                 asymmetricCounts: Dictionary(asymmetric.map { ($0.name, $0.objectCount) }) { $0 + $1 })
         }
     }
@@ -79,7 +97,16 @@ struct RealmFileImportOptions: ParsableArguments {
 
 /// The objects of a Realm file on their way into an import.
 struct RealmFileLines {
+    /// What the file is called.
+    let name: String
     let source: ImportSource
+    /// What was never uploaded, if it is made again for itself.
+    let pending: PendingChanges?
+    /// The classes, and the objects that the changes are about.
+    let touchedLines: [[UInt8]]
+    let touchedNumbers: Set<Int>
+    /// Whether the lines are left out.
+    let isOnlyPending: Bool
     let report: RealmFile.Report
     /// The high part of keys that was made of what is in the file.
     let ownIdent: UInt64?
@@ -113,16 +140,28 @@ private struct LineFile {
     private(set) var digest = Checksum(low: 0, high: 0)
     /// Whether a class has no primary key.
     private(set) var haveGlobalKeys = false
+    /// The classes, and the objects that are asked for.
+    private(set) var touchedLines: [[UInt8]] = []
+    private(set) var touchedNumbers: Set<Int> = []
 
     init(
-        of realm: RealmFile, _ salvages: Bool, _ outputLimit: Int?, ident: UInt64, _ progress: ProgressLine
+        of realm: RealmFile, _ salvages: Bool, _ outputLimit: Int?, ident: UInt64,
+        _ touched: Set<PendingChanges.ObjectName>, _ progress: ProgressLine
     ) throws {
         let file = try Self.nameless()
+        var touchedLines: [[UInt8]] = [], touchedNumbers: Set<Int> = []
         var pending = Data(), count = 0, line = progress, digest = digest, haveGlobalKeys = false
         report = try realm.export(salvages: salvages, outputLimit: outputLimit, localIdent: ident) { text in
             digest = digest.keyed([], text)
             if text.first == UInt8(ascii: "{"), case .declaration(let declared) = try ExportLine(parsing: text) {
                 haveGlobalKeys = haveGlobalKeys || declared.kind == .topLevel && declared.key == nil
+                if !touched.isEmpty { touchedLines.append(text) }
+            } else if !touched.isEmpty, case .object(let name, let key, _) = try ExportLine(parsing: text),
+                let key = PrimaryKey(exported: key),
+                touched.contains(PendingChanges.ObjectName(className: Array(name.utf8), key: key.normalised))
+            {
+                touchedLines.append(text)
+                touchedNumbers.insert(count + 1)
             }
             pending += text
             pending.append(UInt8(ascii: "\n"))
@@ -135,6 +174,7 @@ private struct LineFile {
         line.end()
         try file.write(contentsOf: pending)
         (self.file, self.digest, self.haveGlobalKeys) = (file, digest, haveGlobalKeys)
+        (self.touchedLines, self.touchedNumbers) = (touchedLines, touchedNumbers)
     }
 
     func source(named name: String) throws -> ImportSource {
