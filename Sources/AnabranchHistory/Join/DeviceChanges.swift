@@ -161,6 +161,17 @@ package final class DeviceChanges: @unchecked Sendable {
         try recovery?.repeatChanges(of: changes[position].changeset, in: arena, on: transaction)
     }
 
+    /// The change cannot be written, and the next ones can.
+    package func refuse(_ position: Int, _ error: ApplyError) {
+        isDone[position] = true
+        lossCount += 1
+        guard losses.count < Self.lossesMax else { return }
+        losses.append(
+            Loss(
+                place: "", change: "change \(position + 1), all of it", time: time,
+                reason: String(excerptOf: "\(error)".utf8, upTo: Self.wordBytesMax)))
+    }
+
     /// The write is over.
     package func note(_ write: ServerWrite, of position: Int) {
         isDone[position] = true

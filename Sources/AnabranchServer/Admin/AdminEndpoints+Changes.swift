@@ -27,8 +27,12 @@ extension AdminEndpoints {
         do {
             if !lines.classes.isEmpty { try await declare(lines.classes, in: path) }
             for position in changes.changes.indices {
-                let made = try await server.files.make(position, of: changes, in: path, at: now)
-                if made.isRepetition { repeatedCount += 1 }
+                do {
+                    let made = try await server.files.make(position, of: changes, in: path, at: now)
+                    if made.isRepetition { repeatedCount += 1 }
+                } catch let error as ApplyError where error.code != .unavailable {
+                    changes.refuse(position, error)
+                }
             }
         } catch {
             throw httpError(error)

@@ -19,7 +19,7 @@ package protocol RecoveryJudge: AnyObject {
 package struct ChangeRecovery {
     /// Instructions that were not made again, because what they change is gone, or may not be changed.
     package private(set) var droppedCount = 0
-    private let judge: (any RecoveryJudge)?
+    private weak var judge: (any RecoveryJudge)?
     /// The state of the client, behind all changes.
     private let old: WriteTransaction
     /// The lists as the changes leave them, and as those leave them that were made again.
@@ -34,7 +34,9 @@ package struct ChangeRecovery {
         let key: PrimaryKey
     }
 
-    /// - Parameter old: the state of the client, behind all changes.
+    /// - Parameters:
+    ///   - old: the state of the client, behind all changes.
+    ///   - judge: is not kept.
     package init(from old: ObjectGraph, judge: (any RecoveryJudge)? = nil) {
         self.old = WriteTransaction(on: old, as: 0, isReadOnly: true)
         self.judge = judge
