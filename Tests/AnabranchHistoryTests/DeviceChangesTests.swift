@@ -132,7 +132,8 @@ import Testing
             $0.erase(1)
             $0.set(9, to: 4)
         }
-        let device = try desk.make([(time: 90_000, changeset: change)])
+        let held = [Self.line(3, [], key: 2), Self.line(4, [], key: 9)]
+        let device = try desk.make([(time: 90_000, changeset: change)], holding: held)
         #expect(try desk.lines == [Self.line(3, [], key: 2)])
         #expect(device.losses.map(\.reason) == ["the object is gone"] && device.losses.first?.kept == nil)
     }

@@ -35,6 +35,8 @@ package final class DeviceChanges: @unchecked Sendable {
     private var arena = ChangesetArena()
     private let asymmetric: Set<[UInt8]>
     private let objects: [ExportLine]
+    /// The objects that the device has.
+    private let owned: Set<ObjectName>
     private var old = ObjectGraph()
     private var recovery: ChangeRecovery?
     /// Those that need not be made again: by position.
@@ -61,6 +63,11 @@ package final class DeviceChanges: @unchecked Sendable {
     /// - Throws: `LineError` or `ApplyError` for objects that do not fit the classes.
     package init(classes: [ExportedClass], objects: [ExportLine]) throws {
         self.objects = objects
+        owned = Set(
+            objects.compactMap { line in
+                guard case .object(let className, let key, _) = line else { return nil }
+                return PrimaryKey(exported: key).map { ObjectName(className.utf8, $0) }
+            })
         asymmetric = Set(classes.filter { $0.kind == .topLevelAsymmetric }.map { Array($0.name.utf8) })
         _ = try old.write(as: .server) { transaction in
             try transaction.add(classes)
@@ -202,21 +209,16 @@ extension DeviceChanges: RecoveryJudge {
         let object = ObjectName(of: instruction, in: arena)
         guard !asymmetric.contains(object.className) else {
             if instruction.kind == .createObject {
-                note(dropped: instruction, in: arena, "objects of asymmetric classes are left out")
+                add(instruction, in: arena, "objects of asymmetric classes are left out", kept: nil, at: nil)
             }
             return false
         }
-        if instruction.kind == .eraseObject { return true }
-        let isUpdate = instruction.kind == .update
-        let value = isUpdate ? ExportedValue.value(arena.payload(of: instruction)).text : nil
-        if held.contains(object) {
-            // It is there already. That it was written at this time shall be known.
-            guard isUpdate else { return false }
-            return try transaction.exportedText(where: instruction, in: arena) == value
-        }
+        if held.contains(object) { return try isToBeNoted(instruction, in: arena, on: transaction) }
         let known = [logged, archived].compactMap { $0?.time(competingWith: instruction, in: arena) }.first
         guard let known, known > time else { return true }
         let kept = try transaction.exportedText(where: instruction, in: arena)
+        let isUpdate = instruction.kind == .update
+        let value = isUpdate ? ExportedValue.value(arena.payload(of: instruction)).text : nil
         let isLast = LoggedWrites.place(of: instruction, in: arena).map { lastWrites[$0] == step } ?? true
         if isLast, kept != value || !isUpdate {
             add(instruction, in: arena, "a newer value stays", kept: kept, at: known)
@@ -224,7 +226,28 @@ extension DeviceChanges: RecoveryJudge {
         return false
     }
 
+    /// A held object needs no change, but it shall be known when its values were written.
+    private func isToBeNoted(
+        _ instruction: Instruction, in arena: ChangesetArena, on transaction: WriteTransaction
+    ) throws(ApplyError) -> Bool {
+        guard instruction.kind == .update else { return false }
+        let payload = arena.payload(of: instruction)
+        // A link that dangles would not be written as such.
+        if case .link(let className, let key) = payload,
+            try transaction.object(String(decoding: className, as: UTF8.self), key: key) == nil
+        {
+            return false
+        }
+        return try transaction.exportedText(where: instruction, in: arena) == ExportedValue.value(payload).text
+    }
+
+    /// What the device does not have itself any more is not lost, nor are classes and properties that it has erased.
     package func note(dropped instruction: Instruction, in arena: ChangesetArena, _ reason: String) {
+        switch instruction.kind {
+        case .eraseTable, .eraseColumn: return
+        case .addTable, .addColumn: break
+        default: guard owned.contains(ObjectName(of: instruction, in: arena)) else { return }
+        }
         add(instruction, in: arena, reason, kept: nil, at: nil)
     }
 

@@ -18,6 +18,11 @@ struct RealmFileDesk {
         try await body(RealmFileDesk(folder: folder))
     }
 
+    /// Without the numbers that stand for the file in keys.
+    static func withoutIdents(_ lines: String) -> String {
+        lines.replacing(/"gk":"[0-9a-f]+-/) { _ in "\"gk\":\"-" }
+    }
+
     func run(_ arguments: String...) async throws -> AdminCommandTests.Output { try await run(arguments) }
 
     func run(_ arguments: [String]) async throws -> AdminCommandTests.Output {

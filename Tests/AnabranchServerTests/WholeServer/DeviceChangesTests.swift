@@ -95,6 +95,35 @@ struct DeviceChangesTests {
         }
     }
 
+    /// All files of the vectors that have a history of a client: what is made of one is what it holds.
+    @Test func aServerHoldsWhatEachDeviceHolds() async throws {
+        try await Self.withDesk { desk, _ in
+            let names = try FileManager.default.contentsOfDirectory(atPath: RealmFileDesk.vectors)
+                .filter { $0.hasSuffix(".sync.json") }.map { String($0.dropLast(".sync.json".count)) }
+            #expect(names.count > 10)
+            for name in names.sorted() {
+                let file = try desk.file(name),
+                    key = name.contains("encrypted") ? ["--key-file", desk.folder + "/key"] : []
+                let lines = String(
+                    decoding: try GzipFile.contents(of: "\(RealmFileDesk.vectors)/\(name).jsonl.gz"), as: UTF8.self)
+                let merged = ["import", file, "--path", "/\"\(name)\"", "--from-device", "phone"] + key
+                let first = try await desk.run(merged), second = try await desk.run(merged)
+                #expect(first.complaint.isEmpty, "\(name): \(first.complaint)")
+                #expect(
+                    second.text.hasPrefix("0 objects written") && second.text.contains("\n0 changes made"), "\(name)")
+                let held = RealmFileDesk.withoutIdents(try await desk.export("/\"\(name)\""))
+                #expect(held == RealmFileDesk.withoutIdents(lines), "\(name)")
+                // What was imported as it is needs no change either.
+                let plain = ["import", file, "--path", "/\"p\(name)\""] + key
+                _ = try await desk.run(plain)
+                let pending = try await desk.run(plain + ["--only-pending"])
+                #expect(pending.text.contains(" 0 lost"), "\(name): \(pending.complaint)")
+                let after = RealmFileDesk.withoutIdents(try await desk.export("/\"p\(name)\""))
+                #expect(after == RealmFileDesk.withoutIdents(lines), "\(name)")
+            }
+        }
+    }
+
     @Test func whatNoObjectIsThereForIsNamed() async throws {
         try await Self.withDesk { desk, _ in
             let output = try await desk.run("import", try desk.file(Self.name), "--path", Self.path, "--only-pending")

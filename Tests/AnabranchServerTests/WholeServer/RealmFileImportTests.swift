@@ -5,11 +5,6 @@ import Testing
 /// `anabranch import` of Realm files that the reference wrote, into a server in a process of its own.
 @Suite(.serialized, .timeLimit(.minutes(30)), .enabled(if: ServerProcess.executable != nil, "needs the built command"))
 struct RealmFileImportTests {
-    /// Without the numbers that stand for the file in keys.
-    private static func withoutIdents(_ lines: String) -> String {
-        lines.replacing(/"gk":"[0-9a-f]+-/) { _ in "\"gk\":\"-" }
-    }
-
     @Test func aServerHoldsWhatTheFileHolds() async throws {
         try await RealmFileDesk.with { desk in
             let server = try await ServerProcess(data: desk.folder + "/data")
@@ -27,7 +22,7 @@ struct RealmFileImportTests {
                 let lines = String(
                     decoding: try GzipFile.contents(of: "\(RealmFileDesk.vectors)/\(name).jsonl.gz"), as: UTF8.self)
                 let held = try await desk.export(path)
-                #expect(Self.withoutIdents(held) == Self.withoutIdents(lines), "\(name)")
+                #expect(RealmFileDesk.withoutIdents(held) == RealmFileDesk.withoutIdents(lines), "\(name)")
                 let again = try await AdminCommandTests.run(arguments)
                 #expect(again.text.hasPrefix("0 objects written"), "\(name): \(again.text)")
             }
