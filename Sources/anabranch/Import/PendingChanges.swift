@@ -79,7 +79,19 @@ struct PendingChanges {
         }
     }
 
-    var count: Int { changes.count }
+    /// What is sent for the changes, in bytes: digits, and a little around them.
+    private var byteCount: Int { changes.reduce(0) { $0 + 2 * $1.changeset.count + Self.changeBytes } }
+    private static let changeBytes = 200
+
+    /// - Parameter lineBytes: what is sent beside the changes.
+    func check(_ lineBytes: Int, _ file: String) throws {
+        guard byteCount + lineBytes > Self.bytesMax else { return }
+        throw InputError(
+            description: """
+                \(file): what was never uploaded, with its objects, has more than \(Self.bytesMax) bytes. Without \
+                --only-pending and --from-device the file is imported as it is
+                """)
+    }
 
     /// The objects that the changes are about.
     /// - Parameter ident: of the file.
@@ -109,7 +121,7 @@ struct PendingChanges {
             tally.made = changes.count
             return tally
         }
-        let body = try body(lines, name)
+        let body = body(lines)
         let query: [(String, String?)] = [("path", path), ("ident", "\(ident)")]
         let answer = try JSONDecoder().decode(
             Answer.self,
@@ -139,7 +151,7 @@ struct PendingChanges {
         }
     }
 
-    private func body(_ lines: [[UInt8]], _ file: String) throws -> Data {
+    private func body(_ lines: [[UInt8]]) -> Data {
         var body = Data()
         for line in lines { body += line + [UInt8(ascii: "\n")] }
         for change in changes {
@@ -151,10 +163,6 @@ struct PendingChanges {
                 "version": .integer(Int64(change.version)),
             ]
             body += Data("{\"change\":\"\(name)\",\(json.encoded.dropFirst())\n".utf8)
-            guard body.count <= Self.bytesMax else {
-                throw InputError(
-                    description: "\(file): the changes and their objects have more than \(Self.bytesMax) bytes")
-            }
         }
         return body
     }

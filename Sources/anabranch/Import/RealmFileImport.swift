@@ -71,13 +71,15 @@ struct RealmFileImportOptions: ParsableArguments {
                 merges
                 ? try PendingChanges(of: realm, file, salvages: reading.salvage, outputLimit: outputLimit) : nil
             var touched = pending?.objects(of: realm.clientFileIdent) ?? []
-            var lines = try LineFile(of: realm, reading.salvage, outputLimit, ident: 0, touched, progress)
+            var lines = try LineFile(of: realm, reading.salvage, outputLimit, ident: 0, touched, progress) {
+                try pending?.check($0, file)
+            }
             var ident: UInt64?
             if realm.clientFileIdent == 0, lines.haveGlobalKeys {
                 let digest = fromDevice.map { Checksum(low: 0, high: 0).keyed([], Array($0.utf8)) } ?? lines.digest
                 let own = Self.localIdents.lowerBound + digest.low % UInt64(Self.localIdents.count)
                 touched = pending?.objects(of: own) ?? []
-                lines = try LineFile(of: realm, reading.salvage, outputLimit, ident: own, touched, progress)
+                lines = try LineFile(of: realm, reading.salvage, outputLimit, ident: own, touched, progress) { _ in }
                 ident = own
             }
             let classes = try realm.information(salvages: reading.salvage).classes
@@ -146,8 +148,9 @@ private struct LineFile {
 
     init(
         of realm: RealmFile, _ salvages: Bool, _ outputLimit: Int?, ident: UInt64,
-        _ touched: Set<PendingChanges.ObjectName>, _ progress: ProgressLine
+        _ touched: Set<PendingChanges.ObjectName>, _ progress: ProgressLine, check: (_ touchedBytes: Int) throws -> Void
     ) throws {
+        var touchedBytes = 0
         let file = try Self.nameless()
         var touchedLines: [[UInt8]] = [], touchedNumbers: Set<Int> = []
         var pending = Data(), count = 0, line = progress, digest = digest, haveGlobalKeys = false
@@ -160,6 +163,8 @@ private struct LineFile {
                 let key = PrimaryKey(exported: key),
                 touched.contains(PendingChanges.ObjectName(className: Array(name.utf8), key: key.normalised))
             {
+                touchedBytes += text.count + 1
+                try check(touchedBytes)
                 touchedLines.append(text)
                 touchedNumbers.insert(count + 1)
             }
@@ -172,6 +177,7 @@ private struct LineFile {
             line.tell { "\(count) lines read" }
         }
         line.end()
+        try check(touchedBytes)
         try file.write(contentsOf: pending)
         (self.file, self.digest, self.haveGlobalKeys) = (file, digest, haveGlobalKeys)
         (self.touchedLines, self.touchedNumbers) = (touchedLines, touchedNumbers)
