@@ -86,7 +86,7 @@ let package = Package(
             name: "AnabranchClient",
             dependencies: [
                 "AnabranchCore", "AnabranchFoundation", "AnabranchHTTP", "AnabranchProtocol", "AnabranchQuery",
-                "AnabranchReplica", "AnabranchRows", "CMalloc",
+                "AnabranchRealmFile", "AnabranchReplica", "AnabranchRows", "CMalloc",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),

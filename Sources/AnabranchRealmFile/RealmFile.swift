@@ -6,6 +6,9 @@ public final class RealmFile {
     let header: FileHeader
     let bytes: ClearBytes
 
+    /// The number that the server has given the file; 0 if it never connected.
+    package var clientFileIdent: UInt64 { header.clientFileIdent }
+
     /// Reads the header.
     ///
     /// - Parameter key: the 64 bytes that the file is encrypted with; nil if it is not.

@@ -18,8 +18,8 @@ import Testing
         "AnabranchReplica": ["AnabranchCore"],
         "AnabranchClient": [
             "AnabranchCore", "AnabranchFoundation", "AnabranchHTTP", "AnabranchProtocol", "AnabranchQuery",
-            "AnabranchReplica", "AnabranchRows", "CMalloc", "Dispatch", "Foundation", "GRDB", "Logging", "NIOCore",
-            "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOWebSocket",
+            "AnabranchRealmFile", "AnabranchReplica", "AnabranchRows", "CMalloc", "Dispatch", "Foundation", "GRDB",
+            "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOWebSocket",
         ],
         "AnabranchRows": ["AnabranchCore", "Foundation", "GRDB", "GRDBSQLite"],
         "AnabranchSQLite": ["AnabranchCore", "AnabranchHistory", "AnabranchRows", "Crypto", "Foundation", "GRDB"],

@@ -11,7 +11,7 @@ import Foundation
 /// 4. `<path>.ready` becomes `<path>`.
 enum ReplicaReset {
     static func freshPath(_ path: String) -> String { path + ".fresh" }
-    private static func readyPath(_ path: String) -> String { path + ".ready" }
+    static func readyPath(_ path: String) -> String { path + ".ready" }
 
     /// Finishes what an earlier process has left. The caller has the lock of the file, as in `replace`.
     static func finish(_ path: String) throws(ReplicaError) {
@@ -60,16 +60,16 @@ enum ReplicaReset {
         return backup
     }
 
-    private static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
+    static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
     /// A file that was closed has no write-ahead log beside it, and one that was not has one that belongs to it.
-    private static func remove(_ path: String) throws(ReplicaError) {
+    static func remove(_ path: String) throws(ReplicaError) {
         for name in [path, path + "-wal", path + "-shm"] where unlink(name) != 0 && errno != ENOENT {
             throw failure(name)
         }
     }
 
-    private static func rename(_ old: String, _ new: String) throws(ReplicaError) {
+    static func rename(_ old: String, _ new: String) throws(ReplicaError) {
         guard Foundation.rename(old, new) == 0 else { throw failure(old) }
         let folder = open((new as NSString).deletingLastPathComponent.orDot, O_RDONLY | O_CLOEXEC)
         guard folder >= 0 else { throw failure(new) }

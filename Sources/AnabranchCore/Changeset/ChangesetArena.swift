@@ -113,6 +113,10 @@ public struct ChangesetArena: Sendable {
         return bytes[Int(span.offset)..<Int(span.offset) + Int(span.count)]
     }
 
+    /// Gives the objects keys of a client file that a client made before it had an ident. Nothing may be decoded
+    /// behind it.
+    package mutating func adopt(_ ident: ClientFileID) { objects.adopt(ident) }
+
     // MARK: Changing
 
     /// Writes what a merge has made of an instruction, or discards it. Its changeset is dirty then.

@@ -22,7 +22,7 @@ extension ChangesetArena {
     }
 
     /// `Class`, `Class.field`, `Class[key]` or `Class[key].field["path"][0]`.
-    private func place(of instruction: Instruction) -> String {
+    package func place(of instruction: Instruction) -> String {
         let className = name(instruction.className)
         switch instruction.kind {
         case .addTable, .eraseTable: return className

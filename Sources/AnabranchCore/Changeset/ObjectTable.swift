@@ -48,6 +48,14 @@ struct ObjectTable: Sendable {
         return ObjectKeyID(UInt32(truncatingIfNeeded: latest))
     }
 
+    /// Gives the objects keys of a client file that a client made before it had an ident. Nothing may be decoded
+    /// behind it.
+    mutating func adopt(_ ident: ClientFileID) {
+        for index in keys.indices where keys[index].type == .globalKey && keys[index].word0 == 0 {
+            keys[index].word0 = ident.rawValue
+        }
+    }
+
     /// The number of a key; nil if it is not there.
     func find(_ key: ObjectKey) -> ObjectKeyID? {
         slots.find(key.hash) { keys[$0] == key }.entry.map { ObjectKeyID(UInt32(truncatingIfNeeded: $0)) }

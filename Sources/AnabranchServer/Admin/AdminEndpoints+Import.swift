@@ -36,7 +36,7 @@ extension AdminEndpoints {
             if !objects.classes.isEmpty { try await declare(objects.classes, in: path) }
             while start < objects.lines.count {
                 do {
-                    outcome.add(try await write(objects.lines[start..<end], to: path, isStrict: query.isStrict))
+                    outcome.add(try await write(objects.lines[start..<end], to: path, query))
                     start = isNextRefused ? end + 1 : end
                     (end, isNextRefused) = (objects.lines.count, false)
                     if query.isStrict, outcome.refusedCount > 0 { break }
@@ -47,12 +47,8 @@ extension AdminEndpoints {
                 }
             }
             if outcome.refusedCount == 0, let mistake = objects.firstMistake { outcome.refuse(mistake) }
-        } catch let error as ApplyError where error.code != .unavailable {
-            throw HTTPError(status: .conflict, code: "SchemaMismatch", message: "the classes do not fit: \(error)")
-        } catch let error as HistoryError where [.storeFailed, .storeUnusable].contains(error.code) {
-            throw HTTPError(status: .serviceUnavailable, code: "StoreUnusable", message: error.reason)
         } catch {
-            throw blocking.internalError(error)
+            throw httpError(error)
         }
         logger.info(
             "objects imported by the operator",
@@ -62,8 +58,20 @@ extension AdminEndpoints {
         return outcome.json
     }
 
+    /// What the operator is told of an import that has failed.
+    func httpError(_ error: any Error) -> HTTPError {
+        switch error {
+        case let error as HTTPError: error
+        case let error as ApplyError where error.code != .unavailable:
+            HTTPError(status: .conflict, code: "SchemaMismatch", message: "the classes do not fit: \(error)")
+        case let error as HistoryError where [.storeFailed, .storeUnusable].contains(error.code):
+            HTTPError(status: .serviceUnavailable, code: "StoreUnusable", message: error.reason)
+        default: blocking.internalError(error)
+        }
+    }
+
     /// A typing error shall not make a file.
-    private func checkImport(to path: VirtualPath) throws(HTTPError) {
+    func checkImport(to path: VirtualPath) throws(HTTPError) {
         let parts = path.bytes.split(separator: UInt8(ascii: "/"), maxSplits: 1, omittingEmptySubsequences: false)
         let app = String(decoding: parts[0], as: UTF8.self)
         if let apps = admin.settings.apps, !app.isEmpty, !apps.contains(exactly: app) { throw Self.noSuch("app") }
@@ -80,19 +88,27 @@ extension AdminEndpoints {
         }
     }
 
-    private func declare(_ classes: [ExportedClass], in path: VirtualPath) async throws {
+    func declare(_ classes: [ExportedClass], in path: VirtualPath) async throws {
         _ = try await server.files.write(to: path, idempotencyKey: nil, at: now) { try $0.add(classes) }
     }
 
     private func write(
-        _ lines: ArraySlice<ImportedLines.Object>, to path: VirtualPath, isStrict: Bool
+        _ lines: ArraySlice<ImportedLines.Object>, to path: VirtualPath, _ query: ListingQuery
     ) async throws -> ImportOutcome {
         guard !lines.isEmpty else { return ImportOutcome() }
         let outcome = Mutex(ImportOutcome())
-        let made = try await server.files.write(to: path, idempotencyKey: nil, at: now) { transaction in
+        let (isStrict, isFilling) = (query.isStrict, query.isFilling)
+        // What a device has had from its server is as old as can be.
+        let time = isFilling ? 0 : min(try query.time() ?? now, now)
+        let made = try await server.files.write(to: path, idempotencyKey: nil, at: time) { transaction in
             var written = ImportOutcome()
             for (position, line) in zip(lines.indices, lines) {
                 do {
+                    if isFilling, let holds = try line.isHeld(by: transaction) {
+                        written.unchanged += 1
+                        if !holds { written.keep(line.number) }
+                        continue
+                    }
                     try line.write(to: transaction) ? (written.written += 1) : (written.unchanged += 1)
                 } catch let error as LineError {
                     written.refuse(RefusedLine(number: line.number, error: error))
@@ -109,5 +125,5 @@ extension AdminEndpoints {
         return written
     }
 
-    private var now: ChangesetTime { server.files.environment.now() }
+    var now: ChangesetTime { server.files.environment.now() }
 }

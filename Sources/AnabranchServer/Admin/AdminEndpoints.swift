@@ -66,7 +66,7 @@ struct AdminEndpoints: HTTPEndpoints {
 
     /// Only who has the token can have the server keep a long body in memory.
     func bodyBytesMax(of head: HTTPRequestHead) -> Int? {
-        head.uri.prefix { $0 != "?" } == AdminRoute.longPath ? Self.importBytesMax : nil
+        AdminRoute.longPaths.contains(head.uri.prefix { $0 != "?" }) ? Self.importBytesMax : nil
     }
 
     private func answer(
@@ -83,6 +83,9 @@ struct AdminEndpoints: HTTPEndpoints {
         case .importLines:
             let query = try ListingQuery(request.query, countMax: 1)
             return EndpointResponse(.ok, try await importLines(query, request.body))
+        case .importChanges:
+            let query = try ListingQuery(request.query, countMax: 1)
+            return EndpointResponse(.ok, try await importChanges(query, request.body))
         case .disconnect: return EndpointResponse(.ok, try await disconnect(try request.object()))
         case .expire: return EndpointResponse(.ok, try await expire(try request.object()))
         case .freeIngested: return EndpointResponse(.ok, try await freeIngested(try request.object()))

@@ -16,6 +16,7 @@ enum AdminRoute: String {
     case ingested = "GET /v1/ingested"
     case classes = "GET /v1/classes"
     case importLines = "POST /v1/import"
+    case importChanges = "POST /v1/import/changes"
     case users = "GET /v1/users"
     case user = "GET /v1/user"
     case disconnect = "POST /v1/sessions/disconnect"
@@ -35,14 +36,16 @@ enum AdminRoute: String {
 
     init?(_ request: EndpointRequest) { self.init(rawValue: "\(request.method.rawValue) \(request.path)") }
 
-    /// The path of the request whose body is long.
-    static let longPath = "/v1/import"
+    /// The paths of the requests whose body is long.
+    static let longPaths: Set<Substring> = ["/v1/import", "/v1/import/changes"]
 }
 
 /// The query of a listing: `after`, `limit`, where a file is meant `path`, where users are meant `app`, `email` and
-/// `user`, and for an import `strict`.
+/// `user`, and for an import `strict`, `fill`, `time` and `ident`.
 struct ListingQuery {
-    private static let names: Set = ["after", "limit", "path", "app", "email", "user", "strict"]
+    private static let names: Set = [
+        "after", "limit", "path", "app", "email", "user", "strict", "fill", "time", "ident",
+    ]
     /// How many elements are listed by default.
     private static let usualCount = 100
 
@@ -85,6 +88,22 @@ struct ListingQuery {
 
     /// Whether an import ends at the first line that is refused.
     var isStrict: Bool { values["strict"] == "true" }
+
+    /// Whether an import leaves objects alone that are there.
+    var isFilling: Bool { values["fill"] == "true" }
+
+    /// When what is imported was so; nil for the moment of the import.
+    func time() throws(HTTPError) -> ChangesetTime? {
+        guard let word = values["time"] else { return nil }
+        guard let number = UInt64(word) else { throw .badRequest("time has to be a number") }
+        return ChangesetTime(rawValue: number)
+    }
+
+    /// The client file ident of the file that changes are from.
+    func clientFileIdent() throws(HTTPError) -> ClientFileID {
+        guard let number = UInt64(values["ident"] ?? "") else { throw .badRequest("ident has to be a number") }
+        return ClientFileID(rawValue: number)
+    }
 
     /// The app whose users are meant.
     var app: String? { values["app"] }

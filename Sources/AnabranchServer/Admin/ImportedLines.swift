@@ -8,6 +8,12 @@ struct ImportedLines {
         let number: Int
         let content: ExportLine
 
+        /// Whether the object is there as the line has it; nil if it is not there.
+        func isHeld(by transaction: WriteTransaction) throws -> Bool? {
+            guard case .object(let className, let key, let fields) = content else { return nil }
+            return try transaction.holds(className, key, fields)
+        }
+
         /// - Returns: whether something was written.
         func write(to transaction: WriteTransaction) throws -> Bool {
             guard case .object(let className, let key, let fields) = content else { return false }
@@ -15,6 +21,8 @@ struct ImportedLines {
         }
     }
 
+    /// The changes of a device.
+    private(set) var changes: [Change] = []
     private(set) var classes: [ExportedClass] = []
     private(set) var lines: [Object] = []
     /// The lines that cannot be read.
@@ -30,7 +38,11 @@ struct ImportedLines {
             rest = rest[line.endIndex...].dropFirst()
             number += 1
             do throws(LineError) {
-                if !line.isEmpty { add(try ExportLine(parsing: line), number) }
+                if let change = try Change(line) {
+                    changes.append(change)
+                } else if !line.isEmpty {
+                    add(try ExportLine(parsing: line), number)
+                }
             } catch {
                 let mistake = RefusedLine(number: number, error: error)
                 if isStrict { firstMistake = mistake } else { outcome.refuse(mistake) }
@@ -43,6 +55,33 @@ struct ImportedLines {
         case .header: break
         case .declaration(let declared): classes.append(declared)
         case .object: lines.append(Object(number: number, content: content))
+        }
+    }
+}
+
+extension ImportedLines {
+    /// A change that a device has not uploaded.
+    struct Change: Sendable {
+        /// No other change has it.
+        let name: String
+        let version: UInt64
+        let time: ChangesetTime
+        let changeset: [UInt8]
+
+        private static let mark = Array(#"{"change":"#.utf8), nameBytesMax = 64
+
+        /// Nil for another line.
+        init?(_ line: some Collection<UInt8>) throws(LineError) {
+            guard line.starts(with: Self.mark) else { return nil }
+            guard let json = try? JSONValue(parsing: line), let name = json["change"]?.string,
+                name.utf8.count <= Self.nameBytesMax, let version = json["version"]?.integer,
+                let time = json["time"]?.integer, let text = json["changeset"]?.string,
+                let changeset = Hex.decode(text)
+            else { throw LineError("a change is written {\"change\":name,\"changeset\",\"time\",\"version\"}") }
+            self.name = name
+            self.version = UInt64(clamping: version)
+            self.time = ChangesetTime(rawValue: UInt64(clamping: time))
+            self.changeset = changeset
         }
     }
 }
@@ -88,6 +127,9 @@ struct ImportOutcome: Sendable {
     private(set) var refusedCount = 0
     private var refused: [RefusedLine] = []
     private var refusedBytes = 0
+    /// Lines of objects that are there and hold something else, the first ones.
+    private var kept: [Int] = []
+    private var keptCount = 0
 
     mutating func refuse(_ line: RefusedLine) {
         refusedCount += 1
@@ -97,10 +139,17 @@ struct ImportOutcome: Sendable {
         refusedBytes += bytes
     }
 
+    mutating func keep(_ number: Int) {
+        keptCount += 1
+        if kept.count < Self.refusedMax { kept.append(number) }
+    }
+
     mutating func add(_ other: ImportOutcome) {
         written += other.written
         unchanged += other.unchanged
         version = other.version ?? version
+        keptCount += other.keptCount
+        kept = Array((kept + other.kept).prefix(Self.refusedMax))
         for line in other.refused { refuse(line) }
         refusedCount += other.refusedCount - other.refused.count
     }
@@ -109,6 +158,7 @@ struct ImportOutcome: Sendable {
         [
             "written": .integer(Int64(written)), "unchanged": .integer(Int64(unchanged)),
             "version": version.map { JSONValue($0) } ?? .null, "refused_count": .integer(Int64(refusedCount)),
+            "kept_count": .integer(Int64(keptCount)), "kept": .array(kept.map { .integer(Int64($0)) }),
             "refused": .array(refused.sorted { $0.number < $1.number }.map(\.json)),
         ]
     }

@@ -112,6 +112,33 @@ final class FileQueues: Sendable {
         }
     }
 
+    /// Makes a change again that a device has not uploaded, as `write` makes a write of the server.
+    func make(
+        _ position: Int, of changes: DeviceChanges, in path: VirtualPath, at now: ChangesetTime
+    ) async throws -> ServerWrite {
+        try await withCheckedThrowingContinuation { continuation in
+            let job = FileJob(comesAfterMerge: true) { file in
+                guard let file else { return continuation.resume(throwing: HistoryError.serverHasEnded) }
+                do {
+                    try changes.prepare(position, in: try file.openedSessions().file, at: now)
+                } catch {
+                    return continuation.resume(throwing: error)
+                }
+                file.write(
+                    idempotencyKey: changes.changes[position].idempotencyKey,
+                    at: changes.time(of: position, at: now)
+                ) {
+                    try changes.make(position, on: $0)
+                } _: { outcome in
+                    let outcome = outcome.map { ServerWrite(version: $0.version, isRepetition: $0.isRepetition) }
+                    if case .success(let made) = outcome { changes.note(made, of: position) }
+                    continuation.resume(with: outcome)
+                }
+            }
+            submit(job, to: path)
+        }
+    }
+
     /// Deletes a synced file. When the call returns, it is gone, and its sessions have been told so.
     /// - Parameter user: it stays unless all its client files are this user's; nil: it goes in any case.
     /// - Returns: whether it is gone.

@@ -11,7 +11,7 @@ struct ImportCommand: AsyncParsableCommand {
         abstract: "Write the objects of a file, of an export or of MongoDB, to a running server.",
         discussion: """
             Takes what `anabranch export` prints, documents as mongoexport and Atlas write them, one a line, and the \
-            .bson that mongodump writes, each also compressed with gzip. Each \
+            .bson that mongodump writes, each also compressed with gzip; and .realm files of devices. Each \
             object is created, or given the fields that the line has, by its primary key; what is there already is \
             not written again, so an import can be repeated. Clients download it like everything that others write. \
             A line with a mistake is told on standard error, with its number, its field and the reason, and the \
@@ -27,6 +27,10 @@ struct ImportCommand: AsyncParsableCommand {
             partition that the field names, and one file can fill all partitions of an app (Spec/Export.md). A \
             document without the field is refused, unless --allow-missing sends it to the partition null.
 
+            A Realm file (Spec/RealmFile.md) is read as `anabranch realm-file export` reads it, and whole before \
+            anything is written: lines are those of the export. Objects of asymmetric classes are left out and \
+            counted. In a file that never connected, objects without a primary key get keys that no other file has.
+
             EXAMPLES
               anabranch import notes.jsonl --data ./data --path 'my-app/"notes"'
               anabranch import Task.json --data ./data --path my-app --class Task
@@ -34,6 +38,7 @@ struct ImportCommand: AsyncParsableCommand {
               anabranch import Task.json --app my-app --partition-key _partition --class Task --infer --data ./data
               anabranch import Task.json --class Task --infer --dry-run > task-schema.jsonl
               anabranch import dump/app/Task.bson.gz --data ./data --path my-app --class Task
+              anabranch import default.realm --data ./data --path 'my-app/"notes"' --from-device ann-phone
               zstdcat notes.jsonl.zst | anabranch import - --data ./data --path 'my-app/"notes"'
             """)
 
@@ -58,10 +63,16 @@ struct ImportCommand: AsyncParsableCommand {
     var strict = false
     @Option(help: ArgumentHelp("Leave out the lines before this one.", valueName: "number"))
     var fromLine = 1
+    @Option(
+        help: ArgumentHelp(
+            "When the data were so, as in 2025-09-30T12:00:00Z: later changes win over them. (default: now)",
+            valueName: "time"))
+    var asOf: String?
     @Flag(help: "Read the file and tell what is wrong with it, without a server; with --infer print the schema.")
     var dryRun = false
     @Flag(help: "Say each second how far it is. (default: only on a terminal)")
     var progress = false
+    @OptionGroup(title: "Realm files") var realmFile: RealmFileImportOptions
 
     func validate() throws {
         guard (partitionKey == nil) == (app == nil) else {
@@ -74,7 +85,16 @@ struct ImportCommand: AsyncParsableCommand {
             throw ValidationError("Where to? Give --path, or --app with --partition-key.")
         }
         guard !infer || schema == nil else { throw ValidationError("Give --schema or --infer.") }
+        _ = try time()
         guard !infer || className != nil else { throw ValidationError("--infer needs --class.") }
+    }
+
+    private func time() throws -> ChangesetTime? {
+        guard let asOf else { return nil }
+        guard let date = try? Date(asOf, strategy: .iso8601), date.timeIntervalSince1970 >= 0 else {
+            throw ValidationError("--as-of must be a time as in 2025-09-30T12:00:00Z.")
+        }
+        return ChangesetTime(secondsSince1970: date.timeIntervalSince1970)
     }
 
     func run() async throws {
@@ -83,14 +103,24 @@ struct ImportCommand: AsyncParsableCommand {
     }
 
     private func importLines(with client: AdminClient?) async throws {
-        var source = try ImportSource(file)
+        let progress = ProgressLine(isAsked: progress)
+        let realm = try realmFile.areAbout(file) ? try realmFile.lines(of: file, progress: progress) : nil
+        guard !realmFile.onlyPending || realm != nil else { throw InputError(description: "\(file): is no Realm file") }
+        var source = try realm?.source ?? ImportSource(file)
         guard let first = try source.next() else { throw InputError(description: "\(file): is empty") }
         var form = try await form(of: first, isBSON: source.isBSON, client)
         var run = ImportRun(
-            file: file, unit: source.unit, isStrict: strict, client: client, progress: ProgressLine(isAsked: progress))
+            file: file, unit: source.unit, isStrict: strict, client: client, progress: progress)
+        run.time = try time()
         if case .documents(_, let classes, _) = form { run.declarations = classes.map { Array($0.json.encoded.utf8) } }
+        if let realm {
+            guard path != nil || dryRun else {
+                throw InputError(description: "\(file): has its classes: give --path alone")
+            }
+            run.begin(realm)
+        }
         let interruption = Interruption()
-        var line: [UInt8]? = first
+        var line: [UInt8]? = realm?.isOnlyPending == true ? nil : first
         while let text = line, !run.isEnded {
             let number = source.lineNumber
             if !take(text, from: source, &form, &run) { try await run.send(total: source.byteCount) }
@@ -105,6 +135,7 @@ struct ImportCommand: AsyncParsableCommand {
             print(lines.joined(separator: "\n"))
         }
         if case .documents(let reader, _, _) = form { run.documents = reader.tally }
+        if let realm { try await run.finish(realm, path: path ?? "") }
         try run.report(asJSON: options.json, isDry: dryRun, ofPartitions: app != nil)
     }
 
@@ -156,7 +187,7 @@ struct ImportCommand: AsyncParsableCommand {
     private func form(of first: [UInt8], isBSON: Bool, _ client: AdminClient?) async throws -> ImportForm {
         if !isBSON, let line = try? ExportLine(parsing: first), case .header = line {
             guard className == nil, schema == nil, !infer, app == nil else {
-                throw InputError(description: "\(file): is an export, which has its classes: give --path alone")
+                throw InputError(description: "\(file): has its classes: give --path alone")
             }
             return .export
         }

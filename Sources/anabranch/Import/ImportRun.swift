@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchRealmFile
 import AnabranchRules
 import ArgumentParser
 import CommandSupport
@@ -24,7 +25,7 @@ struct ImportRun {
             var line: Int, field: String?, reason: String
         }
 
-        var written: Int, unchanged: Int, refused: [Refusal], refused_count: Int
+        var written: Int, unchanged: Int, refused: [Refusal], refused_count: Int, kept: [Int]?
     }
 
     private struct Line {
@@ -34,6 +35,8 @@ struct ImportRun {
     private struct Tally: Encodable {
         var written = 0, unchanged = 0, refused = 0, unknown_fields: [String: Int] = [:]
         var unsupported_fields: [String: Int] = [:], missing_fields: [String: Int] = [:]
+        /// Of a Realm file.
+        var left_out: Int?, asymmetric_objects: [String: Int]?, kept: Int?, changes: PendingChanges.Tally?
     }
 
     let file: String
@@ -53,6 +56,12 @@ struct ImportRun {
     /// The files that have the classes.
     private var declared: Set<String> = []
     private var tally = Tally()
+    /// Of a Realm file whose objects do not replace what is there.
+    private var filling: RealmFileLines?
+    /// Objects that are there in another form, and that changes are about which are not made yet.
+    private var undecided: [Line] = []
+    /// When what the lines say was so; nil for the moment of the import.
+    var time: ChangesetTime?
     private var namedRefusals = 0
     private var namedBytes = 0
     /// How many lines went to each path.
@@ -126,12 +135,16 @@ struct ImportRun {
         let path = lines[0].path
         let classes = declared.contains(path) ? [] : declarations
         let body = (classes + lines.map(\.text)).reduce(into: Data()) { $0 += $1 + [UInt8(ascii: "\n")] }
-        let query = [("path", path), ("strict", isStrict ? "true" : nil)]
+        let query = [
+            ("path", path), ("strict", isStrict ? "true" : nil), ("fill", filling == nil ? nil : "true"),
+            ("time", time.map { "\($0.rawValue)" }),
+        ]
         let answer = try JSONDecoder().decode(
             Answer.self, from: try await client.post("/v1/import", query, lines: body, timeout: Self.timeout))
         declared.insert(path)
         tally.written += answer.written
         tally.unchanged += answer.unchanged
+        for kept in answer.kept ?? [] { note(kept: lines[kept - 1 - classes.count]) }
         for refusal in answer.refused {
             let index = refusal.line - 1 - classes.count
             let number = lines.indices.contains(index) ? lines[index].number : refusal.line
@@ -183,6 +196,41 @@ struct ImportRun {
         return isPlain && !word.isEmpty ? word : "'" + word.replacing("'", with: "'\\''") + "'"
     }
 
+    /// A device's file does not replace what is there: it does not say when its values were written.
+    mutating func begin(_ realm: RealmFileLines) {
+        guard realm.pending != nil else { return }
+        filling = realm
+        tally.kept = 0
+    }
+
+    /// Tells of an object that stays as it is, unless its changes decide about it.
+    private mutating func note(kept line: Line) {
+        guard let filling else { return }
+        guard tally.changes != nil || !filling.touchedNumbers.contains(line.number) else {
+            return undecided.append(line)
+        }
+        tally.kept = (tally.kept ?? 0) + 1
+        guard tally.kept ?? 0 <= Self.refusalsMax else { return }
+        progress.end()
+        let text = String(excerptOf: line.text, upTo: Self.keptBytesMax)
+        note("\(filling.name), \(unit) \(line.number): kept as the server has it, not as \(text)")
+    }
+
+    /// What is said of an object, in bytes.
+    private static let keptBytesMax = 256
+
+    /// Makes the changes of a Realm file again, and tells what its lines lack.
+    mutating func finish(_ realm: RealmFileLines, path: String) async throws {
+        progress.end()
+        realm.tell(of: file)
+        (tally.left_out, tally.asymmetric_objects) = (realm.report.problemCount, realm.asymmetricCounts)
+        tally.changes = try await realm.pending?.send(realm.touchedLines, to: path, of: realm.name, client)
+        (pending, undecided) = (undecided, [])
+        tally.unchanged -= pending.count
+        try await send(total: nil)
+        if let count = tally.changes?.unreadable { tally.left_out = (tally.left_out ?? 0) + count }
+    }
+
     mutating func report(asJSON isJSON: Bool, isDry: Bool, ofPartitions: Bool) throws {
         progress.end()
         if tally.refused > namedRefusals {
@@ -194,13 +242,16 @@ struct ImportRun {
             show(try JSONEncoder().encode(tally))
         } else if isDry {
             note("\(tally.written) \(unit)s can be imported, \(tally.refused) cannot")
-        } else {
+        } else if filling?.isOnlyPending != true {
             print(
                 "\(tally.written) objects written, \(tally.unchanged) as they were, \(tally.refused) \(unit)s refused")
         }
+        if let changes = tally.changes, !isJSON {
+            isDry ? note("\(counted(changes.made, "change")) can be made again") : print(changes.text)
+        }
         if ofPartitions { notePaths() }
         for text in documents.notes { note("\(file): \(text)") }
-        if tally.refused > 0 { throw ExitCode.failure }
+        if tally.refused > 0 || tally.left_out ?? 0 > 0 { throw ExitCode.failure }
     }
 
     /// How many paths are named with their counts.

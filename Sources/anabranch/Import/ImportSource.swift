@@ -34,8 +34,18 @@ struct ImportSource {
             let values = try? URL(fileURLWithPath: path).resourceValues(forKeys: [.isRegularFileKey, .fileSizeKey])
             byteCount = values?.isRegularFile == true ? values?.fileSize : nil
         }
+        try begin()
+    }
+
+    /// - Parameter name: what the file is called in errors.
+    init(_ file: FileHandle, name: String, byteCount: Int) throws {
+        (self.file, self.name, self.byteCount) = (file, name, byteCount)
+        try begin()
+    }
+
+    private mutating func begin() throws {
         if try has(2), buffer.starts(with: [0x1f, 0x8b]) {
-            gzip = try GzipStream(buffer, name: path)
+            gzip = try GzipStream(buffer, name: name)
             (buffer, isAtEnd) = ([], false)
         }
         try findForm()
@@ -55,9 +65,7 @@ struct ImportSource {
             return
         }
         if try has(20), buffer[16..<20].elementsEqual("T-DB".utf8) {
-            throw InputError(
-                description:
-                    "\(name): is a Realm file: give what `anabranch realm-file export` prints, with - as the file")
+            throw InputError(description: "\(name): is a Realm file: give its path, so that it can be read anywhere")
         }
         isBSON = 5...ImportRun.lineBytesMax ~= nextLength
     }

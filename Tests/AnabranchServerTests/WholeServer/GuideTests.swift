@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Foundation
 import NIOCore
 import NIOPosix
@@ -10,6 +11,8 @@ import Testing
         let page: String
         /// What has to be among what the commands print.
         let expected: [String]
+        /// Realm files that the page does not show, and those of the vectors that they are.
+        var realmFiles: [String: String] = [:]
         var testDescription: String { page }
     }
 
@@ -24,7 +27,9 @@ import Testing
             page: "Spec/Guide/FromAtlas.md",
             expected: [
                 "the configuration is good", "2 objects written", "water the plants", #"my-app/"user=5f0c"#,
-            ]),
+                "2 changes never uploaded", "27 objects written", "0 changes made, 2 made before, 0 lost",
+            ],
+            realmFiles: ["ann-phone": "44-synced-merged-and-pending", "bob-tablet": "43-synced-some-uploaded"]),
         Guide(
             page: "Spec/Guide/Operate.md",
             expected: [
@@ -49,6 +54,10 @@ import Testing
         for block in blocks {
             guard let file = block.file else { continue }
             try Data(block.text.utf8).write(to: folder.appendingPathComponent(file))
+        }
+        for (name, vector) in guide.realmFiles {
+            try GzipFile.contents(of: "\(RealmFileDesk.vectors)/\(vector).realm.gz")
+                .write(to: folder.appendingPathComponent(name + ".realm"))
         }
         let script = blocks.filter { $0.language == "sh" && !$0.runsTests }.map(\.script).joined()
         #expect(!script.isEmpty)

@@ -1,6 +1,16 @@
 // Local changes that the server has not confirmed are made again on a state that was downloaded afresh
 // (`Spec/History.md`, section 12.6).
 
+/// Decides which changes are made again, and hears of those that are not.
+package protocol RecoveryJudge: AnyObject {
+    /// Whether a change is made again that is none of classes and columns.
+    func allows(
+        _ instruction: Instruction, in arena: ChangesetArena, on transaction: WriteTransaction
+    ) throws(ApplyError) -> Bool
+    /// A change cannot be made again.
+    func note(dropped instruction: Instruction, in arena: ChangesetArena, _ reason: String)
+}
+
 /// Makes changesets again that were recorded on another state.
 ///
 /// What was said about a place that is there holds, whatever it holds now. What is gone on the server stays gone:
@@ -9,6 +19,7 @@
 package struct ChangeRecovery {
     /// Instructions that were not made again, because what they change is gone, or may not be changed.
     package private(set) var droppedCount = 0
+    private weak var judge: (any RecoveryJudge)?
     /// The state of the client, behind all changes.
     private let old: WriteTransaction
     /// The lists as the changes leave them, and as those leave them that were made again.
@@ -23,8 +34,13 @@ package struct ChangeRecovery {
         let key: PrimaryKey
     }
 
-    /// - Parameter old: the state of the client, behind all changes.
-    package init(from old: ObjectGraph) { self.old = WriteTransaction(on: old, as: 0, isReadOnly: true) }
+    /// - Parameters:
+    ///   - old: the state of the client, behind all changes.
+    ///   - judge: is not kept.
+    package init(from old: ObjectGraph, judge: (any RecoveryJudge)? = nil) {
+        self.old = WriteTransaction(on: old, as: 0, isReadOnly: true)
+        self.judge = judge
+    }
 
     // MARK: Looking ahead
 
@@ -66,31 +82,47 @@ package struct ChangeRecovery {
                 try repeatChange(instruction, in: arena, on: transaction)
             } catch {
                 if error.code == .unavailable { throw error }
-                droppedCount += 1
+                drop(instruction, in: arena, error.reason)
             }
         }
+    }
+
+    private mutating func drop(_ instruction: Instruction, in arena: ChangesetArena, _ reason: String) {
+        droppedCount += 1
+        judge?.note(dropped: instruction, in: arena, reason)
+    }
+
+    private func allows(
+        _ instruction: Instruction, in arena: ChangesetArena, on transaction: WriteTransaction
+    ) throws(ApplyError) -> Bool {
+        guard let judge, !instruction.kind.isSchema else { return true }
+        return try judge.allows(instruction, in: arena, on: transaction)
     }
 
     private mutating func repeatChange(
         _ instruction: Instruction, in arena: ChangesetArena, on transaction: WriteTransaction
     ) throws(ApplyError) {
         let className = Array(arena.bytes(of: instruction.className))
+        let isAllowed = try allows(instruction, in: arena, on: transaction)
         switch instruction.kind {
         case .addTable: try transaction.addClass(arena.declaredClass(instruction))
         case .addColumn: try transaction.addColumn(arena.declaredColumn(instruction), to: className)
-        case .eraseTable, .eraseColumn: droppedCount += 1
+        case .eraseTable, .eraseColumn: drop(instruction, in: arena, "classes and properties stay")
         case .createObject:
             creations[name(of: instruction, in: arena), default: 0] -= 1
+            guard isAllowed else { return }
             try transaction.create(
                 className, arena.primaryKey(of: instruction.object).key, [:], areDefaults: false)
         case .eraseObject:
             let object = name(of: instruction, in: arena)
             tracks.erase(object.className, object.key)
+            guard isAllowed else { return }
             try transaction.delete(try find(object, on: transaction))
         default:
             // The lists go on also where the change is dropped.
             var changed = ListTracks.ChangedElements([])
             let (steps, place) = tracks.note(instruction, in: arena, &changed)
+            guard isAllowed else { return }
             let field = String(decoding: arena.bytes(of: instruction.field), as: UTF8.self)
             let location = try find(name(of: instruction, in: arena), on: transaction).location(of: field)
             try repeatEdit(Edited(instruction, arena), steps, place, from: location, on: transaction)
@@ -174,7 +206,7 @@ package struct ChangeRecovery {
             }
             let place = location.appending(.index(index))
             guard let payload = try payload(edit.payload, on: transaction) else {
-                droppedCount += 1
+                drop(edit.instruction, in: edit.arena, "the object linked to is gone")
                 return try erase(index, of: list, at: location, on: transaction)
             }
             try transaction.perform(.update(payload), at: place, priorSize: count)
@@ -230,7 +262,7 @@ package struct ChangeRecovery {
         case .update:
             if edit.payload == .erased, try transaction.content(at: location) == nil { return }
             let payload = try payload(edit.payload, on: transaction)
-            if payload == nil { droppedCount += 1 }
+            if payload == nil { drop(edit.instruction, in: edit.arena, "the object linked to is gone") }
             try transaction.perform(.update(payload ?? .null), at: location, isDefault: edit.instruction.isDefault)
         case .addInteger:
             guard try transaction.value(at: location) != .null else { throw .invalid("null cannot be added to") }
@@ -254,6 +286,22 @@ extension WriteTransaction {
         return try list.map { element throws(ApplyError) in
             try ExportedValue(element.content, at: location.place.element, in: editor.schema).digest
         }
+    }
+
+    /// What stands where an instruction writes, as an export says it; nil if there is nothing, or if the place is an
+    /// element of a list, or in one.
+    package func exportedText(
+        where instruction: Instruction, in arena: ChangesetArena
+    ) throws(ApplyError) -> [UInt8]? {
+        let steps = arena.path(of: instruction)
+        guard !steps.contains(where: \.isIndex) else { return nil }
+        let names = [instruction.field] + steps.map(\.name)
+        let path = names.map { PathStep.name(Array(arena.bytes(of: $0))) }
+        let key = arena.primaryKey(of: instruction.object).key.normalised
+        guard let location = try location(Array(arena.bytes(of: instruction.className)), key, path),
+            let content = try content(at: location)
+        else { return nil }
+        return try ExportedValue(content, at: location.place, in: editor.schema).text
     }
 
     /// A place of an object; nil if there is none.

@@ -1,0 +1,267 @@
+package import AnabranchCore
+
+/// What a device has not uploaded, from its file: made again on what a synced file holds, each change at its time
+/// (`Spec/Export.md`, section 6). It is used by one thread at a time: that of the synced file.
+package final class DeviceChanges: @unchecked Sendable {
+    /// Elements of lists that the changes of one device can speak of.
+    package static let listElementsMax = 4_000_000
+
+    package struct Change: Sendable {
+        let time: ChangesetTime
+        fileprivate let changeset: ChangesetIndex
+        /// Names the write.
+        package let idempotencyKey: String
+    }
+
+    /// A change that is not made, in words.
+    package struct Loss: Sendable {
+        /// The object, the field, and the way from there.
+        package var place: String
+        /// All of it, with the device's value.
+        package var change: String
+        package var time: ChangesetTime
+        package var reason: String
+        /// What stands there instead, and when that was written.
+        package var kept: String?
+        package var keptTime: ChangesetTime?
+    }
+
+    package private(set) var changes: [Change] = []
+    /// The first of what is not made.
+    package private(set) var losses: [Loss] = []
+    package private(set) var lossCount = 0
+    /// How many have changed something.
+    package var madeCount: Int { made.count }
+    private var arena = ChangesetArena()
+    private let asymmetric: Set<[UInt8]>
+    private let objects: [ExportLine]
+    /// The objects that the device has.
+    private let owned: Set<ObjectName>
+    private var old = ObjectGraph()
+    private var recovery: ChangeRecovery?
+    /// Those that need not be made again: by position.
+    private var isDone: [Bool] = []
+    private var expected: ServerVersion?
+    private var made: Set<ServerVersion> = []
+    private var logged: LoggedWrites?, archived: LoggedWrites?
+    private var time: ChangesetTime = 0
+    /// Objects that the synced file holds as the device does.
+    private var held: Set<ObjectName> = []
+    /// The number of a change, and that of an instruction in it that is none of classes and columns.
+    private struct Step: Equatable {
+        var change: Int, instruction = 0
+    }
+
+    /// Where a place is written last: what the device itself has replaced is not lost.
+    private var lastWrites: [LoggedWrites.PlaceName: Step] = [:]
+    private var step = Step(change: 0)
+    private var isHeldKnown = false
+
+    /// - Parameters:
+    ///   - classes: of the device's file.
+    ///   - objects: those that the changes are about, as the device has them.
+    /// - Throws: `LineError` or `ApplyError` for objects that do not fit the classes.
+    package init(classes: [ExportedClass], objects: [ExportLine]) throws {
+        self.objects = objects
+        owned = Set(
+            objects.compactMap { line in
+                guard case .object(let className, let key, _) = line else { return nil }
+                return PrimaryKey(exported: key).map { ObjectName(className.utf8, $0) }
+            })
+        asymmetric = Set(classes.filter { $0.kind == .topLevelAsymmetric }.map { Array($0.name.utf8) })
+        _ = try old.write(as: .server) { transaction in
+            try transaction.add(classes)
+            for case .object(let className, let key, let fields) in objects {
+                _ = try transaction.importObject(className, key, fields)
+            }
+        }
+    }
+
+    /// Adds the next change.
+    /// - Parameter name: no other change has it.
+    /// - Throws: `HistoryError` if it cannot be decoded, or speaks of too many elements.
+    package func add(
+        _ changeset: [UInt8], named name: String, version: UInt64, at time: ChangesetTime
+    ) throws(HistoryError) {
+        let index: ChangesetIndex
+        do {
+            index = try arena.decode(changeset, version: version, tag: OriginTag(timestamp: time, ident: 0))
+        } catch {
+            throw HistoryError(.badChangeset, "\(error.reason)")
+        }
+        changes.append(
+            Change(time: time, changeset: index, idempotencyKey: "device change \(name)"))
+    }
+
+    /// No change comes any more.
+    /// - Parameter ident: that of the device's file, for the keys that it made before it had one.
+    /// - Throws: `HistoryError` if the changes speak of too many elements.
+    package func end(of ident: ClientFileID) throws(HistoryError) {
+        arena.adopt(ident)
+        isDone = changes.map { _ in false }
+        noteLastWrites()
+        var lengths: [[UInt64]: UInt64] = [:]
+        for change in changes {
+            for instruction in arena.instructions(of: change.changeset) where instruction.kind.hasPath {
+                var list = [UInt64(instruction.object.rawValue), UInt64(instruction.field.rawValue)]
+                for element in arena.path(of: instruction) {
+                    if element.isIndex {
+                        let length = max(UInt64(element.index) + 1, UInt64(instruction.priorSize))
+                        lengths[list] = max(lengths[list] ?? 0, length)
+                    }
+                    list.append(element.isIndex ? UInt64(element.index) : 1 << 32 | UInt64(element.name.rawValue))
+                }
+            }
+        }
+        guard lengths.values.reduce(0, +) <= UInt64(Self.listElementsMax) else {
+            throw HistoryError(
+                .badChangeset, "the changes speak of lists of more than \(Self.listElementsMax) elements together")
+        }
+    }
+
+    private func noteLastWrites() {
+        for (position, change) in changes.enumerated() {
+            let instructions = arena.instructions(of: change.changeset).filter { !$0.kind.isSchema }
+            for (number, instruction) in instructions.enumerated() where instruction.kind.hasPath {
+                guard let place = LoggedWrites.place(of: instruction, in: arena) else { continue }
+                lastWrites[place] = Step(change: position, instruction: number + 1)
+            }
+        }
+    }
+
+    // MARK: Making
+
+    /// Looks what was written since. Nothing may be written between this and `make`.
+    package func prepare(_ position: Int, in file: SyncedFile, at now: ChangesetTime) throws(HistoryError) {
+        let change = changes[position]
+        if expected != file.head.version {
+            if expected == nil { try begin(in: file) }
+            expected = file.head.version
+            isHeldKnown = false
+            var recovery = ChangeRecovery(from: old, judge: self)
+            for (place, change) in changes.enumerated() where place >= position && !isDone[place] {
+                recovery.read(change.changeset, in: arena, changing: nil)
+            }
+            self.recovery = recovery
+        }
+        logged = try LoggedWrites(on: change.changeset, in: arena, of: file, without: made)
+        time = time(of: position, at: now)
+    }
+
+    private func begin(in file: SyncedFile) throws(HistoryError) {
+        let keys = changes.map { Array($0.idempotencyKey.utf8) }
+        isDone = try file.read { view throws(HistoryError) in
+            try keys.map { key throws(HistoryError) in try view.version(ofWrite: key) != nil }
+        }
+        if file.head.baseVersion > 0 {
+            archived = try LoggedWrites(archivedOn: changes.map(\.changeset), in: arena, of: file)
+        }
+    }
+
+    /// When the change counts as made: what is still to come is none.
+    package func time(of position: Int, at now: ChangesetTime) -> ChangesetTime { min(changes[position].time, now) }
+
+    /// Makes a change again.
+    package func make(_ position: Int, on transaction: WriteTransaction) throws {
+        step = Step(change: position)
+        if !isHeldKnown { try findHeld(in: transaction) }
+        try recovery?.repeatChanges(of: changes[position].changeset, in: arena, on: transaction)
+    }
+
+    /// The change cannot be written, and the next ones can.
+    package func refuse(_ position: Int, _ error: ApplyError) {
+        isDone[position] = true
+        lossCount += 1
+        guard losses.count < Self.lossesMax else { return }
+        losses.append(
+            Loss(
+                place: "", change: "change \(position + 1), all of it", time: time,
+                reason: String(excerptOf: "\(error)".utf8, upTo: Self.wordBytesMax)))
+    }
+
+    /// The write is over.
+    package func note(_ write: ServerWrite, of position: Int) {
+        isDone[position] = true
+        guard !write.isRepetition, write.version != expected else { return }
+        made.insert(write.version)
+        expected = write.version
+    }
+
+    private func findHeld(in transaction: WriteTransaction) throws {
+        (held, isHeldKnown) = ([], true)
+        for case .object(let className, let key, let fields) in objects {
+            guard let name = PrimaryKey(exported: key) else { continue }
+            if try transaction.holds(className, key, fields) == true { held.insert(ObjectName(className.utf8, name)) }
+        }
+    }
+}
+
+extension DeviceChanges: RecoveryJudge {
+    /// Losses that are named.
+    package static let lossesMax = 1_000
+    /// What is said of a value, in bytes.
+    private static let wordBytesMax = 256
+
+    package func allows(
+        _ instruction: Instruction, in arena: ChangesetArena, on transaction: WriteTransaction
+    ) throws(ApplyError) -> Bool {
+        step.instruction += 1
+        let object = ObjectName(of: instruction, in: arena)
+        guard !asymmetric.contains(object.className) else {
+            if instruction.kind == .createObject {
+                add(instruction, in: arena, "objects of asymmetric classes are left out", kept: nil, at: nil)
+            }
+            return false
+        }
+        if held.contains(object) { return try isToBeNoted(instruction, in: arena, on: transaction) }
+        let known = [logged, archived].compactMap { $0?.time(competingWith: instruction, in: arena) }.first
+        guard let known, known > time else { return true }
+        let kept = try transaction.exportedText(where: instruction, in: arena)
+        let isUpdate = instruction.kind == .update
+        let value = isUpdate ? ExportedValue.value(arena.payload(of: instruction)).text : nil
+        let isLast = LoggedWrites.place(of: instruction, in: arena).map { lastWrites[$0] == step } ?? true
+        if isLast, kept != value || !isUpdate {
+            add(instruction, in: arena, "a newer value stays", kept: kept, at: known)
+        }
+        return false
+    }
+
+    /// A held object needs no change, but it shall be known when its values were written.
+    private func isToBeNoted(
+        _ instruction: Instruction, in arena: ChangesetArena, on transaction: WriteTransaction
+    ) throws(ApplyError) -> Bool {
+        guard instruction.kind == .update else { return false }
+        let payload = arena.payload(of: instruction)
+        // A link that dangles would not be written as such.
+        if case .link(let className, let key) = payload,
+            try transaction.object(String(decoding: className, as: UTF8.self), key: key) == nil
+        {
+            return false
+        }
+        return try transaction.exportedText(where: instruction, in: arena) == ExportedValue.value(payload).text
+    }
+
+    /// What the device does not have itself any more is not lost, nor are classes and properties that it has erased.
+    package func note(dropped instruction: Instruction, in arena: ChangesetArena, _ reason: String) {
+        switch instruction.kind {
+        case .eraseTable, .eraseColumn: return
+        case .addTable, .addColumn: break
+        default: guard owned.contains(ObjectName(of: instruction, in: arena)) else { return }
+        }
+        add(instruction, in: arena, reason, kept: nil, at: nil)
+    }
+
+    private func add(
+        _ instruction: Instruction, in arena: ChangesetArena, _ reason: String, kept: [UInt8]?, at time: ChangesetTime?
+    ) {
+        lossCount += 1
+        guard losses.count < Self.lossesMax else { return }
+        let words = arena.text(of: instruction)
+        losses.append(
+            Loss(
+                place: String(excerptOf: arena.place(of: instruction).utf8),
+                change: String(excerptOf: words.utf8, upTo: Self.wordBytesMax), time: self.time, reason: reason,
+                kept: time == nil ? nil : kept.map { String(excerptOf: $0, upTo: Self.wordBytesMax) } ?? "nothing",
+                keptTime: time))
+    }
+}

@@ -1,0 +1,113 @@
+import AnabranchCore
+
+/// When places of objects were written last, as the log of a synced file tells.
+struct LoggedWrites {
+    struct PlaceName: Hashable {
+        let object: ObjectName
+        /// The field, and the names on the way from there.
+        var path: [[UInt8]]
+    }
+
+    private enum Kind {
+        case write, sum
+    }
+
+    private let objects: Set<ObjectName>
+    private var times: [Kind: [PlaceName: ChangesetTime]] = [.write: [:], .sum: [:]]
+    /// Objects of which older entries tell nothing.
+    private var erased: Set<ObjectName> = []
+
+    private init(of objects: Set<ObjectName>) { self.objects = objects }
+
+    /// Of the objects that a changeset is about.
+    /// - Parameter made: entries that do not count.
+    init(
+        on changeset: ChangesetIndex, in arena: ChangesetArena, of file: SyncedFile, without made: Set<ServerVersion>
+    ) throws(HistoryError) {
+        let keys = arena.conflictKeys(of: changeset).reads, objects = Self.objects(of: [changeset], in: arena)
+        let range = VersionRange(after: file.head.baseVersion, through: file.head.version)
+        self = try file.read { view throws(HistoryError) in
+            var writes = LoggedWrites(of: objects)
+            // No entry has that origin.
+            for version in try view.versions(writing: keys, in: range, excludingOrigin: .server).reversed()
+            where !made.contains(version) {
+                if let entry = try view.entry(version) { try writes.note(older: entry) }
+            }
+            return writes
+        }
+    }
+
+    /// What the archive tells of the objects that some changesets are about.
+    init(
+        archivedOn changesets: [ChangesetIndex], in arena: ChangesetArena, of file: SyncedFile
+    ) throws(HistoryError) {
+        let objects = Self.objects(of: changesets, in: arena), base = file.head.baseVersion
+        self = try file.read { view throws(HistoryError) in
+            var writes = LoggedWrites(of: objects), last = base
+            while last > 0 {
+                let entries = try view.archivedEntries(upTo: last)
+                guard let first = entries.first else { break }
+                for entry in entries.reversed() { try writes.note(older: entry) }
+                last = first.version - 1
+            }
+            return writes
+        }
+    }
+
+    private static func objects(of changesets: [ChangesetIndex], in arena: ChangesetArena) -> Set<ObjectName> {
+        var objects: Set<ObjectName> = []
+        for changeset in changesets {
+            for instruction in arena.instructions(of: changeset) where !instruction.kind.isSchema {
+                objects.insert(ObjectName(of: instruction, in: arena))
+            }
+        }
+        return objects
+    }
+
+    /// Notes an entry that is older than all that were noted.
+    private mutating func note(older entry: LogEntry) throws(HistoryError) {
+        guard !entry.changeset.isEmpty else { return }
+        var arena = ChangesetArena()
+        let changeset = try entry.decode(into: &arena)
+        for instruction in arena.instructions(of: changeset).reversed() where !instruction.kind.isSchema {
+            let object = ObjectName(of: instruction, in: arena)
+            guard objects.contains(object), !erased.contains(object) else { continue }
+            if instruction.kind == .eraseObject { erased.insert(object) }
+            guard let kind = Self.kind(of: instruction), !instruction.isDefault,
+                let place = Self.place(of: instruction, in: arena), times[kind]?[place] == nil
+            else { continue }
+            times[kind]?[place] = entry.timestamp
+        }
+    }
+
+    private static func kind(of instruction: Instruction) -> Kind? {
+        switch instruction.kind {
+        case .update, .clear: .write
+        case .addInteger: .sum
+        default: nil
+        }
+    }
+
+    /// Nil for what is in a list, whose elements have no names.
+    static func place(of instruction: Instruction, in arena: ChangesetArena) -> PlaceName? {
+        let steps = arena.path(of: instruction)
+        guard !steps.contains(where: \.isIndex) else { return nil }
+        let names = [instruction.field] + steps.map(\.name)
+        return PlaceName(
+            object: ObjectName(of: instruction, in: arena), path: names.map { Array(arena.bytes(of: $0)) })
+    }
+
+    /// When a place was last written that a change competes for, or one that it is in; nil if nothing tells of it. Sums
+    /// do not compete with each other.
+    func time(competingWith instruction: Instruction, in arena: ChangesetArena) -> ChangesetTime? {
+        guard let kind = Self.kind(of: instruction), var place = Self.place(of: instruction, in: arena) else {
+            return nil
+        }
+        var latest = kind == .write ? times[.sum]?[place] : nil
+        while !place.path.isEmpty {
+            if let time = times[.write]?[place] { latest = max(latest ?? time, time) }
+            place.path.removeLast()
+        }
+        return latest
+    }
+}

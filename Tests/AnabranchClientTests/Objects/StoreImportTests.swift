@@ -1,0 +1,129 @@
+@testable import AnabranchClient
+import AnabranchCore
+import AnabranchReplica
+import AnabranchTesting
+import Foundation
+import Testing
+
+/// `SyncedStore(_:importing:)`, with files that the reference wrote.
+@Suite struct StoreImportTests {
+    private struct Dog: SyncedObject, Hashable {
+        enum CodingKeys: String, CodingKey {
+            case id = "_id"
+            case age
+        }
+
+        var id: String
+        var age = 0
+    }
+
+    private static let vectors = URL(fileURLWithPath: #filePath).resolvingSymlinksInPath()
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        .appendingPathComponent("Vectors/RealmFiles").path
+
+    private static func lines(_ name: String) throws -> [String] {
+        String(decoding: try GzipFile.contents(of: "\(vectors)/\(name).jsonl.gz"), as: UTF8.self)
+            .split(separator: "\n").map(String.init)
+    }
+
+    private static func copy(_ name: String, to path: String) throws {
+        try GzipFile.contents(of: "\(vectors)/\(name).realm.gz").write(to: URL(fileURLWithPath: path))
+    }
+
+    private static func lines(of store: SyncedStore) throws -> [String] {
+        try store.replica.reading { stored in
+            var lines: [String] = []
+            try stored.graph.forEachExportLine { lines.append(String(decoding: $0, as: UTF8.self)) }
+            return lines
+        }
+    }
+
+    private static func names(beside path: String) throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: (path as NSString).deletingLastPathComponent)
+            .filter { $0.contains("import") }
+    }
+
+    @Test(arguments: [
+        "04-values-of-each", "14-links", "15-embedded", "20-nested", "21-many", "28-asymmetric",
+        "40-synced-never-connected", "44-synced-merged-and-pending", "50-format-22-types",
+    ])
+    func aStoreHasWhatTheRealmFileHas(_ name: String) async throws {
+        try await withFolder { path in
+            try Self.copy(name, to: path("default.realm"))
+            let store = try await SyncedStore(path("store"), importing: path("default.realm"))
+            #expect(try Self.lines(of: store) == Self.lines(name))
+            #expect(await store.replica.unacknowledged.changesets > 1)
+            #expect(try Self.names(beside: path("store")).isEmpty)
+            try await store.close()
+        }
+    }
+
+    @Test func aSecondOpeningImportsNothing() async throws {
+        try await withFolder { path in
+            try Self.copy("44-synced-merged-and-pending", to: path("default.realm"))
+            let store = try await SyncedStore(path("store"), importing: path("default.realm"), Dog.self)
+            #expect(try store.get(Dog.self, "dog 0") == Dog(id: "dog 0", age: 20))
+            try await store.write { tx in try tx.edit(Dog.self, "dog 0") { $0.age = 21 } }
+            try await store.close()
+            for _ in 1...2 {
+                let again = try await SyncedStore(path("store"), importing: path("default.realm"), Dog.self)
+                #expect(try again.get(Dog.self, "dog 0").age == 21)
+                try await again.close()
+                try FileManager.default.removeItem(atPath: path("default.realm"))
+                try Data("no Realm file any more".utf8).write(to: URL(fileURLWithPath: path("default.realm")))
+            }
+        }
+    }
+
+    /// A process that ends within an import leaves the file that it was writing.
+    @Test func anInterruptedImportBeginsAnew() async throws {
+        try await withFolder { path in
+            try Self.copy("21-many", to: path("default.realm"))
+            let left = try await SyncedStore(path("store.importing"), Dog.self)
+            try await left.write { tx in try tx.insert(Dog(id: "half")) }
+            try await left.close()
+            let store = try await SyncedStore(path("store"), importing: path("default.realm"))
+            #expect(try Self.lines(of: store) == Self.lines("21-many"))
+            try await store.close()
+            #expect(try Self.names(beside: path("store")).isEmpty)
+        }
+    }
+
+    @Test func whatCannotBeReadLeavesNoStore() async throws {
+        try await withFolder { path in
+            try Self.copy("21-many", to: path("default.realm"))
+            var bytes = try Data(contentsOf: URL(fileURLWithPath: path("default.realm")))
+            bytes.removeLast(bytes.count / 2)
+            try bytes.write(to: URL(fileURLWithPath: path("cut.realm")))
+            await #expect(throws: (any Error).self) {
+                _ = try await SyncedStore(path("store"), importing: path("cut.realm"))
+            }
+            #expect(!FileManager.default.fileExists(atPath: path("store")))
+            #expect(!FileManager.default.fileExists(atPath: path("store.importing")))
+            let store = try await SyncedStore(path("store"), importing: path("default.realm"))
+            #expect(try Self.lines(of: store).count == Self.lines("21-many").count)
+            try await store.close()
+        }
+    }
+
+    @Test func anEncryptedFileNeedsItsKey() async throws {
+        try await withFolder { path in
+            try Self.copy("35-encrypted", to: path("default.realm"))
+            await #expect(throws: (any Error).self) {
+                _ = try await SyncedStore(path("store"), importing: path("default.realm"))
+            }
+            let key = Array("0123456789abcdefghijklmnopqrstuvABCDEFGHIJKLMNOPQRSTUVWXYZ012345".utf8)
+            let store = try await SyncedStore(path("store"), importing: path("default.realm"), key: key)
+            #expect(try Self.lines(of: store) == Self.lines("35-encrypted"))
+            try await store.close()
+        }
+    }
+
+    @Test func withoutARealmFileTheStoreIsEmpty() async throws {
+        try await withFolder { path in
+            let store = try await SyncedStore(path("store"), importing: path("default.realm"), Dog.self)
+            #expect(try store.count(Dog.all) == 0)
+            try await store.close()
+        }
+    }
+}
