@@ -233,7 +233,7 @@ extension ErrorCode {
         .objectAlreadyExists: ("object already exists", .warning),
         .serverPermissionsChanged: ("server permissions changed", .clientReset),
         .initialSyncNotCompleted: ("initial sync not completed", .transient),
-        .writeNotAllowed: ("write not allowed", .clientReset),
+        .writeNotAllowed: ("write not allowed", .clientResetNoRecovery),
         .compensatingWrite: ("compensating write", .warning),
         .migrateToFlexibleSync: ("migrate to flexible sync", nil),
         .badProgress: ("bad progress", .clientReset),

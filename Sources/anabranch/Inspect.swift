@@ -27,8 +27,10 @@ struct InspectCommand: ParsableCommand {
               anabranch inspect --data ./data --json | jq -r .path
               anabranch inspect --data ./data --path '/"notes"' --pretty
               anabranch inspect --data ./data --path '/"notes"' --at 41 > before.json
-              anabranch inspect --data ./data --path '/"notes"' --class Note --query 'title BEGINSWITH[c] "to do"'
-              anabranch inspect --data ./data --path '/"notes"' --class Note --query 'done == true LIMIT(10)'
+              anabranch inspect --data ./data --path '/"notes"' --class Note \\
+                  --query 'title BEGINSWITH[c] "to do"'
+              anabranch inspect --data ./data --path '/"notes"' --class Note \\
+                  --query 'done == true LIMIT(10)'
             """)
 
     @OptionGroup var store: StoreOption

@@ -62,7 +62,8 @@ struct ShowCommand: ParsableCommand {
 
             EXAMPLES
               anabranch show 41 --data ./data --path '/"notes"'
-              anabranch show 41 --data ./data --path '/"notes"' --json | jq .changeset.instructions
+              anabranch show 41 --data ./data --path '/"notes"' --json | jq \\
+                  .changeset.instructions
             """)
 
     @Argument(help: "A version, as `anabranch log` prints it.")

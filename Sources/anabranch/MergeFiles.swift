@@ -28,8 +28,10 @@ struct MergeFilesCommand: ParsableCommand {
 
             EXAMPLES
               anabranch merge-files --data ./data --dry-run
-              anabranch backup --data ./data --to ./before && anabranch merge-files --data ./data
-              anabranch merge-files --data ./data 'my-app/42' && anabranch serve --config anabranch.yaml
+              anabranch backup --data ./data --to ./before && anabranch merge-files \\
+                  --data ./data
+              anabranch merge-files --data ./data 'my-app/42' && anabranch serve \\
+                  --config anabranch.yaml
             """)
 
     @OptionGroup var store: StoreOption

@@ -24,7 +24,8 @@ struct RepairCommand: ParsableCommand {
 
             EXAMPLES
               anabranch repair --data ./data
-              anabranch repair --data ./data '/"notes"' && anabranch serve --config anabranch.yaml
+              anabranch repair --data ./data '/"notes"' && anabranch serve \\
+                  --config anabranch.yaml
             """)
 
     @OptionGroup var store: StoreOption

@@ -31,7 +31,8 @@ struct RestoreCommand: ParsableCommand {
 
             EXAMPLES
               anabranch restore --from /backup/monday --data /var/lib/anabranch-new
-              anabranch restore --from /backup/monday --config anabranch.yaml && anabranch serve --config anabranch.yaml
+              anabranch restore --from /backup/monday --config anabranch.yaml \\
+                  && anabranch serve --config anabranch.yaml
               anabranch restore --from ./tuesday --base /mnt/monday --data ./data-new
               anabranch restore --data ./copy-of-a-disk
               anabranch restore --in-place --data ./copy-of-a-backup

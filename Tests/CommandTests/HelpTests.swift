@@ -121,11 +121,27 @@ import Testing
         for line in lab { #expect(throws: Never.self, "anabranch-lab \(line)") { try Lab.parseAsRoot(line) } }
     }
 
+    /// Help is wrapped at 80 columns where no terminal says otherwise.
+    @Test func noLineOfAnExampleIsBroken() {
+        for line in Self.exampleLines(of: Anabranch.self) + Self.exampleLines(of: Lab.self) {
+            #expect(line.count <= 80, "\(line)")
+        }
+    }
+
+    private static func exampleLines(of command: any ParsableCommand.Type) -> [String] {
+        lines(ofExamplesIn: command.configuration.discussion)
+            + command.configuration.subcommands.flatMap { exampleLines(of: $0) }
+    }
+
+    private static func lines(ofExamplesIn discussion: String) -> [String] {
+        discussion.components(separatedBy: "EXAMPLE").dropFirst().joined().split(separator: "\n")
+            .filter { $0.hasPrefix("  ") }.map(String.init)
+    }
+
     /// Every command has at least one, unless it is a group of others.
     private static func examples(of command: any ParsableCommand.Type) -> [String] {
         let configuration = command.configuration
-        let examples = configuration.discussion.components(separatedBy: "EXAMPLE").dropFirst().joined()
-            .split(separator: "\n").filter { $0.hasPrefix("  ") }.map(String.init)
+        let examples = lines(ofExamplesIn: configuration.discussion.replacing(" \\\n", with: " "))
         #expect(
             !examples.isEmpty || !configuration.subcommands.isEmpty || !configuration.shouldDisplay,
             "\(command) has no example")

@@ -80,7 +80,7 @@ extension PartitionValue {
                 members.count == 1
                     ? members.first.flatMap { Self.value($0.key.text, $0.value) }
                     : members.count == 2 ? Self.uuid(members["$binary"], members["$type"]) : nil
-            case .bool, .array: nil
+            case .bool, .largeInteger, .array: nil
             }
         guard let value else { return nil }
         self = value
@@ -99,6 +99,16 @@ extension PartitionValue {
     /// The partition as synced files are named by it: a value in its one text, and bytes that are none as they are.
     package static func canonical(_ partition: some Collection<UInt8>) -> [UInt8] {
         PartitionValue(extendedJSON: partition)?.bytes ?? Array(partition)
+    }
+
+    /// Whether a partition looks like extended JSON and names no value: `{"$numberLong":42}`, for instance. Its bytes
+    /// are a partition of their own then, which was hardly meant.
+    package static func isMistaken(_ partition: some Collection<UInt8>) -> Bool {
+        guard partition.first == UInt8(ascii: "{"),
+            let json = try? JSONValue(parsing: partition, depthMax: depthMax),
+            let names = json.members?.keys, names.contains(where: { $0.utf8.first == UInt8(ascii: "$") })
+        else { return false }
+        return PartitionValue(json) == nil
     }
 
     private static func value(_ key: String, _ value: JSONValue) -> PartitionValue? {

@@ -112,7 +112,8 @@ extension Decimal128 {
     private static let exponents = -exponentBias...12_287 - exponentBias
 
     /// The number with the coefficient and the exponent that a text has (`Spec/State.md`, E3); nil for another text,
-    /// and for a number that has no such form.
+    /// and for a number that has no such form: beyond 34 digits or -6176...6111 the same bits mean zero, an infinity or
+    /// no number.
     init?(exactly text: String) {
         guard let parts = DecimalText(text.utf8) else {
             let infinite: UInt64 = 0x7800 << 48, nan: UInt64 = 0x7C00 << 48, sign: UInt64 = 1 << 63
@@ -123,8 +124,8 @@ extension Decimal128 {
         }
         let zeroCount = parts.significand == 0 ? 0 : parts.zeroCount
         let exponent = parts.exponent - parts.zeroCount
-        guard let coefficient = parts.scaled(by: zeroCount), coefficient >> 113 == 0,
-            0...0x3FFF ~= exponent + Self.exponentBias
+        guard let coefficient = parts.scaled(by: zeroCount), coefficient < Self.tooManyDigits,
+            Self.exponents ~= exponent
         else { return nil }
         self.init(isNegative: parts.isNegative, coefficient, exponent)
     }

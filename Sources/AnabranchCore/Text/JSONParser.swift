@@ -102,7 +102,7 @@ private struct JSONParser {
             try digits()
         }
         let text = String(decoding: bytes[start..<offset], as: UTF8.self)
-        if isInteger, let number = Int64(text) { return .integer(number) }
+        if isInteger { return Int64(text).map { .integer($0) } ?? .largeInteger(text) }
         guard let number = Double(text), number.isFinite else { throw error("a number out of range") }
         return .real(number)
     }

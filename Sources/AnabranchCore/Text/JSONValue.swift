@@ -4,6 +4,8 @@ package enum JSONValue: Equatable, Sendable {
     case bool(Bool)
     /// A number without fraction and exponent that 64 bits can hold.
     case integer(Int64)
+    /// A longer one, by its digits: it is passed on as it is, and no number to those who calculate.
+    case largeInteger(String)
     case real(Double)
     case string(String)
     case array([JSONValue])
@@ -15,6 +17,7 @@ package enum JSONValue: Equatable, Sendable {
         case (.null, .null): true
         case (.bool(let flag), .bool(let other)): flag == other
         case (.integer(let number), .integer(let other)): number == other
+        case (.largeInteger(let digits), .largeInteger(let others)): digits == others
         case (.real(let number), .real(let other)): number == other
         case (.string(let text), .string(let other)): text.utf8.elementsEqual(other.utf8)
         case (.array(let values), .array(let others)): values == others
@@ -53,6 +56,7 @@ package enum JSONValue: Equatable, Sendable {
         case .null: text += "null"
         case .bool(let flag): text += flag ? "true" : "false"
         case .integer(let number): text += String(number)
+        case .largeInteger(let digits): text += digits
         case .real(let number): text += number.isFinite ? "\(number)" : "null"
         case .string(let string): text += JSONText.quoted(string)
         case .array(let values):

@@ -152,6 +152,21 @@ extension SyncedFile {
         try read(missesTail: false) { view throws(HistoryError) in try view.clientFile(ident) }
     }
 
+    /// The latest time before which a client file cannot have made a change in knowledge of a version, as two entries
+    /// of the log tell it: the newest one of its own, and that version if the server has made it. Clocks of other
+    /// clients are not believed. Nil if there is neither.
+    package func time(knownTo ident: ClientFileID, at version: ServerVersion) throws(HistoryError) -> ChangesetTime? {
+        try read(missesTail: false) { view throws(HistoryError) in
+            var times: [ChangesetTime] = []
+            for known in [try view.clientFile(ident)?.newestReceipt?.version ?? 0, version] where known > 0 {
+                guard let entry = try view.entry(known) else { continue }
+                let isServers = entry.origin.rawValue < ClientFile.reserved.count
+                if isServers || entry.origin == ident { times.append(entry.timestamp) }
+            }
+            return times.max()
+        }
+    }
+
     /// Whether nobody else has ever taken part.
     package func isUsed(onlyBy user: String) throws(HistoryError) -> Bool {
         var last = ClientFileID(rawValue: UInt64(ClientFile.reserved.count - 1))

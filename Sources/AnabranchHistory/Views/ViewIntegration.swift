@@ -167,14 +167,14 @@ struct ViewIntegration {
 
     /// - Parameter passedOver: what the changeset was about, of which `tell` takes care.
     private mutating func follow(
-        _ role: ViewRole, passingOver passedOver: @autoclosure () -> Set<ObjectReference>, _ clientVersion: ClientVersion
+        _ role: ViewRole, passingOver passedOver: @autoclosure () -> Set<ObjectReference>,
+        _ clientVersion: ClientVersion
     ) throws(HistoryError) {
         guard role.schemaSize > view.role.schemaSize else { return }
         // The index of the file knows nothing of what is not committed.
         var objects = ObjectIndex()
         try view.change(
-            to: role, at: version, in: state.graph, clientVersion, finding: &objects,
-            passingOver: passedOver())
+            to: role, at: version, in: state.graph, clientVersion, finding: &objects, passingOver: passedOver())
     }
 
     private func apply(

@@ -162,8 +162,7 @@ package struct DocumentReader {
         default: throw FieldError(found, "no value that a field of type \(property.type) can hold")
         }
         guard let payload = found.converted(to: property.type) else {
-            let reason = property.type == .int && found.isLargeReal ? ", being a Double beyond 2^53" : ""
-            throw FieldError(found, "no \(property.type)" + reason)
+            throw FieldError(found, "no \(property.type)")
         }
         return payload
     }

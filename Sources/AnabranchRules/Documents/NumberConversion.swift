@@ -6,17 +6,11 @@ import AnabranchQuery
 extension DocumentValue {
     /// The value in a type that holds it exactly; nil if it does not.
     func converted(to type: PayloadType) -> Payload? {
-        if type == .decimal, case .number(let digits) = self {
-            return DecimalText(digits).flatMap { Decimal128($0) }.map(Payload.decimal)
+        switch (self, type) {
+        case (.number(let digits), .decimal): DecimalText(digits).flatMap { Decimal128($0) }.map(Payload.decimal)
+        case (.number(let digits), .int): DecimalText(digits)?.integer.map(Payload.int)
+        default: payload.flatMap { $0.type == type ? $0 : $0.number(as: type) }
         }
-        guard let payload, payload.type != type else { return payload }
-        return type == .int && isLargeReal ? nil : payload.number(as: type)
-    }
-
-    /// Whether it is a bare number that is a Double, so large that its digits may have meant another integer.
-    var isLargeReal: Bool {
-        guard case .number = self, case .double(let value) = payload else { return false }
-        return value.magnitude > 0x1p53
     }
 }
 

@@ -1,4 +1,4 @@
-import AnabranchCore
+package import AnabranchCore
 import AnabranchQuery
 
 // Constants in MongoDB's extended JSON, both its canonical and its relaxed form, and UUIDs as App Services writes them
@@ -16,17 +16,39 @@ extension JSONValue {
     }
 
     /// The constant that this is; nil for arrays, documents, and what is malformed.
-    var constant: Payload? {
+    package var constant: Payload? {
         switch self {
         case .null: .null
         case .bool(let value): .bool(value)
         case .integer(let value): .int(value)
         case .real(let value): .number(value)
         case .string(let text): .string(Array(text.utf8))
-        case .array: nil
+        case .array, .largeInteger: nil
         case .object(let members):
             members.count == 1
                 ? members.first.flatMap { Self.constant($0.key.text, $0.value) } : Self.legacyBinary(members)
+        }
+    }
+
+    /// Whether it is the same as a constant, as conditions compare them: numbers are if their values are.
+    package func isSame(as constant: Payload) -> Bool {
+        self.constant.map { FilterTest(.isIn, [constant]).isFulfilled(byOneOf: [$0]) } ?? false
+    }
+
+    /// What rules could not compare as it is meant, in words: an integer that 64 bits do not hold, or what looks like a
+    /// constant of extended JSON and is none; nil if there is nothing like that.
+    /// - Parameter place: of the value, for the words.
+    package func mistake(at place: String) -> String? {
+        switch self {
+        case .largeInteger: return "\(place): \(excerpt) is no integer of 64 bits"
+        case .array(let values):
+            return values.enumerated().lazy.compactMap { $1.mistake(at: "\(place)[\($0)]") }.first
+        case .object(let members):
+            guard !isExtendedConstant else {
+                return constant == nil ? "\(place): \(excerpt) looks like extended JSON and is none" : nil
+            }
+            return members.sorted { $0.key < $1.key }.lazy.compactMap { $1.mistake(at: "\(place).\($0.text)") }.first
+        case .null, .bool, .integer, .real, .string: return nil
         }
     }
 

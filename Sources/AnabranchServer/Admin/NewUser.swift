@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchRules
 
 /// A user as the body of `POST /v1/users/add` describes it (`Spec/Admin.md`, section 2.1).
 struct NewUser {
@@ -91,6 +92,7 @@ struct NewUser {
         guard value.object != nil, value.encoded.utf8.count <= dataBytesMax else {
             throw .badRequest("data has to be a JSON object of at most \(dataBytesMax) bytes")
         }
+        if let mistake = value.mistake(at: "data") { throw .badRequest(mistake) }
         return value.encoded
     }
 

@@ -39,6 +39,8 @@ struct SyncConnection: ~Copyable {
     private var requests: [FileRequest] = []
     /// What the client has sent of what no client of today sends.
     private var obsoleteTypes: Set<String> = []
+    /// Whether a partition was told of that was hardly meant.
+    private var hasToldOfPartition = false
     /// Whether another connection has bound a client file of this one. Then this one is dead and has to end without a
     /// message.
     private(set) var isSuperseded = false
@@ -129,6 +131,10 @@ struct SyncConnection: ~Copyable {
             : names.file(at: VirtualPath(Array(principal.app.utf8) + [UInt8(ascii: "/")] + bind.partition))
         sessions[session] = Session(path: path)
         log("session opened", session, level: .info)
+        if machine.mode == .partition, !hasToldOfPartition, PartitionValue.isMistaken(bind.partition) {
+            hasToldOfPartition = true
+            log("the partition looks like extended JSON and names no value", session, level: .warning)
+        }
         guard permission(on: path) > .none else {
             fail(session, ErrorMessage(.permissionDenied))
             sessions[session] = nil

@@ -7,12 +7,14 @@ import OrderedCollections
 /// What is looked at in an UPLOAD before it is queued.
 extension FileSessions {
     /// Names a client whose clock is wrong: once a session, since nothing is refused because of it.
-    func noteClock(ofRunning index: Int, _ changesets: [UploadedChangeset]) {
-        let limit = environment.options.clientClockSecondsMax
-        guard
-            let seconds = running.values[index].clock.difference(
-                in: changesets, at: environment.now(), beyondSeconds: limit)
-        else { return }
+    func noteClock(ofRunning index: Int, _ changesets: [UploadedChangeset]) throws(HistoryError) {
+        let limit = environment.options.clientClockSecondsMax, ident = running.values[index].clientFile
+        let difference = try running.values[index].clock.difference(
+            in: changesets, at: environment.now(), beyondSeconds: limit
+        ) { [file] changeset throws(HistoryError) in
+            try file.time(knownTo: ident, at: changeset.cursor.serverVersion)
+        }
+        guard let seconds = difference else { return }
         environment.metrics.clientClocksWrong.increment()
         let session = running.values[index]
         environment.log.note(

@@ -185,7 +185,7 @@ final class FileSessions {
             return false
         }
         let clientFile = running.values[index].clientFile
-        noteClock(ofRunning: index, rest.changesets)
+        try noteClock(ofRunning: index, rest.changesets)
         if request.mayOnlyRead { try leaveOutSchema(of: &rest, for: key) }
         if !rest.changesets.isEmpty {
             try environment.space.require()

@@ -68,12 +68,21 @@ struct PathPattern: Equatable, Sendable {
 // MARK: - What can match
 
 extension PathPattern {
-    /// A form of the texts that values have: between its ends it has these letters alone; any if it is nil.
-    private struct Form {
-        let start: String, letters: String?, end: String
+    /// The form of the idents that the server gives users.
+    static let exampleIdent = "5f0c1e2d3b4a59687766aabb"
 
-        func fits(_ first: [UInt8], _ last: [UInt8]) -> Bool {
-            fits(first, behind: Array(start.utf8)) && fits(last.reversed(), behind: end.utf8.reversed())
+    /// A form of the texts that values have: between its ends it has these letters alone, any if it is nil, and no more
+    /// than `countMax`.
+    private struct Form {
+        let start: String, letters: String?, countMax: Int, end: String
+
+        /// - Parameters:
+        ///   - first: the bytes of a pattern before its first star.
+        ///   - last: those behind its last star.
+        ///   - count: how many it has besides stars.
+        func fits(_ first: [UInt8], _ last: [UInt8], _ count: Int) -> Bool {
+            count - start.utf8.count - end.utf8.count <= countMax
+                && fits(first, behind: Array(start.utf8)) && fits(last.reversed(), behind: end.utf8.reversed())
         }
 
         private func fits(_ found: [UInt8], behind edge: [UInt8]) -> Bool {
@@ -86,23 +95,32 @@ extension PathPattern {
         let digits = "-0123456789", hex = "0123456789abcdef"
         let base64 = "+/=ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
         return [
-            Form(start: "\"", letters: nil, end: "\""), Form(start: "null", letters: "", end: ""),
-            Form(start: "", letters: digits, end: ""), Form(start: #"{"$numberLong":""#, letters: digits, end: #""}"#),
-            Form(start: #"{"$numberInt":""#, letters: digits, end: #""}"#),
-            Form(start: #"{"$oid":""#, letters: hex, end: #""}"#),
-            Form(start: #"{"$uuid":""#, letters: "-" + hex, end: #""}"#),
-            Form(start: #"{"$binary":{"base64":""#, letters: base64, end: #"","subType":"04"}}"#),
+            Form(start: "\"", letters: nil, countMax: .max, end: "\""),
+            Form(start: "null", letters: "", countMax: 0, end: ""),
+            Form(start: "", letters: digits, countMax: 20, end: ""),
+            Form(start: #"{"$numberLong":""#, letters: digits, countMax: 20, end: #""}"#),
+            Form(start: #"{"$numberInt":""#, letters: digits, countMax: 20, end: #""}"#),
+            Form(start: #"{"$oid":""#, letters: hex, countMax: 24, end: #""}"#),
+            Form(start: #"{"$uuid":""#, letters: "-" + hex, countMax: 36, end: #""}"#),
+            Form(start: #"{"$binary":{"base64":""#, letters: base64, countMax: 24, end: #"","subType":"04"}}"#),
         ]
     }()
 
-    /// Whether there can be a value that matches: clients ask for nothing else.
+    /// Whether there can be a value that matches: SDKs ask for nothing else.
     var canMatchValues: Bool {
-        let bytes = pieces.map { piece -> UInt8? in if case .byte(let byte) = piece { byte } else { nil } }
+        let bytes = pieces.flatMap { piece -> [UInt8?] in
+            switch piece {
+            case .byte(let byte): [byte]
+            case .any: [nil]
+            case .user: Array(Self.exampleIdent.utf8)
+            }
+        }
+        let fixed = bytes.compactMap(\.self)
         guard let first = bytes.firstIndex(of: nil), let last = bytes.lastIndex(of: nil) else {
-            return PartitionValue(extendedJSON: bytes.compactMap(\.self)) != nil
+            return PartitionValue(extendedJSON: fixed) != nil
         }
         let (start, end) = (bytes[..<first].compactMap(\.self), bytes[last...].compactMap(\.self))
-        return Self.forms.contains { $0.fits(start, end) }
+        return Self.forms.contains { $0.fits(start, end, fixed.count) }
     }
 }
 

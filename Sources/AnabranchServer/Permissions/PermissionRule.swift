@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchRules
 import Yams
 
 /// What is wrong in a file of rules, and in which rule.
@@ -12,7 +13,7 @@ struct PermissionRule: Equatable, Sendable {
     var app: String?
     var users: Set<ExactString>?
     var providers: Set<ExactString>?
-    var data: [ExactString: JSONValue] = [:]
+    var data: [ExactString: Payload] = [:]
     var permission: Permission
     /// Why the rule has no effect, in words.
     private(set) var notice: String?
@@ -22,16 +23,8 @@ struct PermissionRule: Equatable, Sendable {
         if let app, !app.hasBytes(of: principal.app) { return false }
         if let users, !users.contains(ExactString(principal.user ?? "")) { return false }
         if let providers, !providers.contains(ExactString(principal.provider ?? "")) { return false }
-        return data.allSatisfy { Self.isSame(question.customData[$0.key.text], $0.value) } && path.matches(question)
-    }
-
-    /// Numbers are equal whatever their types.
-    private static func isSame(_ found: JSONValue?, _ wanted: JSONValue) -> Bool {
-        switch (found, wanted) {
-        case (.integer(let number), .real(let other)), (.real(let other), .integer(let number)):
-            Int64(exactly: other) == number
-        default: found == wanted
-        }
+        return data.allSatisfy { question.customData[$0.key.text]?.isSame(as: $0.value) ?? false }
+            && path.matches(question)
     }
 
     // MARK: Reading
@@ -65,7 +58,7 @@ struct PermissionRule: Equatable, Sendable {
         """,
         "right": Permission.allCases.map(\.rawValue).joined(separator: ", "), "app": "an app id",
         "users": "a list of users' idents", "providers": "a list of providers, like [custom-token]",
-        "data": "names with plain values, like {role: editor}",
+        "data": "names with plain values or constants of extended JSON, like {role: editor}",
     ]
     private static let keys = "allowed: path, right, app, users, providers, data"
 
@@ -101,7 +94,7 @@ struct PermissionRule: Equatable, Sendable {
                 app = word
             case "users": users = try Self.words(value, wrong)
             case "providers": providers = try Self.words(value, wrong)
-            case "data": data = try Self.data(value, wrong)
+            case "data": data = try Self.data(value, wrong, rule)
             default: throw PermissionRuleError(description: "\(rule): there is no key '\(name)'; \(Self.keys)")
             }
         }
@@ -112,43 +105,70 @@ struct PermissionRule: Equatable, Sendable {
         self.permission = permission
     }
 
-    /// A pattern that stands for no value of a partition matches nothing that a client asks for.
+    /// What is probably not meant: a pattern that no value of a partition fits, and a word that looks like `${user}`.
     private static func notice(_ pattern: PathPattern, _ path: String, _ rule: String) -> String? {
-        guard !pattern.canMatchValues else { return nil }
-        let example = Array(path.utf8).replacing("${user}".utf8, with: "0".utf8).map {
-            $0 == UInt8(ascii: "*") ? UInt8(ascii: "0") : $0
+        guard pattern.canMatchValues else {
+            let example = path.replacing("${user}", with: PathPattern.exampleIdent).replacing("*", with: "0")
+            let isJSON = (try? JSONValue(parsing: example.utf8)) != nil
+            let ident = path.contains("${user}") ? ", with 24 hexadecimal digits for ${user}," : ""
+            let reason =
+                isJSON
+                ? "no partition value: null, a text, an integer, an ObjectId or a UUID"
+                : "no JSON, as partition values are; that of a string has its own quotation marks: '\"\(path)\"'"
+            return """
+                \(rule): path: matches only clients that send these bytes as they are, which no SDK does: \
+                '\(path)'\(ident) is \(reason)
+                """
         }
-        let isJSON = (try? JSONValue(parsing: example)) != nil
-        return isJSON
-            ? """
-            \(rule): path: matches nothing: '\(path)' is no partition value: null, a text, an integer, an ObjectId \
-            or a UUID
-            """
-            : """
-            \(rule): path: matches nothing: '\(path)' is no JSON, as partition values are; that of a string has \
-            its own quotation marks: '"\(path)"'
-            """
+        let rest = path.replacing("${user}", with: "")
+        let words = rest.matches(of: /\$([A-Za-z]\w*)|\{user\}|%%user/)
+        return words.first { !extendedJSONKeys.contains($0.1 ?? "") }.map {
+            "\(rule): path: '\($0.0)' stands for itself: the ident of the user who asks is ${user}"
+        }
     }
+
+    private static let extendedJSONKeys: Set<Substring> = ["binary", "numberInt", "numberLong", "oid", "type", "uuid"]
 
     private static func words(_ node: Node, _ wrong: PermissionRuleError) throws -> Set<ExactString> {
         guard let words = node.sequence?.map({ $0.scalar?.string }), !words.contains(nil) else { throw wrong }
         return Set(words.compactMap { $0.map { ExactString($0) } })
     }
 
-    /// Words without quotation marks that mean numbers and flags in YAML mean them here.
-    private static func data(_ node: Node, _ wrong: PermissionRuleError) throws -> [ExactString: JSONValue] {
-        var data: [ExactString: JSONValue] = [:]
+    private static func data(
+        _ node: Node, _ wrong: PermissionRuleError, _ rule: String
+    ) throws -> [ExactString: Payload] {
+        var data: [ExactString: Payload] = [:]
         for (key, value) in node.mapping ?? [:] {
-            guard let name = key.scalar.map({ ExactString($0.string) }), let scalar = value.scalar else { throw wrong }
-            guard scalar.style == .plain else {
-                data[name] = .string(scalar.string)
-                continue
-            }
-            data[name] =
-                value.bool.map { .bool($0) } ?? value.int.map { .integer(Int64($0)) }
-                ?? value.float.flatMap { $0.isFinite ? .real($0) : nil } ?? value.string.map { .string($0) }
+            guard let name = key.scalar?.string else { throw wrong }
+            let place = "\(rule): data: \(name)", json = try json(value, place)
+            if let mistake = json.mistake(at: place) { throw PermissionRuleError(description: mistake) }
+            guard let constant = json.constant else { throw wrong }
+            data[ExactString(name)] = constant
         }
         guard !data.isEmpty else { throw wrong }
         return data
+    }
+
+    /// Words without quotation marks that mean numbers, flags and null in JSON or flags in YAML mean them here. Other
+    /// numbers of YAML are refused: `010` is 8 to some readers and 10 to others.
+    private static func json(_ node: Node, _ place: String) throws -> JSONValue {
+        switch node {
+        case .scalar(let scalar):
+            guard scalar.style == .plain else { return .string(scalar.string) }
+            if let value = try? JSONValue(parsing: scalar.string.utf8) { return value }
+            if let flag = node.bool { return .bool(flag) }
+            guard node.int == nil, node.float == nil, node.tag != Tag(.int), node.tag != Tag(.float) else {
+                throw PermissionRuleError(
+                    description: """
+                        \(place): '\(scalar.string)' is no number as JSON has them, in decimal digits; \
+                        a text has quotation marks
+                        """)
+            }
+            return .string(scalar.string)
+        case .sequence(let nodes): return .array(try nodes.map { try json($0, place) })
+        default:
+            let members = try (node.mapping ?? [:]).map { (JSONName($0.key.string ?? ""), try json($0.value, place)) }
+            return .object(Dictionary(members) { first, _ in first })
+        }
     }
 }

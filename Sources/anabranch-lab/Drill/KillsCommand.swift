@@ -23,7 +23,8 @@ struct KillsCommand: AsyncParsableCommand {
             server is killed at, is different each time. The exit status is 1 if a run fails.
 
             EXAMPLE
-              anabranch-lab kills --serve .build/release/anabranch --seed 1 --count 20 --cycles 25
+              anabranch-lab kills --serve .build/release/anabranch --seed 1 --count 20 \\
+                  --cycles 25
             """)
 
     @OptionGroup var program: ServedProgram

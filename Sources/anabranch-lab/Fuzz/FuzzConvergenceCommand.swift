@@ -24,7 +24,8 @@ struct FuzzConvergenceCommand: AsyncParsableCommand {
 
             EXAMPLES
               anabranch-lab fuzz convergence --rounds 20000 --seed 1
-              anabranch-lab fuzz convergence --rounds 1000 --seed 1 --replicas 8 --modifications 2000
+              anabranch-lab fuzz convergence --rounds 1000 --seed 1 --replicas 8 \\
+                  --modifications 2000
               anabranch-lab fuzz convergence --exhaustive
               anabranch-lab fuzz convergence --exclusions
             """)

@@ -18,7 +18,8 @@ struct AttackSuiteCommand: AsyncParsableCommand {
             EXAMPLES
               anabranch-lab attack list
               anabranch-lab attack merge-nan pictures --serve .build/release/anabranch
-              anabranch-lab attack pictures --counts objects=3,clients=5 --serve .build/release/anabranch
+              anabranch-lab attack pictures --counts objects=3,clients=5 \\
+                  --serve .build/release/anabranch
               anabranch-lab attack all --serve .build/release/anabranch
             """)
 

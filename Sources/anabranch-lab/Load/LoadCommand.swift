@@ -17,8 +17,10 @@ struct LoadCommand: ParsableCommand {
             stay; their names begin with "load-".
 
             EXAMPLES
-              anabranch-lab load fanout --readers 1000 --rounds 100 --serve .build/release/anabranch
-              anabranch-lab load fanout --url ws://127.0.0.1:9090 --app my-app --server-pid 4711
+              anabranch-lab load fanout --readers 1000 --rounds 100 \\
+                  --serve .build/release/anabranch
+              anabranch-lab load fanout --url ws://127.0.0.1:9090 --app my-app \\
+                  --server-pid 4711
             """,
         subcommands: [
             IdleCommand.self, FanoutCommand.self, WritersCommand.self, SlowCommand.self, StormCommand.self,

@@ -86,7 +86,11 @@ func show(_ answer: Data) {
 struct AdminHealth: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "health", abstract: "Whether the server answers: for health checks.",
-        discussion: "EXAMPLES\n  anabranch admin health --data /var/lib/anabranch || systemctl restart anabranch")
+        discussion: """
+            EXAMPLES
+              anabranch admin health --data /var/lib/anabranch \\
+                  || systemctl restart anabranch
+            """)
 
     @OptionGroup var options: AdminOptions
 

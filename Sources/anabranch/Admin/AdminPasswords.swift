@@ -33,10 +33,13 @@ struct PasswordInput: ParsableArguments {
 
 /// The JSON object that an argument is.
 func customData(_ argument: String) throws -> JSONValue {
-    guard let value = try? JSONValue(parsing: argument.utf8), value.object != nil else {
-        throw InputError(description: "--json-object is no JSON object, as {\"role\": \"editor\"} is")
+    do {
+        let value = try JSONValue(parsing: argument.utf8)
+        if value.object != nil { return value }
+    } catch {
+        throw InputError(description: "--json-object: no JSON at byte \(error.offset + 1): \(error.reason)")
     }
-    return value
+    throw InputError(description: "--json-object is no JSON object, as {\"role\": \"editor\"} is")
 }
 
 extension AdminUsers {
@@ -49,8 +52,10 @@ extension AdminUsers {
 
                 EXAMPLES
                   anabranch admin users add --app my-app --email ann@example.com
-                  anabranch admin users add --app my-app --email ann@example.com --password-file password.txt
-                  anabranch admin users add --app my-app --subject auth0-4711 --json-object '{"role": "editor"}'
+                  anabranch admin users add --app my-app --email ann@example.com \\
+                      --password-file password.txt
+                  anabranch admin users add --app my-app --subject auth0-4711 \\
+                      --json-object '{"role": "editor"}'
                 """)
 
         @OptionGroup var options: AdminOptions
@@ -100,7 +105,8 @@ extension AdminUsers {
 
                 EXAMPLES
                   anabranch admin users set-password --app my-app --email ann@example.com
-                  anabranch admin users set-password 5f0c2d9e8b7a6c5d4e3f2a1b --password-file password.txt
+                  anabranch admin users set-password 5f0c2d9e8b7a6c5d4e3f2a1b \\
+                      --password-file password.txt
                 """)
 
         @OptionGroup var options: AdminOptions

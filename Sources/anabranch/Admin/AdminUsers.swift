@@ -117,8 +117,10 @@ struct AdminUsers: AsyncParsableCommand {
                 come back by themselves, with what the data allow.
 
                 EXAMPLES
-                  anabranch admin users set-data 5f0c2d9e8b7a6c5d4e3f2a1b --json-object '{"role": "editor"}'
-                  anabranch admin users set-data --app my-app --email ann@example.com --json-object '{}'
+                  anabranch admin users set-data 5f0c2d9e8b7a6c5d4e3f2a1b \\
+                      --json-object '{"role": "editor"}'
+                  anabranch admin users set-data --app my-app --email ann@example.com \\
+                      --json-object '{}'
                 """)
 
         @OptionGroup var options: AdminOptions

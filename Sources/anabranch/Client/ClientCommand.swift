@@ -26,10 +26,14 @@ struct ClientCommand: AsyncParsableCommand {
 
             EXAMPLES
               anabranch client write notes.jsonl --data ./replicas --path '/"notes"'
-              anabranch client read --data ./replicas --path '/"notes"' --url ws://127.0.0.1:9090
-              anabranch client query Note 'done == false SORT(title ASC)' --data ./replicas --path '/"notes"'
-              anabranch client watch --data ./replicas --path '/"notes"' --url wss://sync.example.com
-              anabranch client subscribe Note 'owner == "ann"' --data ./replicas --path my-app
+              anabranch client read --data ./replicas --path '/"notes"' \\
+                  --url ws://127.0.0.1:9090
+              anabranch client query Note 'done == false SORT(title ASC)' \\
+                  --data ./replicas --path '/"notes"'
+              anabranch client watch --data ./replicas --path '/"notes"' \\
+                  --url wss://sync.example.com
+              anabranch client subscribe Note 'owner == "ann"' --data ./replicas \\
+                  --path my-app
               anabranch client status --data ./replicas --path my-app
             """,
         subcommands: [

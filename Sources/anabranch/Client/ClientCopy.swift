@@ -18,7 +18,8 @@ struct ClientCopy: AsyncParsableCommand {
             other client is; so make the copy anew with each release of an application.
 
             EXAMPLES
-              anabranch client copy ./bundle --data ./replicas --path '/"notes"' --url ws://127.0.0.1:9090
+              anabranch client copy ./bundle --data ./replicas --path '/"notes"' \\
+                  --url ws://127.0.0.1:9090
               anabranch client read --data ./bundle --path '/"notes"'
             """)
 

@@ -17,7 +17,8 @@ struct ClientRead: AsyncParsableCommand {
 
             EXAMPLES
               anabranch client read --data ./replicas --path '/"notes"'
-              anabranch client read --data ./replicas --path '/"notes"' --url ws://127.0.0.1:9090 > notes.json
+              anabranch client read --data ./replicas --path '/"notes"' \\
+                  --url ws://127.0.0.1:9090 > notes.json
               anabranch client read --export --data ./replicas --path my-app > my-app.jsonl
             """)
 
@@ -44,9 +45,12 @@ struct ClientQuery: AsyncParsableCommand {
             a string, {"oid": "…"} and the other values of Spec/Export.md, a list of them. What is no JSON is a string.
 
             EXAMPLES
-              anabranch client query Note 'title BEGINSWITH[c] "to do"' --data ./replicas --path '/"notes"'
-              anabranch client query Note 'stars > $0 SORT(title ASC) LIMIT(10)' 3 --data ./replicas --path '/"notes"'
-              anabranch client query Note TRUEPREDICATE --data ./replicas --path my-app --url ws://127.0.0.1:9090
+              anabranch client query Note 'title BEGINSWITH[c] "to do"' --data ./replicas \\
+                  --path '/"notes"'
+              anabranch client query Note 'stars > $0 SORT(title ASC) LIMIT(10)' 3 \\
+                  --data ./replicas --path '/"notes"'
+              anabranch client query Note TRUEPREDICATE --data ./replicas --path my-app \\
+                  --url ws://127.0.0.1:9090
             """)
 
     @OptionGroup var options: ClientOptions

@@ -21,9 +21,12 @@ struct ClientSubscribe: AsyncParsableCommand {
             writes.
 
             EXAMPLES
-              anabranch client subscribe Note --data ./replicas --path my-app --url ws://127.0.0.1:9090
-              anabranch client subscribe Note 'owner == "ann"' --name mine --data ./replicas --path my-app
-              anabranch client subscribe --remove --name mine --data ./replicas --path my-app
+              anabranch client subscribe Note --data ./replicas --path my-app \\
+                  --url ws://127.0.0.1:9090
+              anabranch client subscribe Note 'owner == "ann"' --name mine \\
+                  --data ./replicas --path my-app
+              anabranch client subscribe --remove --name mine --data ./replicas \\
+                  --path my-app
             """)
 
     @OptionGroup var options: ClientOptions

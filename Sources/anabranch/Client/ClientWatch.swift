@@ -21,8 +21,10 @@ struct ClientWatch: AsyncParsableCommand {
             ends it for good, the status is 1.
 
             EXAMPLES
-              anabranch client watch --data ./replicas --path '/"notes"' --url ws://127.0.0.1:9090
-              anabranch client watch --data ./replicas --path my-app --url wss://sync.example.com | jq .changed
+              anabranch client watch --data ./replicas --path '/"notes"' \\
+                  --url ws://127.0.0.1:9090
+              anabranch client watch --data ./replicas --path my-app \\
+                  --url wss://sync.example.com | jq .changed
             """)
 
     @OptionGroup var options: ClientOptions

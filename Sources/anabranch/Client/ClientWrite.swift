@@ -23,9 +23,12 @@ struct ClientWrite: AsyncParsableCommand {
 
             EXAMPLES
               anabranch client write notes.jsonl --data ./replicas --path '/"notes"'
-              echo '["Note",{"int":"1"},{"title":"milk"}]' | anabranch client write --data ./replicas --path '/"notes"'
-              anabranch client write Task.json --class Task --infer --data ./replicas --path 'my-app/"tasks"'
-              anabranch client write many.jsonl --each 100 --data ./replicas --path my-app --url ws://127.0.0.1:9090
+              echo '["Note",{"int":"1"},{"title":"milk"}]' | anabranch client write \\
+                  --data ./replicas --path '/"notes"'
+              anabranch client write Task.json --class Task --infer --data ./replicas \\
+                  --path 'my-app/"tasks"'
+              anabranch client write many.jsonl --each 100 --data ./replicas --path my-app \\
+                  --url ws://127.0.0.1:9090
             """)
 
     @OptionGroup var options: ClientOptions

@@ -34,12 +34,17 @@ struct ImportCommand: AsyncParsableCommand {
             EXAMPLES
               anabranch import notes.jsonl --data ./data --path 'my-app/"notes"'
               anabranch import Task.json --data ./data --path my-app --class Task
-              anabranch import Task.json --data ./data --path my-app --class Task --schema ./my-app-export
-              anabranch import Task.json --app my-app --partition-key _partition --class Task --infer --data ./data
+              anabranch import Task.json --data ./data --path my-app --class Task \\
+                  --schema ./my-app-export
+              anabranch import Task.json --app my-app --partition-key _partition \\
+                  --class Task --infer --data ./data
               anabranch import Task.json --class Task --infer --dry-run > task-schema.jsonl
-              anabranch import dump/app/Task.bson.gz --data ./data --path my-app --class Task
-              anabranch import default.realm --data ./data --path 'my-app/"notes"' --from-device ann-phone
-              zstdcat notes.jsonl.zst | anabranch import - --data ./data --path 'my-app/"notes"'
+              anabranch import dump/app/Task.bson.gz --data ./data --path my-app \\
+                  --class Task
+              anabranch import default.realm --data ./data --path 'my-app/"notes"' \\
+                  --from-device ann-phone
+              zstdcat notes.jsonl.zst | anabranch import - --data ./data \\
+                  --path 'my-app/"notes"'
             """)
 
     @OptionGroup var options: AdminOptions
@@ -205,6 +210,7 @@ struct ImportCommand: AsyncParsableCommand {
                 description: "\(file): which class? Give --class; there are \(names.joined(separator: ", "))")
         }
         let partition = app.flatMap { app in partitionKey.map { PartitionField(app: app, name: $0) } }
+        if allowMissing { try partition?.check(in: file) }
         do {
             let ignored = Set(partitionKey.map { [$0] } ?? [])
             return .documents(try DocumentReader(classes, className: name, ignoring: ignored), classes, partition)

@@ -91,4 +91,23 @@ struct PartitionField {
         }
         return VirtualPath(app: app, partition: partition).description
     }
+
+    /// How many names of fields an error lists.
+    private static let namesMax = 100
+
+    /// Throws if no document of a file has the field: its name is wrong then, and all would go to one partition.
+    func check(in file: String) throws {
+        guard file != "-" else {
+            throw InputError(description: "--allow-missing reads the documents twice: put them into a file")
+        }
+        var source = try ImportSource(file), names: Set<String> = []
+        while let line = try source.next() {
+            guard let members = (try? source.document(line))?.document else { continue }
+            if members[JSONName(name)] != nil { return }
+            names.formUnion(members.keys.prefix(Self.namesMax - names.count).map(\.text))
+        }
+        guard !names.isEmpty else { return }
+        throw InputError(
+            description: "\(file): no document has it: \(KnownWords.unknown("field", name, of: names.sorted()))")
+    }
 }

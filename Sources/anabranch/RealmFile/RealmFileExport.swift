@@ -26,9 +26,11 @@ struct RealmFileExportCommand: ParsableCommand {
 
             EXAMPLES
               anabranch realm-file export notes.realm > notes.jsonl
-              anabranch realm-file export notes.realm --key-file notes.key --output notes.jsonl
+              anabranch realm-file export notes.realm --key-file notes.key \\
+                  --output notes.jsonl
               anabranch realm-file export damaged.realm --salvage --output saved.jsonl
-              anabranch realm-file export notes.realm | anabranch import - --data ./data --path 'my-app/"notes"'
+              anabranch realm-file export notes.realm | anabranch import - --data ./data \\
+                  --path 'my-app/"notes"'
               anabranch realm-file export phone-2.realm --ident 1000000002 > phone-2.jsonl
             """)
 

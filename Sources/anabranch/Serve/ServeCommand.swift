@@ -30,7 +30,8 @@ struct ServeCommand: AsyncParsableCommand {
             EXAMPLES
               anabranch serve --dev --data ./data --listen 127.0.0.1:9090
               anabranch serve --config /etc/anabranch.yaml
-              anabranch serve --config anabranch.yaml --rules everybody --listen 0.0.0.0:9090 --insecure
+              anabranch serve --config anabranch.yaml --rules everybody \\
+                  --listen 0.0.0.0:9090 --insecure
             """)
 
     @OptionGroup var options: ConfigurationOptions

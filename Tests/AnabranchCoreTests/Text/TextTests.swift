@@ -30,6 +30,16 @@ import Testing
         #expect(ones.count { $0 == .real(1) } == 1)
     }
 
+    /// Claims of foreign tokens have them, for instance.
+    @Test(arguments: ["9223372036854775808", "-9223372036854775809", "123456789012345678901234567890"])
+    func anIntegerBeyond64BitsIsPassedOnAndIsNoNumber(_ digits: String) throws {
+        let value = try JSONValue(parsing: #"{"a":\#(digits)}"#.utf8)
+        #expect(value["a"] == .largeInteger(digits) && value["a"]?.integer == nil)
+        #expect(value.encoded == #"{"a":\#(digits)}"#)
+        #expect(PartitionValue(extendedJSON: Array(digits.utf8)) == nil)
+        #expect(StateValue(argument: .largeInteger(digits)) == nil)
+    }
+
     @Test(arguments: [
         ("", #""""#), ("a/ä\u{7f}\u{2028}", "\"a/ä\u{7f}\u{2028}\""), (#"\" "#, #""\\\" ""#),
         ("\u{0}\n\u{1f}", #""\u0000\u000a\u001f""#),

@@ -26,8 +26,9 @@ import Testing
         #expect(codes(.warning) == [227, 231])
         #expect(codes(.protocolViolation) == [102, 103, 105, 106, 107, 108, 109, 110, 111, 112, 216])
         #expect(codes(.applicationBug) == [113, 114, 204, 206, 223, 225, 226])
-        #expect(codes(.clientReset) == [208, 209, 210, 211, 212, 217, 222, 228, 230, 233])
-        #expect(codes(.clientResetNoRecovery).isEmpty)
+        #expect(codes(.clientReset) == [208, 209, 210, 211, 212, 217, 222, 228, 233])
+        // To write the same again would be refused again.
+        #expect(codes(.clientResetNoRecovery) == [230])
         #expect(codes(.deleteRealm).isEmpty)
     }
 
@@ -49,8 +50,10 @@ import Testing
             #expect(json["logURL"] as? String == "")
             #expect(json["action"] as? String == code.action.rawValue)
             #expect(json["tryAgain"] as? Bool == code.triesAgain)
-            #expect(json["shouldClientReset"] as? Bool == (code.action == .clientReset))
-            #expect(json["isRecoveryModeDisabled"] as? Bool == false)
+            #expect(
+                json["shouldClientReset"] as? Bool
+                    == [.clientReset, .clientResetNoRecovery].contains(code.action))
+            #expect(json["isRecoveryModeDisabled"] as? Bool == (code == .writeNotAllowed))
         }
     }
 

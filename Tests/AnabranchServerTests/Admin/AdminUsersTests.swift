@@ -101,6 +101,17 @@ import Testing
             (["app": "demo", "identities": [["provider": "custom-token"]]], "name must be a text"),
             (["app": "demo", "email": "a@b", "identities": "x"], "identities has to be an array"),
             (["app": "demo", "email": "a@b", "data": "x"], "data has to be a JSON object"),
+            (
+                ["app": "demo", "email": "a@b", "data": ["a": [1, ["b": .largeInteger("9223372036854775808")]]]],
+                "data.a[1].b: 9223372036854775808 is no integer of 64 bits"
+            ),
+            (
+                ["app": "demo", "email": "a@b", "data": ["d": ["$date": "2024-02-30T00:00:00Z"]]],
+                #"data.d: {"$date":"2024-02-30T00:00:00Z"} looks like extended JSON and is none"#
+            ),
+            (["app": "demo", "email": "a@b", "data": ["n": ["$numberLong": "9223372036854775808"]]], "data.n: "),
+            (["app": "demo", "email": "a@b", "data": ["n": ["$numberDecimal": "x"]]], "data.n: "),
+            (["app": "demo", "email": "a@b", "data": ["o": ["$oid": "zz"]]], "data.o: "),
             (["app": "demo", "email": "a@b", "disabled": 1], "true or false"),
             (["app": "demo", "email": "a@b", "created_at": -1], "above 0"),
             (

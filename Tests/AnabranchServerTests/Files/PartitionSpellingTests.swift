@@ -34,6 +34,22 @@ import Testing
         #expect(Set(paths) == Set(values.map { VirtualPath(app: "a", partition: $0) }), "seed \(seed)")
     }
 
+    /// Its bytes are a partition of their own, which no other client will open.
+    @Test(arguments: [
+        (#"{"$numberLong":42}"#, true), (#"{"$oid":"zz"}"#, true), (#"{"$date":"2024-01-01T00:00:00Z"}"#, true),
+        (#"{"$numberLong":"42"}"#, false), ("42", false), ("f", false), (#"{"a":1}"#, false),
+        (#"{"$numberLong""#, false),
+    ])
+    func whatLooksLikeExtendedJSONIsToldOnceAConnection(_ partition: String, _ isTold: Bool) throws {
+        let log = LogLines(), rig = WireRig(logger: log.logger)
+        let connection = rig.connect(try Negotiation(offer: WebSocketClient.offer), app: "a")
+        for session in 1...2 {
+            connection.wire.receive(Array("bind \(session) \(partition.utf8.count) 0 1 0\n\(partition)".utf8))
+            rig.run()
+        }
+        #expect(log.text.split(separator: "\n").count { $0.contains("looks like extended JSON") } == (isTold ? 1 : 0))
+    }
+
     @Test func theNameOfANewFileIsAsLongAsItsValue() throws {
         let store = InMemoryStore(), rig = WireRig(store: store)
         let escaped = { (count: Int) in Array(("\"" + String(repeating: "\\u0061", count: count) + "\"").utf8) }

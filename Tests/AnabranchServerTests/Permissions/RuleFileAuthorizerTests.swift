@@ -37,6 +37,32 @@ import Testing
         #expect((found?.permission ?? .none) == permission)
     }
 
+    @Test(
+        "values of custom data are compared as roles compare them",
+        arguments: [
+            ("5", "5", true), ("5", "5.0", true), ("5", #"{"$numberLong":"5"}"#, true),
+            ("5", #"{"$numberInt":"5"}"#, true), ("5", #"{"$numberDouble":"5.0"}"#, true),
+            ("5", #"{"$numberDecimal":"5.00"}"#, true), ("5", #""5""#, false), ("5", "6", false), ("5", "true", false),
+            (#"{$numberLong: "5"}"#, "5", true), (#"{$numberLong: "5"}"#, "5.5", false),
+            ("9007199254740993", "9007199254740992", false), ("9007199254740993", "9007199254740993", true),
+            ("9223372036854775807", "9223372036854775808", false), ("0.5", "5e-1", true), ("yes", "true", true),
+            ("null", "null", true), ("null", "0", false), ("2024-01-01", #""2024-01-01""#, true),
+            ("'010'", #""010""#, true), ("editor", #"{"$literal":"editor"}"#, true), ("editor", #"["editor"]"#, false),
+            (
+                #"{$date: "2024-01-01T00:00:00Z"}"#, #"{"$date":{"$numberLong":"1704067200000"}}"#, true
+            ),
+            (#"{$oid: 64B7f0aa000000000000000A}"#, #"{"$oid":"64b7f0aa000000000000000a"}"#, true),
+        ])
+    func valuesOfCustomData(wanted: String, found: String, isMatch: Bool) throws {
+        let rules = try PermissionRule.rules(inYAML: "rules: [{path: '*', right: write, data: {n: \(wanted)}}]")
+        func isMatched(_ customData: String) -> Bool {
+            let principal = Principal(app: "demo", user: "u", customData: customData)
+            return rules[0].matches(PermissionQuestion(principal, Array("null".utf8)))
+        }
+        #expect(isMatched(#"{"n":\#(found)}"#) == isMatch)
+        #expect(!isMatched("{}"))
+    }
+
     /// Of a `String`, "K" is the Kelvin sign, and "é" two letters.
     @Test func rulesAreComparedByTheirBytes() throws {
         let rules = try PermissionRule.rules(
@@ -76,6 +102,20 @@ import Testing
         (#"rules: [{path: '"user=${usr}"', right: read}]"#, "only ${user} and * stand for something"),
         (#"rules: [{path: '"a\*"', right: read}]"#, #"a star itself is \u002a"#),
         ("rules: [{path: a, right: read, data: {a: [1]}}]", "rule 1: data"),
+        ("rules: [{path: a, right: read, data: {a: {b: 1}}}]", "rule 1: data"),
+        ("rules: [{path: a, right: read, data: {n: 010}}]", "rule 1: data: n: '010' is no number as JSON has them"),
+        ("rules: [{path: a, right: read, data: {n: 0x10}}]", "'0x10' is no number"),
+        ("rules: [{path: a, right: read, data: {n: 0x10000000000000000}}]", "is no number"),
+        ("rules: [{path: a, right: read, data: {n: 1_000}}]", "'1_000' is no number"),
+        ("rules: [{path: a, right: read, data: {n: 1e400}}]", "'1e400' is no number"),
+        ("rules: [{path: a, right: read, data: {n: +5}}]", "'+5' is no number"),
+        (
+            "rules: [{path: a, right: read, data: {n: 123456789012345678901234567890}}]",
+            "rule 1: data: n: 123456789012345678901234567890 is no integer of 64 bits"
+        ),
+        (#"rules: [{path: a, right: read, data: {d: {$date: "2024-02-30T00:00:00Z"}}}]"#, "rule 1: data: d: {"),
+        (#"rules: [{path: a, right: read, data: {n: {$numberLong: "9223372036854775808"}}}]"#, "looks like"),
+        ("rules: [{path: a, right: read, data: {n: {$oid: zz}}}]", "looks like extended JSON and is none"),
     ])
     func aMistakeIsNamed(text: String, word: String) {
         do {
@@ -88,14 +128,15 @@ import Testing
 
     @Test(
         arguments: [
-            ("path: public", "rule 1: path: matches nothing: 'public' is no JSON"),
+            ("path: public", "rule 1: path: matches only clients that send these bytes as they are, which no SDK does"),
+            ("path: public", #"has its own quotation marks: '"public"'"#), ("path: /test", "is no JSON"),
             ("path: 'user=${user}'", "is no JSON"),
             (#"path: '"public"'"#, nil), (#"path: '"user=${user}"'"#, nil),
             ("path: 'pub*'", "is no JSON"), ("path: '42'", nil),
             (#"path: '{"$oid":"64b7f0aa0000000000000001"}'"#, nil), ("path: 'null'", nil),
-            ("path: '*'", nil), ("path: '${user}'", nil), ("path: '*-${user}'", nil), (#"path: '"pub*'"#, nil),
+            ("path: '*'", nil), (#"path: '"${user}"'"#, nil), (#"path: '"*-${user}"'"#, nil), (#"path: '"pub*'"#, nil),
             ("path: '4*'", nil), ("path: 'nul*'", nil), (#"path: '{"$oid":"6*"}'"#, nil), (#"path: '{*'"#, nil),
-            (#"path: '{"$uuid":"${user}"}'"#, nil), (#"path: '{ "$numberInt" : "-*" }'"#, nil),
+            (#"path: '{"$oid":"${user}"}'"#, nil), (#"path: '{ "$numberInt" : "-*" }'"#, nil),
             (#"path: '{"$binary":"*","$type":"04"}'"#, nil), (#"path: '*,"subType":"04"}}'"#, nil),
             ("path: 'true'", "is no partition value"), ("path: '1.5'", "is no partition value"),
             (#"path: '{"a":"*"}'"#, "is no partition value"), (#"path: '{"$oid":"xyz"}'"#, "is no partition value"),
@@ -103,6 +144,15 @@ import Testing
             (#"path: '{"$binary":"*","$type":"00"}'"#, "is no partition value"), ("path: '*-pub'", "is no JSON"),
             ("path: '${user}-x'", "is no JSON"), (#"path: '{"$oid": *}'"#, "is no partition value"),
             (#"path: '{"$numberLong":"99999999999999999999"}'"#, "is no partition value"),
+            // An ident is 24 hexadecimal digits.
+            ("path: '${user}'", "with 24 hexadecimal digits for ${user}, is no JSON"), ("path: '*-${user}'", "no JSON"),
+            (#"path: '{"$numberLong":"${user}"}'"#, "is no partition value"),
+            (#"path: '{"$uuid":"${user}"}'"#, "is no partition value"),
+            (#"path: '{"$oid":"a${user}*"}'"#, "is no partition value"), (#"path: '{"$oid":"${user}*"}'"#, nil),
+            // What looks like it and stands for itself.
+            (#"path: '"user=$user"'"#, "path: '$user' stands for itself"), (#"path: '"user={user}"'"#, "'{user}'"),
+            (#"path: '"%%user.id"'"#, "'%%user' stands for itself"), (#"path: '"$$"'"#, nil),
+            (#"path: '"user=\u0024user"'"#, nil), (#"path: '"${user}/$team"'"#, "'$team' stands for itself"),
         ] as [(String, String?)])
     func aRuleThatNeverMatchesIsNoticed(path: String, words: String?) throws {
         let rules = try PermissionRule.rules(inYAML: "rules: [{\(path), right: read}]")

@@ -76,7 +76,7 @@ extension Payload {
         case .null: self = .null
         case .bool(let value): self = .bool(value)
         case .string(let text): self = .string(Array(text.utf8))
-        case .integer, .real, .array: return nil
+        case .integer, .largeInteger, .real, .array: return nil
         case .object(var members):
             let bits = members.removeValue(forKey: "bits")
             guard members.count == 1, let (type, value) = members.first,

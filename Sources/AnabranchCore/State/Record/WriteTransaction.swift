@@ -320,7 +320,10 @@ public final class WriteTransaction {
 
     /// A link that is written must lead to an object, unlike one that arrives.
     private func noteLink(_ className: [UInt8], _ key: PrimaryKey, from owner: Location) throws(ApplyError) {
-        let target = ObjectReference(classID: try editor.classID(className), key: key.normalised)
+        guard let classID = editor.schema.number(of: className) else {
+            throw .invalid("no such class: \(String(excerptOf: className))")
+        }
+        let target = ObjectReference(classID: classID, key: key.normalised)
         if !linksMayDangle {
             guard try editor.exists(target) else { throw .invalid("the object linked to does not exist") }
         }

@@ -24,8 +24,10 @@ struct FuzzDamageCommand: AsyncParsableCommand {
             exit status is 1 if something fails.
 
             EXAMPLES
-              anabranch-lab fuzz damage --serve .build/release/anabranch --count 1000 --seed 1
-              anabranch-lab fuzz damage --serve .build/release/anabranch --count 1000 --keep failed
+              anabranch-lab fuzz damage --serve .build/release/anabranch --count 1000 \\
+                  --seed 1
+              anabranch-lab fuzz damage --serve .build/release/anabranch --count 1000 \\
+                  --keep failed
             """)
 
     @OptionGroup var program: ServedProgram

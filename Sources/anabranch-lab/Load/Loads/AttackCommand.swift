@@ -24,11 +24,13 @@ struct AttackCommand: AsyncParsableCommand {
             operation is an answer. A merge is prepared before anything is measured.
 
             EXAMPLES
-              anabranch-lab load attack empty --count 3900000 --serve .build/release/anabranch
+              anabranch-lab load attack empty --count 3900000 \\
+                  --serve .build/release/anabranch
               anabranch-lab load attack merge --count 30000 --serve .build/release/anabranch
-              anabranch-lab load attack merge --shape nan --count 25000 --sigterm-after 10 --serve \
-            .build/release/anabranch
-              anabranch-lab load attack object --count 8 --megabytes 15 --serve .build/release/anabranch
+              anabranch-lab load attack merge --shape nan --count 25000 --sigterm-after 10 \\
+                  --serve .build/release/anabranch
+              anabranch-lab load attack object --count 8 --megabytes 15 \\
+                  --serve .build/release/anabranch
               anabranch-lab load attack name --megabytes 10 --serve .build/release/anabranch
             """)
 

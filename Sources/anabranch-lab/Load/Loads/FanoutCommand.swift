@@ -13,7 +13,8 @@ struct FanoutCommand: AsyncParsableCommand {
             writer). An operation is a DOWNLOAD of a reader.
 
             EXAMPLE
-              anabranch-lab load fanout --readers 1000 --rounds 100 --serve .build/release/anabranch
+              anabranch-lab load fanout --readers 1000 --rounds 100 \\
+                  --serve .build/release/anabranch
             """)
 
     @Option(help: "How many clients read.")

@@ -19,7 +19,8 @@ struct FirstSyncCommand: AsyncParsableCommand {
             deflated as on the wire. An operation is a client that has everything.
 
             EXAMPLE
-              anabranch-lab load first-sync --transactions 1000000 --clients 100 --serve .build/release/anabranch
+              anabranch-lab load first-sync --transactions 1000000 --clients 100 \\
+                  --serve .build/release/anabranch
             """)
 
     @Option(help: "How many transactions the log has.")

@@ -15,9 +15,12 @@ struct FloodCommand: AsyncParsableCommand {
             message or an answer.
 
             EXAMPLES
-              anabranch-lab load flood cycles --cycles 10000 --serve .build/release/anabranch
-              anabranch-lab load flood marks --clients 8 --seconds 5 --serve .build/release/anabranch
-              anabranch-lab load flood passwords --clients 80 --seconds 20 --serve .build/release/anabranch
+              anabranch-lab load flood cycles --cycles 10000 \\
+                  --serve .build/release/anabranch
+              anabranch-lab load flood marks --clients 8 --seconds 5 \\
+                  --serve .build/release/anabranch
+              anabranch-lab load flood passwords --clients 80 --seconds 20 \\
+                  --serve .build/release/anabranch
             """)
 
     enum Kind: String, CaseIterable, ExpressibleByArgument {

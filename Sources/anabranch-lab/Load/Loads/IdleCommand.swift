@@ -10,9 +10,10 @@ struct IdleCommand: AsyncParsableCommand {
             connection begun → WebSocket) and "session" (BIND sent → everything there). An operation is a session.
 
             EXAMPLES
-              anabranch-lab load idle --sessions 10000 --connections 1000 --serve .build/release/anabranch
-              anabranch-lab load idle --sessions 4000 --connections 4 --files 1 --name-bytes 1000 --only-bind \
-            --serve .build/release/anabranch
+              anabranch-lab load idle --sessions 10000 --connections 1000 \\
+                  --serve .build/release/anabranch
+              anabranch-lab load idle --sessions 4000 --connections 4 --files 1 \\
+                  --name-bytes 1000 --only-bind --serve .build/release/anabranch
             """)
 
     @Option(help: "How many sessions.")

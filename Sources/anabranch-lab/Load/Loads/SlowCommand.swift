@@ -17,9 +17,12 @@ struct SlowCommand: AsyncParsableCommand {
             An operation is a reader.
 
             EXAMPLES
-              anabranch-lab load slow --readers 20 --seconds 90 --serve .build/release/anabranch
-              anabranch-lab load slow --readers 20 --trickle 4096 --seconds 90 --serve .build/release/anabranch
-              anabranch-lab load slow --readers 20 --unfinished 31 --seconds 90 --serve .build/release/anabranch
+              anabranch-lab load slow --readers 20 --seconds 90 \\
+                  --serve .build/release/anabranch
+              anabranch-lab load slow --readers 20 --trickle 4096 --seconds 90 \\
+                  --serve .build/release/anabranch
+              anabranch-lab load slow --readers 20 --unfinished 31 --seconds 90 \\
+                  --serve .build/release/anabranch
             """)
 
     @Option(help: "How many clients are slow.")

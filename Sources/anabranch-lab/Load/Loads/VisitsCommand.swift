@@ -12,8 +12,10 @@ struct VisitsCommand: AsyncParsableCommand {
             uses. Latency: "caught_up", from BIND to the answer to MARK. An operation is a visit.
 
             EXAMPLES
-              anabranch-lab load visits --files 100000 --clients 64 --serve .build/release/anabranch
-              anabranch-lab load visits --files 1 --entries 1000000 --visits 500 --serve .build/release/anabranch
+              anabranch-lab load visits --files 100000 --clients 64 \\
+                  --serve .build/release/anabranch
+              anabranch-lab load visits --files 1 --entries 1000000 --visits 500 \\
+                  --serve .build/release/anabranch
             """)
 
     @Option(help: "How many files there are.")

@@ -15,8 +15,10 @@ struct WritersCommand: AsyncParsableCommand {
             files are shared, "reader" (each other client of the file) and "last_reader". An operation is an UPLOAD.
 
             EXAMPLES
-              anabranch-lab load writers --clients 64 --files 8 --seconds 10 --serve .build/release/anabranch
-              anabranch-lab load writers --clients 64 --files 2000 --seconds 10 --serve .build/release/anabranch
+              anabranch-lab load writers --clients 64 --files 8 --seconds 10 \\
+                  --serve .build/release/anabranch
+              anabranch-lab load writers --clients 64 --files 2000 --seconds 10 \\
+                  --serve .build/release/anabranch
             """)
 
     @Option(help: "How many clients write.")

@@ -134,6 +134,28 @@ import Testing
             let value = try #require(Decimal128(exactly: text))
             #expect("\(value)" == text)
         }
-        for text in ["", "1.", "E5", "1E99999", "--1", "0x10"] { #expect(Decimal128(exactly: text) == nil) }
+        for text in [
+            "", "1.", "E5", "1E99999", "--1", "0x10", "0E6112", "0E9999", "1E6112", "1E6145", "1E7000", "7E8000",
+            "1E10207", "1E-6177", "+10000000000000000000000000000000000E+0",
+        ] { #expect(Decimal128(exactly: text) == nil, "\(text)") }
+        for text in ["0E6111", "9E6111", "1E-6176", "+9999999999999999999999999999999999E+0"] {
+            #expect(Decimal128(exactly: text).map { "\($0)" } == text)
+        }
+    }
+
+    /// Clients' changesets have them, too: the bits stand beside the text.
+    @Test(arguments: [0x3040, 0x5FFE, 0x6000, 0x7000, 0x77FF, 0x7800, 0x7C00, 0x7FFF, 0xF7FF, 0x3041] as [UInt64])
+    func everyDecimalIsReadAsItWasWritten(exponentBits: UInt64) throws {
+        for low in [0, 1, .max] as [UInt64] {
+            for more in [0, 1, 0xFFFF_FFFF_FFFF] as [UInt64] {
+                let value = Decimal128(low: low, high: exponentBits << 48 | more)
+                let json = try JSONValue(parsing: ExportedValue.value(.decimal(value)).text)
+                guard case .decimal(let read) = StateValue(argument: json) else {
+                    Issue.record("\(json.encoded)")
+                    continue
+                }
+                #expect(read == value, "\(json.encoded)")
+            }
+        }
     }
 }
