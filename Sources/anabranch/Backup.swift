@@ -32,7 +32,8 @@ struct BackupCommand: ParsableCommand {
 
             EXAMPLES
               anabranch backup --data /var/lib/anabranch --to /backup/monday --verify
-              anabranch backup --config anabranch.yaml --to "/backup/$(date +%F)" --progress
+              anabranch backup --config anabranch.yaml --to "/backup/$(date +%F)" \\
+                  --progress
               anabranch backup --data /var/lib/anabranch --to /backup/tuesday \\
                   --base /backup/monday --verify
               anabranch restore --from /backup/tuesday --data /var/lib/anabranch-new

@@ -124,7 +124,8 @@ import Testing
     /// Help is wrapped at 80 columns where no terminal says otherwise.
     @Test func noLineOfAnExampleIsBroken() {
         for line in Self.exampleLines(of: Anabranch.self) + Self.exampleLines(of: Lab.self) {
-            #expect(line.count <= 80, "\(line)")
+            // A line of 80 is broken, too.
+            #expect(line.count < 80, "\(line)")
         }
     }
 

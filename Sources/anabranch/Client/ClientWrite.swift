@@ -27,8 +27,8 @@ struct ClientWrite: AsyncParsableCommand {
                   --data ./replicas --path '/"notes"'
               anabranch client write Task.json --class Task --infer --data ./replicas \\
                   --path 'my-app/"tasks"'
-              anabranch client write many.jsonl --each 100 --data ./replicas --path my-app \\
-                  --url ws://127.0.0.1:9090
+              anabranch client write many.jsonl --each 100 --data ./replicas \\
+                  --path my-app --url ws://127.0.0.1:9090
             """)
 
     @OptionGroup var options: ClientOptions

@@ -26,12 +26,14 @@ struct AttackCommand: AsyncParsableCommand {
             EXAMPLES
               anabranch-lab load attack empty --count 3900000 \\
                   --serve .build/release/anabranch
-              anabranch-lab load attack merge --count 30000 --serve .build/release/anabranch
-              anabranch-lab load attack merge --shape nan --count 25000 --sigterm-after 10 \\
+              anabranch-lab load attack merge --count 30000 \\
                   --serve .build/release/anabranch
+              anabranch-lab load attack merge --shape nan --count 25000 \\
+                  --sigterm-after 10 --serve .build/release/anabranch
               anabranch-lab load attack object --count 8 --megabytes 15 \\
                   --serve .build/release/anabranch
-              anabranch-lab load attack name --megabytes 10 --serve .build/release/anabranch
+              anabranch-lab load attack name --megabytes 10 \\
+                  --serve .build/release/anabranch
             """)
 
     enum Kind: String, CaseIterable, ExpressibleByArgument {

@@ -15,8 +15,8 @@ struct StormCommand: AsyncParsableCommand {
             EXAMPLES
               anabranch-lab load storm --clients 400 --megabytes 4.4 \\
                   --serve .build/release/anabranch
-              anabranch-lab load storm --clients 24 --megabytes 2 --seconds 80 --writers 6 \\
-                  --serve .build/release/anabranch
+              anabranch-lab load storm --clients 24 --megabytes 2 --seconds 80 \\
+                  --writers 6 --serve .build/release/anabranch
             """)
 
     @Option(help: "How many clients come back.")
