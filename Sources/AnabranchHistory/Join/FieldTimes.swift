@@ -28,12 +28,8 @@ struct FieldTimes: Sendable {
             while !replay.isDone {
                 for entry in try replay.next(from: view) { try times.note(entry) }
             }
-            var last = file.head.baseVersion
-            while last > 0 {
-                let entries = try view.archivedEntries(upTo: last)
-                guard let first = entries.first else { break }
-                for entry in entries.reversed() { try times.note(older: entry) }
-                last = first.version - 1
+            try view.forEachArchivedEntry(upTo: file.head.baseVersion) { entry throws(HistoryError) in
+                try times.note(older: entry)
             }
             return times
         }
@@ -122,8 +118,23 @@ struct Removals: Sendable {
     }
 }
 
+extension FileView {
+    /// Reads the archive from a version back to its beginning.
+    func forEachArchivedEntry(
+        upTo version: ServerVersion, _ body: (LogEntry) throws(HistoryError) -> Void
+    ) throws(HistoryError) {
+        var last = version
+        while last > 0 {
+            let entries = try archivedEntries(upTo: last)
+            guard let first = entries.first else { return }
+            for entry in entries.reversed() { try body(entry) }
+            last = first.version - 1
+        }
+    }
+}
+
 extension LogEntry {
-    fileprivate func forEachInstruction(
+    func forEachInstruction(
         isReversed: Bool = false, _ body: (Instruction, ChangesetArena) -> Void
     ) throws(HistoryError) {
         guard !changeset.isEmpty else { return }

@@ -43,13 +43,8 @@ struct LoggedWrites {
     ) throws(HistoryError) {
         let objects = Self.objects(of: changesets, in: arena), base = file.head.baseVersion
         self = try file.read { view throws(HistoryError) in
-            var writes = LoggedWrites(of: objects), last = base
-            while last > 0 {
-                let entries = try view.archivedEntries(upTo: last)
-                guard let first = entries.first else { break }
-                for entry in entries.reversed() { try writes.note(older: entry) }
-                last = first.version - 1
-            }
+            var writes = LoggedWrites(of: objects)
+            try view.forEachArchivedEntry(upTo: base) { entry throws(HistoryError) in try writes.note(older: entry) }
             return writes
         }
     }
@@ -66,16 +61,14 @@ struct LoggedWrites {
 
     /// Notes an entry that is older than all that were noted.
     private mutating func note(older entry: LogEntry) throws(HistoryError) {
-        guard !entry.changeset.isEmpty else { return }
-        var arena = ChangesetArena()
-        let changeset = try entry.decode(into: &arena)
-        for instruction in arena.instructions(of: changeset).reversed() where !instruction.kind.isSchema {
+        try entry.forEachInstruction(isReversed: true) { instruction, arena in
+            guard !instruction.kind.isSchema else { return }
             let object = ObjectName(of: instruction, in: arena)
-            guard objects.contains(object), !erased.contains(object) else { continue }
+            guard objects.contains(object), !erased.contains(object) else { return }
             if instruction.kind == .eraseObject { erased.insert(object) }
             guard let kind = Self.kind(of: instruction), !instruction.isDefault,
                 let place = Self.place(of: instruction, in: arena), times[kind]?[place] == nil
-            else { continue }
+            else { return }
             times[kind]?[place] = entry.timestamp
         }
     }

@@ -31,6 +31,7 @@ extension AdminEndpoints {
         let path = try path(of: query)
         try checkImport(to: path)
         let objects = ImportedLines(body, isStrict: query.isStrict)
+        guard objects.changes.isEmpty else { throw .badRequest("changes of devices go to /v1/import/changes") }
         var outcome = objects.outcome, start = 0, end = objects.lines.count, isNextRefused = false
         do {
             if !objects.classes.isEmpty { try await declare(objects.classes, in: path) }

@@ -54,12 +54,17 @@ struct TokenKey: Sendable {
 
     /// The keys of a set (RFC 7517) that can be used.
     /// - Parameter name: of the set, for errors.
-    /// - Throws: `FileError`, or `TokenError` for a key that is malformed or too weak.
+    /// - Throws: `FileError`, also for a key that is malformed or too weak: it is named.
     static func keys(in text: some Collection<UInt8>, of name: String) throws -> [TokenKey] {
         guard let entries = try? JSONValue(parsing: text)["keys"]?.array else {
             throw FileError(name, "not a set of JSON web keys")
         }
-        return try entries.compactMap { try TokenKey($0) }
+        return try entries.enumerated().compactMap { number, entry in
+            do { return try TokenKey(entry) } catch {
+                let ident = entry["kid"]?.string.map { ", \(String(excerptOf: $0.utf8))" } ?? ""
+                throw FileError(name, "key \(number + 1)\(ident): \(error)")
+            }
+        }
     }
 
     /// A public key of a JWKS file (RFC 7517): RSA of at least 2048 bits for RS256, P-256 for ES256, or at least 32
@@ -75,7 +80,7 @@ struct TokenKey: Sendable {
 
         func bytes(_ member: String, atLeast countMin: Int) throws(TokenError) -> [UInt8] {
             guard let bytes = jwk[member]?.string.flatMap({ Base64URL.decode($0.utf8) }), bytes.count >= countMin
-            else { throw TokenError("a key is too short or no Base64url") }
+            else { throw TokenError("too short or no Base64url") }
             return bytes
         }
         ident = jwk["kid"]?.string
@@ -84,7 +89,7 @@ struct TokenKey: Sendable {
         case "RSA":
             let (modulus, exponent) = try (bytes("n", atLeast: 256), bytes("e", atLeast: 1))
             guard let key = try? _RSA.Signing.PublicKey(n: modulus, e: exponent) else {
-                throw TokenError("no public key of RSA with at least 2048 bits")
+                throw TokenError("no public key of RSA with at least 2048 bits and an odd exponent above 1")
             }
             material = .rsa(key)
         default:

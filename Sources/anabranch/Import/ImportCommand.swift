@@ -48,7 +48,7 @@ struct ImportCommand: AsyncParsableCommand {
             """)
 
     @OptionGroup var options: AdminOptions
-    @Argument(help: "A file with a JSON object a line, or of BSON; - is the standard input.")
+    @Argument(help: "A Realm file, one of BSON, or one with a JSON object a line; - is the standard input.")
     var file: String
     @Option(help: "The synced file, as `admin files` shows it.")
     var path: String?

@@ -144,7 +144,9 @@ struct ImportRun {
         declared.insert(path)
         tally.written += answer.written
         tally.unchanged += answer.unchanged
-        for kept in answer.kept ?? [] { note(kept: lines[kept - 1 - classes.count]) }
+        for index in (answer.kept ?? []).map({ $0 - 1 - classes.count }) where lines.indices.contains(index) {
+            note(kept: lines[index])
+        }
         for refusal in answer.refused {
             let index = refusal.line - 1 - classes.count
             let number = lines.indices.contains(index) ? lines[index].number : refusal.line
@@ -225,9 +227,12 @@ struct ImportRun {
         realm.tell(of: file)
         (tally.left_out, tally.asymmetric_objects) = (realm.report.problemCount, realm.asymmetricCounts)
         tally.changes = try await realm.pending?.send(realm.touchedLines, to: path, of: realm.name, client)
-        (pending, undecided) = (undecided, [])
-        tally.unchanged -= pending.count
-        try await send(total: nil)
+        tally.unchanged -= undecided.count
+        // An answer names no more than so many that are kept.
+        for start in stride(from: 0, to: undecided.count, by: Self.pieceLineCount) {
+            pending = Array(undecided[start...].prefix(Self.pieceLineCount))
+            try await send(total: nil)
+        }
         if let count = tally.changes?.unreadable { tally.left_out = (tally.left_out ?? 0) + count }
     }
 
@@ -245,6 +250,9 @@ struct ImportRun {
         } else if filling?.isOnlyPending != true {
             print(
                 "\(tally.written) objects written, \(tally.unchanged) as they were, \(tally.refused) \(unit)s refused")
+        }
+        if let kept = tally.kept, kept > Self.refusalsMax, !isJSON {
+            note("\(kept) objects in all are kept as the server has them, and not as the file has them")
         }
         if let changes = tally.changes, !isJSON {
             isDry ? note("\(counted(changes.made, "change")) can be made again") : print(changes.text)

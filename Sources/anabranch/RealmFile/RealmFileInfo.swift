@@ -14,8 +14,8 @@ struct RealmFileInfoCommand: ParsableCommand {
 
             EXAMPLES
               anabranch realm-file info notes.realm
-              anabranch realm-file info notes.realm --key-file notes.key --json | jq \\
-                  .sync.pending
+              anabranch realm-file info notes.realm --key-file notes.key --json \\
+                  | jq .sync.pending
             """)
 
     @OptionGroup var options: RealmFileOptions

@@ -70,6 +70,16 @@ import Testing
         }
     }
 
+    /// Changes of a device are for another request: here nobody would make them.
+    @Test func changesOfADeviceAreRefused() async throws {
+        try await withServerAndOperator { rig, _ async throws in
+            let change = #"{"change":"a","changeset":"","time":1,"version":1}"# + "\n"
+            let response = try await rig.admin("POST", Self.path, Self.classes + note(1, #"{"title":"a"}"#) + change)
+            #expect(response.status == 400)
+            #expect(try await rig.admin("GET", "/v1/classes?path=%2F%22notes%22").json == ["classes": []])
+        }
+    }
+
     @Test func ifAskedItEndsAtTheFirstMistake() async throws {
         try await withServerAndOperator { rig, _ async throws in
             let first = note(1, #"{"title":"a"}"#), last = note(3, #"{"title":"c"}"#)
