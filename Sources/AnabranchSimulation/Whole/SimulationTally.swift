@@ -32,8 +32,9 @@ package struct SimulationTally: RunTally {
             "error 201", "error 206", "error 208", "error 209", "error 211", "error 222", "error 230",
         ]
 
-    /// Those of them that have happened less than ten times for 200 runs.
+    /// Those of them that have happened less than five times for 200 runs. The rarest happen about 18 times (error 230,
+    /// after which nobody tries the same again).
     package var missing: [String] {
-        Self.expected.filter { marks[$0, default: 0] * 200 < 10 * (passed + failures.count) }
+        Self.expected.filter { marks[$0, default: 0] * 200 < 5 * (passed + failures.count) }
     }
 }

@@ -55,7 +55,9 @@ import Testing
         var tally = SimulationTally()
         tally.passed = 200
         #expect(tally.missing == SimulationTally.expected)
-        for mark in SimulationTally.expected.dropFirst() { tally.marks[mark] = 10 }
+        for mark in SimulationTally.expected.dropFirst() { tally.marks[mark] = 5 }
         #expect(tally.missing == [SimulationTally.expected[0]])
+        tally.marks[SimulationTally.expected[1]] = 4
+        #expect(tally.missing == Array(SimulationTally.expected.prefix(2)))
     }
 }
