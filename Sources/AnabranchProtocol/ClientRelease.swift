@@ -27,6 +27,9 @@ public struct CoreVersion: Comparable, Hashable, Sendable, CustomStringConvertib
         (left.major, left.minor, left.patch) < (right.major, right.minor, right.patch)
     }
 
+    /// The first that comes after it, in its line of releases.
+    fileprivate var next: CoreVersion { CoreVersion(major, minor, patch + 1) }
+
     /// As one number that grows with the versions: 14_005_002 is 14.5.2. 0 for one that has no such number.
     public var number: UInt64 {
         minor < 1_000 && patch < 1_000 ? UInt64(clamping: major * 1_000_000 + minor * 1_000 + patch) : 0
@@ -63,10 +66,15 @@ public struct ClientRelease: Equatable, Sendable, CustomStringConvertible {
         let words = userAgent?.split(separator: " ") ?? []
         let said = words.first { $0.hasPrefix("RealmSync/") }.flatMap { CoreVersion($0.dropFirst("RealmSync/".count)) }
         if let said, said >= oldest, end.map({ said < $0 }) ?? true {
-            (self.oldest, self.end, self.said) = (said, CoreVersion(said.major, said.minor, said.patch + 1), said)
+            (self.oldest, self.end, self.said) = (said, said.next, said)
         } else {
             (self.oldest, self.end, self.said) = (oldest, end, nil)
         }
+    }
+
+    /// One that is known.
+    init(_ release: CoreVersion) {
+        (oldest, end, said) = (release, release.next, release)
     }
 
     /// Whether it can be one of the releases from `first` on that come before `fixed`.

@@ -53,8 +53,8 @@ public struct Negotiation: Equatable, Sendable {
     public let mode: SyncMode
 
     /// Why the client cannot be served: 113 or 114 if its mode is not accepted, 105 if there is no common version; else
-    /// `nil`.
-    public let refusal: ErrorMessage?
+    /// `nil`. Whoever has another reason puts it here.
+    public var refusal: ErrorMessage?
 
     /// Whether the client is too old for the close codes 4001 … 4003, so that it has to be turned away by an HTTP
     /// status (section 2.4).
@@ -63,17 +63,23 @@ public struct Negotiation: Equatable, Sendable {
     /// What is known of the client's release.
     public let release: ClientRelease
 
+    /// What the names of the protocol are.
+    public let dialect: WireDialect
+
     /// The highest version of an accepted mode that both sides know; else the one best suited to a refusal.
     ///
     /// - Parameters:
     ///   - offer: the value of the header; several headers are joined by commas.
     ///   - userAgent: the value of the header that tells the client's release.
     ///   - modes: those that the server accepts; not empty.
-    /// - Throws: `NegotiationError` if no element belongs to the protocol, to be answered with status 400.
+    ///   - dialect: that of the path by which the client came.
+    /// - Throws: `NegotiationError` if no element belongs to the protocol in this dialect, to be answered with status
+    ///   400.
     public init(
-        offer: String, userAgent: String? = nil, accepting modes: Set<SyncMode> = [.partition]
+        offer: String, userAgent: String? = nil, accepting modes: Set<SyncMode> = [.partition],
+        in dialect: WireDialect = .realm
     ) throws(NegotiationError) {
-        let offers = offer.split(separator: ",").compactMap(Offer.init)
+        let offers = offer.split(separator: ",").compactMap { Offer($0, dialect) }
         guard let highest = offers.max(by: { $0.version < $1.version }) else { throw NegotiationError() }
         let common = offers.filter(\.version.isSupported)
         let served = common.filter { modes.contains($0.mode) }
@@ -91,7 +97,9 @@ public struct Negotiation: Equatable, Sendable {
             refusal = nil
         }
         usesOldCloseStyle = highest.version.number < 8
-        release = ClientRelease(offering: highest.version, userAgent: userAgent)
+        release =
+            dialect.release.map(ClientRelease.init) ?? ClientRelease(offering: highest.version, userAgent: userAgent)
+        self.dialect = dialect
     }
 
     private struct Offer {
@@ -100,14 +108,12 @@ public struct Negotiation: Equatable, Sendable {
         let mode: SyncMode
 
         /// `<prefix>#<version>` as new clients write it, or `<prefix>/<version>`; anything else is not for us.
-        init?(_ text: Substring) {
-            element = text.trimmed
-            guard let separator = element.lastIndex(where: { $0 == "#" || $0 == "/" }) else { return nil }
-            switch element[..<separator] {
-            case SyncMode.partition.subprotocol: mode = .partition
-            case SyncMode.flexible.subprotocol: mode = .flexible
-            default: return nil
-            }
+        init?(_ text: Substring, _ dialect: WireDialect) {
+            let element = text.trimmed
+            guard let separator = element.lastIndex(where: dialect.separators.contains),
+                let mode = SyncMode.allCases.first(where: { element[..<separator] == dialect.prefix(of: $0) })
+            else { return nil }
+            (self.element, self.mode) = (element, mode)
             let digits = element[element.index(after: separator)...].utf8
             guard digits.allSatisfy({ (0x30...0x39).contains($0) }), let number = Int(Substring(digits)) else {
                 return nil
@@ -117,7 +123,7 @@ public struct Negotiation: Equatable, Sendable {
     }
 }
 
-/// None of the subprotocols that a client offers is a version of Realm sync.
+/// None of the subprotocols that a client offers is a version of the protocol in the dialect of its path.
 public struct NegotiationError: Error, Equatable, Sendable {}
 
 extension Substring {

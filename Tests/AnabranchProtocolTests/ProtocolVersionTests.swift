@@ -83,6 +83,27 @@ import Testing
         #expect(throws: NegotiationError()) { try Negotiation(offer: offer) }
     }
 
+    @Test func forksHaveOtherNamesAndTheReleaseThatTheyAreMadeOf() throws {
+        for (dialect, prefixes) in [
+            (WireDialect.barq, ["io.barq.sync", "io.barq.query-sync"]),
+            (.tessera, ["io.tessera.sync", "io.tessera.query-sync"]),
+        ] {
+            for (mode, prefix) in zip([SyncMode.partition, .flexible], prefixes) {
+                let negotiation = try Negotiation(
+                    offer: Self.offer(14, "#", prefix: prefix), userAgent: "BarqSync/20.2.0 (Linux)", accepting: [mode],
+                    in: dialect)
+                #expect(negotiation.element == prefix + "#14" && negotiation.mode == mode)
+                #expect(negotiation.release.said == CoreVersion(14, 14))
+                #expect(negotiation.release.knownDefects == [.danglingLinks])
+                #expect(throws: NegotiationError()) { try Negotiation(offer: Self.offer(14, "#", prefix: prefix)) }
+                #expect(throws: NegotiationError()) {
+                    try Negotiation(offer: Self.offer(14, "/", prefix: prefix), in: dialect)
+                }
+            }
+            #expect(throws: NegotiationError()) { try Negotiation(offer: Self.offer(14, "#"), in: dialect) }
+        }
+    }
+
     @Test func versionsKnowWhatTheirClientsUnderstand() {
         for number in ProtocolVersion.supported {
             let version = ProtocolVersion(number)

@@ -101,6 +101,24 @@ extension PartitionValue {
         PartitionValue(extendedJSON: partition)?.bytes ?? Array(partition)
     }
 
+    /// The same of clients that send strings as they are (`Spec/Forks.md`, section 4): a text is a string, unless it is
+    /// a number, an object or null in JSON.
+    package static func canonical(plain partition: some Collection<UInt8>) -> [UInt8] {
+        let json = try? JSONValue(parsing: partition)
+        if let value = json.flatMap({ PartitionValue($0) }) { return value.bytes }
+        switch json {
+        case .object, .real, .largeInteger: return Array(partition)
+        default:
+            let text = String(validating: partition, as: UTF8.self)
+            return text.map { PartitionValue.string($0).bytes } ?? Array(partition)
+        }
+    }
+
+    /// A partition in its one text, without the slash that a text can begin with: tokens name it either way.
+    package static func withoutSlash(_ canonical: [UInt8]) -> [UInt8] {
+        canonical.starts(with: "\"/".utf8) ? [canonical[0]] + canonical[2...] : canonical
+    }
+
     /// Whether a partition looks like extended JSON and names no value: `{"$numberLong":42}`, for instance. Its bytes
     /// are a partition of their own then, which was hardly meant.
     package static func isMistaken(_ partition: some Collection<UInt8>) -> Bool {

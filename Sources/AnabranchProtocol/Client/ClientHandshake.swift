@@ -4,9 +4,11 @@ import AnabranchCore
 public struct ClientHandshake: Equatable, Sendable {
     /// The mode of the sessions that the connection is for.
     public let mode: SyncMode
+    /// What the names of the protocol are.
+    public let dialect: WireDialect
 
     /// Of a connection of this mode.
-    public init(_ mode: SyncMode) { self.mode = mode }
+    public init(_ mode: SyncMode, in dialect: WireDialect = .realm) { (self.mode, self.dialect) = (mode, dialect) }
 
     /// The value of the header `Sec-WebSocket-Protocol` in the request: all versions, the highest first.
     public var offer: String { ProtocolVersion.supported.reversed().map(element).joined(separator: ", ") }
@@ -24,5 +26,5 @@ public struct ClientHandshake: Equatable, Sendable {
         return ProtocolVersion(number)
     }
 
-    private func element(_ version: Int) -> String { "\(mode.subprotocol)#\(version)" }
+    private func element(_ version: Int) -> String { "\(dialect.prefix(of: mode))#\(version)" }
 }

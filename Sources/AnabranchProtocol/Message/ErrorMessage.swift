@@ -94,14 +94,14 @@ public struct ErrorMessage: Error, Equatable, Sendable {
 // MARK: - JSON
 
 extension ErrorMessage {
-    var json: [UInt8] {
+    func json(in dialect: WireDialect) -> [UInt8] {
         var json = JSONObject()
         json.add("tryAgain", triesAgain)
         json.add("message", message)
         json.add("logURL", logURL)
         json.add("shouldClientReset", action.requestsClientReset)
         json.add("isRecoveryModeDisabled", action == .clientResetNoRecovery)
-        json.add("action", action.rawValue)
+        json.add("action", action == .deleteRealm ? dialect.deleteAction : action.rawValue)
         if let backOff {
             json.add("backoffIntervalSec", backOff.firstSeconds)
             json.add("backoffMaxDelaySec", backOff.maxSeconds)

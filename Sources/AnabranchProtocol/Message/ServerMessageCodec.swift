@@ -9,18 +9,22 @@ public struct ServerMessageCodec: Sendable {
     private let limits: Limits
     private let mode: SyncMode
     private let version: ProtocolVersion
+    private let dialect: WireDialect
 
     /// - Parameters:
     ///   - limits: what a message may bring, and when a DOWNLOAD is deflated.
     ///   - mode: that of the connection.
     ///   - version: that of the connection.
+    ///   - dialect: how actions are spelled that are encoded.
     public init(
         limits: Limits = Limits(), mode: SyncMode = .partition,
-        version: ProtocolVersion = ProtocolVersion(ProtocolVersion.supported.upperBound)
+        version: ProtocolVersion = ProtocolVersion(ProtocolVersion.supported.upperBound),
+        dialect: WireDialect = .realm
     ) {
         self.limits = limits
         self.mode = mode
         self.version = version
+        self.dialect = dialect
     }
 
     /// The message as it goes on the wire.
@@ -190,7 +194,7 @@ public struct ServerMessageCodec: Sendable {
     // MARK: json_error <code> <size> <session ident or 0> LF <JSON>
 
     private func encodeError(_ session: SessionID, _ message: ErrorMessage) -> EncodedMessage {
-        let json = message.json
+        let json = message.json(in: dialect)
         var head = HeadWriter(ServerMessage.Kind.error)
         head.write(message.code.rawValue)
         head.write(json.count)

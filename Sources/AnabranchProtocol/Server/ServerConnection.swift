@@ -57,7 +57,7 @@ public struct ServerConnection: ~Copyable, Sendable {
         mode = negotiation.mode
         self.limits = limits
         incoming = ClientMessageCodec(limits: limits, mode: mode)
-        outgoing = ServerMessageCodec(limits: limits, mode: mode, version: version)
+        outgoing = ServerMessageCodec(limits: limits, mode: mode, version: version, dialect: negotiation.dialect)
         if let refusal = negotiation.refusal { failConnection(refusal) }
     }
 

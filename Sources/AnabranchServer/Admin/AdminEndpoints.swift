@@ -149,15 +149,20 @@ struct AdminEndpoints: HTTPEndpoints {
     private func disconnect(_ body: [String: JSONValue]) async throws(HTTPError) -> JSONValue {
         let connection = ConnectionID(number: try body.number("connection"))
         let session = body["session"] == nil ? nil : SessionID(rawValue: try body.number("session"))
+        let deletesLocal = body["delete_local"] == true
+        guard !deletesLocal || session != nil else { throw .badRequest("delete_local: name the session") }
         let isDone = await server.connections.withConnection(connection) { handler in
-            if let session { return handler.disconnect(session: session) }
+            if let session { return handler.disconnect(session: session, deletingLocalFile: deletesLocal) }
             handler.disconnect()
             return true
         }
         guard isDone else { throw Self.noSuch("connection or session") }
         logger.audit(
             "disconnect", "disconnected by the operator",
-            ["connection": "\(connection)", "session": "\(session.map { "\($0)" } ?? "all")"])
+            [
+                "connection": "\(connection)", "session": "\(session.map { "\($0)" } ?? "all")",
+                "delete_local": "\(deletesLocal)",
+            ])
         return [:]
     }
 

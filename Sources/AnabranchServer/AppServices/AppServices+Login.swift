@@ -183,7 +183,7 @@ extension AppServices {
     }
 
     /// Finds the user of an identity, or adds it. Two first logins at the same time make one user.
-    private func findOrAdd(_ user: User) async throws(HTTPError) -> User {
+    func findOrAdd(_ user: User) async throws(HTTPError) -> User {
         try await store { accounts throws(AccountError) in
             let identity = user.identities[0]
             let found = { () throws(AccountError) in
@@ -200,7 +200,7 @@ extension AppServices {
         }
     }
 
-    private func newUser(
+    func newUser(
         in app: String, _ provider: Provider, name: String, secret: String? = nil, isPending: Bool = false
     ) -> User {
         let identity = Identity(

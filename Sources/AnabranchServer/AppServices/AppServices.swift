@@ -1,5 +1,6 @@
 import AnabranchCore
 public import AnabranchHistory
+import AnabranchProtocol
 public import Logging
 public import Metrics
 import NIOHTTP1
@@ -75,7 +76,8 @@ public final class AppServices: HTTPEndpoints, Authenticator {
     public func respond(to request: EndpointRequest) async -> EndpointResponse {
         do throws(HTTPError) {
             guard let route = Route(request.method, request.path) else { throw .notFound }
-            if let app = route.app, allowed(in: app) == nil {
+            // An app for clients of forks alone has no endpoints.
+            if let app = route.app, allowed(in: app)?.providers.isEmpty ?? true {
                 throw HTTPError(status: .notFound, code: "AppNotFound", message: "no such app")
             }
             return try await counting(route) { () throws(HTTPError) in try await answer(route, request) }
@@ -275,6 +277,7 @@ public final class AppServices: HTTPEndpoints, Authenticator {
 
     /// - Returns: also the user or the address that a refusal counts against.
     private func decide(_ credentials: Credentials) async -> (Admission, String) {
+        if credentials.dialect.hasTokensOfIssuers { return await decideByIssuer(credentials) }
         let address = credentials.address ?? ""
         if let user = settings.userWithoutToken, credentials.token.isEmpty || credentials.app.isEmpty {
             guard !credentials.isOfWebPage else {
@@ -292,19 +295,22 @@ public final class AppServices: HTTPEndpoints, Authenticator {
             guard user.app == credentials.app, allowed(in: user.app) != nil else {
                 return (.userRefused(reason: "the token is for the app \(user.app)"), user.ident)
             }
-            var principal = Principal(
-                app: user.app, user: user.ident, provider: session.provider, customData: user.customData,
-                login: session.ident)
-            principal.providers = user.identities.map(\.provider)
-            if let identity = user.emailIdentities.first {
-                principal.data = JSONValue.object(["email": .string(identity.name)]).encoded
-            }
-            return (.admitted(principal), user.ident)
+            return (.admitted(Self.principal(of: user, by: session.provider, login: session.ident)), user.ident)
         } catch let error as TokenError {
             return (.tokenRefused(reason: "the token: \(error)"), address)
         } catch {
             return (.unavailable, address)
         }
+    }
+
+    static func principal(of user: User, by provider: String, login: String) -> Principal {
+        var principal = Principal(
+            app: user.app, user: user.ident, provider: provider, customData: user.customData, login: login)
+        principal.providers = user.identities.map(\.provider)
+        if let identity = user.emailIdentities.first {
+            principal.data = JSONValue.object(["email": .string(identity.name)]).encoded
+        }
+        return principal
     }
 
     /// The logins whose sessions are gone or expired, or whose users are disabled. None if the store cannot tell.
@@ -313,8 +319,13 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         let ended = try? await store { accounts throws(AccountError) in
             var ended: Set<String> = []
             for login in logins {
-                let found = try accounts.session(login)
-                if found.map({ $0.session.expiresAt <= now || $0.user.isDisabled }) ?? true { ended.insert(login) }
+                let hasEnded =
+                    if login.hasPrefix(Self.loginByIssuer) {
+                        try accounts.user(String(login.dropFirst(Self.loginByIssuer.count)))?.isDisabled
+                    } else {
+                        try accounts.session(login).map { $0.session.expiresAt <= now || $0.user.isDisabled }
+                    }
+                if hasEnded ?? true { ended.insert(login) }
             }
             return ended
         }

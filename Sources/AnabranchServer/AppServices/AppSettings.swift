@@ -1,4 +1,5 @@
 public import AnabranchHistory
+public import AnabranchProtocol
 
 /// A way to log in. The raw values are the names in URLs (`Spec/Protocol.md`, section 1.3).
 public enum Provider: String, CaseIterable, Sendable {
@@ -24,6 +25,8 @@ public struct AppSettings: Equatable, Sendable {
     public var destructiveSchema: DestructiveSchema
     /// Whether its clients subscribe to queries, and not to partitions.
     public var isFlexible = false
+    /// The forks of Realm's SDKs whose clients come into the app, with tokens of its issuer.
+    public var forks: [WireDialect: ForkSettings] = [:]
     /// The folder in which the app is as App Services has exported it: its rules, its classes, and how it is synced.
     /// Nil: everybody may do everything.
     public var exportPath: String?
@@ -38,6 +41,28 @@ public struct AppSettings: Equatable, Sendable {
     }
 }
 
+/// How clients of a fork come into an app (`Spec/Forks.md`, section 3).
+public struct ForkSettings: Equatable, Sendable {
+    /// Whether each token has to expire.
+    public var needsExpiry = true
+    /// Whether tokens may have the form of Realm Object Server: claims and signature, with a colon between.
+    public var takesOldTokens = false
+    /// Whether a token can make its user an administrator, who needs no rules.
+    public var knowsAdmins = false
+    /// In flexible sync, what a token has to say if it says for which file it is; nil: such tokens open nothing.
+    public var path: String?
+    /// In flexible sync, whether each token has to say it.
+    public var needsPath = false
+
+    /// A token has to expire, and needs not say more than who the user is and what he may do.
+    public init() {}
+}
+
+extension AppSettings {
+    /// Whether a text can be the id of an app: 1 to 100 letters, digits, `_`, `.` and `-`, of ASCII.
+    package static func isAppID(_ text: String) -> Bool { text.wholeMatch(of: /[A-Za-z0-9_.-]{1,100}/) != nil }
+}
+
 /// What the HTTP endpoints of App Services allow (`Spec/Limits.md`, section 3).
 public struct AppServicesSettings: Sendable {
     /// The apps by their ids.
@@ -46,6 +71,9 @@ public struct AppServicesSettings: Sendable {
     public var otherApps: AppSettings?
     /// The user of connections without a token; nil if they are refused. For development, on loopback addresses only.
     public var userWithoutToken: String?
+
+    /// For development: tokens of clients of forks are believed, whoever has signed them.
+    public var takesAnyToken = false
 
     /// `iss` of the server's own tokens.
     public var issuer = "anabranch"

@@ -5,7 +5,7 @@ import NIOWebSocket
 
 /// What the handshake found out about a socket that is a WebSocket now.
 struct AcceptedHandshake: Sendable {
-    /// The app id of the URL; empty if the URL has none.
+    /// The app id; empty if the URL has none and no token names one.
     let app: String
     let principal: Principal
     let negotiation: Negotiation
@@ -13,6 +13,8 @@ struct AcceptedHandshake: Sendable {
     let remote: String?
     /// The code of the close frame that ends the connection at once; nil if the client is admitted.
     let closeCode: WebSocketErrorCode?
+    /// When the token expires that the connection depends on; nil for never.
+    var expiry: ExpiredTokens.Expiry?
 
     /// Identifies the client in the log, without its token.
     var metadata: Logger.Metadata {

@@ -26,6 +26,7 @@ struct SyncConnection: ~Copyable {
 
     let id: ConnectionID
     private let principal: Principal
+    private let dialect: WireDialect
     private let capabilities: ClientCapabilities
     private let uploader: Uploader
     private let authorizer: any Authorizer
@@ -56,6 +57,7 @@ struct SyncConnection: ~Copyable {
     ) {
         self.id = id
         self.principal = principal
+        dialect = negotiation.dialect
         capabilities = negotiation.release.capabilities
         uploader = Uploader(
             release: negotiation.release.said?.number ?? 0,
@@ -124,11 +126,13 @@ struct SyncConnection: ~Copyable {
     /// BIND. The file is that of the partition's value, however the client spells it.
     private mutating func open(_ session: SessionHandle, _ bind: BindRequest) {
         metrics.sessionsOpened.increment()
+        let partition =
+            dialect.hasPlainPartitions ? PartitionValue.canonical(plain: bind.partition) : Array(bind.partition)
         // An app id contains no slash, so no two partitions of two apps have one path.
         let path =
             machine.mode == .flexible
             ? VirtualPath(principal.app)
-            : names.file(at: VirtualPath(Array(principal.app.utf8) + [UInt8(ascii: "/")] + bind.partition))
+            : names.file(at: VirtualPath(Array(principal.app.utf8) + [UInt8(ascii: "/")] + partition))
         sessions[session] = Session(path: path)
         log("session opened", session, level: .info)
         if machine.mode == .partition, !hasToldOfPartition, PartitionValue.isMistaken(bind.partition) {
@@ -144,10 +148,14 @@ struct SyncConnection: ~Copyable {
     }
 
     /// In flexible sync roles decide, for each object. In partition-based sync the value counts, not the file's name,
-    /// which can have an older spelling of it.
+    /// which can have an older spelling of it. Nobody may do more than the token says.
     private func permission(on path: VirtualPath) -> Permission {
-        guard machine.mode == .partition else { return .write }
-        return authorizer.permission(for: principal, on: Array(path.canonical.partition ?? []))
+        let rights = principal.rights
+        guard machine.mode == .partition else { return rights.permission }
+        let partition = Array(path.canonical.partition ?? [])
+        if let only = rights.partition, only != PartitionValue.withoutSlash(partition) { return .none }
+        return rights.isAdmin
+            ? rights.permission : min(rights.permission, authorizer.permission(for: principal, on: partition))
     }
 
     /// What a reader uploads the file looks at: how far the client has come, and its schema, are no writes.
@@ -217,11 +225,14 @@ struct SyncConnection: ~Copyable {
             .sorted { $0.ident < $1.ident }
     }
 
-    /// Ends a session that may come back at once.
+    /// Ends a session that may come back at once, or whose client is to delete its local file without a backup.
     /// - Returns: false if there is none of that name.
-    mutating func disconnect(session ident: SessionID) -> Bool {
+    mutating func disconnect(session ident: SessionID, deletingLocalFile: Bool) -> Bool {
         guard let session = sessions.keys.first(where: { $0.ident == ident }) else { return false }
-        end(session, .sessionClosed)
+        var error = ErrorMessage(deletingLocalFile ? .permissionDenied : .sessionClosed)
+        if deletingLocalFile { error.action = .deleteRealm }
+        fail(session, error)
+        close(session)
         return true
     }
 

@@ -42,10 +42,11 @@ extension SyncHandler {
     /// Closes the connection; its client connects again.
     func disconnect() { close(politeCloseCode, because: "the operator") }
 
-    /// Ends the session of that name; its client opens it again.
+    /// Ends the session of that name; its client opens it again, or deletes its local file.
     /// - Returns: whether there was one.
-    func disconnect(session: SessionID) -> Bool {
-        guard let context, isLive, connection.disconnect(session: session) else { return false }
+    func disconnect(session: SessionID, deletingLocalFile: Bool) -> Bool {
+        guard let context, isLive, connection.disconnect(session: session, deletingLocalFile: deletingLocalFile)
+        else { return false }
         submitRequests()
         send(context)
         return true

@@ -51,6 +51,7 @@ final class SyncHandler: ChannelDuplexHandler {
     private let silence: SilenceDetector
     private let memory: MessageMemory
     private var closeTimer: Scheduled<Void>?
+    private var expiryTimer: Scheduled<Void>?
 
     /// - Parameters:
     ///   - silence: a handler before this one.
@@ -88,6 +89,12 @@ final class SyncHandler: ChannelDuplexHandler {
         } onSilence: {
             self.close(self.politeCloseCode, because: "the client has fallen silent")
         }
+        if let expiry = handshake.expiry {
+            expiryTimer = context.eventLoop.assumeIsolated().scheduleTask(in: expiry.delay) {
+                expiry.note()
+                self.close(.tokenRefused, because: "the token has expired")
+            }
+        }
         memory.onExcess = { self.fail(.protocolError("a long message before the first IDENT")) }
         send(context)
     }
@@ -103,6 +110,7 @@ final class SyncHandler: ChannelDuplexHandler {
         phase = .closed
         silence.stop()
         closeTimer?.cancel()
+        expiryTimer?.cancel()
         inbound.removeAll()
         connection.end()
         submitRequests()

@@ -1,6 +1,11 @@
+public import AnabranchProtocol
+
 /// What a client presents when it opens a connection (`Spec/Protocol.md`, section 1.7).
 public struct Credentials: Sendable {
-    /// The app id of the URL; empty on the path `/realm-sync`, which has none.
+    /// The family of the client's SDK. Those of forks bring the token of an app's own issuer (`Spec/Forks.md`).
+    public var dialect = WireDialect.realm
+    /// The app id of the URL; empty on paths that have none, such as `/realm-sync`. The admitted principal says which
+    /// app it is.
     public let app: String
     /// The access token of the query; empty if there is none. Never log it.
     public let token: String
@@ -16,7 +21,8 @@ public struct Credentials: Sendable {
 public enum Admission: Sendable {
     /// It may. Its client files belong to the principal's user.
     case admitted(Principal)
-    /// The token is expired, unknown or revoked. The client fetches another one and connects again at once.
+    /// The token is expired, unknown or revoked. The client fetches another one and connects again at once. A fork's
+    /// client that comes with the same token again is told to wait.
     case tokenRefused(reason: String)
     /// A new token would not help: the user has to log in again.
     case userRefused(reason: String)

@@ -4,21 +4,25 @@ import NIOHTTP1
 /// A request for a WebSocket that speaks the sync protocol (`Spec/Protocol.md`, section 2).
 struct SyncHandshake: Sendable {
     let credentials: Credentials
+    /// As if the app could have either mode.
     let negotiation: Negotiation
+    private let offer: String
+    private let userAgent: String?
 
     /// Whether a request is for the sync protocol, well formed or not.
-    static func isSyncRequest(_ head: HTTPRequestHead) -> Bool { app(of: head.uri.prefix { $0 != "?" }) != nil }
+    static func isSyncRequest(_ head: HTTPRequestHead, in dialects: [WireDialect]) -> Bool {
+        target(of: head.uri.prefix { $0 != "?" }, in: dialects) != nil
+    }
 
     /// - Parameters:
     ///   - address: the client's IP address, if it is known.
-    ///   - mode: the kind of sync of an app whose client came with a kind.
+    ///   - dialects: those that are served.
     /// - Throws: `unknownPath` or `malformed`.
     init(
-        _ head: HTTPRequestHead, from address: String? = nil,
-        mode: (_ app: String, _ offered: SyncMode) -> SyncMode = { _, _ in .partition }
+        _ head: HTTPRequestHead, from address: String? = nil, in dialects: [WireDialect] = [.realm]
     ) throws(HandshakeError) {
         let parts = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
-        guard let app = Self.app(of: parts[0]) else { throw .unknownPath }
+        guard let (dialect, app) = Self.target(of: parts[0], in: dialects) else { throw .unknownPath }
         guard head.method == .GET, head.version == .http1_1 else { throw .malformed("a WebSocket begins with GET") }
         guard head.headers[canonicalForm: "upgrade"].contains(where: { $0.lowercased() == "websocket" }),
             head.headers[canonicalForm: "connection"].contains(where: { $0.lowercased() == "upgrade" })
@@ -26,35 +30,42 @@ struct SyncHandshake: Sendable {
         guard head.headers["sec-websocket-version"] == ["13"] else { throw .malformed("WebSocket version") }
         let keys = head.headers["sec-websocket-key"]
         guard keys.count == 1, Self.isKey(keys[0]) else { throw .malformed("WebSocket key") }
+        offer = head.headers["sec-websocket-protocol"].joined(separator: ",")
+        userAgent = head.headers["user-agent"].first
         do {
-            func negotiate(_ modes: Set<SyncMode>) throws(NegotiationError) -> Negotiation {
-                try Negotiation(
-                    offer: head.headers["sec-websocket-protocol"].joined(separator: ","),
-                    userAgent: head.headers["user-agent"].first, accepting: modes)
-            }
-            negotiation = try negotiate([mode(app, try negotiate([.partition, .flexible]).mode)])
+            negotiation = try Negotiation(
+                offer: offer, userAgent: userAgent, accepting: [.partition, .flexible], in: dialect)
         } catch {
             throw .malformed("no known subprotocol")
         }
         credentials = Credentials(
-            app: app, token: parts.count > 1 ? Self.token(of: parts[1]) : "", address: address,
+            dialect: dialect, app: app,
+            token: parts.count > 1 ? Self.token(of: parts[1], in: dialect.tokenParameter + "=") : "", address: address,
             isOfWebPage: head.headers.contains(name: "origin"))
     }
 
-    /// The app id of `/api/client/v2.0/app/<id>/realm-sync`; empty for `/realm-sync`; nil for any other path.
-    private static func app(of path: Substring) -> String? {
-        if path == "/realm-sync" { return "" }
-        let prefix = "/api/client/v2.0/app/", suffix = "/realm-sync"
-        guard path.hasPrefix(prefix), path.hasSuffix(suffix), path.utf8.count > prefix.utf8.count + suffix.utf8.count
+    /// What is spoken with a client of an app of this mode.
+    func negotiation(for mode: SyncMode) -> Negotiation {
+        // The same elements are there whatever is accepted.
+        (try? Negotiation(offer: offer, userAgent: userAgent, accepting: [mode], in: credentials.dialect))
+            ?? negotiation
+    }
+
+    /// The dialect of a path, and the app id in it, empty if there is none. Nil for any other path.
+    private static func target(of path: Substring, in dialects: [WireDialect]) -> (dialect: WireDialect, app: String)? {
+        if let dialect = dialects.first(where: { path == $0.path }) { return (dialect, "") }
+        let prefix = "/api/client/v2.0/app/"
+        guard path.hasPrefix(prefix),
+            let dialect = dialects.first(where: { $0.hasPathsOfApps && path.hasSuffix($0.path) }),
+            path.utf8.count > prefix.utf8.count + dialect.path.utf8.count
         else { return nil }
-        let app = path.dropFirst(prefix.count).dropLast(suffix.count)
-        return app.contains("/") ? nil : String(app)
+        let app = path.dropFirst(prefix.count).dropLast(dialect.path.count)
+        return app.contains("/") ? nil : (dialect, String(app))
     }
 
     /// Clients put the token into the URL as it is, without percent-encoding.
-    private static func token(of query: Substring) -> String {
-        let name = "baas_at="
-        return query.split(separator: "&").first { $0.hasPrefix(name) }.map { String($0.dropFirst(name.count)) } ?? ""
+    private static func token(of query: Substring, in name: String) -> String {
+        query.split(separator: "&").first { $0.hasPrefix(name) }.map { String($0.dropFirst(name.count)) } ?? ""
     }
 
     /// 16 bytes in Base64.

@@ -17,6 +17,8 @@ final class WebSocketUpgrade {
     private let messageBytesMax: Int
     private let metrics: ConnectionMetrics
     private let logger: Logger
+    private let dialects: [WireDialect]
+    private let expiredTokens: ExpiredTokens
     /// The kind of sync of an app whose client came with a kind.
     private let mode: (_ app: String, _ offered: SyncMode) -> SyncMode
     /// Adds the handlers of the sync protocol to the socket's pipeline.
@@ -31,10 +33,14 @@ final class WebSocketUpgrade {
     ///   - users: the limit for the WebSockets of each user.
     ///   - basePath: as in `ServerSettings`.
     ///   - messageBytesMax: the longest frame, in bytes.
+    ///   - dialects: those that are served.
+    ///   - expiredTokens: those that clients of forks have come with.
+    ///   - mode: the kind of sync of an app whose client came with a kind.
     ///   - onUpgrade: called when the socket is a WebSocket, on its event loop.
     init(
         authenticator: any Authenticator, origin: ClientOrigin, addresses: OpenChannels, users: ConnectionLimit,
         basePath: String = "", messageBytesMax: Int, metrics: ConnectionMetrics, logger: Logger,
+        dialects: [WireDialect] = [.realm], expiredTokens: ExpiredTokens = ExpiredTokens(),
         mode: @escaping (_ app: String, _ offered: SyncMode) -> SyncMode = { _, _ in .partition },
         onUpgrade: @escaping (any Channel, AcceptedHandshake) throws -> Void
     ) {
@@ -46,6 +52,8 @@ final class WebSocketUpgrade {
         self.messageBytesMax = messageBytesMax
         self.metrics = metrics
         self.logger = logger
+        self.dialects = dialects
+        self.expiredTokens = expiredTokens
         self.mode = mode
         self.onUpgrade = onUpgrade
     }
@@ -75,9 +83,9 @@ final class WebSocketUpgrade {
     /// Why a request did not become a WebSocket; nil if it is not for the sync protocol.
     func error(for head: HTTPRequestHead) -> HandshakeError? {
         if let error { return error }
-        guard SyncHandshake.isSyncRequest(head) else { return nil }
+        guard SyncHandshake.isSyncRequest(head, in: dialects) else { return nil }
         do {
-            _ = try SyncHandshake(head, mode: mode)
+            _ = try SyncHandshake(head, in: dialects)
             return .malformed("a WebSocket is the first request of its connection")
         } catch {
             return error
@@ -91,7 +99,7 @@ final class WebSocketUpgrade {
         let head = withoutBasePath(request)
         let forwarded = origin.forwarded(head)
         if let forwarded { origin.address = forwarded }
-        guard let handshake = try? SyncHandshake(head, from: origin.address?.client, mode: mode) else {
+        guard let handshake = try? SyncHandshake(head, from: origin.address?.client, in: dialects) else {
             return channel.eventLoop.makeSucceededFuture(nil)
         }
         do throws(OpenChannels.LimitError) {
@@ -113,8 +121,14 @@ final class WebSocketUpgrade {
                 metrics.turnedAway("user")
                 return refuse(.unavailable)
             }
-            return accept(accepted(handshake, principal))
+            let negotiation = handshake.negotiation(for: mode(principal.app, handshake.negotiation.mode))
+            return accept(accepted(handshake, negotiation, principal))
         case .tokenRefused(let reason):
+            if handshake.credentials.dialect.hasTokensOfIssuers,
+                let message = expiredTokens.refusal(of: handshake.credentials.token, because: reason)
+            {
+                return refuse(handshake, with: message)
+            }
             return refuse(handshake, .tokenRefused, closeCode: .tokenRefused, because: reason)
         case .userRefused(let reason):
             return refuse(handshake, .userRefused, closeCode: .userRefused, because: reason)
@@ -136,10 +150,20 @@ final class WebSocketUpgrade {
     private func refuse(
         _ handshake: SyncHandshake, _ error: HandshakeError, closeCode: WebSocketErrorCode, because reason: String
     ) -> HTTPHeaders? {
-        let refused = accepted(handshake, Principal(app: handshake.credentials.app), closeCode: closeCode)
+        let refused = accepted(
+            handshake, handshake.negotiation, Principal(app: handshake.credentials.app), closeCode: closeCode)
         let why: Logger.Metadata = ["code": "\(UInt16(webSocketErrorCode: closeCode))", "reason": "\(reason)"]
         logger.notice("connection refused", metadata: refused.metadata.merging(why) { $1 })
         return handshake.negotiation.usesOldCloseStyle ? refuse(error) : accept(refused)
+    }
+
+    private func refuse(_ handshake: SyncHandshake, with message: ErrorMessage) -> HTTPHeaders {
+        var negotiation = handshake.negotiation
+        negotiation.refusal = message
+        let told = accepted(handshake, negotiation, Principal(app: handshake.credentials.app))
+        let why: Logger.Metadata = ["code": "\(message.code.rawValue)", "reason": "\(message.message)"]
+        logger.notice("connection refused", metadata: told.metadata.merging(why) { $1 })
+        return accept(told)
     }
 
     private func accept(_ handshake: AcceptedHandshake) -> HTTPHeaders {
@@ -148,11 +172,13 @@ final class WebSocketUpgrade {
     }
 
     private func accepted(
-        _ handshake: SyncHandshake, _ principal: Principal, closeCode: WebSocketErrorCode? = nil
+        _ handshake: SyncHandshake, _ negotiation: Negotiation, _ principal: Principal,
+        closeCode: WebSocketErrorCode? = nil
     ) -> AcceptedHandshake {
         AcceptedHandshake(
-            app: handshake.credentials.app, principal: principal, negotiation: handshake.negotiation,
-            remote: origin.address?.hostAndPort, closeCode: closeCode)
+            app: principal.app, principal: principal, negotiation: negotiation, remote: origin.address?.hostAndPort,
+            closeCode: closeCode,
+            expiry: principal.rights.expiresAt.map { expiredTokens.expiry(of: handshake.credentials.token, at: $0) })
     }
 
     private func finish(_ channel: any Channel) throws {

@@ -27,6 +27,7 @@ public final class SyncServer: Service {
     let connectionMetrics: ConnectionMetrics
     let admin: AdminInterface?
     let refusedTokens = RefusedTokens()
+    private let expiredTokens: ExpiredTokens
     private let modes: AppModes
     private let newFiles: UserQuota
     private let newClientFiles: UserQuota
@@ -64,6 +65,7 @@ public final class SyncServer: Service {
         connectionMetrics = ConnectionMetrics(factory: metrics)
         self.admin = admin
         self.settings = settings
+        expiredTokens = ExpiredTokens(unixSeconds: unixSeconds)
         modes = AppModes(settings, store: store)
         newFiles = UserQuota(perMinuteMax: settings.newFilesPerMinuteMax)
         newClientFiles = UserQuota(perMinuteMax: settings.newClientFilesPerMinuteMax)
@@ -208,8 +210,8 @@ public final class SyncServer: Service {
         let upgrade = WebSocketUpgrade(
             authenticator: authenticator, origin: origin, addresses: channels, users: users,
             basePath: settings.basePath, messageBytesMax: settings.limits.messageBytesMax,
-            metrics: connectionMetrics, logger: logger,
-            mode: modes.mode
+            metrics: connectionMetrics, logger: logger, dialects: [.realm] + settings.forks,
+            expiredTokens: expiredTokens, mode: modes.mode
         ) { [self] channel, handshake in
             let id = connections.newID()
             var logger = logger

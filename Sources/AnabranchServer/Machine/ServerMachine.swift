@@ -15,6 +15,7 @@ package final class ServerMachine {
     private let files: FileQueues
     private let replies: Replies
     private let metrics: SyncMetrics
+    private let expiredTokens: ExpiredTokens
     private var peers: [UInt64: Peer] = [:]
     /// The synced files that there are, in the order in which something happens to them.
     private let paths: [VirtualPath]
@@ -42,6 +43,7 @@ package final class ServerMachine {
         self.settings = settings
         self.paths = paths
         metrics = SyncMetrics(factory: NOOPMetricsHandler.instance)
+        expiredTokens = ExpiredTokens(monotonicSeconds: settings.monotonicSeconds)
         let replies = Replies()
         self.replies = replies
         let environment = FileEnvironment(
@@ -63,10 +65,14 @@ package final class ServerMachine {
     /// - Parameters:
     ///   - number: never used before.
     ///   - offer: the subprotocols that it offers.
+    ///   - dialect: that of the path by which it has come.
     /// - Returns: the version that is spoken.
     /// - Throws: `ErrorMessage`: why it cannot be served; `NegotiationError`.
-    package func connect(_ number: UInt64, offer: String, by user: Principal) throws -> ProtocolVersion {
-        let negotiation = try Negotiation(offer: offer, accepting: [settings.isFlexible ? .flexible : .partition])
+    package func connect(
+        _ number: UInt64, offer: String, in dialect: WireDialect = .realm, by user: Principal
+    ) throws -> ProtocolVersion {
+        let negotiation = try Negotiation(
+            offer: offer, accepting: [settings.isFlexible ? .flexible : .partition], in: dialect)
         if let refusal = negotiation.refusal { throw refusal }
         peers[number] = Peer(
             SyncConnection(
@@ -76,6 +82,12 @@ package final class ServerMachine {
                 logger: .silent),
             messageBytesMax: settings.fileOptions.limits.messageBytesMax)
         return negotiation.version
+    }
+
+    /// A client of a fork comes, or is connected, with a token that has expired.
+    /// - Returns: what it is told; nil for a close frame with the code 4001.
+    package func refusal(ofExpired token: String) -> ErrorMessage? {
+        expiredTokens.refusal(of: token, because: "the token: expired")
     }
 
     /// The socket is gone.

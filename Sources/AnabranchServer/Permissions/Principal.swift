@@ -12,8 +12,28 @@ public struct Principal: Equatable, Sendable {
     public var data = "{}"
     /// All ways in which the user can log in.
     public var providers: [String] = []
+    /// The name by which the app's own issuer knows the user; nil if the connection does not depend on its token.
+    public var subject: String?
     /// The login session that the connection depends on; nil if it depends on none.
     public var login: String?
+    /// What the token itself says of the user's rights.
+    public var rights = TokenRights()
+
+    /// What a token of an app's own issuer gives and takes (`Spec/Forks.md`, section 3).
+    public struct TokenRights: Equatable, Sendable {
+        /// The most that the user may do. `Authorizer` and roles decide within it.
+        public var permission = Permission.write
+        /// The only partition, in its one text (`PartitionValue.bytes`) but without a slash at the beginning; nil for
+        /// all of them.
+        public var partition: [UInt8]?
+        /// Whether no `Authorizer` is asked.
+        public var isAdmin = false
+        /// When the token expires, and the connection ends, in seconds since 1970; nil for never.
+        public var expiresAt: Int64?
+
+        /// Those of a token that says nothing of them.
+        public init() {}
+    }
 
     /// A user of an app, with nothing known but what is given.
     public init(

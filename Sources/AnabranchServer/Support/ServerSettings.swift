@@ -72,6 +72,8 @@ public struct ServerSettings: Sendable {
     public var destructiveSchema = DestructiveSchema.refuse
     /// The apps whose clients subscribe to queries, by their ids (`Spec/FlexibleSync.md`); all others have partitions.
     public var flexibleApps: Set<String> = []
+    /// The forks of Realm's SDKs whose clients are served beside Realm's own (`Spec/Forks.md`).
+    public var forks: [WireDialect] = []
     /// For development: the first client of any other app decides whether it has partitions or subscribes to queries,
     /// for as long as the store has files of the app.
     public var takesModeOfFirstClient = false

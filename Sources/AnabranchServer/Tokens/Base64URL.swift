@@ -22,6 +22,19 @@ enum Base64URL {
         return String(decoding: text, as: UTF8.self)
     }
 
+    /// The same of texts that others have written, with or without padding, in this alphabet or in that of mails.
+    static func decode(anyAlphabet text: some BidirectionalCollection<UInt8>) -> [UInt8]? {
+        let padding = text.reversed().prefix { $0 == UInt8(ascii: "=") }.count
+        return decode(
+            text.dropLast(padding).map { character in
+                switch character {
+                case UInt8(ascii: "+"): UInt8(ascii: "-")
+                case UInt8(ascii: "/"): UInt8(ascii: "_")
+                default: character
+                }
+            })
+    }
+
     /// The bytes, or nil unless the text is the one text that stands for them: no padding, no other alphabet, no bits
     /// left over. So a token cannot be written in two ways.
     static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {

@@ -2,12 +2,13 @@ package import Logging
 
 /// Another party whose tokens log users in: RS256, ES256 or, with a file, HS256.
 public struct CustomTokenIssuer: Equatable, Sendable {
-    /// The issuer's keys (RFC 7517): a file, read again when it changes, or a URL with `https`, fetched again each hour
-    /// and when a token names another key.
+    /// The issuer's keys: a file (RFC 7517, or public keys in PEM), read again when it changes, or a URL with `https`
+    /// (RFC 7517), fetched again each hour and when a token names another key.
     public var jwks: String
     /// The required value of `iss`; nil if any value will do.
     public var issuer: String?
-    /// The value that `aud` has to be or to contain; nil stands for the app id.
+    /// The value that `aud` has to be or to contain; nil stands for the app id. Tokens of clients of forks need no
+    /// `aud` then.
     public var audience: String?
     /// A PEM file with the certificates that vouch for the one behind the URL; nil stands for those of the system.
     public var authority: String?

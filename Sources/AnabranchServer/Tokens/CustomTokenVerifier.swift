@@ -12,6 +12,8 @@ struct CustomTokenVerifier: Sendable {
     private let keys: Keys
     private let issuer: String?
     private let audience: String
+    /// Whether the configuration names it.
+    let namesAudience: Bool
 
     /// Reads the keys of a file. A URL that cannot be read now is tried again when somebody logs in.
     /// - Parameter now: seconds since 1970.
@@ -19,6 +21,7 @@ struct CustomTokenVerifier: Sendable {
     init(_ issuer: CustomTokenIssuer, app: String, logger: Logger, now: Int64) async throws {
         self.issuer = issuer.issuer
         audience = issuer.audience ?? app
+        namesAudience = issuer.audience != nil
         if issuer.isURL {
             let fetched = try FetchedKeys(url: issuer.jwks, authority: issuer.authority, logger: logger)
             await fetched.refresh(now: now)
@@ -30,28 +33,34 @@ struct CustomTokenVerifier: Sendable {
                     guard let bytes = FileManager.default.contents(atPath: path) else {
                         throw FileError(path, "not a set of JSON web keys")
                     }
-                    let keys = try TokenKey.keys(in: bytes, of: path)
+                    let keys = try TokenKey.keys(ofFile: bytes, at: path)
                     guard !keys.isEmpty else { throw FileError(path, "no key for RS256, ES256 or HS256") }
                     return keys
                 })
         }
     }
 
-    /// - Returns: the name by which the issuer knows the user.
-    func subject(of text: String, now: Int64) async throws(TokenError) -> String {
-        let token = try JSONWebToken(text)
+    /// - Returns: the claims of a token of the issuer, whose times are not looked at. If it names an audience, or has
+    ///   to, it is for this app.
+    func claims(of token: JSONWebToken, needsAudience: Bool, now: Int64) async throws(TokenError) -> TokenClaims {
         let claims =
             switch keys {
             case .file(let file): try token.verify(with: await file.value())
-            case .url(let fetched): try token.verify(with: await fetched.keys(naming: token.keyIdent, now: now))
+            case .url(let fetched): try token.verify(with: try await fetched.keys(naming: token.keyIdent, now: now))
             }
         if let issuer {
             guard try claims.text("iss").hasBytes(of: issuer) else { throw TokenError("another issuer") }
         }
-        guard claims.isFor(audience) else { throw TokenError("for somebody else") }
+        guard claims.isFor(audience) || (!needsAudience && [nil, .null].contains(claims.members["aud"])) else {
+            throw TokenError("for somebody else")
+        }
+        return claims
+    }
+
+    /// - Returns: the name by which the issuer knows the user.
+    func subject(of text: String, now: Int64) async throws(TokenError) -> String {
+        let claims = try await claims(of: try JSONWebToken(text), needsAudience: true, now: now)
         try claims.checkTimes(now: now)
-        let subject = try claims.text("sub")
-        guard subject.utf8.count <= 255 else { throw TokenError("the subject is too long") }
-        return subject
+        return try claims.subject("sub")
     }
 }

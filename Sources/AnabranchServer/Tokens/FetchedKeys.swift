@@ -58,10 +58,12 @@ actor FetchedKeys {
     }
 
     /// The keys, among them the one of that name if the issuer has it.
-    func keys(naming ident: String?, now: Int64) async -> [TokenKey] {
-        let isKnown = ident.map { name in keys.contains { $0.ident == name } } ?? !keys.isEmpty
+    /// - Throws: `noKeys` if it may have it, and did not answer when it was last asked.
+    func keys(naming ident: String?, now: Int64) async throws(TokenError) -> [TokenKey] {
+        var isKnown: Bool { ident.map { name in keys.contains { $0.ident == name } } ?? !keys.isEmpty }
         let isFresh = fetchedAt.map { now - $0 < Self.ageSecondsMax } ?? false
         if !isKnown || !isFresh { await refresh(now: now) }
+        guard isKnown || fetchedAt == attemptedAt else { throw .noKeys }
         return keys
     }
 

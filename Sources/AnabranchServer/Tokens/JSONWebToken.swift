@@ -5,6 +5,10 @@ struct TokenError: Error, Equatable, Sendable, CustomStringConvertible {
     let description: String
 
     init(_ reason: StaticString) { description = "\(reason)" }
+
+    static let expired = TokenError("expired")
+    /// Not the token's fault.
+    static let noKeys = TokenError("the issuer does not hand out its keys now")
 }
 
 /// A JSON web token, parsed by stricter rules than those of RFC 7515. Its contents are not trusted before `verify`.
@@ -16,21 +20,25 @@ struct JSONWebToken: Sendable {
     let algorithm: String
     /// `kid` of the header.
     let keyIdent: String?
+    /// Whether it has the form of Realm Object Server.
+    let isOfObjectServer: Bool
     private let claims: [String: JSONValue]
     private let signedBytes: [UInt8]
     private let signature: [UInt8]
 
-    init(_ text: String) throws(TokenError) {
-        let bytes = Array(text.utf8)
-        guard bytes.count <= Self.bytesMax else { throw TokenError("too long") }
-        let parts = bytes.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+    /// - Parameter takesBase64: whether the parts can also have padding, and the alphabet of mails.
+    init(_ text: String, takesBase64: Bool = false) throws(TokenError) {
+        let parts = try Self.parts(of: text, separator: ".")
         guard parts.count == 3 else { throw TokenError("not three parts") }
-        guard let header = Base64URL.decode(parts[0]), let payload = Base64URL.decode(parts[1]),
-            let signature = Base64URL.decode(parts[2])
-        else { throw TokenError("not Base64url") }
+        func decode(_ part: ArraySlice<UInt8>) -> [UInt8]? {
+            takesBase64 ? Base64URL.decode(anyAlphabet: part) : Base64URL.decode(part)
+        }
+        guard let header = decode(parts[0]), let payload = decode(parts[1]), let signature = decode(parts[2]) else {
+            throw TokenError("not Base64url")
+        }
         guard !signature.isEmpty else { throw TokenError("no signature") }
-        self.signature = signature
-        signedBytes = Array(bytes.dropLast(parts[2].count + 1))
+        (self.signature, isOfObjectServer) = (signature, false)
+        signedBytes = Array(text.utf8.dropLast(parts[2].count + 1))
 
         let fields = try Self.object(header)
         // A token with critical fields must be refused by those who do not know them.
@@ -49,25 +57,46 @@ struct JSONWebToken: Sendable {
         claims = try Self.object(payload)
     }
 
+    /// A token as Realm Object Server had them: claims and their RS256 signature, in Base64, with a colon between
+    /// (`Spec/Forks.md`, section 3).
+    init(ofObjectServer text: String) throws(TokenError) {
+        let parts = try Self.parts(of: text, separator: ":")
+        guard parts.count == 2, let payload = Base64URL.decode(anyAlphabet: parts[0]),
+            let signature = Base64URL.decode(anyAlphabet: parts[1])
+        else { throw TokenError("not two parts in Base64") }
+        (algorithm, keyIdent, signedBytes, self.signature) = ("RS256", nil, payload, signature)
+        isOfObjectServer = true
+        claims = try Self.object(payload)
+    }
+
+    private static func parts(of text: String, separator: Unicode.Scalar) throws(TokenError) -> [ArraySlice<UInt8>] {
+        guard text.utf8.count <= bytesMax else { throw TokenError("too long") }
+        return Array(text.utf8).split(separator: UInt8(ascii: separator), omittingEmptySubsequences: false)
+    }
+
     private static func object(_ bytes: [UInt8]) throws(TokenError) -> [String: JSONValue] {
         guard let members = try? JSONValue(parsing: bytes).object else { throw TokenError("not a JSON object") }
         return members
     }
 
-    /// The claims, if one of the keys has signed them. The algorithm is the key's; the header has to agree.
+    /// The claims, if one of the keys has signed them. The algorithm is the key's; the header has to agree. The key is
+    /// the one that the token names; a key without a name, as in PEM, can have signed any token, and a token that has no
+    /// place for a name can be any key's.
     func verify(with keys: [TokenKey]) throws(TokenError) -> TokenClaims {
-        let key: TokenKey
-        if let keyIdent {
-            guard let named = keys.first(where: { $0.ident == keyIdent }) else { throw TokenError("unknown key") }
-            key = named
-        } else {
-            guard let only = keys.first, keys.count == 1 else { throw TokenError("no key named") }
-            key = only
+        let named = keyIdent.flatMap { ident in keys.first { $0.ident == ident } }
+        let isOfAnyKey = isOfObjectServer || (keyIdent == nil && keys.count == 1)
+        let candidates = named.map { [$0] } ?? (isOfAnyKey ? keys : keys.filter { $0.ident == nil })
+        guard !candidates.isEmpty else { throw TokenError(keyIdent == nil ? "no key named" : "unknown key") }
+        let fitting = candidates.filter { $0.algorithm == algorithm }
+        guard !fitting.isEmpty else { throw TokenError("another algorithm than the key's") }
+        guard fitting.contains(where: { $0.verify(signature, signs: signedBytes) }) else {
+            throw TokenError("wrong signature")
         }
-        guard key.algorithm == algorithm else { throw TokenError("another algorithm than the key's") }
-        guard key.verify(signature, signs: signedBytes) else { throw TokenError("wrong signature") }
         return TokenClaims(members: claims)
     }
+
+    /// The claims, whoever has written them: to choose the keys, and for development.
+    var unverified: TokenClaims { TokenClaims(members: claims) }
 
     /// Makes a token with the given claims.
     static func sign(_ claims: [String: JSONValue], with key: TokenKey) throws(TokenError) -> String {
@@ -88,9 +117,19 @@ struct TokenClaims: Sendable {
 
     let members: [String: JSONValue]
 
+    /// What is null is not there.
+    var withoutNulls: TokenClaims { TokenClaims(members: members.filter { $0.value != .null }) }
+
     func text(_ name: String) throws(TokenError) -> String {
         guard let text = members[name]?.string, !text.isEmpty else { throw TokenError("a claim is missing") }
         return text
+    }
+
+    /// The name by which an issuer knows the user.
+    func subject(_ name: String) throws(TokenError) -> String {
+        let subject = try text(name)
+        guard subject.utf8.count <= 255 else { throw TokenError("the subject is too long") }
+        return subject
     }
 
     /// A time, in seconds since 1970; nil if the claim is missing.
@@ -105,8 +144,13 @@ struct TokenClaims: Sendable {
     /// Refuses a token that is not valid yet, that has expired, or that has no `exp`.
     func checkTimes(now: Int64) throws(TokenError) {
         guard let expiry = try time("exp") else { throw TokenError("no expiry") }
-        guard now < expiry else { throw TokenError("expired") }
-        for name in ["nbf", "iat"] {
+        guard now < expiry else { throw .expired }
+        try checkStart(["nbf", "iat"], now: now)
+    }
+
+    /// Refuses a token of whose times one is in the future.
+    func checkStart(_ names: [String], now: Int64) throws(TokenError) {
+        for name in names {
             if let start = try time(name), start > now + Self.clockSkewSecondsMax {
                 throw TokenError("not valid yet")
             }

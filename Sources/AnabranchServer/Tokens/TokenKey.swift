@@ -52,6 +52,32 @@ struct TokenKey: Sendable {
         return Array(HMAC<SHA256>.authenticationCode(for: bytes, using: key))
     }
 
+    /// The keys of a file: a set (RFC 7517), or public keys in PEM, which have no names.
+    /// - Throws: `FileError`, as for a set.
+    static func keys(ofFile bytes: some Collection<UInt8>, at path: String) throws -> [TokenKey] {
+        let text = String(decoding: bytes, as: UTF8.self)
+        guard text.contains("-----BEGIN "), text.first(where: { !$0.isWhitespace }) != "{" else {
+            return try keys(in: bytes, of: path)
+        }
+        return try text.matches(of: /-----BEGIN [^-]+-----[^-]*-----END [^-]+-----/).enumerated().map { number, key in
+            do { return try TokenKey(pem: String(key.output)) } catch {
+                throw FileError(path, "key \(number + 1): \(error)")
+            }
+        }
+    }
+
+    /// RSA of at least 2048 bits for RS256, or P-256 for ES256.
+    private init(pem: String) throws(TokenError) {
+        ident = nil
+        if let key = try? _RSA.Signing.PublicKey(pemRepresentation: pem) {
+            material = .rsa(key)
+        } else if let key = try? P256.Signing.PublicKey(pemRepresentation: pem) {
+            material = .p256(key)
+        } else {
+            throw TokenError("no public key of RSA with at least 2048 bits, or of P-256")
+        }
+    }
+
     /// The keys of a set (RFC 7517) that can be used.
     /// - Parameter name: of the set, for errors.
     /// - Throws: `FileError`, also for a key that is malformed or too weak: it is named.

@@ -68,7 +68,7 @@ final class HostileClient {
         let request =
             simulation.plan.isFlexible
             ? BindRequest(flexible: FlexibleBind(), needsFileIdent: random.isOne(in: 2))
-            : BindRequest(partition: Array("p0".utf8), needsFileIdent: random.isOne(in: 2))
+            : BindRequest(partition: Array("\"p0\"".utf8), needsFileIdent: random.isOne(in: 2))
         return codec.encode(.bind(session: session, request)).bytes
     }
 

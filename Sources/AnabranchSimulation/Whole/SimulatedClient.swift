@@ -11,6 +11,7 @@ final class SimulatedClient {
     let file: Int
     let user: Principal
     let mode: SyncMode
+    let dialect: WireDialect
     let partition: [UInt8]
     var clock: DeviceClock
     private(set) var disk: SimulatedDisk
@@ -25,6 +26,11 @@ final class SimulatedClient {
     var isSchemaRefused = false
     /// Its token is not accepted before it has got another one.
     var hasExpiredToken = false
+    /// Of a fork: how many tokens its app has set, and when it sets the next one.
+    var tokenCount = 0
+    var renewsTokenAt: Int64?
+    /// When its process was told of this token that it has expired.
+    var refusals: [Int64] = []
 
     /// What ends with a process.
     struct Process {
@@ -47,13 +53,14 @@ final class SimulatedClient {
     }
 
     init(
-        _ number: Int, file: Int, user: Principal, mode: SyncMode, partition: [UInt8], clock: DeviceClock,
-        disk: SimulatedDisk = SimulatedDisk()
+        _ number: Int, file: Int, user: Principal, mode: SyncMode, dialect: WireDialect, partition: [UInt8],
+        clock: DeviceClock, disk: SimulatedDisk = SimulatedDisk()
     ) {
         self.number = number
         self.file = file
         self.user = user
         self.mode = mode
+        self.dialect = dialect
         self.partition = partition
         self.clock = clock
         self.disk = disk
@@ -70,6 +77,7 @@ final class SimulatedClient {
 
     func start(at now: Int64, session: UInt64) throws {
         disk = disk.reopened()
+        refusals = []
         var replica = try Replica(disk, Self.behaviour)
         if mode == .flexible { try replica.useFlexibleSync() }
         process = Process(

@@ -11,6 +11,7 @@ extension Simulation {
 
     /// A client does the next thing that it has to do.
     func advance(_ client: SimulatedClient) throws {
+        if let renewsAt = client.renewsTokenAt, clock.now >= renewsAt { renewToken(of: client) }
         guard client.process != nil else {
             guard clock.now >= client.startsAt else { return }
             try client.start(at: clock.now, session: nextSession())
@@ -57,13 +58,10 @@ extension Simulation {
             client.process?.isStopped == false
         else { return }
         guard let machine else { return retry(client, behind: .unreachable) }
-        if client.hasExpiredToken {
-            client.hasExpiredToken = false
-            tally.mark("token refused")
-            return retry(client, behind: .status(401))
-        }
+        if client.hasExpiredToken { return try refuseToken(of: client, machine) }
         let number = nextConnection()
-        let version = try machine.connect(number, offer: ClientHandshake(client.mode).offer, by: client.user)
+        let version = try machine.connect(
+            number, offer: ClientHandshake(client.mode, in: client.dialect).offer, in: client.dialect, by: client.user)
         let isFast = client.process?.lastConnected.map { clock.now - $0 <= ClientTimers().fastReconnectMilliseconds }
         client.process?.connection = ClientConnection(version, client.mode, openedAt: clock.now, using: &random)
         client.process?.link = SimulatedLink(number)

@@ -26,9 +26,7 @@ extension Simulation {
         case .clone: try copyFile(of: client)
         case .clockJump: jump()
         case .absence: beAbsent()
-        case .expiredToken:
-            client.hasExpiredToken = true
-            tally.mark(fault.rawValue)
+        case .expiredToken: try expireToken(of: client)
         case .rights: changeRights(of: client)
         case .schemaConflict: try conflict(client)
         case .clientClock: changeClock(of: client)

@@ -77,23 +77,28 @@ package final class Simulation {
         logEnds = Array(repeating: 0, count: plan.fileCount)
         authored = Array(repeating: AuthoredInstructions(), count: plan.fileCount)
         self.random = random
-        for number in 0..<plan.clientCount { addClient(number) }
+        // Which SDKs there are is of its own: the rest of a world is as it is with Realm's alone.
+        var sdks = SeededRandom(scrambling: seed &+ 1 << 32)
+        for number in 0..<plan.clientCount { addClient(number, sdks.isOne(in: 3) ? .barq : .realm) }
     }
 
-    private func addClient(_ number: Int) {
+    private func addClient(_ number: Int, _ dialect: WireDialect) {
         let file = number % plan.fileCount
         let offset = Int64(random.pick([0, 0, 1, -3_600, 31_536_000, -94_608_000])) * 1000
         clients.append(
             SimulatedClient(
                 number, file: file,
                 user: Principal(app: Self.app, user: "user\(number)", customData: #"{"number": \#(number)}"#),
-                mode: plan.isFlexible ? .flexible : .partition, partition: Array("p\(file)".utf8),
+                mode: plan.isFlexible ? .flexible : .partition, dialect: dialect,
+                partition: Array((dialect.hasPlainPartitions ? "p\(file)" : "\"p\(file)\"").utf8),
                 clock: DeviceClock(offset: offset)))
     }
 
     static let app = "sim"
 
-    func path(of file: Int) -> VirtualPath { VirtualPath(plan.isFlexible ? Self.app : "\(Self.app)/p\(file)") }
+    func path(of file: Int) -> VirtualPath {
+        plan.isFlexible ? VirtualPath(app: Self.app) : VirtualPath(app: Self.app, partition: .string("p\(file)"))
+    }
 
     func file(at path: VirtualPath) -> Int? { (0..<plan.fileCount).first { self.path(of: $0) == path } }
 
@@ -192,7 +197,7 @@ package final class Simulation {
             client.process?.link?.cloggedUntil = 0
             client.process?.replica.store.cancelPlan()
             client.process?.old?.replica.store.cancelPlan()
-            client.hasExpiredToken = false
+            renewToken(of: client)
             client.clock.setRight()
             client.startsAt = min(client.startsAt, clock.now)
             if client.isTwin { throwAway(client) }

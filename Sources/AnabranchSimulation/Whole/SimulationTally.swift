@@ -29,7 +29,8 @@ package struct SimulationTally: RunTally {
             "expired", "generation",
             "hostile message", "merge", "part of a bootstrap", "query", "query refused", "recovered", "sealed",
             "server write", "server's last word", "superseded", "trimmed", "token refused",
-            "error 201", "error 206", "error 208", "error 209", "error 211", "error 222", "error 230",
+            "token of a fork refused", "error 101", "error 201", "error 206", "error 208", "error 209", "error 211",
+            "error 222", "error 230",
         ]
 
     /// Those of them that have happened less than five times for 200 runs. The rarest happen about 18 times (error 230,

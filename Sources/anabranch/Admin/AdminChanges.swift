@@ -5,11 +5,14 @@ struct AdminDisconnect: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "disconnect", abstract: "Close a connection, or end one of its sessions.",
         discussion: """
-            The client comes back by itself; to keep somebody out, disable the user or change the rules.
+            The client comes back by itself; to keep somebody out, disable the user or change the rules. With \
+            --delete-local the device deletes its copy of the file, and what it has not uploaded is lost; its app \
+            can open the file anew if the rules let it.
 
             EXAMPLES
               anabranch admin disconnect 12
               anabranch admin disconnect 12 3
+              anabranch admin disconnect 12 3 --delete-local
             """)
 
     @OptionGroup var options: AdminOptions
@@ -17,14 +20,20 @@ struct AdminDisconnect: AsyncParsableCommand {
     var connection: UInt64
     @Argument(help: "The session, if the others shall go on.")
     var session: UInt64?
+    @Flag(help: "Have the device delete its copy of the session's file, without a backup.")
+    var deleteLocal = false
+
+    func validate() throws {
+        guard !deleteLocal || session != nil else { throw ValidationError("--delete-local: name the session.") }
+    }
 
     func run() async throws {
         struct Body: Encodable {
-            var connection: UInt64, session: UInt64?
+            var connection: UInt64, session: UInt64?, delete_local: Bool
         }
         try await options.run { client in
             let answer = try await client.post(
-                "/v1/sessions/disconnect", Body(connection: connection, session: session))
+                "/v1/sessions/disconnect", Body(connection: connection, session: session, delete_local: deleteLocal))
             if options.json { show(answer) } else { print("disconnected") }
         }
     }

@@ -1,4 +1,5 @@
 import AnabranchHistory
+import AnabranchProtocol
 import AnabranchServer
 import CommandSupport
 import Yams
@@ -12,6 +13,7 @@ import Yams
 ///         app-config: exported/my-app
 ///         destructive-schema: refuse
 ///         issuer: {jwks: issuer-keys.json, iss: "https://id.example.com", aud: my-app}
+///         barq: {}                         # see ForkSection
 ///         email: {}                        # see EmailSection
 struct AppsSection {
     /// What is read, for messages.
@@ -21,7 +23,8 @@ struct AppsSection {
     private(set) var emails: [String: EmailSettings] = [:]
     private(set) var problems: [String] = []
 
-    private static let keys = ["providers", "sync", "app-config", "destructive-schema", "issuer", "email"]
+    private static let keys =
+        ["providers", "sync", "app-config", "destructive-schema", "issuer", "email"] + WireDialect.forks.map(\.name)
     private static let issuerKeys = ["jwks", "iss", "aud", "ca"]
 
     init(place: String) { self.place = place }
@@ -32,7 +35,7 @@ struct AppsSection {
         }
         for (key, value) in mapping {
             let app = key.scalar?.string ?? ""
-            guard app.wholeMatch(of: /[A-Za-z0-9_.-]{1,100}/) != nil else {
+            guard AppSettings.isAppID(app) else {
                 problems.append("\(place): '\(app)' cannot be an app id; allowed: letters, digits, _ . and -")
                 continue
             }
@@ -71,13 +74,21 @@ struct AppsSection {
                 emails[app] = section.read(value)
                 settings.emails = Set((emails[app]?.templates ?? [:]).keys)
                 problems += section.problems
+            case let name where WireDialect.forks.contains { $0.name == name }: break
             case let name:
                 problems.append("\(place): " + KnownWords.unknown("setting", name ?? "", of: Self.keys))
             }
         }
-        if !hasProviders {
+        readForks(of: node, into: &settings, place: place)
+        if !hasProviders, settings.forks.isEmpty {
             problems.append("\(place): providers is missing, so nobody could log in; allowed: \(Self.providerList)")
-        } else if settings.providers.contains(.customToken) != (settings.issuer != nil) {
+        } else if !settings.forks.isEmpty, settings.issuer == nil {
+            problems.append(
+                "\(place): \(settings.forks.keys.map(\.name).sorted().joined(separator: " and ")): only with an issuer "
+                    + "of tokens, as in issuer: {jwks: FILE}")
+        } else if settings.forks.isEmpty || settings.providers.contains(.customToken),
+            settings.providers.contains(.customToken) != (settings.issuer != nil)
+        {
             problems.append(
                 "\(place): custom-token and issuer need each other, as in providers: [custom-token] and "
                     + "issuer: {jwks: FILE}")
@@ -89,6 +100,18 @@ struct AppsSection {
             problems.append("\(place): app-config: only with sync: flexible")
         }
         return settings
+    }
+
+    private mutating func readForks(of node: Node, into settings: inout AppSettings, place: String) {
+        for dialect in WireDialect.forks {
+            guard let value = node.mapping?[dialect.name] else { continue }
+            var section = ForkSection(place: "\(place): \(dialect.name)", isFlexible: settings.isFlexible)
+            settings.forks[dialect] = section.read(value)
+            problems += section.problems
+            if settings.isFlexible, !dialect.hasFlexibleSync {
+                problems.append("\(place): \(dialect.name): only with sync: partition")
+            }
+        }
     }
 
     private static let providerList = "a list of " + Provider.allCases.map(\.rawValue).joined(separator: ", ")
@@ -130,7 +153,8 @@ struct AppsSection {
             }
         }
         if issuer.jwks.isEmpty {
-            problems.append("\(place): jwks is missing: a file with the issuer's keys (RFC 7517), or a URL with https")
+            problems.append(
+                "\(place): jwks is missing: a file with the issuer's keys (RFC 7517, or in PEM), or a URL with https")
         }
         if issuer.authority != nil, !issuer.isURL { problems.append("\(place): ca: only with a URL") }
         return issuer

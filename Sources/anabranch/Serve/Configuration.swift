@@ -115,6 +115,12 @@ struct Configuration {
         settings.history = history
         settings.takesModeOfFirstClient = isDevelopment
         settings.limits.echoesErrors = isDevelopment
+        settings.forks =
+            isDevelopment
+            ? WireDialect.forks
+            : WireDialect.forks.filter { fork in
+                apps.values.contains { $0.forks[fork] != nil }
+            }
         settings.flexibleApps = Set(apps.filter(\.value.isFlexible).keys)
         if let partitionBytesMax { settings.history.logBytesMax = UInt64(partitionBytesMax) }
         settings.destructiveSchemaByApp = apps.mapValues(\.destructiveSchema)
@@ -152,6 +158,7 @@ struct Configuration {
             settings.otherApps = AppSettings(providers: [.anonymous, .emailPassword, .apiKey])
             settings.userWithoutToken = userWithoutToken ?? "developer"
             settings.loginsPerMinuteMax = .max
+            settings.takesAnyToken = true
         }
         if let loginsPerMinuteMax { settings.loginsPerMinuteMax = loginsPerMinuteMax }
         return settings

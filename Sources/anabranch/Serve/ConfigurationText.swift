@@ -64,6 +64,9 @@ struct ConfigurationText: CustomStringConvertible {
             if let email = configuration.emails[app] {
                 lines += ["    email:"] + email.lines(quoted: quoted).map { "      \($0)" }
             }
+            for (fork, words) in settings.forks.sorted(by: { $0.key.name < $1.key.name }) {
+                lines.append("    \(fork.name): \(words.words(quoted: quoted))")
+            }
             guard let issuer = settings.issuer else { continue }
             let members = [
                 ("jwks", issuer.jwks), ("iss", issuer.issuer), ("aud", issuer.audience), ("ca", issuer.authority),

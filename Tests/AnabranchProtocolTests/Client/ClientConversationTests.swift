@@ -134,7 +134,7 @@ final class ConversationWorld {
 
     /// The connection before is lost, with all that was on its way.
     func connect(isFast: Bool) throws {
-        let prefix = "\(mode.subprotocol)#\(version.number)"
+        let prefix = "\(WireDialect.realm.prefix(of: mode))#\(version.number)"
         server = ServerBox(ServerConnection(try Negotiation(offer: prefix, accepting: [mode])))
         client = ClientConnection(version, mode, openedAt: now, using: &random)
         connection += 1

@@ -41,7 +41,7 @@ import Testing
 
     @Test func everyErrorMessageHasTheSixBaseKeysAndAgreesWithItself() throws {
         for code in ErrorCode.known where code.isSendable {
-            let json = try decode(ErrorMessage(code, "detail").json)
+            let json = try decode(ErrorMessage(code, "detail").json(in: .realm))
             #expect(
                 json.keys.sorted() == [
                     "action", "isRecoveryModeDisabled", "logURL", "message", "shouldClientReset", "tryAgain",
@@ -60,7 +60,7 @@ import Testing
     @Test func aResetWithoutRecoverySaysSoToOldClientsToo() throws {
         var error = ErrorMessage(.badClientFile)
         error.action = .clientResetNoRecovery
-        let json = try decode(error.json)
+        let json = try decode(error.json(in: .realm))
         #expect(json["action"] as? String == "ClientResetNoRecovery")
         #expect(json["shouldClientReset"] as? Bool == true)
         #expect(json["isRecoveryModeDisabled"] as? Bool == true)
@@ -77,7 +77,7 @@ import Testing
                 .init(reason: "never", table: "Cat", primaryKey: "AAI="),
             ])
         #expect(
-            text(error.json) == """
+            text(error.json(in: .realm)) == """
                 {"tryAgain":true,"message":"compensating write","logURL":"https://logs.example/7",\
                 "shouldClientReset":false,"isRecoveryModeDisabled":false,"action":"Warning",\
                 "backoffIntervalSec":1,"backoffMaxDelaySec":300,"backoffMultiplier":2,\
@@ -92,7 +92,7 @@ import Testing
         for message in ["", "\"\\/", controls, "\u{7F}\u{2028}é👩‍👩‍👧e\u{301}\u{10FFFF}", "\r\n", "\"\u{301}"] {
             var error = ErrorMessage(.otherSessionError)
             error.message = message
-            let decoded = try #require(try decode(error.json)["message"] as? String)
+            let decoded = try #require(try decode(error.json(in: .realm))["message"] as? String)
             #expect(Array(decoded.utf8) == Array(message.utf8))
         }
     }

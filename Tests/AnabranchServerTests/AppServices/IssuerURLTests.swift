@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchProtocol
 import Foundation
 import Testing
 
@@ -42,6 +43,24 @@ import Testing
             #expect(try await world.logIn("r", "RS256", rig) == 200)
             #expect(try await world.logIn("e", "ES256", rig) == 200)
             #expect(try await world.logIn("h", "HS256", rig) == 401, "a secret that anybody can fetch is none")
+        }
+    }
+
+    /// An issuer that does not answer is no reason to log users out.
+    @Test func clientsOfForksComeAgainWhenTheKeysAreThere() async throws {
+        let world = try await World()
+        for (path, isAdmitted) in [("/keys?of=demo", true), ("/nothing", false)] {
+            var settings = world.settings(path: path)
+            settings.apps["demo"]?.forks = [.barq: ForkSettings()]
+            try await AppServicesRig.run(settings) { rig async throws in
+                let token = try world.issuer.token("r", alg: "RS256", ["access": ["download"]], now: rig.clock.now)
+                let credentials = Credentials(dialect: .barq, app: "", token: token, address: nil)
+                switch await rig.services.admit(credentials) {
+                case .admitted: #expect(isAdmitted)
+                case .unavailable: #expect(!isAdmitted)
+                case let other: Issue.record("\(other)")
+                }
+            }
         }
     }
 

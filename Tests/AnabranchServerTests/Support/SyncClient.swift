@@ -13,6 +13,8 @@ final class SyncClient {
     }
 
     let partition: String
+    /// Where it comes, with its token if it has one.
+    var path = "/realm-sync"
     /// What it says it can speak.
     var offer = WebSocketClient.offer
     /// Called after each message in either direction.
@@ -58,7 +60,7 @@ final class SyncClient {
     // MARK: Sessions
 
     func connect() async throws {
-        socket = try await WebSocketClient.open(port: port(), offer: offer)
+        socket = try await WebSocketClient.open(port: port(), path: path, offer: offer)
     }
 
     /// BIND, and IDENT of the server if the file is new.

@@ -62,8 +62,15 @@ final class TranscriptReplay {
         self.transcript = transcript
         self.restartsBefore = restartsBefore
         for (partition, order) in RecordedHistory.orders(in: transcript) {
-            files[VirtualPath(Array("/".utf8) + partition)] = ReplayedFile(order: order)
+            files[Self.path(of: partition, in: transcript)] = ReplayedFile(order: order)
         }
+    }
+
+    /// Clients of Barq send strings as they are.
+    private static func path(of partition: some Collection<UInt8>, in transcript: Transcript) -> VirtualPath {
+        let isPlain = transcript.lines.first?.httpHead.first?.contains("/barq-sync") ?? false
+        let value = isPlain ? PartitionValue.canonical(plain: partition) : Array(partition)
+        return VirtualPath(Array("/".utf8) + value)
     }
 
     func run() {
@@ -94,7 +101,7 @@ final class TranscriptReplay {
             head.headers.add(name: String(parts[0]), value: parts[1].drop { $0 == " " }.description)
         }
         do {
-            let handshake = try SyncHandshake(head)
+            let handshake = try SyncHandshake(head, in: [.realm, .barq])
             connections[line.connection] = Replayed(rig.connect(handshake.negotiation))
             elements[line.connection] = handshake.negotiation.element
         } catch {
@@ -126,7 +133,7 @@ final class TranscriptReplay {
         switch message.kind {
         case "bind":
             let size = Int(message.numbers[1])
-            replayed.paths[session] = VirtualPath(Array("/".utf8) + message.body.prefix(size))
+            replayed.paths[session] = Self.path(of: message.body.prefix(size), in: transcript)
             replayed.unbound.remove(session)
         case "ident":
             let ident = message.numbers[1], latest = message.numbers[5]

@@ -31,6 +31,12 @@ import Testing
             ],
             realmFiles: ["ann-phone": "44-synced-merged-and-pending", "bob-tablet": "43-synced-some-uploaded"]),
         Guide(
+            page: "Spec/Guide/FromBarq.md",
+            expected: [
+                "the configuration is good", "HTTP/1.1 101", "connection opened", "io.barq.sync#14", "wrong signature",
+                "ann", "no damage",
+            ]),
+        Guide(
             page: "Spec/Guide/Operate.md",
             expected: [
                 "the configuration is good", "ann@example.com", "sync_route", "anabranch_sessions", "Welcome",

@@ -1,14 +1,14 @@
 import AnabranchTesting
 import Testing
 
-/// Ten conversations of real clients with the reference's server (`Transcripts/`): our server, told the same, answers
-/// the same.
+/// Conversations of real clients with their own servers (`Transcripts/`): our server, told the same, answers the same.
 @Suite struct TranscriptTests {
     @Test(
         "a recorded conversation comes out the same, but for salts, log messages and compression",
         arguments: [
             "two-clients", "four-clients-reconnect", "offline-compressed-upload", "multiplexed-sessions",
             "killed-and-reopened", "sdk-app-token", "lists-four-clients", "schema-erasures", "nested-collections",
+            "barq-partition", "barq-partition-own-server",
         ])
     func answersLikeTheReference(name: String) throws {
         let replay = TranscriptReplay(try Transcript(name))
