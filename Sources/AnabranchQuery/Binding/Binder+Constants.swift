@@ -16,6 +16,11 @@ extension Binder {
     /// - Parameter type: of the other side; nil if there is none.
     func value(_ constant: Constant, towards type: StaticType?) throws(QueryError) -> StateValue {
         let value = try plainValue(constant, towards: type)
+        if constant.form == .user {
+            guard type != .typeOf else { throw error(constant, "$user.id is no name of a type") }
+            // It stays a text beside numbers, too, with which it cannot be compared: "7" and "7a" are two users.
+            return value
+        }
         return type == .typeOf ? try types(named: value, constant.place) : converted(value, constant, towards: type)
     }
 
@@ -59,6 +64,9 @@ extension Binder {
                 throw error(constant, "the argument is a list or a path where a constant is expected")
             }
             return value
+        case .user:
+            guard let user else { throw error(constant, "there is no user") }
+            return .string(Array(user.utf8))
         case .objectKey, .typedLink:
             throw error(constant, "numbers of objects mean nothing outside the file of a client")
         }

@@ -8,6 +8,8 @@ struct Binder {
     let arguments: [QueryArgument]
     /// What is refused; nil if the query is no subscription.
     let rules: SubscriptionRules?
+    /// What `$user.id` stands for; nil outside of rules.
+    let user: ExactString?
     /// The class that paths begin at.
     var schema: ClassSchema
     /// What a path begins with in a subquery, in place of nothing.
@@ -19,7 +21,7 @@ struct Binder {
 
     init(
         source: any ObjectSource, options: QueryOptions, arguments: [QueryArgument] = [], schema: ClassSchema,
-        rules: SubscriptionRules? = nil
+        rules: SubscriptionRules? = nil, user: ExactString? = nil
     ) {
         self.source = source
         classes = KnownClasses(source)
@@ -27,6 +29,7 @@ struct Binder {
         self.arguments = arguments
         self.schema = schema
         self.rules = rules
+        self.user = user
     }
 
     func condition(_ predicate: Predicate) throws(QueryError) -> Condition {

@@ -3,12 +3,12 @@ import AnabranchCore
 // Filters, checked against a class (`Spec/FlexibleRules.md`, section 3).
 
 extension Condition {
-    init(_ filter: Filter, on schema: ClassSchema) throws(QueryError) {
+    init(_ filter: Filter, on schema: ClassSchema, of source: some ObjectSource) throws(QueryError) {
         switch filter {
         case .always(let isTrue): self = .always(isTrue)
-        case .and(let parts): self = .and(try Self.conditions(parts, on: schema))
-        case .or(let parts): self = .or(try Self.conditions(parts, on: schema), isInPairs: false)
-        case .not(let inner): self = .not(try Condition(inner, on: schema))
+        case .and(let parts): self = .and(try Self.conditions(parts, on: schema, of: source))
+        case .or(let parts): self = .or(try Self.conditions(parts, on: schema, of: source), isInPairs: false)
+        case .not(let inner): self = .not(try Condition(inner, on: schema, of: source))
         case .field(let name, let test):
             guard let property = schema.property(named: Array(name.utf8)) else {
                 let className = String(excerptOf: schema.name)
@@ -16,12 +16,19 @@ extension Condition {
                     .query, at: 0, "\"\(className)\" has no property \"\(String(excerptOf: Array(name.utf8)))\"")
             }
             self = Condition(property, test)
+        case .predicate(let rule):
+            let binder = Binder(
+                source: source, options: QueryOptions(links: .keys), schema: schema,
+                rules: SubscriptionRules(allowsLinks: false), user: rule.user)
+            self = try binder.condition(rule.predicate)
         }
     }
 
-    private static func conditions(_ filters: [Filter], on schema: ClassSchema) throws(QueryError) -> [Condition] {
+    private static func conditions(
+        _ filters: [Filter], on schema: ClassSchema, of source: some ObjectSource
+    ) throws(QueryError) -> [Condition] {
         var conditions: [Condition] = []
-        for filter in filters { conditions.append(try Condition(filter, on: schema)) }
+        for filter in filters { conditions.append(try Condition(filter, on: schema, of: source)) }
         return conditions
     }
 

@@ -1,23 +1,26 @@
 import AnabranchCore
 
-/// What flexible sync refuses in subscriptions (`Spec/Query.md`, section 9), as soon as it is found: what it leads to
-/// is not looked at.
+/// What flexible sync refuses in subscriptions (`Spec/Query.md`, section 9) and in rules, as soon as it is found: what
+/// it leads to is not looked at.
 struct SubscriptionRules {
-    let queryableFields: Set<String>?
+    var queryableFields: Set<String>?
+    /// Whether a path may end at links.
+    var allowsLinks = true
 
     func refuse(_ reason: String, at offset: Int) throws(QueryError) {
         throw QueryError(.refused, at: offset, reason)
     }
 
-    /// A path may end at links, and lead through embedded objects.
+    /// A path may lead through embedded objects.
     func check(_ path: BoundPath, at offset: Int) throws(QueryError) {
         for (index, step) in path.steps.enumerated() {
             switch step {
             case .backlinks: try refuse("@links is not allowed", at: offset)
             case .link(let property, _):
                 let isEnd = path.endsAtObjects && index == path.steps.count - 1
-                if !property.isEmbedded, !isEnd {
-                    try refuse("paths through links to other objects are not allowed", at: offset)
+                if !property.isEmbedded, !isEnd || !allowsLinks {
+                    let what = allowsLinks ? "paths through links" : "links"
+                    try refuse("\(what) to other objects are not allowed", at: offset)
                 }
             }
         }

@@ -64,11 +64,12 @@ public struct Query: Sendable {
     /// A filter on a class, which looks at links as subscriptions do. What no predicate says stands in the canonical
     /// text as the filter has it.
     ///
-    /// - Throws: `QueryError` of the kind `query` where the class lacks a field that the filter names.
+    /// - Throws: `QueryError` of the kind `query` where the class lacks a field that the filter names, or has one that
+    ///   a predicate of it does not fit; `refused` where a predicate names links.
     public init(_ filter: Filter, on schema: ClassSchema, of source: some ObjectSource) throws(QueryError) {
         self.schema = schema
         options = QueryOptions(links: .keys)
-        condition = try Condition(filter, on: schema)
+        condition = try Condition(filter, on: schema, of: source)
         suffixes = []
         canonicalText = CanonicalText(classes: KnownClasses(source)).text(of: condition)
     }

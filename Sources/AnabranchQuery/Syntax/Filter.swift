@@ -3,7 +3,7 @@ public import AnabranchCore
 /// A condition on the fields of an object, with the meaning that MongoDB's query language gives it: what rules are
 /// written in (`Spec/FlexibleRules.md`, section 3).
 ///
-/// It differs from a `Predicate` in what null, NaN, lists and values of another type fulfil.
+/// But for its predicates it differs from a `Predicate` in what null, NaN, lists and values of another type fulfil.
 public indirect enum Filter: Hashable, Sendable {
     /// Every object, or none.
     case always(Bool)
@@ -13,6 +13,8 @@ public indirect enum Filter: Hashable, Sendable {
     case not(Filter)
     /// A test of one field: of a list or a set one element is enough.
     case field(String, FilterTest)
+    /// A predicate of the query language, with the meaning that it has there.
+    case predicate(RulePredicate)
 
     /// Whether both ask the same: names of fields are compared as they are.
     public static func == (left: Filter, right: Filter) -> Bool {
@@ -22,6 +24,7 @@ public indirect enum Filter: Hashable, Sendable {
         case (.not(let part), .not(let other)): part == other
         case (.field(let name, let test), .field(let otherName, let otherTest)):
             name.hasBytes(of: otherName) && test == otherTest
+        case (.predicate(let rule), .predicate(let other)): rule == other
         default: false
         }
     }

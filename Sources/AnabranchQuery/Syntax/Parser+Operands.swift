@@ -283,6 +283,7 @@ extension Constant.Form {
         case .true: self = .true
         case .false: self = .false
         case .argument: self = .argument
+        case .user: self = .user
         case .objectKey: self = .objectKey
         case .typedLink: self = .typedLink
         default: return nil

@@ -12,10 +12,12 @@ struct Parser {
     private var operationCount = 0
     private var subqueryDepth = 0
 
-    init(_ text: [UInt8]) throws(QueryError) {
+    /// - Parameter isRule: whether `$user.id` stands for a constant.
+    init(_ text: [UInt8], isRule: Bool = false) throws(QueryError) {
         self.text = text
-        tokens = try Lexer.tokens(of: text)
-        predicateParentheses = Self.predicateParentheses(in: tokens)
+        let tokens = try Lexer.tokens(of: text)
+        self.tokens = try isRule ? tokens.namingUser(in: text) : tokens
+        predicateParentheses = Self.predicateParentheses(in: self.tokens)
     }
 
     // MARK: Tokens

@@ -116,6 +116,8 @@ public struct Constant: Hashable, Sendable {
         case binary, binaryBase64
         /// `$0`.
         case argument
+        /// `$user.id`, in rules.
+        case user
         /// `O1` and `L1:2`: numbers of one file of the client.
         case objectKey, typedLink
         /// `obj("Class", key)`.

@@ -12,7 +12,7 @@ struct Token {
         case first, last, sizeIndex, caseFlag
         case `true`, `false`, null, infinity, nan
         case uuid, objectID, date, objectKey, typedLink
-        case natural, number, float, argument, pathArgument, base64, string, identifier
+        case natural, number, float, argument, pathArgument, user, base64, string, identifier
         case end
     }
 

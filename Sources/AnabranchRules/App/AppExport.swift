@@ -36,7 +36,7 @@ package struct AppExport: Sendable {
         }
         appID = reader.appID
         schema = try reader.schema()
-        rules = try reader.rules()
+        rules = try reader.rules(on: schema)
         sync = reader.sync
         providers = reader.providers?.sorted()
         notices = reader.notices.notices

@@ -247,8 +247,12 @@ struct AppReader {
         return schema
     }
 
-    func rules() throws(RuleError) -> Rules {
-        let reader = RoleReader(constants: constants, notices: notices)
+    /// - Parameter schema: the classes that are known.
+    func rules(on schema: AppSchema) throws(RuleError) -> Rules {
+        let classes = schema.state
+        func reader(ofClass name: String?) -> RoleReader {
+            RoleReader(constants: constants, notices: notices, className: name, classes: classes)
+        }
         var lists: [ExactString: RoleList] = [:]
         func add(_ list: RoleList, _ name: String, _ node: JSONNode) throws(RuleError) {
             guard lists[ExactString(name)] == nil else {
@@ -263,15 +267,16 @@ struct AppReader {
         }
         for collection in ordered {
             guard let node = collection.rules else { continue }
-            try add(try reader.roles(node), try collection.className(), node)
+            let name = try collection.className()
+            try add(try reader(ofClass: name).roles(node), name, node)
         }
         for (name, node) in try syncRoles?["rules"]?.members() ?? [] {
-            try add(try documentRoles(node, reader), name, node)
+            try add(try documentRoles(node, reader(ofClass: name)), name, node)
         }
-        var others = try defaultRule.map { node throws(RuleError) in try reader.roles(node) }
+        var others = try defaultRule.map { node throws(RuleError) in try reader(ofClass: nil).roles(node) }
         if let node = syncRoles?["defaultRoles"], node.value != [] {
             if let defaultRule { throw node.error("there is another default rule: \(defaultRule.file)") }
-            others = try documentRoles(node, reader)
+            others = try documentRoles(node, reader(ofClass: nil))
         }
         let node = defaultRule ?? syncRoles
         if let others, let node { try checkFields(of: others, sync.queryableFields.names(ofClass: ""), node) }

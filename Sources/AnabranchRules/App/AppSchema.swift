@@ -36,6 +36,15 @@ package struct AppSchema: Hashable, Sendable {
     }
 }
 
+extension AppSchema {
+    /// A state with the classes and without objects; an empty one if states cannot have them.
+    var state: ObjectGraph {
+        var state = ObjectGraph()
+        _ = try? state.write(as: .server) { try add(to: $0) }
+        return state
+    }
+}
+
 /// A class of an app.
 package struct AppClass: Hashable, Sendable {
     /// The name, as clients know it.

@@ -3,18 +3,27 @@ import AnabranchQuery
 
 /// Reads the conditions of rules (`Spec/FlexibleRules.md`, sections 3 and 4).
 struct ExpressionReader {
+    /// What conditions are about.
+    enum Scope {
+        /// The user alone, before any document: `apply_when`.
+        case user
+        /// The documents of a class.
+        case documents(RuleQueryReader)
+        /// Documents, in what `UserRules.text` has written: that is deeper than the conditions that it was made of.
+        case stored
+    }
+
     /// `%%values` and `%%environment`: the app's own constants.
     let constants: JSONValue
-    /// Whether fields of documents may be named; `apply_when` is about the user alone.
-    let allowsFields: Bool
-    /// Of objects within each other. What is written from a condition is deeper than the condition.
+    private let scope: Scope
+    /// Of objects within each other.
     private let depthMax: Int
     private var depth = 0
 
-    init(constants: JSONValue = [:], allowsFields: Bool = true, depthMax: Int = RuleLimits.depthMax) {
+    init(about scope: Scope, constants: JSONValue = [:]) {
         self.constants = constants
-        self.allowsFields = allowsFields
-        self.depthMax = depthMax
+        self.scope = scope
+        depthMax = if case .stored = scope { .max } else { RuleLimits.depthMax }
     }
 
     /// `true`, `false`, or an object of which all members have to be fulfilled.
@@ -37,9 +46,7 @@ struct ExpressionReader {
     private func member(_ key: String, _ node: JSONNode) throws(RuleError) -> RuleExpression {
         if key.hasPrefix("%%") { return try test(try subject(key, node), node) }
         guard key.hasPrefix("$") || key.hasPrefix("%") else {
-            guard allowsFields else {
-                throw node.error("this is decided for the user, before any document: only %%user can be asked for")
-            }
+            if case .user = scope { throw namesDocument(node) }
             guard !key.contains(".") else {
                 throw node.error("only fields of the document itself can be asked for, not those within others")
             }
@@ -50,8 +57,21 @@ struct ExpressionReader {
         case "or": return .or(try alternatives(node))
         case "nor": return .not(.or(try alternatives(node)))
         case "not": return .not(try expression(node))
+        case "query": return .predicate(try predicate(node))
         default: throw node.error(Self.reason(forOperator: key))
         }
+    }
+
+    private func predicate(_ node: JSONNode) throws(RuleError) -> RulePredicate {
+        switch scope {
+        case .user: throw namesDocument(node)
+        case .documents(let reader): return try reader.predicate(node)
+        case .stored: return try RulePredicate(stored: node)
+        }
+    }
+
+    private func namesDocument(_ node: JSONNode) -> RuleError {
+        node.error("this is decided for the user, before any document: only %%user can be asked for")
     }
 
     private func alternatives(_ node: JSONNode) throws(RuleError) -> [RuleExpression] {

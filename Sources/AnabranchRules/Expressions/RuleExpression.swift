@@ -8,6 +8,8 @@ indirect enum RuleExpression: Hashable, Sendable {
     case or([RuleExpression])
     case not(RuleExpression)
     case comparison(RuleSubject, FilterTest.Relation, [RuleOperand])
+    /// A query about the document, as another language than this.
+    case predicate(RulePredicate)
 
     /// The fields of a document that it names.
     var fields: Set<String> {
@@ -17,6 +19,7 @@ indirect enum RuleExpression: Hashable, Sendable {
         case .not(let inner): inner.fields
         case .comparison(.field(let name), _, _): [name]
         case .comparison: []
+        case .predicate(let rule): rule.fields
         }
     }
 }
@@ -69,6 +72,10 @@ extension RuleExpression {
             let filters = parts.map { $0.filter(for: user, isNegated: isNegated) }
             return isNegated ? .allOf(filters) : .anyOf(filters)
         case .not(let inner): return inner.filter(for: user, isNegated: !isNegated)
+        case .predicate(let rule):
+            if let isTrue = rule.constant { return .always(isTrue != isNegated) }
+            let filter = Filter.predicate(rule.asked(by: user.name))
+            return isNegated ? .not(filter) : filter
         case .comparison(let subject, let relation, let operands):
             let found = operands.map { $0.values(for: user) }
             if isNegated, found.contains(nil) { return .always(false) }
@@ -160,6 +167,7 @@ extension Filter {
         case .not(.field(let name, let test)): .object([name: .object(["$not": test.json])])
         case .not(let inner): .object(["$nor": .array([inner.json])])
         case .field(let name, let test): .object([name: test.json])
+        case .predicate(let rule): .object(["%query": rule.json])
         }
     }
 }

@@ -4,17 +4,21 @@ import AnabranchCore
 package struct RuleUser: Hashable, Sendable {
     /// The user's ident: `%%user.id`.
     package let id: String
+    /// What the app's own issuer of tokens calls the user, or else the ident: `$user.id` in queries.
+    package let name: String
     private let document: JSONDocument
 
     /// - Parameters:
+    ///   - name: by which the app's own issuer of tokens knows the user; nil if none does.
     ///   - customData: `%%user.custom_data`, a JSON object; its values may be extended JSON.
     ///   - data: `%%user.data`, what the provider told, such as the e-mail address.
     ///   - providers: the log-ins of the user: `%%user.identities.provider_type`.
     /// - Throws: `RuleError` if `customData` or `data` is no JSON object.
     package init(
-        id: String, customData: String = "{}", data: String = "{}", providers: [String] = []
+        id: String, name: String? = nil, customData: String = "{}", data: String = "{}", providers: [String] = []
     ) throws(RuleError) {
         self.id = id
+        self.name = name ?? id
         document = JSONDocument(
             value: [
                 "id": .string(id), "type": "normal",
@@ -31,7 +35,7 @@ package struct RuleUser: Hashable, Sendable {
     }
 
     private init(_ id: String, _ document: JSONValue) {
-        self.id = id
+        (self.id, name) = (id, id)
         self.document = JSONDocument(value: document)
     }
 

@@ -68,10 +68,14 @@ struct RoleReader {
     /// `%%values` and `%%environment`.
     let constants: JSONValue
     let notices: NoticeList
+    /// The class that the roles are of; nil for the default rule.
+    let className: String?
+    /// The classes of the app that are known.
+    let classes: ObjectGraph
 
     private static let known: Set = [
         "name", "apply_when", "applyWhen", "document_filters", "read", "write", "insert", "delete", "search", "fields",
-        "additional_fields",
+        "additional_fields", "write_implies_read",
     ]
 
     /// The roles of a file: `{"roles": […]}`.
@@ -98,11 +102,12 @@ struct RoleReader {
         let mayWrite = try condition("write", of: filters, "document_filters.write", node)
         let writes = if let known = whole.write { known } else { try condition("write", of: node, "write", node) }
         let reads = if let known = whole.read { known } else { try condition("read", of: node, "read", node) }
-        let write = RuleExpression.and([mayWrite, writes])
+        let read = RuleExpression.and([mayRead, reads]), write = RuleExpression.and([mayWrite, writes])
+        let isReadToo = try node["write_implies_read"]?.bool() ?? true
         return RoleDefinition(
             name: name,
-            applyWhen: try ExpressionReader(constants: constants, allowsFields: false).expression(applyWhen),
-            read: .or([.and([mayRead, reads]), write]), write: write,
+            applyWhen: try ExpressionReader(about: .user, constants: constants).expression(applyWhen),
+            read: isReadToo ? .or([read, write]) : read, write: write,
             insert: .and([write, try condition("insert", of: node, "insert", node)]),
             delete: .and([mayWrite, try condition("delete", of: node, "delete", node)]))
     }
@@ -116,7 +121,8 @@ struct RoleReader {
                 .incomplete, role.file, "\(role.path): the role has no \"\(name)\", which counts as false")
             return .always(false)
         }
-        return try ExpressionReader(constants: constants).expression(node)
+        let queries = RuleQueryReader(role: role["name"]?.value.string ?? "", className: className, classes: classes)
+        return try ExpressionReader(about: .documents(queries), constants: constants).expression(node)
     }
 
     // MARK: Fields
@@ -159,7 +165,7 @@ struct RoleReader {
         let write = try condition("write", of: node, "write", node)
         return RoleDefinition(
             name: name,
-            applyWhen: try ExpressionReader(constants: constants, allowsFields: false).expression(applyWhen),
+            applyWhen: try ExpressionReader(about: .user, constants: constants).expression(applyWhen),
             read: .or([try condition("read", of: node, "read", node), write]), write: write, insert: write,
             delete: write)
     }

@@ -29,14 +29,16 @@ package struct Rules: Sendable {
     package init(classes: [String: AppFile], defaultRule: AppFile? = nil, values: AppFile? = nil) throws(RuleError) {
         let notices = NoticeList()
         let values = try values.map { file throws(RuleError) in try JSONNode(parsing: file).value }
-        let reader = RoleReader(constants: ["values": values ?? [:]], notices: notices)
+        func roles(_ file: AppFile, ofClass name: String?) throws(RuleError) -> RoleList {
+            let reader = RoleReader(
+                constants: ["values": values ?? [:]], notices: notices, className: name, classes: ObjectGraph())
+            return try reader.roles(try JSONNode(parsing: file))
+        }
         var lists: [ExactString: RoleList] = [:]
         for (name, file) in classes.sorted(by: { $0.key < $1.key }) {
-            lists[ExactString(name)] = try reader.roles(try JSONNode(parsing: file))
+            lists[ExactString(name)] = try roles(file, ofClass: name)
         }
-        let defaultRoles = try defaultRule.map { file throws(RuleError) in
-            try reader.roles(try JSONNode(parsing: file))
-        }
+        let defaultRoles = try defaultRule.map { file throws(RuleError) in try roles(file, ofClass: nil) }
         self.init(classes: lists, defaultRoles: defaultRoles ?? RoleList(roles: []), notices: notices.notices)
     }
 

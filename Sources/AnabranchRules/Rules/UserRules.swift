@@ -79,7 +79,7 @@ extension Access {
     fileprivate init(_ node: JSONNode) throws(RuleError) {
         func filter(_ key: String) throws(RuleError) -> Filter {
             guard let node = node[key] else { throw node.error("\"\(key)\" is missing") }
-            return try ExpressionReader(depthMax: .max).expression(node).filter(for: .nobody)
+            return try ExpressionReader(about: .stored).expression(node).filter(for: .nobody)
         }
         self.init(
             read: try filter("read"), write: try filter("write"), insert: try filter("insert"),

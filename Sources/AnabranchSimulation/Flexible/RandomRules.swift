@@ -37,7 +37,8 @@ struct RandomRules {
     private static func file(_ className: String, _ random: inout SeededRandom) -> AppFile {
         let mine = role(
             #"{"%%user.custom_data.boss": true}"#, read: condition(className, &random),
-            write: condition(className, &random), insert: !random.isOne(in: 4), delete: !random.isOne(in: 3))
+            write: condition(className, &random), insert: !random.isOne(in: 4), delete: !random.isOne(in: 3),
+            isReadToo: !random.isOne(in: 3))
         let others = role(
             "{}", read: condition(className, &random), write: random.isOne(in: 2) ? "true" : "false",
             insert: random.isOne(in: 2), delete: random.isOne(in: 2))
@@ -49,11 +50,13 @@ struct RandomRules {
     }
 
     private static func role(
-        _ applyWhen: String, read: String = "true", write: String = "true", insert: Bool = true, delete: Bool = true
+        _ applyWhen: String, read: String = "true", write: String = "true", insert: Bool = true, delete: Bool = true,
+        isReadToo: Bool = true
     ) -> String {
         """
         {"name": "r", "apply_when": \(applyWhen), "document_filters": {"read": \(read), "write": \(write)}, \
-        "read": true, "write": true, "insert": \(insert), "delete": \(delete)}
+        "read": true, "write": true, "insert": \(insert), "delete": \(delete), \
+        "write_implies_read": \(isReadToo)}
         """
     }
 
@@ -65,7 +68,10 @@ struct RandomRules {
             "true", "false", #"{"title": "%%user.id"}"#, #"{"counter": {"$lt": "%%user.custom_data.level"}}"#,
             #"{"$or": [{"counter": {"$gt": 1}}, {"title": null}]}"#, #"{"tags": "a"}"#, #"{"passingInt": 0}"#,
             #"{"passingInt": {"$lt": 2}, "counter": {"$ne": 2}}"#, #"{"passingList": {"$nin": [1]}}"#,
-            #"{"note": {"$exists": true}}"#,
+            #"{"note": {"$exists": true}}"#, #"{"%query": "title == $user.id or ANY tags == 'a'"}"#,
+            #"{"$not": {"%query": "title BEGINSWITH 'a'"}}"#, #"{"%query": "part.x > 0 or parts.@count > 1"}"#,
+            #"{"%query": "NONE ints > 1 and counter + passingInt > 1"}"#,
+            #"{"%query": "counter == tags.@count", "title": {"$ne": null}}"#,
         ])
     }
 }
