@@ -45,6 +45,7 @@ final class FileVerification {
         try goOn(behind: "ingested objects", checkIngested)
         try goOn(behind: "reciprocal changesets", checkReciprocals)
         try goOn(behind: "changesets as received", checkReceived)
+        try goOn(behind: "withheld schemas", checkWithheldSchemas)
         try goOn(behind: "state", checkState)
         return result
     }

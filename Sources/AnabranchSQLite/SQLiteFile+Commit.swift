@@ -25,8 +25,11 @@ extension SQLiteFile {
         for clientFile in commit.clientFiles {
             try store(clientFile, start: start)
             try dropReciprocals(of: clientFile)
-            if clientFile.isExpired { try dropView(of: clientFile.ident) }
+            guard clientFile.isExpired else { continue }
+            try dropView(of: clientFile.ident)
+            try dropWithheldSchema(of: clientFile.ident)
         }
+        for (ident, schema) in commit.withheldSchemas { try store(withheldSchema: schema, of: ident, start: start) }
         if let trim = commit.trim { try apply(trim, to: &record) }
         for change in commit.reciprocals { try store(change, start: start) }
         record.chain = try append(commit.entries, chain: record.chain)

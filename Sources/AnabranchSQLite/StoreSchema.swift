@@ -192,6 +192,15 @@ enum StoreSchema {
             PRIMARY KEY (file, number),
             UNIQUE (file, class, key_type, key)
         );
+        CREATE TABLE IF NOT EXISTS withheld_schema (
+            file INTEGER NOT NULL,
+            ident INTEGER NOT NULL,
+            checksum BLOB NOT NULL,
+            changeset BLOB NOT NULL,
+            PRIMARY KEY (file, ident)
+        );
+        CREATE TRIGGER IF NOT EXISTS withheld_schemas_of_deleted_file AFTER DELETE ON deleted_file
+        BEGIN DELETE FROM withheld_schema WHERE file = OLD.file; END;
         CREATE TRIGGER IF NOT EXISTS views_of_deleted_file AFTER DELETE ON deleted_file
         BEGIN
             DELETE FROM ingested WHERE file = OLD.file;

@@ -58,6 +58,8 @@ import Testing
                 sql: "INSERT INTO view_field VALUES (:file, x'41', 1, x'', NULL)",
                 arguments: ["file": file.id.number])
             try db.execute(
+                sql: "INSERT INTO withheld_schema VALUES (:file, 3, x'00', x'00')", arguments: ["file": file.id.number])
+            try db.execute(
                 sql: "INSERT INTO ingested VALUES (:file, 3, x'41', 0, x'31', 1, NULL, x'7b7d', x'00')",
                 arguments: ["file": file.id.number])
         }

@@ -29,6 +29,12 @@ import Testing
         #expect(server.isRoute && server.route(to: "a") == url)
     }
 
+    /// It was taken for the URL of a WebSocket, to which no connection came about.
+    @Test(arguments: ["http://127.0.0.1:9090/x?y=z", "https://example.com?", "ws://a/#b", "ws://u@a"])
+    func whatIsNoServerIsRefused(url: String) {
+        #expect(throws: InputError.self) { try ClientServer(url) }
+    }
+
     @Test func aConfiguredPathIsThatOfTheServer() throws {
         for (url, path) in [("https://example.com", ""), ("https://example.com:8443/sync/a", "/sync/a")] {
             let configuration = try Configuration(

@@ -18,6 +18,12 @@ extension ChangesetArena {
         return encoded
     }
 
+    /// The bytes of one changeset with the instructions of several, in their order.
+    package func encoded(joining changesets: Range<ChangesetIndex>) -> [UInt8] {
+        var encoder = ChangesetEncoder()
+        return encoder.encode(joining: changesets, of: self)
+    }
+
     /// As `encoded`, but written from the instructions even where the decoded bytes could be kept.
     public func encodedAnew(_ changeset: ChangesetIndex) -> [UInt8] {
         var encoder = ChangesetEncoder()
@@ -55,6 +61,16 @@ public struct ChangesetEncoder: Sendable {
         } else {
             for index in arena.instructionIndices(of: changeset) { instruction(arena[index], of: arena) }
         }
+        return writer.take()
+    }
+
+    fileprivate mutating func encode(joining changesets: Range<ChangesetIndex>, of arena: ChangesetArena) -> [UInt8] {
+        let instructions = changesets.flatMap { arena.instructionIndices(of: $0) }
+        guard !instructions.isEmpty else { return [] }
+        var known: Set<NameID> = []
+        let strings = changesets.flatMap { arena.stringTable(of: $0) }.filter { known.insert($0).inserted }
+        intern(strings[...], of: arena)
+        for index in instructions { self.instruction(arena[index], of: arena) }
         return writer.take()
     }
 

@@ -29,6 +29,9 @@ public struct Upload: Equatable, Sendable {
     public var changesets: [UploadedChangeset]
     /// The client's program; the message itself does not tell.
     public var uploader: Uploader
+    /// Classes and columns that are not taken over with it, since its user may only read: changesets, encoded. The
+    /// server keeps them for the time when the user may write.
+    package var withheldSchemas: [[UInt8]] = []
 
     /// Puts the parts together. An upload without changesets still reports progress.
     public init(

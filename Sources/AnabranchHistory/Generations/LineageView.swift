@@ -112,6 +112,8 @@ struct LineageView: FileView {
 
     func version(ofWrite key: [UInt8]) throws(HistoryError) -> ServerVersion? { try file.version(ofWrite: key) }
 
+    func withheldSchema(of ident: ClientFileID) throws(HistoryError) -> [UInt8] { try file.withheldSchema(of: ident) }
+
     func reciprocals(of ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [ReciprocalChangeset] {
         try file.reciprocals(of: ident, in: range)
     }

@@ -45,7 +45,9 @@ struct Integration: ~Copyable {
         /// What it has to be merged with, if that is not the log alone.
         let generation: Generation?
         /// Those that are not in the log yet.
-        let changesets: ArraySlice<UploadedChangeset>
+        var changesets: ArraySlice<UploadedChangeset>
+        /// Whether they begin with what was withheld of the client's schema.
+        var hasWithheldSchema = false
         let stateBefore: PendingState?
         /// Its name for the watch.
         let watched: Checksum?
@@ -69,6 +71,7 @@ struct Integration: ~Copyable {
     private(set) var watched: [Checksum] = []
     private var reciprocals: [ReciprocalChange] = []
     private var clientFiles: [ClientFile] = []
+    private var withheldSchemas: [ClientFileID: [UInt8]] = [:]
     private(set) var report = IntegrationReport()
     /// Entries of this log, those included that the commit adds.
     var decodedEntries = DecodedEntryCache()
@@ -124,24 +127,72 @@ struct Integration: ~Copyable {
                     options.watch?.pause(name)
                     return false
                 case .onlyFirst(let count):
-                    state = client.stateBefore?.restored()
-                    client.merge = ClientMerge(
-                        of: client.changesets.prefix(count), from: client.file.ident, options: options,
-                        isOfLog: client.generation == nil)
+                    restart(&client, with: client.changesets.prefix(count))
                     current = consume client
                 case .merged:
+                    try keepSchema(of: client, in: view)
                     finish(client, in: &log)
                     if let name { watched.append(name) }
                 }
                 options.watch?.pause(name)
             } catch {
                 report.entriesVisited += client.merge.entriesVisited
-                state = client.stateBefore?.restored()
-                refuse(client.file.ident, because: error)
-                options.watch?.end(name)
+                do throws(HistoryError) {
+                    guard let changesets = try completed(client, after: error, in: view) else { throw error }
+                    client.hasWithheldSchema = true
+                    client.changesets = changesets
+                    restart(&client, with: changesets)
+                    current = consume client
+                    options.watch?.pause(name)
+                } catch {
+                    state = client.stateBefore?.restored()
+                    refuse(client.file.ident, because: error)
+                    options.watch?.end(name)
+                }
             }
         }
         return true
+    }
+
+    private mutating func restart(_ client: inout Current, with changesets: ArraySlice<UploadedChangeset>) {
+        state = client.stateBefore?.restored()
+        client.merge = ClientMerge(
+            of: changesets, from: client.file.ident, options: options, isOfLog: client.generation == nil)
+    }
+
+    // MARK: Schemas that were withheld
+
+    /// What a client uploads after its user might only read can need what was withheld of its schema.
+    /// - Returns: its changesets, of which the first one begins with that; nil if that is no help.
+    private func completed(
+        _ client: borrowing Current, after error: HistoryError, in view: any FileView
+    ) throws(HistoryError) -> ArraySlice<UploadedChangeset>? {
+        guard error.code == .badChangeset, !client.hasWithheldSchema, var first = client.changesets.first else {
+            return nil
+        }
+        let withheld = try withheldSchemas(of: client, in: view)
+        guard !withheld.isEmpty else { return nil }
+        first.changeset = try ChangesetArena.joined(withheld + [first.changeset])
+        return [first] + client.changesets.dropFirst()
+    }
+
+    private func withheldSchemas(
+        of client: borrowing Current, in view: any FileView
+    ) throws(HistoryError) -> [[UInt8]] {
+        let ident = client.file.ident
+        let kept = if let schema = withheldSchemas[ident] { schema } else { try view.withheldSchema(of: ident) }
+        return (kept.isEmpty ? [] : [kept]) + client.uploads.upload.withheldSchemas
+    }
+
+    /// Keeps what is withheld of the client's schema with the entry that acknowledges it; or nothing any more, once it
+    /// is taken over.
+    private mutating func keepSchema(of client: borrowing Current, in view: any FileView) throws(HistoryError) {
+        if client.hasWithheldSchema {
+            withheldSchemas[client.file.ident] = []
+        } else if !client.uploads.upload.withheldSchemas.isEmpty {
+            let schema = try ChangesetArena.joined(try withheldSchemas(of: client, in: view))
+            if schema.count <= Upload.withheldSchemaBytesMax { withheldSchemas[client.file.ident] = schema }
+        }
     }
 
     /// A refused client leaves no trace, and the others go on as if it had not been there: also when the store cannot
@@ -226,6 +277,7 @@ struct Integration: ~Copyable {
         commit.received = added.received
         commit.reciprocals = reciprocals
         commit.clientFiles = clientFiles
+        commit.withheldSchemas = withheldSchemas
         if let state, let last = added.entries.last { commit.state = state.update(to: last.version) }
         return commit
     }

@@ -19,6 +19,7 @@ struct UploadQueue {
 
     static func byteCount(of upload: Upload) -> Int {
         upload.changesets.reduce(overheadBytes) { $0 + $1.changeset.count + overheadBytes }
+            + upload.withheldSchemas.reduce(0) { $0 + $1.count + overheadBytes }
     }
 
     /// Integrating more than this, in bytes, needs objects that are not in memory, most likely.
@@ -98,6 +99,7 @@ struct JoinedUploads {
 
     fileprivate mutating func append(_ next: Upload) {
         upload.changesets += next.changesets
+        upload.withheldSchemas += next.withheldSchemas
         upload.progress = next.progress
         upload.lockedVersion = max(upload.lockedVersion, next.lockedVersion)
         ends.append(next.progress.clientVersion)

@@ -166,6 +166,10 @@ struct TailView: FileView {
         try stored { view throws(HistoryError) in try view.archivedBytes() }
     }
 
+    func withheldSchema(of ident: ClientFileID) throws(HistoryError) -> [UInt8] {
+        try stored { view throws(HistoryError) in try view.withheldSchema(of: ident) }
+    }
+
     func reciprocals(of ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [ReciprocalChangeset] {
         let kept = tail.reciprocals(of: ident)
         if case .known(let all) = kept { return all.filter { range.contains($0.version) } }

@@ -3,12 +3,14 @@ package import AnabranchCore
 /// Clients whose users may only read. An SDK that opens a partition writes the schema of its app into the local file
 /// first, and uploads it like everything else; so to upload a schema is no write (`Spec/Server.md`, section 3).
 extension SyncedFile {
-    /// What the client of a reader has of classes and columns that the file lacks; it stays the client's own.
+    /// Takes its schema out of what the client of a reader has uploaded. The classes and columns that the file lacks
+    /// stay the client's own; they are withheld until the user may write. An entry without a changeset acknowledges
+    /// them: SDKs wait for that.
     ///
-    /// - Returns: the names, at most a few of them.
+    /// - Returns: the names of what the file lacks, at most a few of them.
     /// - Throws: `writeNotAllowed`, with the objects, if there are other changes; `badChangeset` if one cannot be read,
     ///   or says something else of a class or column than the file does; a failure of the store.
-    package func schemaMissing(from upload: Upload) throws(HistoryError) -> [String] {
+    package func withholdSchema(of upload: inout Upload) throws(HistoryError) -> [String] {
         var missing: [String] = []
         let state = try currentState()
         for sent in upload.changesets {
@@ -21,12 +23,19 @@ extension SyncedFile {
             }
             try arena.requireSchemaOnly(index, of: sent)
             guard var state else { continue }
-            missing += arena.discardSchema(of: index, missingFrom: state).prefix(10 - missing.count)
+            let lacking = arena.takeSchema(of: index, missingFrom: state)
+            missing += lacking.names.prefix(10 - missing.count)
+            if !lacking.changeset.isEmpty { upload.withheldSchemas.append(lacking.changeset) }
             // What is left is there, and says the same or fails.
             do { _ = try state.applyTransactions([index], of: &arena) { _ in false } } catch {
                 guard error.code != .unavailable else { throw HistoryError(readingStateFailed: error) }
                 throw HistoryError(.badChangeset, "\(error)")
             }
+        }
+        upload.changesets = upload.changesets.suffix(1).map { sent in
+            var emptied = sent
+            emptied.changeset = []
+            return emptied
         }
         return missing
     }
@@ -43,7 +52,26 @@ extension SyncedFile {
     }
 }
 
+extension Upload {
+    /// The most that is kept of what was withheld of one client file's schema, in bytes. Who has more begins anew when
+    /// he needs it: he is refused with `badChangeset`.
+    package static let withheldSchemaBytesMax = 64 << 10
+}
+
 extension ChangesetArena {
+    /// One changeset with the instructions of several, all encoded.
+    static func joined(_ changesets: [[UInt8]]) throws(HistoryError) -> [UInt8] {
+        var arena = ChangesetArena()
+        for changeset in changesets {
+            do {
+                _ = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 0, ident: 0))
+            } catch {
+                throw HistoryError(.badChangeset, "at byte \(error.offset): \(error.reason)")
+            }
+        }
+        return arena.encoded(joining: arena.changesets)
+    }
+
     private static var namedObjectsMax: Int { 100 }
 
     /// - Throws: `writeNotAllowed` if the changeset does anything but add classes and columns.

@@ -25,6 +25,9 @@ public struct Commit: Sendable {
     /// Changesets of new entries as they were received, where the merge has changed them; in the order of the entries.
     /// A store may forget them.
     public var received: [ReceivedChangeset] = []
+    /// What is withheld of the schema of client files, as it is afterwards (`FileView.withheldSchema`): nothing, if it
+    /// has no bytes. That of a client file that expires goes away.
+    public var withheldSchemas: [ClientFileID: [UInt8]] = [:]
     /// Entries that are sealed; nil if none are. Only for stores whose views have a `sealedEnd`.
     package var sealed: SealedEntries?
     /// Views as they are afterwards. Only for stores that keep some.
@@ -89,7 +92,7 @@ public struct Commit: Sendable {
     public var isEmpty: Bool {
         entries.isEmpty && clientFiles.isEmpty && reciprocals.isEmpty && state == nil && idempotencyKey == nil
             && trim == nil && sealed == nil && generation == nil && views.isEmpty && viewFields.isEmpty
-            && ingested.isEmpty && freedIngested == 0 && !deletesFile
+            && ingested.isEmpty && freedIngested == 0 && withheldSchemas.isEmpty && !deletesFile
     }
 }
 
@@ -100,6 +103,7 @@ extension Commit {
         entries += later.entries
         conflictKeys += later.conflictKeys
         received += later.received
+        withheldSchemas.merge(later.withheldSchemas) { $1 }
         ingested += later.ingested
         freedIngested = max(freedIngested, later.freedIngested)
         idempotencyKey = later.idempotencyKey ?? idempotencyKey
@@ -131,7 +135,7 @@ extension Commit {
         return entries.reduce(256 * rows + sealed + generated) { $0 + $1.changeset.count }
             + received.reduce(0) { $0 + $1.changeset.count }
             + reciprocals.reduce(0) { $0 + $1.reciprocal.changeset.count }
-            + views.reduce(0) { $0 + $1.byteCount }
+            + views.reduce(0) { $0 + $1.byteCount } + withheldSchemas.values.reduce(0) { $0 + $1.count + 256 }
     }
 }
 

@@ -246,6 +246,10 @@ public protocol FileView {
     /// The reciprocal changesets of a client file in `range`, in order.
     func reciprocals(of ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [ReciprocalChangeset]
 
+    /// The classes and columns that a client file has and the log does not, since its user might only read when it
+    /// uploaded them (`Commit.withheldSchemas`): one changeset, encoded; no bytes if there are none.
+    func withheldSchema(of ident: ClientFileID) throws(HistoryError) -> [UInt8]
+
     /// The place up to which the log is in segments, its beginning if none of it is; nil if the store makes none.
     func sealedEnd() throws(HistoryError) -> LogPlace?
 
@@ -267,6 +271,12 @@ extension FileView {
 
     /// Nothing.
     public func archivedBytes() throws(HistoryError) -> UInt64 { 0 }
+}
+
+/// For stores that keep no schemas of readers: who may write later is refused for what the log lacks, and begins anew.
+extension FileView {
+    /// Nothing is kept.
+    public func withheldSchema(of ident: ClientFileID) throws(HistoryError) -> [UInt8] { [] }
 }
 
 extension FileView {

@@ -20,6 +20,7 @@ struct InMemoryFile: Sendable {
     private var receipts: [[Receipt]] = [[], []]
     private var reciprocals: [[ReciprocalChangeset]] = [[], []]
     private var received: [ServerVersion: ReceivedChangeset] = [:]
+    private var withheldSchemas: [ClientFileID: [UInt8]] = [:]
     private(set) var views: [ClientFileID: StoredView] = [:]
     private(set) var viewFields: [ViewField] = []
     private(set) var ingested = IngestedObjects()
@@ -106,6 +107,7 @@ struct InMemoryFile: Sendable {
 
     mutating func apply(_ commit: Commit) {
         for file in commit.clientFiles { store(file) }
+        for (ident, schema) in commit.withheldSchemas { withheldSchemas[ident] = schema.isEmpty ? nil : schema }
         if let trim = commit.trim { self.trim(trim) }
         for (ident, newer) in commit.reciprocalsByFile { reciprocals[Int(ident.rawValue)].merge(newer) }
         for entry in commit.entries where entry.origin > 0 {
@@ -165,7 +167,9 @@ struct InMemoryFile: Sendable {
             let base = file.uploadCursor.serverVersion
             let stale = file.isExpired ? reciprocals[index].count : reciprocals[index].count(upTo: base)
             reciprocals[index].removeFirst(stale)
-            if file.isExpired { views[file.ident] = nil }
+            guard file.isExpired else { return }
+            views[file.ident] = nil
+            withheldSchemas[file.ident] = nil
         }
     }
 
@@ -281,6 +285,8 @@ extension InMemoryFile: FileView {
         conflictKeys.collect(keys, in: range, excludingOrigin: origin, into: &versions)
         return versions.sortedUnique()
     }
+
+    func withheldSchema(of ident: ClientFileID) -> [UInt8] { withheldSchemas[ident] ?? [] }
 
     func sealedEnd() -> LogPlace? { entriesBase }
 

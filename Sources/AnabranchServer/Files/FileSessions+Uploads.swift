@@ -21,16 +21,10 @@ extension FileSessions {
             wrongClock: seconds, of: session.clientFile, user: session.user.user, path: file.path)
     }
 
-    /// What a user uploads who may only read: the classes and columns of the app, which are no write. A log entry
-    /// without a changeset acknowledges them: SDKs wait for that.
+    /// What a user uploads who may only read: the classes and columns of the app, which are no write.
     /// - Throws: `writeNotAllowed` if there are data.
-    func leaveOutSchema(of upload: inout Upload, for key: SessionKey) throws(HistoryError) {
-        let missing = try file.schemaMissing(from: upload)
-        upload.changesets = upload.changesets.suffix(1).map { sent in
-            var emptied = sent
-            emptied.changeset = []
-            return emptied
-        }
+    func withholdSchema(of upload: inout Upload, for key: SessionKey) throws(HistoryError) {
+        let missing = try file.withholdSchema(of: &upload)
         guard !missing.isEmpty else { return }
         let text = "the user may only read, so the partition does not get " + missing.joined(separator: ", ")
         environment.log.note(unknownSchema: text, path: file.path, client: running[key]?.clientFile ?? 0)

@@ -186,7 +186,7 @@ final class FileSessions {
         }
         let clientFile = running.values[index].clientFile
         try noteClock(ofRunning: index, rest.changesets)
-        if request.mayOnlyRead { try leaveOutSchema(of: &rest, for: key) }
+        if request.mayOnlyRead { try withholdSchema(of: &rest, for: key) }
         if !rest.changesets.isEmpty {
             try environment.space.require()
             try requireRoom()

@@ -19,7 +19,8 @@ public struct TrustedProxies: Sendable, Equatable, CustomStringConvertible {
                 let bytes = found.mappedBytes
             else { return nil }
             let bitsMax = found.protocol == .inet ? 32 : 128
-            guard let bitCount = parts.count > 1 ? Int(parts[1]) : bitsMax, 0...bitsMax ~= bitCount else { return nil }
+            guard let bitCount = parts.count > 1 ? Int(asPrinted: parts[1]) : bitsMax, 0...bitsMax ~= bitCount
+            else { return nil }
             self.bytes = bytes
             self.bitCount = bitCount + 128 - bitsMax
             self.text = text
@@ -41,7 +42,9 @@ public struct TrustedProxies: Sendable, Equatable, CustomStringConvertible {
     public init?(_ text: String) {
         var networks: [Network] = []
         for part in text.split(separator: ",", omittingEmptySubsequences: false) {
-            guard let network = Network(part.filter { $0 != " " }) else { return nil }
+            var word = part.drop { $0 == " " }
+            while word.last == " " { word.removeLast() }
+            guard let network = Network(String(word)) else { return nil }
             networks.append(network)
         }
         self.init(networks: networks)

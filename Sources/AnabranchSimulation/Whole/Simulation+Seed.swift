@@ -1,20 +1,23 @@
 extension Simulation {
     /// Runs a seed, and once more to see that nothing in it is by chance.
-    package static func tally(of seed: UInt64, twice: Bool) -> SimulationTally {
-        let (tally, trace) = tally(of: seed)
+    /// - Parameter faults: as of `init`.
+    package static func tally(
+        of seed: UInt64, faults: Set<SimulationPlan.Fault>? = nil, twice: Bool
+    ) -> SimulationTally {
+        let (tally, trace) = tally(of: seed, faults)
         guard twice, tally.failures.isEmpty else { return tally }
-        let (again, other) = Self.tally(of: seed)
+        let (again, other) = Self.tally(of: seed, faults)
         guard again.failures.isEmpty, trace != other else { return again.failures.isEmpty ? tally : again }
         var failed = SimulationTally()
-        failed.failures = [(seed, "", "two runs of the seed are not the same\n\(difference(seed))")]
+        failed.failures = [(seed, "", "two runs of the seed are not the same\n\(difference(seed, faults))")]
         return failed
     }
 
     /// Where two runs begin to differ.
-    private static func difference(_ seed: UInt64) -> String {
+    private static func difference(_ seed: UInt64, _ faults: Set<SimulationPlan.Fault>?) -> String {
         let runs = (0..<2).map { _ in
             var lines: [String] = []
-            let simulation = try? Simulation(seed: seed)
+            let simulation = try? Simulation(seed: seed, faults: faults)
             simulation?.narrate = { lines.append($0) }
             try? simulation?.run()
             return lines
@@ -23,10 +26,12 @@ extension Simulation {
         return runs.map { $0.dropFirst(common).first ?? "the end" }.joined(separator: "\n")
     }
 
-    private static func tally(of seed: UInt64) -> (tally: SimulationTally, trace: TraceHash) {
+    private static func tally(
+        of seed: UInt64, _ faults: Set<SimulationPlan.Fault>?
+    ) -> (tally: SimulationTally, trace: TraceHash) {
         var plan = ""
         do {
-            let simulation = try Simulation(seed: seed)
+            let simulation = try Simulation(seed: seed, faults: faults)
             plan = "\(simulation.plan)"
             try simulation.run()
             simulation.tally.trace = simulation.trace.value

@@ -65,10 +65,11 @@ package final class Simulation {
         }
     }
 
-    package init(seed: UInt64) throws {
+    /// - Parameter faults: those alone that go wrong; nil for those that the seed picks.
+    package init(seed: UInt64, faults: Set<SimulationPlan.Fault>? = nil) throws {
         var random = SeededRandom(scrambling: seed)
         clockRandom = SeededRandom(scrambling: ~seed)
-        plan = SimulationPlan(&random, clocks: &clockRandom)
+        plan = SimulationPlan(&random, clocks: &clockRandom, faults: faults)
         steps = SimulatedSteps(seed: random.next())
         salts = SimulatedSalts(seed: random.next())
         world = RandomWorld(&random)

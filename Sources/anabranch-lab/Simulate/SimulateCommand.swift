@@ -24,9 +24,13 @@ struct SimulateCommand: AsyncParsableCommand {
             SWIFT_DETERMINISTIC_HASHING=1. A run of 200 seeds or more fails if something that can go wrong, or a code \
             of an error, has hardly ever come up: then it would prove nothing.
 
+            With --faults nothing goes wrong but what is named, in each world; clients count their writes, and \
+            in the end those compete in each of them. Names: \(SimulationPlan.Fault.names).
+
             EXAMPLES
               anabranch-lab simulate --seed 1 --count 200
               anabranch-lab simulate --seed 4711 --verbose
+              anabranch-lab simulate --faults clientClock --count 20000 --once
             """)
 
     @Option(help: "The seed of the first run.")
@@ -34,6 +38,11 @@ struct SimulateCommand: AsyncParsableCommand {
 
     @Option(help: "How many seeds.")
     var count = 1
+
+    @Option(
+        help: ArgumentHelp("What alone goes wrong, separated by commas.", valueName: "names"),
+        transform: SimulationPlan.Fault.named)
+    var faults: Set<SimulationPlan.Fault>?
 
     @Option(help: "How many runs go on at a time.")
     var jobs = ProcessInfo.processInfo.activeProcessorCount
@@ -50,8 +59,13 @@ struct SimulateCommand: AsyncParsableCommand {
         guard !verbose || count == 1 else { throw ValidationError("--verbose is for one seed.") }
     }
 
+    /// What makes the same worlds of the same seeds.
+    private var limitation: String {
+        faults.map { " --faults " + $0.map(\.rawValue).sorted().joined(separator: ",") } ?? ""
+    }
+
     private func narrate() throws {
-        let simulation = try Simulation(seed: seed)
+        let simulation = try Simulation(seed: seed, faults: faults)
         simulation.narrate = { print($0) }
         do { try simulation.run() } catch {
             print("FAILED: \(error)")
@@ -63,22 +77,24 @@ struct SimulateCommand: AsyncParsableCommand {
     func run() async throws {
         if verbose { return try narrate() }
         let interruption = Interruption()
-        if count == 1 { print(try Simulation(seed: seed).plan) }
+        if count == 1 { print(try Simulation(seed: seed, faults: faults).plan) }
         let tally = try await SimulationTally.sum(
             of: count, jobs: jobs, interval: RunProgress.interval, isStopped: { interruption.isAsked },
             onProgress: { [count] tally, elapsed in
                 let done = tally.passed + tally.failures.count
                 RunProgress.report("\(done) of \(count) seeds", share: Double(done) / Double(count), after: elapsed)
             },
-            piece: { [seed, once] number in Simulation.tally(of: seed &+ UInt64(number), twice: !once) })
+            piece: { [seed, faults, once] number in
+                Simulation.tally(of: seed &+ UInt64(number), faults: faults, twice: !once)
+            })
         RunProgress.end()
         print(tally.marks.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: ", "))
         for failure in tally.failures.sorted(by: { $0.seed < $1.seed }) {
             print("FAILED: \(failure.reason)")
             print("  \(failure.plan)")
-            print("repeat: anabranch-lab simulate --seed \(failure.seed)")
+            print("repeat: anabranch-lab simulate --seed \(failure.seed)\(limitation)")
         }
-        let missing = count >= 200 && !tally.hasFailed ? tally.missing : []
+        let missing = count >= 200 && !tally.hasFailed ? tally.missing(faults) : []
         if !missing.isEmpty { print("FAILED: hardly ever happened: \(missing.joined(separator: ", "))") }
         print("trace \(String(tally.trace, radix: 16))")
         print("\(tally.passed) passed, \(tally.failures.count) failed")
@@ -86,7 +102,21 @@ struct SimulateCommand: AsyncParsableCommand {
         guard tally.passed < count else { return }
         RunProgress.note(
             "stopped after \(tally.passed) of \(count) seeds; go on with --seed \(seed &+ UInt64(tally.passed)) "
-                + "--count \(count - tally.passed)")
+                + "--count \(count - tally.passed)\(limitation)")
         throw ExitCode(Interruption.status)
+    }
+}
+
+extension SimulationPlan.Fault {
+    fileprivate static let names = allCases.map(\.rawValue).sorted().joined(separator: ", ")
+
+    fileprivate static func named(_ list: String) throws -> Set<Self> {
+        let faults = try list.split(separator: ",", omittingEmptySubsequences: false).map { name in
+            guard let fault = Self(rawValue: String(name)) else {
+                throw ValidationError("There is no fault '\(name)'. The faults are \(names).")
+            }
+            return fault
+        }
+        return Set(faults)
     }
 }

@@ -190,11 +190,14 @@ struct ClientServer {
     let isRoute: Bool
 
     init(_ text: String) throws(InputError) {
-        guard let parts = WebURL(text, ports: ["ws": 80, "wss": 443, "http": 80, "https": 443]) else {
+        let hasQuery = text.contains("?")
+        // No WebSocket has such a URL, and that of a server has no query.
+        let ports = hasQuery ? [:] : ["http": 80, "https": 443]
+        guard let parts = WebURL(text, ports: ports.merging(["ws": 80, "wss": 443]) { $1 }) else {
             throw InputError(description: "--url \(text): a server is as ws://127.0.0.1:9090 or wss://sync.example.com")
         }
         url = text
-        isRoute = parts.target.contains("?") || parts.basePath.hasSuffix("/realm-sync")
+        isRoute = hasQuery || parts.basePath.hasSuffix("/realm-sync")
         basePath = parts.basePath
         scheme = ["wss", "https"].contains(parts.scheme) ? "s" : ""
         authority = parts.authority

@@ -170,6 +170,7 @@ struct WrittenLines: Sendable {
     mutating func add(_ text: [UInt8], from source: ImportSource) throws {
         let number = source.lineNumber
         do throws(LineError) {
+            try source.requireWhole()
             if !source.isBSON, let erased = Self.erased(text) {
                 lines.append((number, erased))
                 return

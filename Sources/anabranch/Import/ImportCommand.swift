@@ -150,9 +150,7 @@ struct ImportCommand: AsyncParsableCommand {
     ) -> Bool {
         let number = source.lineNumber
         do throws(LineError) {
-            guard text.count <= ImportRun.lineBytesMax else {
-                throw LineError("it has \(text.count) bytes, more than \(ImportRun.lineBytesMax)")
-            }
+            try source.requireWhole()
             switch form {
             case .export:
                 switch try ExportLine(parsing: text) {

@@ -20,6 +20,9 @@ struct ImportSource {
     private(set) var bytesRead = 0
     /// The number of the line or document that was handed out last, from 1.
     private(set) var lineNumber = 0
+    /// How long it is, in bytes. Of a line that is too long only the end was handed out: the rest is not kept.
+    private(set) var size = 0
+    var lineBytesMax = ImportRun.lineBytesMax
 
     /// - Parameter path: `-` is the standard input.
     init(_ path: String) throws {
@@ -97,33 +100,50 @@ struct ImportSource {
     mutating func next() throws -> [UInt8]? {
         if isBSON { return try nextBSON() }
         while let line = try nextLine() {
-            if !line.allSatisfy(Self.blanks.contains) { return line }
+            if size > lineBytesMax || !line.allSatisfy(Self.blanks.contains) { return line }
         }
         return nil
     }
 
+    /// - Throws: the reason if what was handed out last is not all of it.
+    func requireWhole() throws(LineError) {
+        guard size <= lineBytesMax else { throw LineError("it has \(size) bytes, more than \(lineBytesMax)") }
+    }
+
     /// The document that a line, or a document of BSON, is.
     func document(_ bytes: [UInt8]) throws(LineError) -> DocumentValue {
-        isBSON ? try DocumentValue(bson: bytes) : try DocumentValue(line: bytes)
+        try requireWhole()
+        return isBSON ? try DocumentValue(bson: bytes) : try DocumentValue(line: bytes)
     }
 
     private mutating func nextLine() throws -> [UInt8]? {
-        var searched = position
+        var searched = position, dropped = 0
         while true {
-            if let end = buffer[searched...].firstIndex(of: UInt8(ascii: "\n")) { return take(end + 1 - position) }
-            if isAtEnd { return position < buffer.count ? take(buffer.count - position) : nil }
+            if let end = buffer[searched...].firstIndex(of: UInt8(ascii: "\n")) {
+                return take(end + 1 - position, behind: dropped)
+            }
+            guard !isAtEnd else {
+                let isLine = dropped > 0 || position < buffer.count
+                return isLine ? take(buffer.count - position, behind: dropped) : nil
+            }
+            if buffer.count - position > lineBytesMax {
+                dropped += buffer.count - position
+                position = buffer.count
+            }
             searched = buffer.count - position
             try readMore()
         }
     }
 
-    private mutating func take(_ count: Int) -> [UInt8] {
+    private mutating func take(_ count: Int, behind dropped: Int) -> [UInt8] {
         lineNumber += 1
-        defer { position += count }
-        var line = buffer[position..<position + count]
-        if line.last == UInt8(ascii: "\n") { line.removeLast() }
-        if line.last == UInt8(ascii: "\r") { line.removeLast() }
-        return Array(line)
+        let start = position
+        position += count
+        var end = position
+        if end > start, buffer[end - 1] == UInt8(ascii: "\n") { end -= 1 }
+        if end > start, buffer[end - 1] == UInt8(ascii: "\r") { end -= 1 }
+        size = dropped + end - start
+        return Array(buffer[start..<end])
     }
 
     private mutating func nextBSON() throws -> [UInt8]? {
@@ -133,8 +153,9 @@ struct ImportSource {
         if try has(4), !(5...ImportRun.lineBytesMax ~= nextLength) {
             reason = "its length is \(nextLength), and nothing can be read on"
         } else if try has(4), try has(nextLength) {
-            defer { position += nextLength }
-            return Array(buffer[position..<position + nextLength])
+            size = nextLength
+            defer { position += size }
+            return Array(buffer[position..<position + size])
         }
         throw InputError(description: "\(name), document \(lineNumber): \(reason)")
     }

@@ -56,7 +56,7 @@ struct EmailSection {
         }
         let allowed = "a URL like smtp://mail.example.com:587, or smtps:// for TLS from the start"
         guard let match = url.wholeMatch(of: /(smtps?):\/\/(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]+))?/),
-            let port = UInt16(match.output.4 ?? (match.output.1 == "smtps" ? "465" : "587"))
+            let port = UInt16(asPrinted: match.output.4 ?? (match.output.1 == "smtps" ? "465" : "587"))
         else {
             // It may have a password in it.
             problems.append(

@@ -14,7 +14,7 @@ struct ListenAddress: CustomStringConvertible, Sendable {
 
     init?(argument: String) {
         guard let colon = argument.lastIndex(of: ":"),
-            let port = UInt16(argument[argument.index(after: colon)...])
+            let port = UInt16(asPrinted: argument[argument.index(after: colon)...])
         else { return nil }
         var host = argument[..<colon]
         if host.hasPrefix("["), host.hasSuffix("]") {
@@ -52,7 +52,7 @@ struct ListenAddress: CustomStringConvertible, Sendable {
     /// Whether only this machine can reach it. Names other than `localhost` may mean anything.
     var isLoopback: Bool {
         if host == "localhost" || host == "::1" { return true }
-        let parts = host.split(separator: ".", omittingEmptySubsequences: false).map { UInt8($0) }
+        let parts = host.split(separator: ".", omittingEmptySubsequences: false).map { UInt8(asPrinted: $0) }
         return parts.count == 4 && parts[0] == 127 && !parts.contains(nil)
     }
 }

@@ -255,7 +255,7 @@ extension SettingForm<UInt64> {
     static func count(from smallest: UInt64, upTo largest: UInt64 = UInt64(Int64.max)) -> Self {
         Self(
             allowed: "a whole number from \(smallest) to \(largest)",
-            parse: { text in UInt64(text).flatMap { (smallest...largest).contains($0) ? $0 : nil } },
+            parse: { text in UInt64(asPrinted: text).flatMap { (smallest...largest).contains($0) ? $0 : nil } },
             print: { "\($0)" })
     }
 }
@@ -264,7 +264,10 @@ extension SettingForm<Double> {
     static var ratio: Self {
         Self(
             allowed: "a number from 0 to 1000",
-            parse: { text in Double(text).flatMap { (0...1000).contains($0) ? $0 : nil } },
+            parse: { text in
+                guard text.wholeMatch(of: /(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/) != nil else { return nil }
+                return Double(text).flatMap { (0...1000).contains($0) ? $0 : nil }
+            },
             print: { "\($0)" })
     }
 }
@@ -276,7 +279,9 @@ extension SettingForm {
     ) -> Self where Value == Number? {
         Self(
             allowed: "a whole number from \(smallest) to \(largest)",
-            parse: { text in UInt64(text).flatMap { smallest <= $0 && $0 <= largest ? .some(Number($0)) : nil } },
+            parse: { text in
+                UInt64(asPrinted: text).flatMap { smallest <= $0 && $0 <= largest ? .some(Number($0)) : nil }
+            },
             print: { $0?.description })
     }
 }

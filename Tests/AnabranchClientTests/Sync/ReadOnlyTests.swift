@@ -6,6 +6,7 @@ import AnabranchReplica
 import AnabranchServer
 import AnabranchTesting
 import Foundation
+import Synchronization
 import Testing
 
 /// Users who may only read, whose files begin with the schema of their app: whatever of it the server has, and whatever
@@ -109,6 +110,41 @@ import Testing
                 try await reader.close()
             }
         }
+    }
+
+    /// Who may write later uploads what only its app knows of, without a client reset.
+    @Test(arguments: modes) func aReaderWhoMayWriteLaterWrites(_ reset: ResetMode) async throws {
+        let right = Right()
+        let authorizer = CallbackAuthorizer { _, _ in right.permission.withLock { $0 } }
+        try await withFolder { path async throws in
+            try await withServer(authorizer: authorizer) { server, port async throws in
+                try await Self.write(1, on: server, .partition)
+                let reader = try Device(path("reader"), port: port)
+                let seen = await reader.replica.events()
+                try await Self.connect(reader, .more, reset)
+                right.permission.withLock { $0 = .write }
+                authorizer.changed()
+                try await reader.replica.write { tx in
+                    try tx.create("Task", key: 2, ["more": .string(Array("new".utf8))])
+                    try tx.create("Other", key: 1, ["x": .int(7)])
+                }
+                try await reader.settle()
+                let other = try Device(path("other"), port: port)
+                try await other.connect()
+                try await other.settle()
+                #expect(try await other.tasks == [1, 2])
+                #expect(try await other.replica.read { try $0.object("Other", key: 1)?.value("x") } == .int(7))
+                #expect(try await other.state == reader.state)
+                try await other.close()
+                try await reader.close()
+                let end = await Self.events(of: seen) { _ in false }
+                #expect(end == (0, 0))
+            }
+        }
+    }
+
+    private final class Right: Sendable {
+        let permission = Mutex(Permission.read)
     }
 
     @Test(arguments: Schema.allCases, modes) func aReaderWithSubscriptionsReadsOn(

@@ -21,7 +21,10 @@ import Testing
         #expect(TrustedProxies(proxies.description) == proxies)
     }
 
-    @Test(arguments: ["", "localhost", "10.0.0.0/33", "10.0.0.0/-1", "::1/129", "127.0.0.1,", "10.0.0.0/8 127.0.0.1"])
+    @Test(arguments: [
+        "", "localhost", "10.0.0.0/33", "10.0.0.0/-1", "::1/129", "127.0.0.1,", "10.0.0.0/8 127.0.0.1", "10.0.0.0/08",
+        "10.0.0.0/+8", "10.0.0.0/ 8", "1 0.0.0.1",
+    ])
     func whatIsNoNetworkIsRefused(text: String) { #expect(TrustedProxies(text) == nil) }
 
     @Test(arguments: [

@@ -116,6 +116,31 @@ import Testing
         }
     }
 
+    /// What of a reader's schema the partition did not get comes with the first write that needs it.
+    @Test func aReaderWhoMayWriteLaterBringsHisSchema() async throws {
+        let table = Table(["x": .write])
+        try await withServer(authorizer: CallbackAuthorizer(table.permission)) { server async throws in
+            let writer = try await Self.client(server)
+            try await Self.run(writer)
+            try await writer.send(Self.upload(Self.schema))
+            #expect(try await writer.message().words.first == "download")
+            table["x"] = .read
+            let reader = try await Self.client(server)
+            try await Self.run(reader)
+            try await reader.send(Self.upload(Self.schema + [.addTable("B")]))
+            #expect(try await reader.message().words.first == "log_message")
+            table["x"] = .write
+            let object = ObjectName(className: "B", key: .int(1))
+            try await reader.send(Self.upload([.createObject(object)], after: 1))
+            var words = try await reader.message().words
+            while words.first == "download", words[6] == "1" { words = try await reader.message().words }
+            #expect(words.first == "download" && words[6] == "2", "its version 2 is acknowledged")
+            var added = try await writer.message()
+            while !String(decoding: added.bytes, as: UTF8.self).contains("B") { added = try await writer.message() }
+            #expect(added.words.first == "download")
+        }
+    }
+
     /// A class that the partition has otherwise is a mistake, as for those who may write.
     @Test func aReaderWhoseSchemaContradictsIsTold() async throws {
         let table = Table(["x": .write])

@@ -120,6 +120,29 @@ import Testing
         }
     }
 
+    /// A schema is no write: who may write later has it on the server already.
+    @Test func aReaderWhoMayWriteLaterWritesWhatOnlyItsAppKnows() async throws {
+        let mayRead = """
+            {"roles": [{"name": "all", "apply_when": {}, "document_filters": {"read": {"name": "%%user.id"},
+            "write": false}, "read": true, "write": false, "insert": false, "delete": false}]}
+            """
+        let folder = try Folder(rules: mayRead)
+        try await Self.serve(folder) { server in
+            var reader = try await Self.device("bob", at: server)
+            try await Self.addDogs(of: ["ada", "bob"], at: server)
+            try reader.client.write(at: 2) { try $0.addColumn("more", .int, to: "Dog") }
+            try await reader.settle()
+            try folder.setRules(Self.everybody("true"))
+            await server.server.refreshExports()
+            try await reader.wait { $0 == ["ada", "bob"] }
+            try reader.client.write(at: 3) { try $0.object("Dog", key: 0)?.set("more", to: .int(8)) }
+            try await reader.settle()
+            #expect(reader.refusals.isEmpty && reader.client.lastError == nil)
+            let more = try await server.server.read(VirtualPath("pets")) { try $0.object("Dog", key: 0)?.value("more") }
+            #expect(more == .int(8))
+        }
+    }
+
     @Test func clientsFollowRulesThatChangeWhileTheyAreThereAndWhileTheyAreAway() async throws {
         let folder = try Folder(rules: Self.everybody("true"))
         try await Self.serve(folder) { server in

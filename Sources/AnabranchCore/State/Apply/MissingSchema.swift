@@ -1,23 +1,31 @@
 extension ChangesetArena {
-    /// Takes out of a changeset the classes and columns that a state lacks.
-    /// - Returns: their names, but for the columns of such classes.
-    package mutating func discardSchema(
+    /// Takes the instructions out of a changeset that add what a state lacks of classes and columns.
+    ///
+    /// - Parameter changeset: nothing but such instructions.
+    /// - Returns: the names of what is lacking, and the instructions that add it: a changeset, encoded.
+    package mutating func takeSchema(
         of changeset: ChangesetIndex, missingFrom state: ObjectGraph
-    ) -> [String] {
-        var missing: [String] = []
+    ) -> (names: [String], changeset: [UInt8]) {
+        var names: [String] = [], taken = self
         for index in instructionIndices(of: changeset) {
             let className = Array(bytes(of: self[index].className)), schema = state.schema(ofClass: className)
             let name = String(decoding: className, as: UTF8.self)
             if self[index].kind == .addTable {
-                if schema != nil { continue }
-                missing.append("class \"\(name)\"")
+                if schema != nil {
+                    taken.discard(index)
+                    continue
+                }
+                names.append("class \"\(name)\"")
             } else if let schema {
                 let field = Array(bytes(of: self[index].field))
-                if schema.property(named: field) != nil { continue }
-                missing.append("\"\(name).\(String(decoding: field, as: UTF8.self))\"")
+                if schema.property(named: field) != nil {
+                    taken.discard(index)
+                    continue
+                }
+                names.append("\"\(name).\(String(decoding: field, as: UTF8.self))\"")
             }
             discard(index)
         }
-        return missing
+        return (names, taken.encoded(changeset))
     }
 }

@@ -74,6 +74,10 @@ package struct SealedView<Rows: FileView>: FileView {
         try rows.version(ofWrite: key)
     }
 
+    package func withheldSchema(of ident: ClientFileID) throws(HistoryError) -> [UInt8] {
+        try rows.withheldSchema(of: ident)
+    }
+
     package func reciprocals(
         of ident: ClientFileID, in range: VersionRange
     ) throws(HistoryError) -> [ReciprocalChangeset] {

@@ -1,0 +1,56 @@
+import AnabranchCore
+import AnabranchHistory
+import Foundation
+import GRDB
+
+/// What is withheld of the schemas of readers (`Commit.withheldSchemas`).
+extension SQLiteFile {
+    /// A store that is only read may have lost its last server before any was kept.
+    func hasWithheldSchemas() throws -> Bool { try db.tableExists("withheld_schema") }
+
+    func withheldSchema(of ident: ClientFileID) throws(HistoryError) -> [UInt8] {
+        try translatingErrors {
+            guard try hasWithheldSchemas() else { return [] }
+            let sql = "SELECT changeset, checksum FROM withheld_schema WHERE file = ? AND ident = ?"
+            let start = try record().start
+            let found = try rows(sql, [id.number, sought(ident)]) { row in
+                let schema = try row.bytes(0), checksum = Checksum(bytes: try row.bytes(1))
+                guard !isChecked || checksum == start.covering(schema: schema, of: ident) else {
+                    throw damaged("the schema withheld of client file \(ident)")
+                }
+                return schema
+            }
+            return found.first ?? []
+        }
+    }
+
+    /// - Parameter schema: nothing is kept any more if it is empty.
+    func store(withheldSchema schema: [UInt8], of ident: ClientFileID, start: Checksum) throws {
+        guard !schema.isEmpty else { return try dropWithheldSchema(of: ident) }
+        try execute(
+            "INSERT OR REPLACE INTO withheld_schema (file, ident, checksum, changeset) VALUES (?, ?, ?, ?)",
+            [id.number, stored(ident), Data(start.covering(schema: schema, of: ident).bytes), Data(schema)])
+    }
+
+    func dropWithheldSchema(of ident: ClientFileID) throws {
+        try execute("DELETE FROM withheld_schema WHERE file = ? AND ident = ?", [id.number, stored(ident)])
+    }
+}
+
+extension FileVerification {
+    func checkWithheldSchemas() throws {
+        guard try file.hasWithheldSchemas() else { return }
+        let sql = "SELECT ident, changeset, checksum FROM withheld_schema WHERE file = ? ORDER BY ident"
+        try forEach(sql, named: "withheld schema") { row in
+            let ident: ClientFileID = try row.number(0)
+            let checksum = start.covering(schema: try row.bytes(1), of: ident)
+            expect(
+                Checksum(bytes: try row.bytes(2)) == checksum, .checksum, "schema withheld of client file \(ident)",
+                "it is not what was written")
+        }
+    }
+}
+
+extension Checksum {
+    fileprivate func covering(schema: [UInt8], of ident: ClientFileID) -> Checksum { keyed([ident.rawValue], schema) }
+}

@@ -1,0 +1,33 @@
+import AnabranchTesting
+import Foundation
+import Testing
+
+@testable import anabranch
+
+/// What an import reads of a file.
+@Suite struct ImportSourceTests {
+    /// A file of one line can have any size, and one of gzip grows: nothing is kept of a line but what can be one.
+    @Test func ofALineThatIsTooLongOnlyItsEndIsKept() throws {
+        let piece = 1 << 20, folder = FileManager.default.temporaryDirectory
+        for (end, isBlank) in [("\n", false), ("\r\n", false), ("", false), ("\n", true)] {
+            let url = folder.appending(path: "lines-\(UUID().uuidString)")
+            defer { try? FileManager.default.removeItem(at: url) }
+            let long = Data(repeating: UInt8(ascii: isBlank ? " " : "a"), count: 5 * piece + 7)
+            let others = end.isEmpty ? [] : ["", "last"]
+            let text = Data("first\n".utf8) + long + Data((end + others.joined(separator: end)).utf8)
+            try text.write(to: url)
+            var source = try ImportSource(url.path)
+            source.lineBytesMax = piece
+            #expect(try source.next() == Array("first".utf8))
+            try source.requireWhole()
+            #expect(try #require(try source.next()).count <= 2 * piece)
+            #expect(source.lineNumber == 2 && source.size == long.count)
+            let complaint = "it has \(long.count) bytes, more than \(piece)"
+            #expect { try source.requireWhole() } throws: { "\($0)" == complaint }
+            #expect { _ = try source.document([]) } throws: { "\($0)" == complaint }
+            #expect(try source.next() == (end.isEmpty ? nil : Array("last".utf8)))
+            if !end.isEmpty { try source.requireWhole() }
+            #expect(try source.next() == nil)
+        }
+    }
+}
