@@ -119,7 +119,9 @@ struct ObjectIndex {
         if isSorted {
             for position in numbers.indices { try body(position) }
         } else {
-            for (_, position) in numbers.indices.map(place).sorted(by: precedes) { try body(position) }
+            var places = numbers.indices.map(place)
+            places.sort(by: precedes)
+            for (_, position) in places { try body(position) }
         }
     }
 
