@@ -199,7 +199,7 @@ let package = Package(
             name: "AnabranchClientTests",
             dependencies: [
                 "AnabranchCore", "AnabranchClient", "AnabranchHistory", "AnabranchHTTP", "AnabranchProtocol",
-                "AnabranchQuery", "AnabranchReplica", "AnabranchServer", "AnabranchTesting",
+                "AnabranchQuery", "AnabranchReplica", "AnabranchServer", "AnabranchTesting", "CFaultFiles",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -12,8 +12,22 @@ func fuzzRealmFile(_ bytes: [UInt8]) -> String? {
         if whole.error == nil, salvaged.lines != whole.lines || !salvaged.problems.isEmpty {
             return "salvage leaves out what is not damaged: \(salvaged.problems)"
         }
-        _ = try file.syncState()
-        _ = try file.information()
+        for salvages in [false, true] {
+            let found =
+                problem { () throws(RealmFileError) in _ = try file.syncState(salvages: salvages) }
+                ?? problem { () throws(RealmFileError) in _ = try file.information(salvages: salvages) }
+            if let found { return found }
+        }
+        return nil
+    } catch {
+        return problem(of: error)
+    }
+}
+
+/// What is wrong with the error of a reading.
+private func problem(_ read: () throws(RealmFileError) -> Void) -> String? {
+    do throws(RealmFileError) {
+        try read()
         return nil
     } catch {
         return problem(of: error)

@@ -48,7 +48,10 @@ struct FileHeader {
 
     /// The top ref of a copy, which stands at its end.
     private static func footer(_ bytes: ClearBytes) throws(RealmFileError) -> UInt64 {
-        guard bytes.count >= Self.byteCount + footerBytes, try bytes.word(at: bytes.count - 8) == footerMark else {
+        let isLong = bytes.count >= Self.byteCount + footerBytes
+        let mark = isLong ? try bytes.word(at: bytes.count - 8) : 0
+        guard mark != footerMark.byteSwapped else { throw otherByteOrder }
+        guard mark == footerMark else {
             throw RealmFileError(.truncated, "the copy is cut off: it does not end with a footer")
         }
         return try bytes.word(at: bytes.count - footerBytes)
@@ -56,18 +59,24 @@ struct FileHeader {
 
     private static func unsupported(_ format: Int) -> RealmFileError {
         let advice =
-            format > 24
-            ? "newer than 24, which is what Realm's SDKs of 2024 write, and not read"
-            : "older than 10 and not read: open the file once with an SDK of Realm Core 6 to 13, which upgrades it"
+            switch format {
+            case 2..<10:
+                "older than 10 and not read: open the file once with an SDK of Realm Core 6 to 13, which upgrades it"
+            case 25...: "newer than 24, which is what Realm's SDKs of 2024 write, and not read"
+            default: "none that a release of Realm writes: the header is damaged"
+            }
         return RealmFileError(.format, "format \(format) is \(advice)")
     }
+
+    private static let otherByteOrder = RealmFileError(
+        .byteOrder, "the numbers in it begin with their highest byte, which is not read")
 
     /// A ref that leads nowhere says what has happened to the whole file.
     private static func check(_ topRef: UInt64, _ bytes: ClearBytes) throws(RealmFileError) {
         let end = UInt64(bytes.count)
         guard topRef > end - UInt64(ArrayNode.headerBytes) else { return }
         if topRef.byteSwapped < end, topRef.byteSwapped.isMultiple(of: 8) {
-            throw RealmFileError(.byteOrder, "the numbers in it begin with their highest byte, which is not read")
+            throw otherByteOrder
         }
         throw RealmFileError(.truncated, "the file is cut off: it has \(end) bytes, and goes on at \(topRef)")
     }

@@ -70,11 +70,16 @@ final class FileReading {
             try body()
             return true
         } catch {
-            guard salvages, error.code == .damaged else { throw error.within(place()) }
-            problemCount += 1
-            if problems.count < RealmFileLimits.problemsMax { problems.append(error.within(place())) }
+            try note(error.within(place()))
             return false
         }
+    }
+
+    /// Notes damage if something is to be salvaged, and throws it if not.
+    func note(_ error: RealmFileError) throws(RealmFileError) {
+        guard salvages, error.code == .damaged else { throw error }
+        problemCount += 1
+        if problems.count < RealmFileLimits.problemsMax { problems.append(error) }
     }
 
     func note(notSeen what: String) {

@@ -32,7 +32,10 @@ public final class RealmFile {
     private static func notClear(_ byteCount: Int) -> RealmFileError {
         let pageBytes = EncryptedPages.pageBytes
         guard byteCount >= 2 * pageBytes, byteCount.isMultiple(of: pageBytes) else {
-            return RealmFileError(.noRealmFile, "it is no Realm file, which has T-DB at byte 16")
+            return RealmFileError(
+                .noRealmFile,
+                "it is no Realm file, or a part of one: there is no T-DB at byte 16, and an encrypted one has pages of "
+                    + "\(pageBytes) bytes, at least two")
         }
         return RealmFileError(
             .keyMissing, "it is an encrypted Realm file, which needs its key, or no Realm file at all")
@@ -67,11 +70,10 @@ public final class RealmFile {
         _ write: ([UInt8]) throws -> Void
     ) throws -> Report {
         let reading = FileReading(self, salvages: salvages, localIdent: localIdent)
-        let budget = OutputBudget(outputLimit, fileBytes: header.logicalSize)
-        let writer = ExportWriter(reading, budget: budget)
-        let objectCount = try writer.forEachLine(write)
+        var line = OutputLine(OutputBudget(outputLimit, fileBytes: header.logicalSize))
+        let objectCount = try ExportWriter(reading, line: &line).forEachLine(in: &line, write)
         return Report(
-            lineCount: writer.lineCount, objectCount: objectCount, byteCount: writer.byteCount,
+            lineCount: line.budget.lineCount, objectCount: objectCount, byteCount: line.budget.byteCount,
             problems: reading.problems, problemCount: reading.problemCount, notSeen: reading.notSeen)
     }
 }

@@ -15,13 +15,24 @@ package struct OutputFile {
     /// What is written to: a device or a pipe cannot be renamed.
     private let writtenPath: String
 
-    package init(_ path: String) throws(OutputError) {
+    /// - Parameter inputs: files that are read, and not to be written.
+    package init(_ path: String, reading inputs: [String] = []) throws(OutputError) {
         self.path = path
         var status = stat()
         let isSpecial = stat(path, &status) == 0 && status.st_mode & S_IFMT != S_IFREG
         writtenPath = isSpecial ? path : path + ".partial"
+        for taken in [path, writtenPath] where inputs.contains(where: { Self.isSame($0, taken) }) {
+            throw OutputError(description: "\(taken): cannot be written: it is what is read")
+        }
         file = path == "-" ? nil : fopen(writtenPath, "w")
         if file == nil, path != "-" { throw failure }
+    }
+
+    /// Whether two paths lead to one file.
+    private static func isSame(_ left: String, _ right: String) -> Bool {
+        var (first, second) = (stat(), stat())
+        guard stat(left, &first) == 0, stat(right, &second) == 0 else { return false }
+        return first.st_dev == second.st_dev && first.st_ino == second.st_ino
     }
 
     private var failure: OutputError {

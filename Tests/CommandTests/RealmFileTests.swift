@@ -77,15 +77,19 @@ import Testing
     @Test func whatCannotBeReadIsASentence() throws {
         try change("cut.realm") { $0.removeLast(8) }
         try change("old.realm") { $0[21] = 9 }
+        try change("odd.realm") { $0[21] = 12 }
         try change("swapped.realm") { $0.replaceSubrange(8..<16, with: $0[8..<16].reversed()) }
         try change("server.realm") { $0[0x1D0 + 8 + 4 * 7] = 9 }
         try change("text.realm") { $0 = Data("text".utf8) }
         try Data(repeating: 7, count: 64).write(to: file("wrong"))
         try Data(repeating: 7, count: 63).write(to: file("short"))
+        try Data(contentsOf: file("35-encrypted.realm")).dropLast().write(to: file("part.realm"))
         let sentences = [
             "35-encrypted.realm": "needs its key",
             "35-encrypted.realm --key-file wrong": "the key is not that of the file",
-            "35-encrypted.realm --key-file short": "a key is 64 bytes, or 128 hexadecimal digits",
+            "35-encrypted.realm --key-file short": "128 hexadecimal digits, and here are 63 bytes",
+            "part.realm": "or a part of one", "part.realm --key-file key": "bytes are too few for an encrypted",
+            "odd.realm": "format 12 is none that a release of Realm writes",
             "00-example.realm --key-file key": "the file is not encrypted", "cut.realm": "the file is cut off",
             "old.realm": "format 9 is older than 10", "swapped.realm": "begin with their highest byte",
             "text.realm": "it is no Realm file", "notes.realm.lock": "it is the lock file beside a Realm file",
@@ -99,6 +103,7 @@ import Testing
             #expect(answer.complaint.split(separator: "\n").count == 1)
         }
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path()).filter { $0.contains("out") } == [])
+        #expect(try run("pending server.realm").complaint.contains("it is a file of a Realm Object Server"))
         let served = try run("export server.realm --server-file")
         #expect(
             served.status == 0 && served.complaint.contains("not seen in any file that this reader was compared with"))
@@ -128,6 +133,19 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: file("out.jsonl").path()))
     }
 
+    /// It can be the only copy of somebody's data.
+    @Test func theFileThatIsReadIsNotWritten() throws {
+        for name in ["00-example.realm", "copy.partial"] {
+            if name != "00-example.realm" { try change(name) { _ in } }
+            let before = try Data(contentsOf: file(name)), output = name.replacing(".partial", with: "")
+            for path in [output, "./\(output)"] {
+                let answer = try run("export \(name) --output \(path)")
+                #expect(answer.status == 1 && answer.complaint.contains("it is what is read"), "\(answer.complaint)")
+            }
+            #expect(try Data(contentsOf: file(name)) == before)
+        }
+    }
+
     @Test func whatWaitsForUploadIsPrinted() throws {
         let answer = try run("pending 44-synced-merged-and-pending.realm")
         #expect(answer.status == 0)
@@ -144,6 +162,42 @@ import Testing
         }
         #expect(try run("pending 00-example.realm").complaint.contains("it is a local file, which uploads nothing"))
     }
+
+    @Test func whatIsNoChangesetIsNamed() throws {
+        let name = "44-synced-merged-and-pending.realm"
+        let line = try run("pending \(name) --json").output.prefix { $0 != "\n" }
+        let change = try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
+        let digits = Array(try #require(change["changeset"] as? String))
+        let changeset = Data(
+            stride(from: 0, to: digits.count, by: 2).compactMap { UInt8(String(digits[$0...$0 + 1]), radix: 16) })
+        var bytes = try Data(contentsOf: file(name))
+        let place = try #require(bytes.range(of: changeset))
+        bytes[place.lowerBound] = 0x7F
+        try bytes.write(to: file("other.realm"))
+        for option in ["", " --json"] {
+            let answer = try run("pending other.realm\(option)")
+            #expect(answer.status == 1)
+            #expect(answer.output.split(separator: "\n").count > 1)
+            #expect(answer.complaint.contains("1 of them cannot be read"), "\(answer.complaint)")
+        }
+    }
+
+    @Test func aDamagedHistoryIsNamedWithItsFile() throws {
+        let name = "44-synced-merged-and-pending.realm"
+        var bytes = try Data(contentsOf: file(name))
+        // One element more than a history has.
+        bytes[Self.historyOf44 + 7] += 1
+        try bytes.write(to: file("history.realm"))
+        #expect(try run("info history.realm").status == 1)
+        for option in ["", " --json"] {
+            let answer = try run("info history.realm --salvage\(option)")
+            #expect(answer.status == 1 && answer.output.contains("Person"))
+            #expect(answer.complaint.hasPrefix("history.realm: left out: byte \(Self.historyOf44): a history of 22 "))
+        }
+    }
+
+    /// Where the history of that file begins.
+    private static let historyOf44 = 12_920
 
     @Test func infoSaysWhatAFileIs() throws {
         let path = "mongodb-realm/notes-abcde/5f1e/notes.realm"

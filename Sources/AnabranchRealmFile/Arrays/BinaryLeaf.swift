@@ -54,31 +54,47 @@ struct BinaryLeaf: ColumnLeaf {
         }
     }
 
-    /// The bytes of a value, in one part or in several; nil for null.
-    private func parts(at index: Int) -> [UnsafeRawBufferPointer]? {
+    /// Calls `body` with the parts of a value, of which most have one.
+    ///
+    /// - Returns: false for null.
+    private func forEachPart(at index: Int, _ body: (UnsafeRawBufferPointer) -> Void) -> Bool {
         switch form {
         case .small(let ends, let data, let nulls):
-            guard nulls?.integer(at: index) ?? 0 == 0 else { return nil }
-            return [data.bytes((index == 0 ? 0 : Int(ends.integer(at: index - 1)))..<Int(ends.integer(at: index)))]
+            guard nulls?.integer(at: index) ?? 0 == 0 else { return false }
+            body(data.bytes((index == 0 ? 0 : Int(ends.integer(at: index - 1)))..<Int(ends.integer(at: index))))
         case .big(let node, let reading):
-            guard let blob = reading.knownArray(node.integer(at: index)) else { return nil }
-            guard blob.hasContext else { return [blob.content] }
-            return (0..<blob.count).compactMap { reading.knownArray(blob.integer(at: $0))?.content }
+            guard let blob = reading.knownArray(node.integer(at: index)) else { return false }
+            guard blob.hasContext else {
+                body(blob.content)
+                break
+            }
+            for part in 0..<blob.count {
+                if let node = reading.knownArray(blob.integer(at: part)) { body(node.content) }
+            }
         }
+        return true
     }
 
     /// The bytes that a value takes; nil for null.
-    func byteCount(at index: Int) -> Int? { parts(at: index)?.reduce(0) { $0 + $1.count } }
+    func byteCount(at index: Int) -> Int? {
+        var count = 0
+        return forEachPart(at: index) { count += $0.count } ? count : nil
+    }
 
     /// A value without some bytes at its end; nil for null.
     func bytes(at index: Int, droppingLast dropped: Int = 0) -> [UInt8]? {
-        guard let parts = parts(at: index) else { return nil }
-        if parts.count == 1 { return Array(parts[0].dropLast(dropped)) }
-        return parts.flatMap { Array($0) }.dropLast(dropped)
+        var bytes: [UInt8] = []
+        guard forEachPart(at: index, { bytes += $0 }) else { return nil }
+        bytes.removeLast(min(dropped, bytes.count))
+        return bytes
     }
 
     /// The last byte of a value; nil if it has none.
-    func lastByte(at index: Int) -> UInt8? { parts(at: index)?.last { !$0.isEmpty }?.last }
+    func lastByte(at index: Int) -> UInt8? {
+        var last: UInt8?
+        _ = forEachPart(at: index) { last = $0.last ?? last }
+        return last
+    }
 
     func element(at index: Int) -> Element { .value(bytes(at: index).map(Payload.binary) ?? .null) }
 }

@@ -74,21 +74,24 @@ struct StringLeaf: ColumnLeaf {
 
     func bytes(at index: Int) -> [UInt8]? {
         switch form {
-        case .short(let node):
-            guard node.width > 0 else { return nil }
-            let block = node.bytes(index * node.width..<(index + 1) * node.width)
-            let length = node.width - 1 - Int(block[node.width - 1])
-            return length < 0 ? nil : Array(block[..<length])
-        case .binaries(let leaf): return leaf.bytes(at: index, droppingLast: 1)
-        case .enumerated(let node, let values): return values[Int(node.integer(at: index))]
+        case .short(let node): Self.short(node, index).map { Array($0) }
+        case .binaries(let leaf): leaf.bytes(at: index, droppingLast: 1)
+        case .enumerated(let node, let values): values[Int(node.integer(at: index))]
         }
+    }
+
+    private static func short(_ node: ArrayNode, _ index: Int) -> UnsafeRawBufferPointer? {
+        guard node.width > 0 else { return nil }
+        let start = index * node.width, unused = Int(node.bytes(start..<start + node.width)[node.width - 1])
+        return unused < node.width ? node.bytes(start..<start + node.width - 1 - unused) : nil
     }
 
     /// The bytes that a string takes; nil for null.
     func byteCount(at index: Int) -> Int? {
         switch form {
+        case .short(let node): Self.short(node, index)?.count
         case .binaries(let leaf): leaf.byteCount(at: index).map { $0 - 1 }
-        case .short, .enumerated: bytes(at: index)?.count
+        case .enumerated(let node, let values): values[Int(node.integer(at: index))]?.count
         }
     }
 

@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// The objects of a class, or its tombstones, by number and by key. All that is held of each are these two.
+/// The objects of a class, or its tombstones, by number and by key.
 struct ObjectIndex {
     /// A leaf of the class, and the position of its first object.
     private struct Leaf {
@@ -18,14 +18,55 @@ struct ObjectIndex {
 
     var count: Int { numbers.count }
 
-    init(keys: ObjectKeys) { self.keys = keys }
+    /// Reads the numbers and keys of all objects of a class, or of its tombstones.
+    ///
+    /// - Parameter count: told of objects, and of the bytes of keys, before memory is taken for them.
+    init(
+        of table: Table, isTombstones: Bool = false, in reading: FileReading,
+        count: (_ objects: Int, _ keyBytes: Int) throws(RealmFileError) -> Void
+    ) throws(RealmFileError) {
+        keys = ObjectKeys(of: table, clientFileIdent: reading.clientFileIdent)
+        let root = isTombstones ? table.tombstones : table.objects
+        if isTombstones, root == 0 { return }
+        try reading.salvaging(table.place) { () throws(RealmFileError) in
+            try reading.forEachCluster(root, of: table.place) { cluster, numbers throws(RealmFileError) in
+                guard !numbers.isEmpty else { return }
+                try reading.salvaging(table.place) { () throws(RealmFileError) in
+                    guard numbers.allSatisfy({ isTombstones ? $0 <= -2 : $0 >= 0 }) else {
+                        throw .damaged(at: cluster.place, "an object of a number that it cannot have")
+                    }
+                    try count(numbers.count, 0)
+                    let leaf = try Self.keys(of: cluster, table, in: reading)
+                    if let texts = leaf as? StringLeaf {
+                        try count(0, (0..<texts.count).reduce(0) { $0 + (texts.byteCount(at: $1) ?? 0) })
+                    }
+                    try add(cluster, numbers, keys: leaf)
+                }
+            }
+        }
+        guard known != nil else { return }
+        known = nil
+        byNumber = numbers.indices.sorted { numbers[$0] < numbers[$1] }
+    }
+
+    /// The primary keys of the objects of a leaf; nil if the class has none.
+    private static func keys(
+        of cluster: FileReading.Cluster, _ table: Table, in reading: FileReading
+    ) throws(RealmFileError) -> (any ColumnLeaf)? {
+        guard let column = table.keyColumn else { return nil }
+        let leaf = try column.leaf(of: cluster, in: reading)
+        guard column.isNullable || !(0..<leaf.count).contains(where: { leaf.element(at: $0).isNull }) else {
+            throw .damaged(at: cluster.place, "a primary key is null")
+        }
+        return leaf
+    }
 
     /// Adds the objects of a leaf, all or none of them.
     ///
     /// - Parameters:
     ///   - added: their numbers.
     ///   - leaf: their primary keys; nil if the class has none.
-    mutating func add(
+    private mutating func add(
         _ cluster: FileReading.Cluster, _ added: [Int64], keys leaf: (any ColumnLeaf)?
     ) throws(RealmFileError) {
         var last = numbers.last ?? .min, isAscending = known == nil
@@ -44,14 +85,7 @@ struct ObjectIndex {
         leaves.append(Leaf(cluster: cluster, first: numbers.count))
         let start = numbers.count
         numbers += added
-        if let leaf { for index in 0..<leaf.count { keys.append(leaf.element(at: index), at: start + index) } }
-    }
-
-    /// To be called when all objects have been added.
-    mutating func finish() {
-        guard known != nil else { return }
-        known = nil
-        byNumber = numbers.indices.sorted { numbers[$0] < numbers[$1] }
+        if let leaf { keys.append(leaf, at: start) }
     }
 
     // MARK: Reading
@@ -69,13 +103,25 @@ struct ObjectIndex {
 
     /// Calls `body` with each position, in the order of the keys.
     func forEachPosition(_ body: (Int) throws -> Void) rethrows {
-        func precedes(_ left: Int, _ right: Int) -> Bool {
-            keys.precedes((left, numbers[left]), (right, numbers[right]))
+        typealias Place = (prefix: UInt64, position: Int)
+        func place(_ position: Int) -> Place {
+            (keys.prefix(at: position, number: numbers[position]), position)
         }
-        if zip(numbers.indices.dropFirst(), numbers.indices).contains(where: precedes) {
-            for position in numbers.indices.sorted(by: precedes) { try body(position) }
-        } else {
+        func precedes(_ left: Place, _ right: Place) -> Bool {
+            left.prefix != right.prefix ? left.prefix < right.prefix : key(at: left.position) < key(at: right.position)
+        }
+        var last: Place?, isSorted = true
+        for position in numbers.indices where isSorted {
+            let next = place(position)
+            if let last { isSorted = !precedes(next, last) }
+            last = next
+        }
+        if isSorted {
             for position in numbers.indices { try body(position) }
+        } else {
+            var places = numbers.indices.map(place)
+            places.sort(by: precedes)
+            for (_, position) in places { try body(position) }
         }
     }
 

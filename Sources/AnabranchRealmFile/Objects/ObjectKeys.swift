@@ -1,21 +1,21 @@
 import AnabranchCore
 
-/// The keys of the objects of a class, in little memory: there can be millions.
+/// The keys of the objects of a class, in little memory: there can be millions. Texts stay where they lie in the file.
 struct ObjectKeys {
     private enum Kind {
         /// Embedded objects have none.
         case none
         /// They follow from the numbers.
         case globalKeys(clientFileIdent: UInt64)
-        case ints, strings, objectIDs, uuids
+        case ints, texts, objectIDs, uuids
     }
 
     private let kind: Kind
     private var ints: [Int64] = []
-    /// All texts or identifiers, one behind the other.
+    /// All identifiers, one behind the other.
     private var bytes: [UInt8] = []
-    /// Of the texts.
-    private var ends: [Int] = []
+    /// The texts, with the position of the first of each leaf.
+    private var texts: [(first: Int, leaf: StringLeaf)] = []
     /// The positions whose key is null. What stands at them means nothing.
     private var nulls: Set<Int> = []
 
@@ -27,21 +27,26 @@ struct ObjectKeys {
             case .int: .ints
             case .objectID: .objectIDs
             case .uuid: .uuids
-            default: .strings
+            default: .texts
             }
     }
 
-    /// - Parameter position: that of the object, behind all that have been appended.
-    mutating func append(_ element: Element, at position: Int) {
+    /// - Parameter first: the position of the first object of the leaf, behind all that have been appended.
+    mutating func append(_ leaf: any ColumnLeaf, at first: Int) {
+        if case .texts = kind {
+            if let leaf = leaf as? StringLeaf { texts.append((first, leaf)) }
+            return
+        }
+        for index in 0..<leaf.count { append(leaf.element(at: index), at: first + index) }
+    }
+
+    private mutating func append(_ element: Element, at position: Int) {
         var payload = Payload.null
         if case .value(let value) = element { payload = value }
         if payload == .null { nulls.insert(position) }
         switch kind {
-        case .none, .globalKeys: break
+        case .none, .globalKeys, .texts: break
         case .ints: if case .int(let value) = payload { ints.append(value) } else { ints.append(0) }
-        case .strings:
-            if case .string(let text) = payload { bytes += text }
-            ends.append(bytes.count)
         case .objectIDs:
             if case .objectID(let value) = payload {
                 bytes += value.bytes
@@ -60,23 +65,37 @@ struct ObjectKeys {
         case .none: .null
         case .globalKeys(let ident): .globalKey(GlobalKey(objectNumber: number, clientFileIdent: ident))
         case .ints: .int(ints[position])
-        case .strings: .string(Array(text(position)))
+        case .texts: text(position).map(PrimaryKey.string) ?? .null
         case .objectIDs: ObjectID(bytes[12 * position..<12 * (position + 1)]).map(PrimaryKey.objectID) ?? .null
         case .uuids: UUIDBytes(bytes[16 * position..<16 * (position + 1)]).map(PrimaryKey.uuid) ?? .null
         }
     }
 
-    private func text(_ position: Int) -> ArraySlice<UInt8> {
-        bytes[(position == 0 ? 0 : ends[position - 1])..<ends[position]]
+    private func text(_ position: Int) -> [UInt8]? {
+        let (first, leaf) = texts[texts.partition { $0.first > position } - 1]
+        return leaf.bytes(at: position - first)
     }
 
-    /// The order of two positions, whose numbers are given with them.
-    func precedes(_ left: (position: Int, number: Int64), _ right: (position: Int, number: Int64)) -> Bool {
-        if nulls.isEmpty {
-            if case .ints = kind { return ints[left.position] < ints[right.position] }
-            if case .strings = kind { return text(left.position).lexicographicallyPrecedes(text(right.position)) }
+    /// A number that a greater key has greater, or equal: most keys are told apart by it.
+    func prefix(at position: Int, number: Int64) -> UInt64 {
+        switch key(at: position, number: number) {
+        case .null: 0
+        case .int(let value): UInt64(bitPattern: value) ^ 1 << 63
+        case .string(let text): Self.number(text)
+        case .globalKey(let value): value.high
+        case .objectID(let value): Self.number(value.bytes)
+        case .uuid(let value): Self.number(value.bytes)
         }
-        return key(at: left.position, number: left.number) < key(at: right.position, number: right.number)
+    }
+
+    /// The first eight bytes, the highest first.
+    private static func number(_ bytes: some Sequence<UInt8>) -> UInt64 {
+        var number: UInt64 = 0, shift: UInt64 = 64
+        for byte in bytes.prefix(8) {
+            shift -= 8
+            number |= UInt64(byte) << shift
+        }
+        return number
     }
 }
 

@@ -149,7 +149,7 @@ extension FileReading {
             state.pending.append(
                 RealmFileSyncState.PendingChangeset(
                     version: state.historyBase + index + 1, serverVersion: serverVersion.integer(at: versionPlace),
-                    time: ChangesetTime(rawValue: UInt64(bitPattern: time.integer(at: timePlace))), content: content))
+                    time: ChangesetTime(rawValue: UInt64(clamping: time.integer(at: timePlace))), content: content))
         }
     }
 

@@ -57,8 +57,19 @@ final class Column {
 
     // MARK: Values
 
-    /// The values of some objects.
-    func leaf(_ node: ArrayNode, in reading: FileReading) throws(RealmFileError) -> any ColumnLeaf {
+    /// The values of the objects of a leaf.
+    func leaf(of cluster: FileReading.Cluster, in reading: FileReading) throws(RealmFileError) -> any ColumnLeaf {
+        guard let ref = cluster.ref(ofSlot: slot) else {
+            throw .damaged(at: cluster.place, "the leaf has no slot \(slot)")
+        }
+        let leaf = try leaf(try reading.array(ref), in: reading)
+        guard leaf.count == cluster.count else {
+            throw .damaged(at: Int(ref), "\(leaf.count) values for \(cluster.count) objects")
+        }
+        return leaf
+    }
+
+    private func leaf(_ node: ArrayNode, in reading: FileReading) throws(RealmFileError) -> any ColumnLeaf {
         guard collection == .single else { return try CollectionLeaf(node) }
         guard type != .link else { return try LinkLeaf(node, to: target, isOptional: true) }
         return try valueLeaf(node, in: reading)

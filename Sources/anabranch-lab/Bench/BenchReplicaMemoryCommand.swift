@@ -98,15 +98,10 @@ struct ReplicaMemoryClientCommand: AsyncParsableCommand {
         try await replica.waitForDownload()
         // What the last answer has left is given back when nothing goes on any more.
         try await Task.sleep(for: .seconds(1))
-        let status = try String(contentsOfFile: "/proc/self/status", encoding: .utf8)
-        print(Self.number("VmRSS:", in: status), Self.number("RssAnon:", in: status))
+        let memory = try ProcessSnapshot.ofOwnProcess()
+        print(memory.residentBytes >> 10, memory.anonymousBytes >> 10)
         await client.stop()
         try await replica.close()
-    }
-
-    private static func number(_ name: String, in text: String) -> Int {
-        let line = text.split(separator: "\n").first { $0.hasPrefix(name) }
-        return line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { Int($0) } ?? 0
     }
 }
 

@@ -37,7 +37,7 @@ struct MergeCommand: ParsableCommand {
     var json = false
 
     func run() throws {
-        let file = try OutputFile(output)
+        let file = try OutputFile(output, reading: [input])
         var summary = MergeSummary()
         do {
             try JSONLines.forEach(in: input, as: MergeCase.self) { _, mergeCase, _ in

@@ -43,7 +43,7 @@ struct PendingChanges {
     /// - Throws: `RealmFileError` or `InputError` for changes that cannot be read, unless they are left out.
     init(of realm: RealmFile, _ file: String, salvages: Bool, outputLimit: Int?) throws {
         guard let state = try realm.syncState(salvages: salvages, outputLimit: outputLimit) else {
-            throw InputError(description: "\(file): it is a local file, which uploads nothing")
+            throw InputError(description: "\(file): \(realm.reasonForNoUploads)")
         }
         salt = state.clientFileIdentSalt
         for pending in state.pending {

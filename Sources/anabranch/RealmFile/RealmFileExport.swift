@@ -70,7 +70,7 @@ struct RealmFileExportCommand: ParsableCommand {
 
     func run() throws {
         guard let output else { return try run { StandardOutput.write($0) } }
-        let file = try OutputFile(output)
+        let file = try OutputFile(output, reading: [options.file, options.reading.keyFile].compactMap(\.self))
         do {
             try run { try file.write($0) }
         } catch let error as ExitCode {

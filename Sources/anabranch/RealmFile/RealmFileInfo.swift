@@ -39,14 +39,25 @@ struct RealmFileInfoCommand: ParsableCommand {
         } else {
             lines(of: file, information, state).forEach(output)
         }
-        options.tell(information.problems, count: information.problems.count, notSeen: notSeen)
-        if !information.problems.isEmpty { throw ExitCode.failure }
+        let problems = information.problems + (state?.damage ?? [])
+        options.tell(problems, count: problems.count, notSeen: notSeen)
+        if !problems.isEmpty { throw ExitCode.failure }
     }
 
     /// What is known of the synchronization, or why it cannot be read.
     private struct SyncStatus {
         var state: RealmFileSyncState?
         var problem: RealmFileError?
+
+        /// Why changes that wait for upload cannot be read.
+        var unreadable: [RealmFileError] {
+            (state?.pending ?? []).compactMap { change in
+                if case .unreadable(let error) = change.content { error } else { nil }
+            }
+        }
+
+        /// What is damaged and left out.
+        var damage: [RealmFileError] { (unreadable + [problem].compactMap(\.self)).filter { $0.code == .damaged } }
     }
 
     private static func syncState(of file: RealmFile, salvages: Bool) throws -> SyncStatus? {
@@ -94,8 +105,10 @@ struct RealmFileInfoCommand: ParsableCommand {
         }
         let ident = state.clientFileIdent == 0 ? "it never connected" : "client file ident \(state.clientFileIdent)"
         let since = state.pending.first.map { ", the oldest of \($0.time.date)" } ?? ""
+        let unreadable = status.unreadable.isEmpty ? "" : "; \(status.unreadable.count) cannot be read"
         return [
-            "\(sync); \(ident)", "pending  \(counted(state.pending.count, "change")) never uploaded\(since)",
+            "\(sync); \(ident)",
+            "pending  \(counted(state.pending.count, "change")) never uploaded\(since)\(unreadable)",
         ]
     }
 

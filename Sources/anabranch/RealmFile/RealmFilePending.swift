@@ -37,16 +37,18 @@ struct RealmFilePendingCommand: ParsableCommand {
 
     /// - Parameter output: takes a line.
     func run(output: (String) -> Void) throws {
-        let state = try options.read { try $0.syncState(salvages: options.salvage, outputLimit: outputLimit) }
-        guard let state else {
-            throw InputError(description: "\(options.file): it is a local file, which uploads nothing")
+        let state = try options.read { file in
+            guard let state = try file.syncState(salvages: options.salvage, outputLimit: outputLimit) else {
+                throw InputError(description: "\(options.file): \(file.reasonForNoUploads)")
+            }
+            return state
         }
         for change in state.pending { printed(change).forEach(output) }
         options.tell([], count: 0, notSeen: state.notSeen)
         let changes = counted(state.pending.count, "change")
         let since = state.pending.first.map { ", the oldest of \($0.time.date)" } ?? ""
         StandardError.write("\(options.file): \(changes) never uploaded\(since)\n")
-        let unreadable = state.pending.count { if case .unreadable = $0.content { true } else { false } }
+        let unreadable = state.pending.count { !Self.isReadable($0) }
         guard unreadable == 0 else {
             StandardError.write("\(options.file): \(unreadable) of them cannot be read\n")
             throw ExitCode.failure
@@ -76,6 +78,11 @@ struct RealmFilePendingCommand: ParsableCommand {
             }
             return lines
         }
+    }
+
+    private static func isReadable(_ change: RealmFileSyncState.PendingChangeset) -> Bool {
+        guard case .changeset(let bytes, let rebased) = change.content else { return false }
+        return [bytes, rebased ?? []].allSatisfy { (try? decoded($0)) != nil }
     }
 
     private static func decoded(_ bytes: [UInt8]) throws -> (ChangesetArena, ChangesetIndex) {

@@ -53,7 +53,10 @@ struct RealmFileReading: ParsableArguments {
         let digits = String(decoding: content, as: UTF8.self).filter { !$0.isWhitespace }
         let key = content.count == 64 ? Array(content) : Hex.decode(digits) ?? []
         guard key.count == 64 else {
-            throw InputError(description: "\(keyFile): a key is 64 bytes, or 128 hexadecimal digits")
+            throw InputError(
+                description: """
+                    \(keyFile): a key is 64 bytes, or 128 hexadecimal digits, and here are \(content.count) bytes
+                    """)
         }
         return key
     }
@@ -85,6 +88,17 @@ struct RealmFileReading: ParsableArguments {
         if count > problems.count { StandardError.write("\(file): left out: \(count - problems.count) more\n") }
         for what in notSeen {
             StandardError.write("\(file): not seen in any file that this reader was compared with: \(what)\n")
+        }
+    }
+}
+
+extension RealmFile {
+    /// Why nothing in it waits for upload, in words, if it is no file of a sync client.
+    var reasonForNoUploads: String {
+        switch history {
+        case .syncServer: "it is a file of a Realm Object Server: only those of devices have what was never uploaded"
+        case .unknown(let kind): "its history is of the kind \(kind), which is not known"
+        case .none, .outside, .local, .syncClient: "it is a local file, which uploads nothing"
         }
     }
 }

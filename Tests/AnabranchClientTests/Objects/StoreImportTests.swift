@@ -89,6 +89,58 @@ import Testing
         }
     }
 
+    /// A process that is killed leaves the files as they are at that moment: whatever it was, there is no store or a
+    /// whole one, and the next process has all.
+    @Test func aKilledImportLeavesAllOrNothing() async throws {
+        try await withFolder { path in
+            try FileManager.default.createDirectory(atPath: path("0"), withIntermediateDirectories: false)
+            try Self.copy("21-many", to: path("0/default.realm"))
+            // Before the calls 1, 2, 4, 8 and so on.
+            let observed = try ObservedFiles(in: path("0")) { number in
+                guard number & (number - 1) == 0 else { return 0 }
+                do {
+                    try FileManager.default.copyItem(atPath: path("0"), toPath: path("\(number)"))
+                } catch {
+                    Issue.record(error)
+                }
+                return 0
+            }
+            let whole = try await SyncedStore(path("0/store"), importing: path("0/default.realm"))
+            try await whole.close()
+            withExtendedLifetime(observed) {}
+            let moments = try FileManager.default.contentsOfDirectory(atPath: path("")).filter { $0 != "0" }
+            let unfinished = moments.filter { !FileManager.default.fileExists(atPath: path("\($0)/store")) }
+            #expect(unfinished.count > 5, "\(moments)")
+            for moment in moments {
+                let store = path("\(moment)/store")
+                let next = try await SyncedStore(store, importing: path("\(moment)/default.realm"))
+                #expect(try Self.lines(of: next) == Self.lines("21-many"), "before call \(moment)")
+                try await next.close()
+                #expect(try Self.names(beside: store).isEmpty)
+            }
+        }
+    }
+
+    @Test(arguments: [1, 4, 16, 64]) func aFullDiskLeavesNoStore(callsBefore: Int) async throws {
+        try await withFolder { path in
+            try Self.copy("21-many", to: path("default.realm"))
+            do {
+                let observed = try ObservedFiles(in: path("")) { number in
+                    number > callsBefore ? ObservedFiles.isFull : 0
+                }
+                await #expect(throws: (any Error).self) {
+                    _ = try await SyncedStore(path("store"), importing: path("default.realm"))
+                }
+                withExtendedLifetime(observed) {}
+            }
+            #expect(!FileManager.default.fileExists(atPath: path("store")))
+            let store = try await SyncedStore(path("store"), importing: path("default.realm"))
+            #expect(try Self.lines(of: store) == Self.lines("21-many"))
+            try await store.close()
+            #expect(try Self.names(beside: path("store")).isEmpty)
+        }
+    }
+
     @Test func whatCannotBeReadLeavesNoStore() async throws {
         try await withFolder { path in
             try Self.copy("21-many", to: path("default.realm"))

@@ -91,4 +91,54 @@ struct RealmFileImportTests {
             await server.terminate()
         }
     }
+
+    /// What was answered stays, and the next run writes the rest.
+    @Test(arguments: [false, true]) func whatWasKilledIsCompletedByTheNextRun(endsServer: Bool) async throws {
+        try await RealmFileDesk.with { desk in
+            var server = try await ServerProcess(data: desk.folder + "/data")
+            let name = "22-many-deep", arguments = ["import", try desk.file(name), "--path", "/\"a\""]
+            let killed = endsServer ? server.processIdentifier : nil
+            let (complaints, wasKilled) = try await Self.run(
+                arguments + ["--progress", "--data", desk.folder + "/data"], killing: killed)
+            #expect(wasKilled != endsServer && complaints.contains("go on with") == endsServer, "\(complaints)")
+            await server.kill()
+            server = try await ServerProcess(data: desk.folder + "/data")
+            let lines = String(
+                decoding: try GzipFile.contents(of: "\(RealmFileDesk.vectors)/\(name).jsonl.gz"), as: UTF8.self)
+            let half = try await desk.export("/\"a\"").count
+            #expect(half > 0 && half < lines.count)
+            let rest = try await desk.run(arguments)
+            #expect(rest.status == 0 && !rest.text.hasPrefix("0 ") && !rest.text.contains(" 0 as they were"))
+            let held = try await desk.export("/\"a\"")
+            #expect(RealmFileDesk.withoutIdents(held) == RealmFileDesk.withoutIdents(lines))
+            await server.terminate()
+        }
+    }
+
+    /// Runs the command, and kills a process when the command tells that a piece is written.
+    ///
+    /// - Parameter killed: the process; nil for the command itself.
+    /// - Returns: what stands on standard error, and whether the command was killed.
+    private static func run(
+        _ arguments: [String], killing killed: Int32?
+    ) async throws -> (complaints: String, wasKilled: Bool) {
+        let process = Process(), output = Pipe(), executable: URL = try #require(ServerProcess.executable)
+        (process.executableURL, process.arguments) = (executable, arguments)
+        (process.standardOutput, process.standardError) = (FileHandle.nullDevice, output)
+        try process.run()
+        return await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                var text: [UInt8] = [], isKilled = false
+                while let bytes = try? output.fileHandleForReading.read(upToCount: 1), !bytes.isEmpty {
+                    text += bytes
+                    guard !isKilled, text.last == UInt8(ascii: "%") else { continue }
+                    kill(killed ?? process.processIdentifier, SIGKILL)
+                    isKilled = true
+                }
+                process.waitUntilExit()
+                let wasKilled = process.terminationReason == .uncaughtSignal
+                continuation.resume(returning: (String(decoding: text, as: UTF8.self), wasKilled))
+            }
+        }
+    }
 }

@@ -3,6 +3,8 @@ import Foundation
 /// What the system says about a process at a moment, from /proc.
 struct ProcessSnapshot: Sendable {
     var residentBytes: Int
+    /// What of it is no file's.
+    var anonymousBytes: Int
     var userSeconds: Double
     var systemSeconds: Double
     /// What the process has caused to be written to disks; 0 if only its owner may know.
@@ -16,6 +18,7 @@ struct ProcessSnapshot: Sendable {
             throw LoadError("there is no process \(process), or the system has no /proc to measure it with")
         }
         residentBytes = (Self.number("VmRSS:", in: status) ?? 0) << 10
+        anonymousBytes = (Self.number("RssAnon:", in: status) ?? 0) << 10
         // The name of the program, in parentheses, may contain spaces; user and system time are fields 14 and 15.
         let fields = stat.suffix(from: stat.lastIndex(of: ")") ?? stat.startIndex).split(separator: " ")
         let ticksPerSecond = Double(sysconf(Int32(_SC_CLK_TCK)))
@@ -27,6 +30,8 @@ struct ProcessSnapshot: Sendable {
         writtenBytes = Self.text("\(folder)/io").flatMap { Self.number("write_bytes:", in: $0) } ?? 0
         descriptorCount = (try? FileManager.default.contentsOfDirectory(atPath: "\(folder)/fd").count) ?? 0
     }
+
+    static func ofOwnProcess() throws -> ProcessSnapshot { try ProcessSnapshot(of: getpid()) }
 
     var cpuSeconds: Double { userSeconds + systemSeconds }
 
