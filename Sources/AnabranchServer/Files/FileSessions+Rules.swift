@@ -17,7 +17,8 @@ extension FileSessions {
     /// Nil if what is stored of the user is no JSON.
     private func ruleUser(_ user: Principal) -> RuleUser? {
         try? RuleUser(
-            id: user.user ?? "", customData: user.customData, data: user.data, providers: user.providers)
+            id: user.user ?? "", name: user.subject, customData: user.customData, data: user.data,
+            providers: user.providers)
     }
 
     /// Has the file do what the export says: when it is opened, and when the export has changed.
