@@ -4,7 +4,8 @@ import Foundation
 /// `anabranch config`: the configuration that flags, environment and file amount to, and what is wrong with it.
 struct ConfigCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "config", abstract: "Print or check the configuration.", subcommands: [Print.self, Check.self])
+        commandName: "config", abstract: "Print or check the configuration.",
+        subcommands: [Print.self, Check.self, ImportBarqRules.self])
 
     struct Print: ParsableCommand {
         static let configuration = CommandConfiguration(
