@@ -278,6 +278,8 @@ package final class Simulation {
 
     func startServer() {
         guard machine == nil else { return }
+        // A process that has just begun has told nobody of a token.
+        for client in clients { client.refusals = [] }
         var settings = ServerMachineSettings(
             now: { [clock] in clock.serverTime }, monotonicSeconds: { [clock] in clock.monotonicSeconds })
         settings.isFlexible = plan.isFlexible

@@ -63,7 +63,7 @@ extension Configuration {
 
     /// Who is shut out, which may be meant.
     var notices: [String] {
-        let empty = apps.filter { $0.value.providers.isEmpty }.keys.sorted()
+        let empty = apps.filter { $0.value.providers.isEmpty && $0.value.forks.isEmpty }.keys.sorted()
         return (isClosed ? ["no apps are configured, so nobody is let in"] : [])
             + empty.map { "apps: \($0): there are no providers, so nobody can log in" }
     }
