@@ -80,8 +80,8 @@ struct JSONWebToken: Sendable {
     }
 
     /// The claims, if one of the keys has signed them. The algorithm is the key's; the header has to agree. The key is
-    /// the one that the token names; a key without a name, as in PEM, can have signed any token, and a token that has no
-    /// place for a name can be any key's.
+    /// the one that the token names; a key without a name, as in PEM, can have signed any token, and a token without a
+    /// place for a name can be of any key.
     func verify(with keys: [TokenKey]) throws(TokenError) -> TokenClaims {
         let named = keyIdent.flatMap { ident in keys.first { $0.ident == ident } }
         let isOfAnyKey = isOfObjectServer || (keyIdent == nil && keys.count == 1)

@@ -24,7 +24,7 @@ struct ImportBarqRules: ParsableCommand {
             EXAMPLES
               anabranch config import-barq-rules rules.json
               anabranch config import-barq-rules rules.yaml --output shop
-              anabranch config import-barq-rules - --output shop --overwrite < rules.json
+              anabranch config import-barq-rules - --output shop --overwrite
             """)
 
     @Argument(help: "The rules; - is the standard input.")

@@ -8,7 +8,7 @@ import Testing
 @testable import AnabranchServer
 
 /// Clients of Barq and Tessera at a whole server (`Spec/Forks.md`).
-@Suite(.timeLimit(.minutes(10))) struct ForkTests {
+@Suite(.timeLimit(.minutes(30))) struct ForkTests {
     // MARK: Opening
 
     @Test func aClientOfBarqSyncsAPartitionThatItNamesByAPlainText() async throws {
@@ -112,7 +112,7 @@ import Testing
         }
     }
 
-    // MARK: Rights
+    // MARK: Permissions
 
     @Test func whoMayOnlyDownloadWritesNothing() async throws {
         let store = InMemoryStore()

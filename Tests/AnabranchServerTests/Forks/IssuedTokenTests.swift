@@ -10,7 +10,7 @@ import Testing
 @testable import AnabranchServer
 
 /// Tokens of an app's own issuer, with which clients of forks come (`Spec/Forks.md`, sections 3 and 5).
-@Suite(.timeLimit(.minutes(10))) struct IssuedTokenTests {
+@Suite(.timeLimit(.minutes(30))) struct IssuedTokenTests {
     @Test(arguments: [("r", "RS256"), ("e", "ES256"), ("h", "HS256")])
     func eachKindOfKeySigns(_ key: String, _ algorithm: String) async throws {
         try await ForkRig.run { rig async throws in
