@@ -29,12 +29,12 @@ extension AppServices {
         let token = try JSONWebToken(
             issued: credentials.token, takesObjectServers: apps.values.contains(where: \.takesOldTokens))
         // Believed so far, since which keys it is verified with depends on the app.
-        let named = try IssuedRights(token.unverified.withoutNulls).app
+        let named = try IssuedRights(token.unverified).app
         guard let app = named ?? (apps.count == 1 ? apps.first?.key : nil), let fork = apps[exactly: app],
             let issuer = issuers[exactly: app]
         else { throw TokenError(named == nil ? "no app named" : "for an app without this kind of client") }
         guard !token.isOfObjectServer || fork.takesOldTokens else { throw TokenError("an old token") }
-        let claims = try await issuer.claims(of: token, needsAudience: issuer.namesAudience, now: now).withoutNulls
+        let claims = try await issuer.claims(of: token, needsAudience: issuer.namesAudience, now: now)
         let issued = try IssuedRights(claims)
         if let expiresAt = issued.expiresAt {
             guard now < expiresAt else { throw TokenError.expired }
@@ -65,7 +65,7 @@ extension AppServices {
     /// For development: what the token says is believed; if it says nothing, it is the user without a token.
     private func admitAnyToken(_ credentials: Credentials) async throws -> (Admission, String) {
         let token = try? JSONWebToken(issued: credentials.token, takesObjectServers: true)
-        let issued = token.flatMap { try? IssuedRights($0.unverified.withoutNulls) }
+        let issued = token.flatMap { try? IssuedRights($0.unverified) }
         let apps = settings.apps.filter { $0.value.forks[credentials.dialect] != nil }.keys
         let app = issued?.app ?? (apps.count == 1 ? apps.first : nil) ?? credentials.dialect.name
         guard let issued, AppSettings.isAppID(app) else {

@@ -95,8 +95,8 @@ struct JSONWebToken: Sendable {
         return TokenClaims(members: claims)
     }
 
-    /// The claims, whoever has written them: to choose the keys, and for development.
-    var unverified: TokenClaims { TokenClaims(members: claims) }
+    /// The claims of an issuer, whoever has written them: to choose the keys, and for development.
+    var unverified: TokenClaims { TokenClaims(members: claims).ofIssuer }
 
     /// Makes a token with the given claims.
     static func sign(_ claims: [String: JSONValue], with key: TokenKey) throws(TokenError) -> String {
@@ -117,8 +117,18 @@ struct TokenClaims: Sendable {
 
     let members: [String: JSONValue]
 
-    /// What is null is not there.
-    var withoutNulls: TokenClaims { TokenClaims(members: members.filter { $0.value != .null }) }
+    /// Those of an issuer, who writes them as his library does: what is null is not there, and the fraction of a time
+    /// does not count, which programs have that take a clock's seconds as they are (RFC 7519, section 2).
+    var ofIssuer: TokenClaims {
+        let times: Set = ["exp", "expires", "nbf", "iat", "timestamp"]
+        var claims = members.filter { $0.value != .null }
+        for name in times {
+            if case .real(let seconds)? = claims[name], let whole = Int64(exactly: seconds.rounded(.down)) {
+                claims[name] = .integer(whole)
+            }
+        }
+        return TokenClaims(members: claims)
+    }
 
     func text(_ name: String) throws(TokenError) -> String {
         guard let text = members[name]?.string, !text.isEmpty else { throw TokenError("a claim is missing") }
