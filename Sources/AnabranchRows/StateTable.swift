@@ -1,5 +1,5 @@
 package import AnabranchCore
-import Foundation
+package import Foundation
 package import GRDB
 import GRDBSQLite
 
@@ -24,13 +24,17 @@ package struct StateTable: Sendable {
 
     /// Whose state it is.
     package let file: Int64
+    private let packing: (any RowPacking)?
     /// Nil if each row is a row of the database.
     private let pages: ObjectPages?
 
     /// The rows of one file's state.
-    /// - Parameter hasPages: whether the rows of objects are in pages, which need `sqlWithPages`.
-    package init(file: Int64, hasPages: Bool = false) {
+    /// - Parameters:
+    ///   - hasPages: whether the rows of objects are in pages, which need `sqlWithPages`.
+    ///   - packing: of the rows that are in none; nil if they are stored as they are.
+    package init(file: Int64, hasPages: Bool = false, packing: (any RowPacking)? = nil) {
         self.file = file
+        self.packing = packing
         pages = hasPages ? ObjectPages(file: file) : nil
     }
 
@@ -67,7 +71,7 @@ package struct StateTable: Sendable {
                 INSERT INTO state_row (file, class, key, part, content) VALUES (?, ?, ?, ?, ?)
                 ON CONFLICT (file, class, key, part) DO UPDATE SET content = excluded.content
                 """
-            try execute(sql, arguments(row.address) + [Data(row.bytes)], db)
+            try execute(sql, arguments(row.address) + [packing?.packed(row.bytes) ?? Data(row.bytes)], db)
         }
         try pages?.write(changes, in: db)
     }
@@ -92,7 +96,7 @@ package struct StateTable: Sendable {
     func row(at address: RowAddress, in db: Database) throws -> [UInt8]? {
         if let pages, address.part == 0 { return try pages.row(of: address.classID, address.key, in: db) }
         let sql = "SELECT content FROM state_row WHERE file = ? AND class = ? AND key = ? AND part = ?"
-        return try rows(sql, arguments(address), in: db) { try StateTable.bytes($0, 0) }.first
+        return try rows(sql, arguments(address), in: db) { try content($0, 0) }.first
     }
 
     func objects(
@@ -105,7 +109,7 @@ package struct StateTable: Sendable {
             ORDER BY key LIMIT ?
             """
         return try rows(sql, [file, Int64(classID.rawValue), Data(key ?? []), limit], in: db) { row in
-            (try StateTable.bytes(row, 0), try StateTable.bytes(row, 1))
+            (try StateTable.bytes(row, 0), try content(row, 1))
         }
     }
 
@@ -116,7 +120,18 @@ package struct StateTable: Sendable {
         let sql = "SELECT key, content FROM state_row WHERE file = ? AND class = ? AND part = 0 ORDER BY key"
         let rows = try BorrowedRow.fetchCursor(
             db.cachedStatement(sql: sql), arguments: [file, Int64(classID.rawValue)])
-        while let row = try rows.next() { try body(row.key, row.content) }
+        while let row = try rows.next() {
+            if let content = try packing?.unpacked(row.content) {
+                try content.withUnsafeBytes { try body(row.key, $0) }
+            } else {
+                try body(row.key, row.content)
+            }
+        }
+    }
+
+    private func content(_ row: Row, _ column: Int) throws -> [UInt8] {
+        let stored = try StateTable.bytes(row, column)
+        return try stored.withUnsafeBytes { try packing?.unpacked($0) } ?? stored
     }
 
     private func execute(_ sql: String, _ arguments: StatementArguments, _ db: Database) throws {
@@ -140,6 +155,16 @@ package struct StateTable: Sendable {
     private func arguments(_ address: RowAddress) -> StatementArguments {
         [file, Int64(address.classID.rawValue), Data(address.key), Int64(bitPattern: address.part)]
     }
+}
+
+/// Another form of rows in the database.
+package protocol RowPacking: Sendable {
+    /// That of a row; nil if it is stored as it is.
+    func packed(_ row: [UInt8]) -> Data?
+
+    /// The row that has this form; nil if it is stored as it is.
+    /// - Throws: if this is no such form.
+    func unpacked(_ stored: UnsafeRawBufferPointer) throws -> [UInt8]?
 }
 
 /// The rows of a state as they are in the database.

@@ -103,7 +103,7 @@ extension DataDirectory {
             throw HistoryError.ofDevelopmentVersion("the store")
         }
         // Its marker is as good as a newer one.
-        if case .older(StoreSchema.formatWithoutSegments) = finding { return .current }
+        if case .older(let version) = finding, StoreSchema.upgradedFormats.contains(version) { return .current }
         return finding
     }
 

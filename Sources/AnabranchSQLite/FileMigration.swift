@@ -102,13 +102,15 @@ final class FileMigration {
             let stored = Checksum(bytes: try row.bytes(7)), changeset = try row.bytes(6)
             bytes += UInt64(changeset.count)
             let entry = try? Self.entry(row), checksum = entry.flatMap { newLink(of: $0, stored) } ?? stored
+            let packed = PackedContent.packed(changeset)
             try target.execute(
                 """
-                INSERT INTO log_entry
-                (file, version, salt, origin, client_version, timestamp, cumulative_size, changeset, checksum)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                INSERT INTO log_entry (file, version, salt, origin, client_version, timestamp, cumulative_size,
+                changeset, checksum, content_bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
-                values(of: row, 6) + [Data(changeset), Data(checksum?.bytes ?? [])])
+                values(of: row, 6) + [
+                    packed ?? Data(changeset), Data(checksum?.bytes ?? []), packed.map { _ in changeset.count },
+                ])
             links = (stored, checksum)
             guard let entry else { return }
             if entry.origin > 1 {
@@ -170,7 +172,7 @@ final class FileMigration {
         try copy({ try old.reciprocals(of: file, after: $0) }, key: { try (Self.key($0, 0), Self.key($0, 1)) }) {
             try $1.execute(
                 "INSERT INTO reciprocal (file, ident, version, changeset, checksum) VALUES (?, ?, ?, ?, ?)",
-                self.values(of: $0, 4))
+                self.values(of: $0, 2) + [PackedContent.stored($0.bytes(2)), $0[3] as DatabaseValue])
         }
     }
 

@@ -8,7 +8,6 @@ extension FileVerification {
 
     /// The archive. It begins anywhere and may have gaps; what stands directly behind one another has to fit.
     func checkArchive() throws {
-        guard try file.hasArchive() else { return }
         var before = LogPlace(version: 0, cumulativeSize: 0, chain: start)
         let sql = "SELECT last, bytes, block FROM archived_segment WHERE file = ? ORDER BY last"
         try forEach(sql, named: "archived log segment") { row in

@@ -8,7 +8,6 @@ extension FileVerification {
 
     /// The views of a flexible file: whether they are what was written, and each client file has its own.
     func checkViews() throws {
-        guard try file.hasViews() else { return }
         var idents: Set<ClientFileID> = []
         let sql = """
             SELECT ident FROM client_view WHERE file = ?1 UNION SELECT ident FROM view_entry WHERE file = ?1 ORDER BY 1
@@ -33,7 +32,6 @@ extension FileVerification {
 
     /// The objects of asymmetric classes.
     func checkIngested() throws {
-        guard try file.hasIngested() else { return }
         let sql = "SELECT \(SQLiteFile.ingestedColumns) FROM ingested WHERE file = ? ORDER BY number"
         try forEach(sql, named: "ingested object") { row in
             let object = try file.ingested(row, start: start)

@@ -244,7 +244,7 @@ final class FileVerification {
         let sql = "SELECT version, time, changeset, checksum FROM received WHERE file = ? ORDER BY version"
         try forEach(sql, named: "changeset as received") { row in
             let changeset = ReceivedChangeset(
-                version: try row.number(0), time: try row.number(1), changeset: try row.bytes(2))
+                version: try row.number(0), time: try row.number(1), changeset: try row.content(2))
             let place = "log entry \(changeset.version) as received"
             expect(
                 Checksum(bytes: try row.bytes(3)) == start.covering(changeset), .checksum, place,
@@ -267,7 +267,7 @@ final class FileVerification {
             let ident: ClientFileID = try row.number(0), version: ServerVersion = try row.number(1)
             let place = "reciprocal changeset of client file \(ident), version \(version)"
             let change = ReciprocalChange(
-                ident: ident, reciprocal: ReciprocalChangeset(version: version, changeset: try row.bytes(2)))
+                ident: ident, reciprocal: ReciprocalChangeset(version: version, changeset: try row.content(2)))
             result.reciprocalCount += 1
             expect(
                 Checksum(bytes: try row.bytes(3)) == start.covering(change), .checksum, place,

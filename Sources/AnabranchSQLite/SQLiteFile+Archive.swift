@@ -4,9 +4,6 @@ import GRDB
 
 /// The archive: segments that went from the log and that nobody is served from (`Spec/BoundedHistory.md`, section 6.1).
 extension SQLiteFile {
-    /// A store that is only read may have lost its last server before there were archives.
-    func hasArchive() throws -> Bool { try db.tableExists("archived_segment") }
-
     /// Copies the segments up to a version, which are about to go from the log. The caller has a transaction.
     func archive(through version: ServerVersion) throws {
         try execute(
@@ -18,7 +15,6 @@ extension SQLiteFile {
 
     func archivedBytes() throws(HistoryError) -> UInt64 {
         try translatingErrors {
-            guard try hasArchive() else { return 0 }
             let sql = "SELECT COALESCE(SUM(bytes), 0) FROM archived_segment WHERE file = ?"
             return try rows(sql, [id.number]) { try $0.number(0) as UInt64 }.first ?? 0
         }
@@ -26,7 +22,6 @@ extension SQLiteFile {
 
     func archivedEntries(upTo version: ServerVersion) throws(HistoryError) -> [LogEntry] {
         try translatingErrors {
-            guard try hasArchive() else { return [] }
             // The one that the version may be in, and the one before it.
             for place in ["last >= ? ORDER BY last", "last < ? ORDER BY last DESC"] {
                 let sql = "SELECT last, block FROM archived_segment WHERE file = ? AND \(place) LIMIT 1"
@@ -42,7 +37,6 @@ extension SQLiteFile {
     /// The oldest and the newest version in the archive.
     func archivedVersions() throws(HistoryError) -> ClosedRange<ServerVersion>? {
         try translatingErrors {
-            guard try hasArchive() else { return nil }
             let sql = "SELECT last, block FROM archived_segment WHERE file = ? ORDER BY last"
             let oldest = try rows(sql + " LIMIT 1", [id.number]) { row in
                 try archivedEntries(row.bytes(1), endingAt: row.number(0)).first?.version

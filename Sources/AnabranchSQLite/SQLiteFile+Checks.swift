@@ -47,7 +47,7 @@ extension SQLiteFile {
         var sum = read
         if let origin {
             let sql = """
-                SELECT COALESCE(SUM(length(changeset) + 1), 0) FROM log_entry INDEXED BY receipt
+                SELECT COALESCE(SUM(\(SQLiteFile.changesetBytes) + 1), 0) FROM log_entry INDEXED BY receipt
                 WHERE file = ? AND version > ? AND version <= ? AND origin = ?
                 """
             sum &+= try rows(sql, arguments(range) + [sought(origin)]) { try $0.number(0) as UInt64 }.first ?? 0

@@ -35,7 +35,7 @@ extension SQLiteFile {
         record.chain = try append(commit.entries, chain: record.chain)
         for entry in commit.conflictKeys { try store(entry) }
         for received in commit.received { try store(received, start: start) }
-        if let state { try StateTable(file: id.number).write(state, in: db) }
+        if let state { try StateTable(of: id.number).write(state, in: db) }
         if let key = commit.idempotencyKey { try store(key) }
         if let change = commit.generation { try apply(change, start: start) }
         var contents = ViewContents(of: self)
@@ -60,17 +60,18 @@ extension SQLiteFile {
 
     /// - Parameter checksum: nil only beside a damaged record, which cannot be stored then.
     func store(_ entry: LogEntry, checksum: Checksum?) throws {
+        let packed = PackedContent.packed(entry.changeset)
         try execute(
             """
             INSERT INTO log_entry (file, \(SQLiteFile.entryColumns))
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 id.number, stored(entry.version), stored(entry.salt), stored(entry.origin),
                 stored(entry.clientVersion), stored(entry.timestamp), stored(entry.cumulativeSize),
-                Data(entry.changeset), Data(checksum?.bytes ?? []), entry.base.map(stored),
+                packed ?? Data(entry.changeset), Data(checksum?.bytes ?? []), entry.base.map(stored),
                 known(entry.uploader.release), known(entry.uploader.protocolVersion),
-                entry.section.isEmpty ? nil : Data(entry.section),
+                entry.section.isEmpty ? nil : Data(entry.section), packed.map { _ in entry.changeset.count },
             ])
     }
 
@@ -96,7 +97,7 @@ extension SQLiteFile {
             "INSERT OR REPLACE INTO received (file, version, time, checksum, changeset) VALUES (?, ?, ?, ?, ?)",
             [
                 id.number, stored(received.version), stored(received.time), Data(start.covering(received).bytes),
-                Data(received.changeset),
+                PackedContent.stored(received.changeset),
             ])
     }
 
@@ -114,7 +115,7 @@ extension SQLiteFile {
             "INSERT OR REPLACE INTO reciprocal (file, ident, version, checksum, changeset) VALUES (?, ?, ?, ?, ?)",
             [
                 id.number, stored(change.ident), stored(change.reciprocal.version), Data(start.covering(change).bytes),
-                Data(change.reciprocal.changeset),
+                PackedContent.stored(change.reciprocal.changeset),
             ])
     }
 

@@ -5,9 +5,6 @@ import GRDB
 
 /// The objects of asymmetric classes that wait for a consumer.
 extension SQLiteFile {
-    /// A store that is only read may have lost its last server before there were any.
-    func hasIngested() throws -> Bool { try db.tableExists("ingested") }
-
     func store(_ object: IngestedObject, start: Checksum) throws {
         let key = object.key.stored
         // Of one class and key the first one counts.
@@ -28,7 +25,7 @@ extension SQLiteFile {
 
     func ingested(after number: UInt64, countMax: Int, byteBudget: Int) throws(HistoryError) -> [IngestedObject] {
         try translatingErrors {
-            guard newPath == nil, try hasIngested() else { return [] }
+            guard newPath == nil else { return [] }
             let start = try record().start
             let cursor = try Row.fetchCursor(
                 db,
@@ -66,7 +63,7 @@ extension SQLiteFile {
 
     func ingestedBytes() throws(HistoryError) -> [ExactString?: UInt64] {
         try translatingErrors {
-            guard newPath == nil, try hasIngested() else { return [:] }
+            guard newPath == nil else { return [:] }
             let sql = "SELECT user, SUM(length(object) + 64) FROM ingested WHERE file = ? GROUP BY user"
             let bytes = try rows(sql, [id.number]) { row in
                 (try row.text(0).map { ExactString($0) }, try row.number(1) as UInt64)

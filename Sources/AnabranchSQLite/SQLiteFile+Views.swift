@@ -5,9 +5,6 @@ import GRDB
 
 /// The views of a flexible file: what each client sees, and what it was sent and has not confirmed.
 extension SQLiteFile {
-    /// A store that is only read may have lost its last server before there were views like these.
-    func hasViews() throws -> Bool { try StoreSchema.hasViews(db) }
-
     func store(_ change: ViewChange, _ contents: inout ViewContents, start: Checksum) throws {
         let record = change.record, predicates = record.predicates.json.encoded
         let before = try contentsOfView(record.ident)
@@ -61,7 +58,7 @@ extension SQLiteFile {
             [
                 id.number, stored(ident), stored(entry.number), stored(entry.version), stored(entry.clientVersion),
                 stored(entry.timestamp), stored(entry.origin), entry.bootstrap.map(stored), Data(fields.changeset),
-                contents.merged.map { Data($0) }, fields.loggedBytes, fields.compensation,
+                contents.merged.map(PackedContent.stored), fields.loggedBytes, fields.compensation,
                 Data(start.covering(entry, fields, of: ident).bytes), fields.content, fields.contentBytes,
             ])
     }
@@ -92,7 +89,7 @@ extension SQLiteFile {
     /// - Throws: `storeDamaged` for the first view that is not what was written.
     func views() throws(HistoryError) -> [StoredView] {
         try translatingErrors {
-            guard newPath == nil, try hasViews() else { return [] }
+            guard newPath == nil else { return [] }
             let start = try record().start
             return try rows("SELECT \(Self.viewColumns) FROM client_view WHERE file = ? ORDER BY ident", [id.number]) {
                 try view($0, start: start) { try entries(of: $0, Self.allNumbers, start: start, keepsContents: false) }
@@ -113,14 +110,14 @@ extension SQLiteFile {
 
     func view(of ident: ClientFileID) throws(HistoryError) -> StoredView? {
         try translatingErrors {
-            guard newPath == nil, try hasViews() else { return nil }
+            guard newPath == nil else { return nil }
             return try view(of: ident, start: try record().start, keepsContents: false)
         }
     }
 
     func viewFields() throws(HistoryError) -> [ViewField] {
         try translatingErrors {
-            guard newPath == nil, try hasViews() else { return [] }
+            guard newPath == nil else { return [] }
             let sql = "SELECT class, is_class, field, since FROM view_field WHERE file = ?"
             return try rows(sql, [id.number]) { row in
                 let isClass: UInt64 = try row.number(1)
@@ -195,7 +192,7 @@ extension SQLiteFile {
                 isInLog: fields.loggedBytes != nil,
                 sentBytes: fields.changesetBytes + (compensation?.byteCount ?? 0),
                 contents: ViewEntry.Contents(
-                    changeset: fields.changeset, merged: row.hasNull(atIndex: 7) ? nil : try row.bytes(7),
+                    changeset: fields.changeset, merged: row.hasNull(atIndex: 7) ? nil : try row.content(7),
                     compensation: compensation))
             guard try Checksum(bytes: row.bytes(10)) == start.covering(entry, fields, of: ident) else {
                 throw damaged("entry \(entry.number) of the view of client file \(ident)")

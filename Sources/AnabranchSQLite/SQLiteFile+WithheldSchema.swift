@@ -5,12 +5,8 @@ import GRDB
 
 /// What is withheld of the schemas of readers (`Commit.withheldSchemas`).
 extension SQLiteFile {
-    /// A store that is only read may have lost its last server before any was kept.
-    func hasWithheldSchemas() throws -> Bool { try db.tableExists("withheld_schema") }
-
     func withheldSchema(of ident: ClientFileID) throws(HistoryError) -> [UInt8] {
         try translatingErrors {
-            guard try hasWithheldSchemas() else { return [] }
             let sql = "SELECT changeset, checksum FROM withheld_schema WHERE file = ? AND ident = ?"
             let start = try record().start
             let found = try rows(sql, [id.number, sought(ident)]) { row in
@@ -39,7 +35,6 @@ extension SQLiteFile {
 
 extension FileVerification {
     func checkWithheldSchemas() throws {
-        guard try file.hasWithheldSchemas() else { return }
         let sql = "SELECT ident, changeset, checksum FROM withheld_schema WHERE file = ? ORDER BY ident"
         try forEach(sql, named: "withheld schema") { row in
             let ident: ClientFileID = try row.number(0)

@@ -16,8 +16,10 @@ struct SQLiteFile: FileView {
 
     static let entryColumns = """
         version, salt, origin, client_version, timestamp, cumulative_size, changeset, checksum, base, release, protocol,
-        section
+        section, content_bytes
         """
+    /// How long the changeset is: of a compressed one a column of its own says so.
+    static let changesetBytes = "COALESCE(content_bytes, length(changeset))"
     static let clientColumns = """
         ident, salt, client_version, reciprocal_base, locked_version, last_seen, user, checksum, is_expired, lineage,
         base_client_version, receipt_version, receipt_client_version
@@ -89,7 +91,7 @@ struct SQLiteFile: FileView {
             let sql = "SELECT version, time, changeset, checksum FROM received WHERE file = ? AND version = ?"
             let found = try rows(sql, [id.number, sought(version)]) { row in
                 (
-                    ReceivedChangeset(version: try row.number(0), time: try row.number(1), changeset: try row.bytes(2)),
+                    ReceivedChangeset(version: try row.number(0), time: try row.number(1), changeset: try row.content(2)),
                     checksum: Checksum(bytes: try row.bytes(3))
                 )
             }
@@ -131,7 +133,7 @@ struct SQLiteFile: FileView {
     {
         try translatingErrors {
             let sql = """
-                SELECT version, length(changeset) FROM log_entry
+                SELECT version, \(SQLiteFile.changesetBytes) FROM log_entry
                 WHERE file = ? AND version > ? AND version <= ? AND origin <> ? ORDER BY version
                 """
             var bytes: UInt64 = 0
@@ -191,7 +193,7 @@ struct SQLiteFile: FileView {
                 """
             let start = try record().start
             return try rows(sql, arguments(range) + [sought(ident)]) { row in
-                let found = ReciprocalChangeset(version: try row.number(0), changeset: try row.bytes(1))
+                let found = ReciprocalChangeset(version: try row.number(0), changeset: try row.content(1))
                 let change = ReciprocalChange(ident: ident, reciprocal: found)
                 guard try !isChecked || Checksum(bytes: row.bytes(2)) == start.covering(change) else {
                     throw damaged("the reciprocal changeset of client file \(ident), version \(found.version)")
@@ -222,10 +224,14 @@ struct SQLiteFile: FileView {
     // MARK: Rows
 
     static func entry(_ row: Row) throws -> LogEntry {
-        LogEntry(
+        let stored = try row.bytes(6), unpacked = try PackedContent.unpacked(stored)
+        guard try row.optionalNumber(12) == unpacked.map({ UInt64($0.count) }) else {
+            throw HistoryError(.storeDamaged, "a log entry is not as long as was written")
+        }
+        return LogEntry(
             version: try row.number(0), salt: try row.number(1), origin: try row.number(2),
             clientVersion: try row.number(3), timestamp: try row.number(4), cumulativeSize: try row.number(5),
-            changeset: try row.bytes(6), base: try row.optionalNumber(8).map(ServerVersion.init),
+            changeset: unpacked ?? stored, base: try row.optionalNumber(8).map(ServerVersion.init),
             uploader: Uploader(
                 release: try row.optionalNumber(9) ?? 0, protocolVersion: try row.optionalNumber(10) ?? 0),
             section: row.hasNull(atIndex: 11) ? [] : try row.bytes(11))

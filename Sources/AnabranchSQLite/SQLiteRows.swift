@@ -11,7 +11,7 @@ struct SQLiteRows {
     /// - Throws: `storeFailed` or `storeDamaged` if the row of the schema cannot be read.
     func graph() throws(HistoryError) -> ObjectGraph {
         do {
-            return try StateTable(file: file.number).state(in: database)
+            return try StateTable(of: file.number).state(in: database)
         } catch {
             throw HistoryError(readingStateFailed: error)
         }

@@ -114,7 +114,7 @@ extension SQLiteFile {
     fileprivate func catalogEntries(after version: ServerVersion, countMax: Int) throws -> [CatalogEntry] {
         let sealed = try sealedLog()?.catalogEntries(after: version, countMax: countMax) ?? []
         let sql = """
-            SELECT version, origin, client_version, timestamp, length(changeset) FROM log_entry
+            SELECT version, origin, client_version, timestamp, \(SQLiteFile.changesetBytes) FROM log_entry
             WHERE file = ? AND version > ? ORDER BY version LIMIT ?
             """
         let arguments: StatementArguments = [id.number, sought(version), countMax - sealed.count]

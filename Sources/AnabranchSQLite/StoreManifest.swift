@@ -65,7 +65,7 @@ struct StoreManifest: Codable, Equatable {
         }
         guard format != StoreSchema.developmentVersion else { throw HistoryError.ofDevelopmentVersion("the store") }
         let manifest = try decode(StoreManifest.self, from: content)
-        guard [StoreSchema.formatWithoutSegments, newest].contains(format), manifest.pathHash == pathHash,
+        guard format == newest || StoreSchema.upgradedFormats.contains(format), manifest.pathHash == pathHash,
             (1...shardsMax).contains(manifest.shards)
         else { throw HistoryError(.storeUnusable, "\(fileName) is damaged: \(advice)") }
         return manifest

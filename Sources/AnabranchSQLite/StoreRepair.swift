@@ -144,7 +144,7 @@ extension RepairedFile.Parts {
 extension SQLiteFile {
     /// The state is that before the log, and so to be made from all of it.
     fileprivate func dropState() throws {
-        try StateTable(file: id.number).removeAll(in: db)
+        try StateTable(of: id.number).removeAll(in: db)
         var record = try record()
         record.head.stateVersion = record.head.baseVersion
         try store(record)

@@ -6,11 +6,12 @@ import GRDB
 /// conflict keys and the times of clients can be, as negative ones.
 enum StoreSchema {
     /// "Anab" and the version of the tables.
-    static let format = DatabaseFormat(applicationID: 0x416e_6162, version: 5)
+    static let format = DatabaseFormat(applicationID: 0x416e_6162, version: 6)
     /// Only development versions have written it. Its shards have other tables than today's, and nobody reads them.
     static let developmentVersion = 3
-    /// It had the same tables, but for those of `addedTables`.
-    static let formatWithoutSegments = 4
+    /// They had the same tables, but for what `upgrade` adds.
+    static let upgradedFormats = 4...5
+    private static let formatWithoutSegments = 4
     /// What is chosen for the life of a database: the size of its pages, and that it can give free ones back.
     static let layout = "PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL"
 
@@ -223,25 +224,21 @@ enum StoreSchema {
         ALTER TABLE view_entry ADD COLUMN content_bytes INTEGER;
         """
 
-    static func hasViews(_ db: Database) throws -> Bool { try hasColumn("content", ofViewsIn: db) }
-
     private static func hasColumn(_ name: String, ofViewsIn db: Database) throws -> Bool {
         try db.tableExists("view_entry") && db.columns(in: "view_entry").contains { $0.name == name }
     }
 
-    /// Brings a shard of format 4 to this one: nothing in it changes.
+    /// Brings a shard of an older format to this one: nothing in it changes.
     static func upgrade(_ db: Database) throws {
-        if case .current = try format.examine(db) {
+        guard case .older(let version) = try format.examine(db), upgradedFormats.contains(version) else { return }
+        try db.inTransaction(.immediate) {
             // Development versions kept other views. Their clients are sent everything again.
             if try db.tableExists("client_view"), try !hasColumn("in_log", ofViewsIn: db) {
                 try db.execute(sql: "DROP TABLE client_view; DROP TABLE view_entry")
             }
-            if try db.tableExists("view_entry"), try !hasViews(db) { try db.execute(sql: addedViewColumns) }
-            try db.execute(sql: laterTables)
-        }
-        guard case .older(formatWithoutSegments) = try format.examine(db) else { return }
-        try db.inTransaction(.immediate) {
-            try db.execute(sql: addedTables + laterTables)
+            if try db.tableExists("view_entry"), try !hasColumn("content", ofViewsIn: db) { try db.execute(sql: addedViewColumns) }
+            if version == formatWithoutSegments { try db.execute(sql: addedTables) }
+            try db.execute(sql: laterTables + "ALTER TABLE log_entry ADD COLUMN content_bytes INTEGER;")
             try format.mark(db, version: format.version)
             return .commit
         }
@@ -298,6 +295,7 @@ enum StoreSchema {
             checksum BLOB NOT NULL,
             section BLOB,
             changeset BLOB NOT NULL,
+            content_bytes INTEGER,
             PRIMARY KEY (file, version)
         );
         CREATE INDEX receipt ON log_entry (file, origin, version, client_version);

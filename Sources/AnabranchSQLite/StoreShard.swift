@@ -229,7 +229,7 @@ final class StoreShard: Sendable {
         try translatingErrors {
             let snapshot = try pool.makeSnapshot()
             let head = try snapshot.read { db in try self.file(file, db).head() }
-            return FrozenState(state: try StateTable(file: file).state(in: snapshot), head: head)
+            return FrozenState(state: try StateTable(of: file).state(in: snapshot), head: head)
         }
     }
 

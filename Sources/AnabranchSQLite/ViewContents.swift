@@ -36,7 +36,7 @@ struct ViewContents {
         let known = "SELECT 1 FROM view_content WHERE file = ? AND digest = ?"
         if try file.rows(known, arguments, { _ in }).isEmpty {
             try file.execute(
-                "INSERT INTO view_content (file, digest, content) VALUES (?, ?, ?)", arguments + [Data(bytes)])
+                "INSERT INTO view_content (file, digest, content) VALUES (?, ?, ?)", arguments + [PackedContent.stored(bytes)])
         }
         if let share { stored[share.id] = digest }
         return .shared(digest: digest)
@@ -67,7 +67,7 @@ extension SQLiteFile {
         guard !row.hasNull(atIndex: column) else { return nil }
         let digest = Data(try row.bytes(column))
         let sql = "SELECT content FROM view_content WHERE file = ? AND digest = ?"
-        let found = try rows(sql, [id.number, digest]) { try $0.bytes(0) }.first
+        let found = try rows(sql, [id.number, digest]) { try $0.content(0) }.first
         guard let found, ViewContents.digest(of: found) == digest else { throw damaged("contents of a view") }
         return found
     }

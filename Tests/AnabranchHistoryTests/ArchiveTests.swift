@@ -246,18 +246,14 @@ import Testing
         try store.close()
     }
 
-    /// It is from before there were archives: it is read as it is, and a server that opens it goes on with one.
+    /// It is from before there were archives.
     @Test func aStoreWithoutTheTableGetsIt() throws {
         let fixture = try Fixture(.sqlite), log = try fixture.file.log()
         try fixture.file.trim(upTo: 4)
         try #require(fixture.test.store as? SQLiteStore).close()
-        let queue = try DatabaseQueue(path: fixture.test.path + "/shard-00.sqlite")
-        try queue.writeWithoutTransaction { db in
-            try db.execute(sql: "DROP TABLE archived_segment; DROP TRIGGER archive_of_deleted_file")
-        }
-        try queue.close()
-        #expect(try Self.verified(fixture.test.path).damages == [])
-        #expect(try StoreReader(directory: fixture.test.path).file(VirtualPath("/a"))?.entry(4) == nil)
+        try OlderStore.make(
+            in: fixture.test.path, format: 5,
+            without: "DROP TABLE archived_segment; DROP TRIGGER archive_of_deleted_file")
         try fixture.test.restart(isClosed: true)
         let file = try SyncedFile.open(in: fixture.test.store, keepsState: true)
         try file.trim(upTo: 9, keep: .archive)

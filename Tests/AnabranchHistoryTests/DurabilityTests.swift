@@ -123,9 +123,9 @@ import Testing
             }
         }
         try limit(1)
-        let large =
-            ChangesetWriter.setting(1, to: 1)
-            + (0..<20_000).flatMap { _ in ChangesetWriter.setting(1, to: 1).suffix(9) }
+        var random = SeededRandom(seed: 1), writer = ChangesetWriter()
+        for _ in 0..<20_000 { writer.set(1, to: Int64(bitPattern: random.next())) }
+        let large = writer.bytes
         try fixture.file.enqueue(Upload([large], from: 2, timestamp: 9), from: 2)
         for _ in 0..<2 {
             do {
@@ -190,7 +190,7 @@ import Testing
 
     @Test func aStoreOfAnotherFormatIsRefusedInWords() throws {
         for (statement, words) in [
-            ("PRAGMA user_version = 99", "shard-00.sqlite has format 99; this program reads format 5"),
+            ("PRAGMA user_version = 99", "shard-00.sqlite has format 99; this program reads format 6"),
             (
                 "PRAGMA application_id = 5",
                 "shard-00.sqlite is not a store of Anabranch: restore a backup, or use another directory"

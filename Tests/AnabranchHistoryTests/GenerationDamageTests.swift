@@ -66,11 +66,8 @@ import Testing
     @Test func aStoreWithoutTheTablesGetsThem() throws {
         let fixture = try GenerationFixture(.sqlite), directory = fixture.test.path
         try #require(fixture.test.store as? SQLiteStore).close()
-        let queue = try DatabaseQueue(path: directory + "/shard-00.sqlite")
-        try queue.writeWithoutTransaction { db in
-            try db.execute(sql: "DROP TABLE generation; DROP TABLE generation_segment")
-        }
-        try queue.close()
+        try OlderStore.make(
+            in: directory, format: 5, without: "DROP TABLE generation; DROP TABLE generation_segment")
         try fixture.test.restart(isClosed: true)
         let file = try SyncedFile.open(in: fixture.test.store, keepsState: true)
         _ = try file.makeGeneration()

@@ -68,9 +68,9 @@ import Testing
         let fixture = try Fixture()
         let manifest = String(decoding: try fixture.content("manifest.json"), as: UTF8.self)
         for (text, words) in [
-            ("{", "manifest.json is damaged"), (manifest.replacing(": 5", with: ": 99"), "has format 99"),
+            ("{", "manifest.json is damaged"), (manifest.replacing(": 6", with: ": 99"), "has format 99"),
             // All else can be different there.
-            ("{\"format\": 6, \"stage\": \"trimming\"}", "has format 6; this program reads up to 5"),
+            ("{\"format\": 7, \"stage\": \"trimming\"}", "has format 7; this program reads up to 6"),
             (manifest.replacing("siphash", with: "md5"), "manifest.json is damaged"),
             (manifest.replacing("\"shards\" : 3", with: "\"shards\" : 65"), "manifest.json is damaged"),
             (manifest.replacing("ready", with: "restoring"), "`anabranch restore` was interrupted here"),
@@ -112,7 +112,7 @@ import Testing
         let path = fixture.directory.path + "/anabranch.sqlite"
         try SQLiteFixture.makeDatabase(at: path, applicationID: 0x416e_6162, version: 2)
         let old = try fixture.content("anabranch.sqlite")
-        #expect(fixture.refusal()?.contains("anabranch.sqlite is a store of format 2, beside one of format 5") == true)
+        #expect(fixture.refusal()?.contains("anabranch.sqlite is a store of format 2, beside one of format 6") == true)
         try fixture.put("anabranch.sqlite", String(repeating: "to be or not to be ", count: 1000))
         #expect(fixture.refusal()?.contains("anabranch.sqlite is not the marker of this store") == true)
         for isEmpty in [true, false] {
@@ -135,7 +135,7 @@ import Testing
         for name in parts {
             if name == "manifest.json" {
                 let manifest = String(decoding: try fixture.content(name), as: UTF8.self)
-                try fixture.put(name, manifest.replacing(": 5", with: ": 3"))
+                try fixture.put(name, manifest.replacing(": 6", with: ": 3"))
             } else {
                 let queue = try DatabaseQueue(path: fixture.directory.path + "/" + name)
                 try queue.write { try $0.execute(sql: "PRAGMA user_version = 3") }

@@ -232,40 +232,29 @@ import Testing
         #expect(try code { _ = try file.identify(ident(before[before.count - 1])) } == .divergingHistories)
     }
 
-    // MARK: Format 4
+    // MARK: Older formats
 
     @Test(
-        "a store of the format before segments is brought to this one, also after an interruption",
-        arguments: [0, 1, 2])
-    func format4(upgradedShards: Int) throws {
+        "a store of an older format is brought to this one, also after an interruption", arguments: [4, 5], [0, 1, 2])
+    func olderFormats(_ format: Int, upgradedShards: Int) throws {
         let directory = try TemporaryDirectory()
         let store = try SQLiteStore(directory: directory.path, options: .init(shards: 2))
         let file = try SyncedFile.open(in: store), ident = try file.allocateIdent().ident
         try file.integrate(Upload([ChangesetWriter.setting(1, to: 1)]), from: ident)
         let log = try file.log()
         try store.close()
-        for shard in upgradedShards..<2 {
-            let queue = try DatabaseQueue(path: directory.path + "/shard-0\(shard).sqlite")
-            try queue.write { db in
-                try db.execute(sql: "DROP TABLE log_segment; DROP TABLE deleted_file; PRAGMA user_version = 4")
-            }
-            try queue.close()
-        }
-        let marker = try DatabaseQueue(path: directory.path + "/anabranch.sqlite")
-        try marker.write { db in try db.execute(sql: "PRAGMA user_version = 4") }
-        try marker.close()
-        let manifest = URL(fileURLWithPath: directory.path + "/manifest.json")
+        try OlderStore.make(
+            in: directory.path, format: format, shards: upgradedShards..<2,
+            without: format == 4 ? "DROP TABLE log_segment; DROP TABLE deleted_file" : "")
         if upgradedShards == 0 {
-            let text = try String(contentsOf: manifest, encoding: .utf8)
-            try text.replacing("\"format\" : 5", with: "\"format\" : 4")
-                .write(to: manifest, atomically: true, encoding: .utf8)
             let refusal = #expect(throws: HistoryError.self) { try StoreReader(directory: directory.path) }
-            #expect(refusal?.reason == "the store has format 4; a server that opens it brings it to 5")
+            #expect(refusal?.reason == "the store has format \(format); a server that opens it brings it to 6")
         }
         let upgraded = try SQLiteStore(directory: directory.path)
         #expect(try SyncedFile.open(in: upgraded).log() == log)
         try upgraded.close()
-        #expect(try String(contentsOf: manifest, encoding: .utf8).contains("\"format\" : 5"))
+        let manifest = try String(contentsOfFile: directory.path + "/manifest.json", encoding: .utf8)
+        #expect(manifest.contains("\"format\" : 6"))
         #expect(try Self.damages(in: directory.path) == [])
     }
 }

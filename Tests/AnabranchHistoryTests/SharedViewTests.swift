@@ -180,18 +180,15 @@ import Testing
         #expect(try Self.rowCount("SELECT count(*) FROM client_view WHERE logged IS NOT NULL", fixture) == 0)
         #expect(try Self.rowCount("SELECT count(*) FROM view_content", fixture) == 0)
         try (fixture.test.store as? SQLiteStore)?.close()
-        let queue = try DatabaseQueue(path: fixture.test.path + "/shard-00.sqlite")
-        try queue.write { db in
-            try db.execute(
-                sql: """
-                    DROP INDEX view_entry_by_content; DROP INDEX view_by_set; DROP INDEX view_by_role;
-                    DROP TRIGGER view_contents_of_deleted_file; DROP TABLE view_content; DROP TABLE view_field;
-                    ALTER TABLE client_view DROP COLUMN set_content; ALTER TABLE client_view DROP COLUMN role_content;
-                    ALTER TABLE client_view DROP COLUMN logged; ALTER TABLE view_entry DROP COLUMN content;
-                    ALTER TABLE view_entry DROP COLUMN content_bytes;
-                    """)
-        }
-        try queue.close()
+        try OlderStore.make(
+            in: fixture.test.path, format: 5,
+            without: """
+                DROP INDEX view_entry_by_content; DROP INDEX view_by_set; DROP INDEX view_by_role;
+                DROP TRIGGER view_contents_of_deleted_file; DROP TABLE view_content; DROP TABLE view_field;
+                ALTER TABLE client_view DROP COLUMN set_content; ALTER TABLE client_view DROP COLUMN role_content;
+                ALTER TABLE client_view DROP COLUMN logged; ALTER TABLE view_entry DROP COLUMN content;
+                ALTER TABLE view_entry DROP COLUMN content_bytes;
+                """)
         try fixture.restart(isClosed: true)
         #expect(fixture.file.fields.byClass == [Array("Note".utf8): [Array("text".utf8)]])
         try fixture.identify()

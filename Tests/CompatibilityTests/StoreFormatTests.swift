@@ -16,7 +16,7 @@ import Testing
             try store.close()
             let written = try StoredTables(database: folder + "/shard-00.sqlite").tables
             try Fixture.expect(
-                written.filter { $0.name != "store_meta" }.map(\.summary), equals: "store-format-5/tables.tsv")
+                written.filter { $0.name != "store_meta" }.map(\.summary), equals: "store-format-6/tables.tsv")
         }
     }
 

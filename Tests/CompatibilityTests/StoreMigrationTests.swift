@@ -27,14 +27,21 @@ import Testing
         let queue = try DatabaseQueue(path: folder + "/" + database)
         defer { try? queue.close() }
         return try queue.read { db in
+            db.add(function: Self.unpacked)
             var found: [String: [String]] = [:]
             for (name, sql) in queries { found[name] = try String.fetchAll(db, sql: sql).sorted() }
             return found
         }
     }
 
+    /// Contents as they were before they were stored.
+    private static let unpacked = DatabaseFunction("unpacked", argumentCount: 1, pure: true) { values in
+        guard let stored = Data.fromDatabaseValue(values[0]) else { return values[0] }
+        return Data(try PackedContent.unpacked(Array(stored)) ?? Array(stored))
+    }
+
     private static func select(_ columns: [String], from table: String) -> String {
-        let text = columns.map { "quote(t.\($0))" }.joined(separator: " || '|' || ")
+        let text = columns.map { $0 == "changeset" ? "quote(unpacked(t.changeset))" : "quote(t.\($0))" }.joined(separator: " || '|' || ")
         return "SELECT quote(f.path) || '|' || \(text) FROM \(table) t JOIN synced_file f ON f.id = t.file"
     }
 
@@ -118,7 +125,7 @@ import Testing
             }
             try queue.close()
             let refusal = #expect(throws: HistoryError.self) { try StoreReader(directory: folder) }
-            #expect(refusal?.reason == "the store has format 1; a server that opens it brings it to 5")
+            #expect(refusal?.reason == "the store has format 1; a server that opens it brings it to 6")
             let store = try SQLiteStore(directory: folder)
             #expect(try store.file(VirtualPath("demo/\"values\""))?.head.stateVersion == 13)
             try store.close()
@@ -298,14 +305,14 @@ import Testing
             let marks = try await queue.read { db in
                 [try Int.fetchOne(db, sql: "PRAGMA application_id"), try Int.fetchOne(db, sql: "PRAGMA user_version")]
             }
-            #expect(marks == [0x416e_6162, 5])
+            #expect(marks == [0x416e_6162, 6])
             try queue.close()
             // An older store that is put in its place is not passed over in silence.
             try FileManager.default.removeItem(atPath: folder + "/anabranch.sqlite")
             try FileManager.default.copyItem(
                 atPath: folder + "/anabranch.sqlite.migrated", toPath: folder + "/anabranch.sqlite")
             let error = #expect(throws: HistoryError.self) { try SQLiteStore(directory: folder) }
-            #expect(error?.reason.contains("is a store of format 2, beside one of format 5") == true)
+            #expect(error?.reason.contains("is a store of format 2, beside one of format 6") == true)
         }
     }
 

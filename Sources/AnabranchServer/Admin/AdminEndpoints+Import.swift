@@ -32,14 +32,14 @@ extension AdminEndpoints {
         try checkImport(to: path)
         let objects = ImportedLines(body, isStrict: query.isStrict)
         guard objects.changes.isEmpty else { throw .badRequest("changes of devices go to /v1/import/changes") }
-        var outcome = objects.outcome, start = 0, end = objects.lines.count, isNextRefused = false
+        var outcome = objects.outcome, start = 0, end = objects.endOfPiece(from: 0), isNextRefused = false
         do {
             if !objects.classes.isEmpty { try await declare(objects.classes, in: path) }
             while start < objects.lines.count {
                 do {
                     outcome.add(try await write(objects.lines[start..<end], to: path, query))
                     start = isNextRefused ? end + 1 : end
-                    (end, isNextRefused) = (objects.lines.count, false)
+                    (end, isNextRefused) = (objects.endOfPiece(from: start), false)
                     if query.isStrict, outcome.refusedCount > 0 { break }
                 } catch let refusal as RefusedObject {
                     // What was written of it is undone, and the lines before it with it: they are written again alone.

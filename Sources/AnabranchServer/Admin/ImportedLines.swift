@@ -6,6 +6,7 @@ struct ImportedLines {
     struct Object: Sendable {
         /// The line in the body, from 1.
         let number: Int
+        let byteCount: Int
         let content: ExportLine
 
         /// Whether the object is there as the line has it; nil if it is not there.
@@ -41,7 +42,7 @@ struct ImportedLines {
                 if let change = try Change(line) {
                     changes.append(change)
                 } else if !line.isEmpty {
-                    add(try ExportLine(parsing: line), number)
+                    add(try ExportLine(parsing: line), number, byteCount: line.count)
                 }
             } catch {
                 let mistake = RefusedLine(number: number, error: error)
@@ -50,12 +51,25 @@ struct ImportedLines {
         }
     }
 
-    private mutating func add(_ content: ExportLine, _ number: Int) {
+    private mutating func add(_ content: ExportLine, _ number: Int, byteCount: Int) {
         switch content {
         case .header: break
         case .declaration(let declared): classes.append(declared)
-        case .object: lines.append(Object(number: number, content: content))
+        case .object: lines.append(Object(number: number, byteCount: byteCount, content: content))
         }
+    }
+
+    /// About the size of the lines that become one write, in bytes: nobody who waits for the file waits for more.
+    private static let pieceBytes = 256 << 10
+
+    /// Where the write ends that begins with a line.
+    func endOfPiece(from start: Int) -> Int {
+        var bytes = 0
+        return start
+            + lines[start...].prefix { line in
+                defer { bytes += line.byteCount }
+                return bytes < Self.pieceBytes
+            }.count
     }
 }
 

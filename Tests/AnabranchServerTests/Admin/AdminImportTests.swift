@@ -143,6 +143,24 @@ import Testing
         }
     }
 
+    /// Mistakes count as they do in a single write, wherever they are.
+    @Test func manyLinesAreSeveralWrites() async throws {
+        try await withServerAndOperator { rig, _ async throws in
+            let text = String(repeating: "x", count: 1_000)
+            let lines = (1...1_000).map { note($0, $0 % 300 == 0 ? #"{"title":null}"# : "{\"title\":\"\(text)\"}") }
+            let response = try await rig.admin("POST", Self.path, Self.classes + lines.joined())
+            #expect(response.json?["written"] == 997)
+            #expect(refused(response).map { $0.prefix { $0 != ":" } } == ["302 title", "602 title", "902 title"])
+            #expect(try #require(response.json?["version"]?.integer) > 4)
+            let again = try await rig.admin("POST", Self.path, Self.classes + lines.joined())
+            #expect(again.json?["unchanged"] == 997 && again.json?["version"] == response.json?["version"])
+            let strict = try await rig.admin(
+                "POST", Self.path + "&strict=true", lines[350...].joined().replacing("x", with: "y"))
+            #expect(strict.json?["written"] == 249)
+            #expect(refused(strict).map { $0.prefix { $0 != ":" } } == ["250 title"])
+        }
+    }
+
     @Test func anAppOfFlexibleSyncHasOneFile() async throws {
         try await AppServicesRig.run { settings in
             settings.flexibleApps = ["pets"]

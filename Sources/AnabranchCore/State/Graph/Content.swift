@@ -170,9 +170,18 @@ struct Fields: Sendable {
 extension [UInt8] {
     /// Bytewise order, a shorter prefix first: negative, zero or positive.
     func compare(_ other: [UInt8]) -> Int {
-        withUnsafeBufferPointer { left in
-            other.withUnsafeBufferPointer { right in
-                for index in 0..<Swift.min(left.count, right.count) where left[index] != right[index] {
+        withUnsafeBytes { left in
+            other.withUnsafeBytes { right in
+                let count = Swift.min(left.count, right.count)
+                var index = 0
+                // Eight at a time, for as long as they are alike.
+                while index + 8 <= count,
+                    left.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+                        == right.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+                {
+                    index += 8
+                }
+                for index in index..<count where left[index] != right[index] {
                     return left[index] < right[index] ? -1 : 1
                 }
                 return left.count - right.count

@@ -218,7 +218,10 @@ private struct Name: Hashable {
 
     init(_ bytes: [UInt8]) {
         self.bytes = bytes
-        hash = bytes.hashValue
+        // Not `hashValue`, which takes the bytes one by one.
+        var hasher = Hasher()
+        bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
+        hash = hasher.finalize()
     }
 
     static func == (left: Name, right: Name) -> Bool { left.hash == right.hash && left.bytes == right.bytes }

@@ -1,41 +1,21 @@
-import CZstd
-import Synchronization
-
 /// Compressed bytes in a log segment, with their size. They have passed the bounds, but not been looked at.
 struct ZstdFrame: Sendable {
     /// Of what comes out, in bytes.
     let size: Int
     private let compressed: ArraySlice<UInt8>
 
-    /// A block of zstd has four bytes or more, and what comes out of it 128 KiB at most.
-    private static let expansion = 32 << 10
-    /// How far back repetitions are looked for, as a power of two: 1 MiB.
-    private static let windowLog: Int32 = 20
-
     /// - Parameter sizeMax: of what comes out, in bytes.
     init(from reader: inout SegmentReader, sizeMax: Int) throws(HistoryError) {
         size = try reader.count(atMost: sizeMax)
         compressed = try reader.countedBytes()
-        guard size / Self.expansion <= compressed.count else {
+        guard Zstd.canExpand(compressed.count, to: size) else {
             throw reader.damaged("\(size) bytes cannot come out of \(compressed.count)")
         }
     }
 
     /// What comes out; nil unless that is as many bytes as were promised. Nothing else is reserved, beside the fixed
     /// memory of the decoder.
-    func decompress() -> [UInt8]? {
-        guard size > 0 else { return compressed.isEmpty ? [] : nil }
-        guard let decoder = ZstdDecoder.take() else { return nil }
-        defer { decoder.giveBack() }
-        let content = compressed.withUnsafeBytes { input in
-            [UInt8](unsafeUninitializedCapacity: size) { output, count in
-                let written = ZSTD_decompressDCtx(
-                    decoder.context, output.baseAddress, size, input.baseAddress, input.count)
-                count = ZSTD_isError(written) == 0 ? written : 0
-            }
-        }
-        return content.count == size ? content : nil
-    }
+    func decompress() -> [UInt8]? { compressed.withUnsafeBytes { Zstd.decompress($0, to: size) } }
 
     /// Appends content in the form that `init(from:sizeMax:)` reads.
     /// - Parameter parts: the content; within a part bytes are alike, and so it has a block of its own.
@@ -43,58 +23,10 @@ struct ZstdFrame: Sendable {
     static func write(_ parts: [[UInt8]], level: Int, to writer: inout SegmentWriter) throws(HistoryError) {
         let parts = parts.filter { !$0.isEmpty }
         let size = parts.reduce(0) { $0 + $1.count }
-        guard let compressed = parts.isEmpty ? [] : compress(parts, size, level: level) else {
+        guard let compressed = parts.isEmpty ? [] : Zstd.compress(parts.map { $0[...] }, level: level) else {
             throw HistoryError(.storeFailed, "no memory to compress \(size) bytes")
         }
         writer.write(count: size)
         writer.write(counted: compressed)
-    }
-
-    private static func compress(_ parts: [[UInt8]], _ size: Int, level: Int) -> [UInt8]? {
-        guard let context = ZSTD_createCCtx() else { return nil }
-        defer { ZSTD_freeCCtx(context) }
-        // The size and a checksum stand in the segment already.
-        let parameters: [(ZSTD_cParameter, Int32)] = [
-            (ZSTD_c_compressionLevel, Int32(level)), (ZSTD_c_windowLog, windowLog), (ZSTD_c_contentSizeFlag, 0),
-            (ZSTD_c_checksumFlag, 0),
-        ]
-        for (parameter, value) in parameters { ZSTD_CCtx_setParameter(context, parameter, value) }
-        ZSTD_CCtx_setPledgedSrcSize(context, UInt64(size))
-        let room = parts.reduce(64) { $0 + ZSTD_compressBound($1.count) }
-        var left = 0
-        let compressed = [UInt8](unsafeUninitializedCapacity: room) { buffer, count in
-            var output = ZSTD_outBuffer(dst: buffer.baseAddress, size: room, pos: 0)
-            for (number, part) in parts.enumerated() where left == 0 {
-                left = part.withUnsafeBytes { bytes in
-                    var input = ZSTD_inBuffer(src: bytes.baseAddress, size: bytes.count, pos: 0)
-                    let isLast = number == parts.count - 1
-                    return ZSTD_compressStream2(context, &output, &input, isLast ? ZSTD_e_end : ZSTD_e_flush)
-                }
-            }
-            count = output.pos
-        }
-        // What is left to be written, or an error.
-        return left == 0 ? compressed : nil
-    }
-}
-
-/// The memory of a decoder, 160 KB or so. One is kept for the next who needs it: to get so much from the system and
-/// give it back costs as much as decompressing a segment.
-private struct ZstdDecoder: @unchecked Sendable {
-    let context: OpaquePointer
-
-    private static let idle = Mutex<ZstdDecoder?>(nil)
-
-    /// - Returns: nil if there is no memory.
-    static func take() -> ZstdDecoder? {
-        idle.withLock { $0.take() } ?? ZSTD_createDCtx().map(ZstdDecoder.init)
-    }
-
-    func giveBack() {
-        let other = Self.idle.withLock { idle in
-            defer { idle = self }
-            return idle
-        }
-        if let other { ZSTD_freeDCtx(other.context) }
     }
 }

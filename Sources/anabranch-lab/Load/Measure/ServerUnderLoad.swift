@@ -82,9 +82,9 @@ final class ServerUnderLoad: Sendable {
             try await Task.sleep(for: startPatience)
             Foundation.kill(process.processIdentifier, SIGKILL)
         }
-        let line = await firstLine(of: output.fileHandleForReading)
+        let port = await port(in: output.fileHandleForReading)
         timer.cancel()
-        guard let port = line.split(separator: ":").last.flatMap({ Int($0) }) else {
+        guard let port else {
             process.waitUntilExit()
             let words = (try? String(contentsOfFile: log, encoding: .utf8))?.suffix(500) ?? ""
             let signal = process.terminationReason == .uncaughtSignal ? process.terminationStatus : nil
@@ -95,12 +95,18 @@ final class ServerUnderLoad: Sendable {
             place: ServerSampler.Place(process: process.processIdentifier, dataDirectory: data, log: log))
     }
 
-    private static func firstLine(of handle: FileHandle) async -> String {
+    /// The port that the first line with one ends with; nil if the server ends without such a line.
+    private static func port(in handle: FileHandle) async -> Int? {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread {
-                var line: [UInt8] = []
-                while let byte = try? handle.read(upToCount: 1)?.first, byte != UInt8(ascii: "\n") { line.append(byte) }
-                continuation.resume(returning: String(decoding: line, as: UTF8.self))
+                var line: [UInt8] = [], port: Int?
+                while port == nil, let byte = try? handle.read(upToCount: 1)?.first {
+                    line.append(byte)
+                    guard byte == UInt8(ascii: "\n") else { continue }
+                    port = String(decoding: line.dropLast(), as: UTF8.self).split(separator: ":").last.flatMap { Int($0) }
+                    line = []
+                }
+                continuation.resume(returning: port)
             }
         }
     }

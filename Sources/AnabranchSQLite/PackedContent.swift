@@ -1,0 +1,76 @@
+import AnabranchHistory
+import AnabranchRows
+import Foundation
+import GRDB
+
+/// Large contents of rows, compressed where that saves much (`Spec/Durability.md`, section 2): what is written to the
+/// disk once is written twice, since the write-ahead log has it too.
+enum PackedContent {
+    /// What is shorter stays as it is, in bytes.
+    static let bytesMin = 16 << 10
+    /// Of contents, in bytes, that are looked at to see whether to compress the rest.
+    private static let sampleBytes = 16 << 10
+    /// What compressed contents begin with. Contents that begin with it by themselves are compressed too.
+    private static let mark: [UInt8] = [0xd7, 0x5a, 0x63, 0x01]
+    /// The mark, and the size of the contents: eight bytes, the lowest first.
+    private static let headBytes = 12
+
+    /// Contents as a column has them.
+    static func stored(_ content: [UInt8]) -> Data { packed(content) ?? Data(content) }
+
+    /// - Returns: nil if they stay as they are.
+    static func packed(_ content: [UInt8]) -> Data? {
+        let isMarked = content.starts(with: mark)
+        guard isMarked || content.count >= bytesMin && isWorthwhile(content.prefix(sampleBytes)),
+            let compressed = Zstd.compress([content[...]], level: 1), isMarked || isSmall(compressed, content.count)
+        else { return nil }
+        var stored = Data(capacity: headBytes + compressed.count)
+        stored += mark
+        withUnsafeBytes(of: UInt64(content.count).littleEndian) { stored += $0 }
+        stored += compressed
+        return stored
+    }
+
+    private static func isWorthwhile(_ sample: ArraySlice<UInt8>) -> Bool {
+        Zstd.compress([sample], level: 1).map { isSmall($0, sample.count) } ?? false
+    }
+
+    private static func isSmall(_ compressed: [UInt8], _ size: Int) -> Bool { compressed.count < size / 8 * 7 }
+
+    /// Contents that a column has in compressed form; nil if it has them as they are.
+    /// - Throws: `storeDamaged`.
+    static func unpacked(_ stored: UnsafeRawBufferPointer) throws(HistoryError) -> [UInt8]? {
+        guard stored.starts(with: mark) else { return nil }
+        let compressed = UnsafeRawBufferPointer(rebasing: stored.dropFirst(headBytes))
+        guard stored.count > headBytes,
+            case let size = UInt64(littleEndian: stored.loadUnaligned(fromByteOffset: mark.count, as: UInt64.self)),
+            let size = Int(exactly: size), Zstd.canExpand(compressed.count, to: size),
+            let content = Zstd.decompress(compressed, to: size)
+        else { throw HistoryError(.storeDamaged, "compressed contents are not what was written") }
+        return content
+    }
+
+    /// The same.
+    static func unpacked(_ stored: [UInt8]) throws -> [UInt8]? {
+        try stored.withUnsafeBytes { try unpacked($0) }
+    }
+}
+
+extension Row {
+    /// What `PackedContent.stored` has made a column of.
+    func content(_ index: Int) throws -> [UInt8] {
+        let stored = try bytes(index)
+        return try PackedContent.unpacked(stored) ?? stored
+    }
+}
+
+extension StateTable {
+    /// The rows of one file's state.
+    init(of file: Int64) { self.init(file: file, packing: PackedRows()) }
+}
+
+private struct PackedRows: RowPacking {
+    func packed(_ row: [UInt8]) -> Data? { PackedContent.packed(row) }
+
+    func unpacked(_ stored: UnsafeRawBufferPointer) throws -> [UInt8]? { try PackedContent.unpacked(stored) }
+}
