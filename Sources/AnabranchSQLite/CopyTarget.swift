@@ -51,7 +51,7 @@ final class CopyTarget {
 
     private static let databases =
         (0..<StoreManifest.shardsMax).map { DataDirectory.shardName($0) }
-        + [DataDirectory.accountsName, DataDirectory.markerName, DataDirectory.markerName + ".new"]
+        + [DataDirectory.accountsName]
 
     private static let otherFiles =
         databases.map { BlockDelta.name(of: $0) }

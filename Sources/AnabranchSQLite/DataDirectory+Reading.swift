@@ -28,7 +28,7 @@ extension DataDirectory {
         }
         guard access(path, R_OK | X_OK) == 0 else { throw notReadable(path) }
         let url = URL(fileURLWithPath: path, isDirectory: true)
-        for name in BackupRecord.copiedNames.union([BackupRecord.fileName, markerName]).sorted() {
+        for name in BackupRecord.copiedNames.union([BackupRecord.fileName]).sorted() {
             let file = url.appendingPathComponent(name).path
             if access(file, R_OK) != 0, errno == EACCES { throw notReadable(file) }
         }

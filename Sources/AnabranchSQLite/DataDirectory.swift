@@ -5,23 +5,10 @@ import GRDB
 /// A directory that holds one store. Until it is released no other process, and no other store of this one, can write
 /// to it.
 final class DataDirectory: Sendable {
-    /// Older formats were in this database alone. Now it only marks the newer format: programs that know the older ones
-    /// refuse it, where they would take the directory for empty without it.
-    static let markerName = "anabranch.sqlite"
-    /// A store of an older format that was migrated, until the new one has been verified.
-    static let migratedName = "anabranch.sqlite.migrated"
     static let accountsName = "accounts.sqlite"
     /// What signs tokens.
     static let keysName = "keys.json"
     static let lockName = "lock"
-
-    /// What there is in the directory.
-    enum Contents {
-        case nothing
-        case store(StoreManifest)
-        /// A store of an older format.
-        case older(format: Int)
-    }
 
     let url: URL
     /// Nil if nobody can write, so that none is needed.
@@ -95,9 +82,13 @@ final class DataDirectory: Sendable {
         try Self.checkReadable(path)
         let url = URL(fileURLWithPath: path, isDirectory: true)
         try BackupRecord.refuseIncomplete(in: url)
-        let names = [StoreManifest.fileName, Self.markerName, Self.migratedName]
+        let names = [StoreManifest.fileName] + (0..<StoreManifest.shardsMax).map { Self.shardName($0) }
         guard names.contains(where: { FileManager.default.fileExists(atPath: url.appendingPathComponent($0).path) })
-        else { throw HistoryError(.storeUnusable, "\(path): there is no store in it") }
+        else {
+            // Of an old one there is more to say.
+            _ = try StoreManifest.read(in: url)
+            throw HistoryError(.storeUnusable, "\(path): there is no store in it")
+        }
         try self.init(path, isForReading: isForReading, advice: ": stop the server, or use a backup")
     }
 
@@ -145,14 +136,6 @@ final class DataDirectory: Sendable {
         try sync(directory: (newPath as NSString).deletingLastPathComponent)
     }
 
-    /// Gives a file a second name, durably.
-    func link(_ name: String, as newName: String) throws(HistoryError) {
-        guard Foundation.link(path(of: name), path(of: newName)) == 0 else {
-            throw HistoryError(.storeFailed, "\(path(of: newName)): \(Self.lastError)")
-        }
-        try Self.sync(directory: url.path)
-    }
-
     /// Makes the names of files durable.
     private static func sync(directory path: String) throws(HistoryError) {
         let folder = open(path, O_RDONLY | O_CLOEXEC)
@@ -194,27 +177,5 @@ final class DataDirectory: Sendable {
         return stat(path(of: name), &status) == 0 ? Int(status.st_size) : nil
     }
 
-    /// Whether two names are of one file.
-    func isSame(_ name: String, _ other: String) -> Bool {
-        var first = stat(), second = stat()
-        guard stat(path(of: name), &first) == 0, stat(path(of: other), &second) == 0 else { return false }
-        return first.st_dev == second.st_dev && first.st_ino == second.st_ino
-    }
-
     static var lastError: String { String(cString: strerror(errno)) }
-
-    /// A database with marks and nothing else in the place of what older programs look for.
-    func putMarker() throws(HistoryError) {
-        let name = Self.markerName + ".new"
-        remove(name)
-        try translatingErrors(in: name) {
-            try DataDirectory.makePrivate(path(of: name))
-            let queue = try DatabaseQueue(path: path(of: name))
-            try queue.writeWithoutTransaction { db in
-                try StoreSchema.format.mark(db, version: StoreSchema.format.version)
-            }
-            try queue.close()
-        }
-        try Self.rename(path(of: name), to: path(of: Self.markerName))
-    }
 }

@@ -4,7 +4,7 @@ import GRDB
 struct DatabaseFormat {
     /// Marks our databases among all SQLite files.
     let applicationID: Int
-    /// Raised with each migration, so that an older program refuses a newer database instead of misreading it.
+    /// Raised with each change of the form, so that no program misreads a database of another one.
     let version: Int
 
     /// What a database turns out to be.
@@ -29,7 +29,7 @@ struct DatabaseFormat {
         return found == version ? .current : .older(version: found)
     }
 
-    /// The last step of a migration.
+    /// The last step of making one.
     func mark(_ db: Database, version: Int) throws {
         try db.execute(sql: "PRAGMA application_id = \(applicationID)")
         try db.execute(sql: "PRAGMA user_version = \(version)")

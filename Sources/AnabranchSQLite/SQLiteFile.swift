@@ -91,7 +91,8 @@ struct SQLiteFile: FileView {
             let sql = "SELECT version, time, changeset, checksum FROM received WHERE file = ? AND version = ?"
             let found = try rows(sql, [id.number, sought(version)]) { row in
                 (
-                    ReceivedChangeset(version: try row.number(0), time: try row.number(1), changeset: try row.content(2)),
+                    ReceivedChangeset(
+                        version: try row.number(0), time: try row.number(1), changeset: try row.content(2)),
                     checksum: Checksum(bytes: try row.bytes(3))
                 )
             }

@@ -35,38 +35,26 @@ public final class SQLiteStore: Sendable {
     /// The uploads that are being integrated.
     public let suspects: (any UploadSuspects)?
 
-    /// Opens the store in a directory, which is made if it is missing, and brings it to the current format.
-    /// - Parameter report: is told how far a migration from an older format is. If it throws, the migration ends there,
-    ///   and the next opening goes on with it.
-    /// - Throws: `storeUnusable` if another process uses the directory, a newer program has written it, it has lost
-    ///   files, or there can be no store with these options; what `report` throws is a `storeFailed`.
-    public convenience init(
-        directory path: String, options: Options = Options(),
-        migrating report: (StoreMigrationProgress) throws -> Void = { _ in }
-    ) throws(HistoryError) {
-        try self.init(try DataDirectory(path), options, isRestoring: false, report)
+    /// Opens the store in a directory, which is made if it is missing.
+    /// - Throws: `storeUnusable` if another process uses the directory, the store has another format or has lost files,
+    ///   or there can be no store with these options.
+    public convenience init(directory path: String, options: Options = Options()) throws(HistoryError) {
+        try self.init(try DataDirectory(path), options, isRestoring: false)
     }
 
     /// Opens the store in a directory that has one.
     /// - Parameter isRestoring: whether it may have been restored in part, and from different times.
-    convenience init(
-        existingIn path: String, _ options: Options = Options(), isRestoring: Bool = false,
-        migrating report: (StoreMigrationProgress) throws -> Void = { _ in }
-    ) throws(HistoryError) {
-        try self.init(try DataDirectory(existing: path), options, isRestoring: isRestoring, report)
+    convenience init(existingIn path: String, isRestoring: Bool = false) throws(HistoryError) {
+        try self.init(try DataDirectory(existing: path), Options(), isRestoring: isRestoring)
     }
 
-    private init(
-        _ directory: DataDirectory, _ options: Options, isRestoring: Bool,
-        _ report: (StoreMigrationProgress) throws -> Void
-    ) throws(HistoryError) {
+    private init(_ directory: DataDirectory, _ options: Options, isRestoring: Bool) throws(HistoryError) {
         self.directory = directory
         if !isRestoring { try BackupRecord.refuseCopy(in: directory.url) }
         explainDays = min(max(0, options.explainDays), Options.explainDaysMax)
-        manifest = try Self.manifest(in: directory, options, isRestoring: isRestoring)
-        guard !manifest.stage.isRestoring || isRestoring else { throw HistoryError.partlyRestored }
-        if manifest.stage.isMigrating { try StoreMigration(in: directory).retireSource(report) }
-        if manifest.stage == .making || manifest.stage.isMigrating {
+        manifest = try Self.manifest(in: directory, options)
+        guard manifest.stage != .restoring || isRestoring else { throw HistoryError.partlyRestored }
+        if manifest.stage == .making {
             for number in 0..<manifest.shards { try StoreShard.make(number, of: manifest, in: directory) }
         }
         let logSizes = WriteAheadLogSizes(count: manifest.shards), segments = SegmentCache()
@@ -76,42 +64,20 @@ public final class SQLiteStore: Sendable {
         suspects = SuspectFile(path: directory.path(of: "suspects"))
         if manifest.stage == .ready, !isRestoring { try StoreSchema.checkEpochs(shards.map(\.epoch)) }
         // It hides which shards are of an earlier time: what is restored has it when it is done.
-        if !isRestoring || manifest.stage.isMigrating { try StoreShard.beginEpoch(of: shards) }
-        switch manifest.stage {
-        case .migrating, .migratingBackup:
-            try StoreMigration(in: directory).run(into: self, report)
-            try setStage(isRestoring ? .restoring : .ready)
-        case .making, .ready, .restoring:
-            if try directory.lacksMarker() { try directory.putMarker() }
-            if manifest.stage == .making { try setStage(.ready) }
-        }
+        if !isRestoring { try StoreShard.beginEpoch(of: shards) }
+        if manifest.stage == .making { try setStage(.ready) }
     }
 
     /// The manifest of the store in a directory; if there is none, that of a new one.
     private static func manifest(
-        in directory: DataDirectory, _ options: Options, isRestoring: Bool
+        in directory: DataDirectory, _ options: Options
     ) throws(HistoryError) -> StoreManifest {
-        let stage: StoreManifest.Stage
-        switch try directory.contents() {
-        case .store(var manifest):
-            if isRestoring, manifest.stage == .migrating {
-                manifest.stage = .migratingBackup
-                try manifest.write(in: directory.url)
-            }
-            // Before the shards: from now on older programs refuse the store.
-            if manifest.format < StoreSchema.format.version {
-                manifest.format = StoreSchema.format.version
-                try manifest.write(in: directory.url)
-            }
-            return manifest
-        case .nothing: stage = .making
-        case .older: stage = isRestoring ? .migratingBackup : .migrating
-        }
+        if let manifest = try directory.manifest() { return manifest }
         guard (1...StoreManifest.shardsMax).contains(options.shards) else {
             throw HistoryError(
                 .storeUnusable, "a store has 1 to \(StoreManifest.shardsMax) shards, not \(options.shards)")
         }
-        let manifest = StoreManifest(shards: options.shards, stage: stage)
+        let manifest = StoreManifest(shards: options.shards, stage: .making)
         try manifest.write(in: directory.url)
         return manifest
     }
@@ -125,7 +91,7 @@ public final class SQLiteStore: Sendable {
     /// Whether a restoration may have begun and is not done: also when the manifest cannot be read.
     var isPartlyRestored: Bool {
         guard let manifest = try? StoreManifest.read(in: directory.url) else { return true }
-        return manifest.stage.isRestoring
+        return manifest.stage == .restoring
     }
 
     /// The directory is a backup no longer.

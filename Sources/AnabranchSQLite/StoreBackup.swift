@@ -113,21 +113,14 @@ package struct StoreBackup {
             throw HistoryError(.storeUnusable, "\(source.path) is a backup itself: copy the directory")
         }
         guard let manifest = try StoreManifest.read(in: source) else {
-            let marker = source.appendingPathComponent(DataDirectory.markerName).path
-            let hasMarker = FileManager.default.fileExists(atPath: marker)
-            throw HistoryError(
-                .storeUnusable,
-                hasMarker
-                    ? "\(source.path): the store has no \(StoreManifest.fileName); one of an older format is brought "
-                        + "to this one by the server that opens it"
-                    : "\(source.path): there is no store in it")
+            throw HistoryError(.storeUnusable, "\(source.path): there is no store in it")
         }
         switch manifest.stage {
         case .ready: return manifest
-        case .making, .migrating:
+        case .making:
             throw HistoryError(
                 .storeUnusable, "\(source.path): the store is not finished; the server that opens it goes on with that")
-        case .restoring, .migratingBackup: throw HistoryError.partlyRestored
+        case .restoring: throw HistoryError.partlyRestored
         }
     }
 
@@ -165,7 +158,6 @@ package struct StoreBackup {
         try level(shards)
         let accounts = try copyAccounts(add)
         try copyKeys()
-        try target.directory.putMarker()
         // Whoever was restoring the data meanwhile may have changed some shards before they were copied.
         guard try Self.manifest(in: source) == manifest else {
             throw HistoryError(.storeUnusable, "\(source.path): another store came in its place")

@@ -8,18 +8,10 @@ struct StoreManifest: Codable, Equatable {
     enum Stage: String, Codable {
         /// Its databases are being made.
         case making
-        /// A store of an older format is being brought into its databases.
-        case migrating
-        /// The same with a backup, by `StoreRestoration`; no server goes on with it.
-        case migratingBackup = "migrating-backup"
         /// It is a copy, of which `StoreRestoration` may have changed a part.
         case restoring
         /// It can be served.
         case ready
-
-        var isMigrating: Bool { self == .migrating || self == .migratingBackup }
-        /// Whether `StoreRestoration` has to go on before a server starts.
-        var isRestoring: Bool { self == .migratingBackup || self == .restoring }
     }
 
     static let fileName = "manifest.json"
@@ -55,20 +47,34 @@ struct StoreManifest: Codable, Equatable {
     static let advice = "copy \(fileName) from any backup of this store"
 
     /// - Returns: nil if there is none.
+    /// - Throws: `storeUnusable` for a store of another format, and for a damaged one.
     static func read(in directory: URL) throws(HistoryError) -> StoreManifest? {
-        guard let content = try DataDirectory.content(of: fileName, in: directory) else { return nil }
-        let newest = StoreSchema.format.version
-        // All else can be different in a newer format.
-        let format = try decode(FormatAlone.self, from: content).format
-        guard format <= newest else {
-            throw HistoryError(.storeUnusable, "the store has format \(format); this program reads up to \(newest)")
+        guard let content = try DataDirectory.content(of: fileName, in: directory) else {
+            guard try DataDirectory.content(of: oldFileName, in: directory)?.isEmpty ?? true else {
+                throw ofOtherFormat("1 or 2")
+            }
+            return nil
         }
-        guard format != StoreSchema.developmentVersion else { throw HistoryError.ofDevelopmentVersion("the store") }
+        // All else can be different in another format.
+        let format = try decode(FormatAlone.self, from: content).format
+        guard format == StoreSchema.format.version else { throw ofOtherFormat("\(format)") }
         let manifest = try decode(StoreManifest.self, from: content)
-        guard format == newest || StoreSchema.upgradedFormats.contains(format), manifest.pathHash == pathHash,
-            (1...shardsMax).contains(manifest.shards)
-        else { throw HistoryError(.storeUnusable, "\(fileName) is damaged: \(advice)") }
+        guard manifest.pathHash == pathHash, (1...shardsMax).contains(manifest.shards) else {
+            throw HistoryError(.storeUnusable, "\(fileName) is damaged: \(advice)")
+        }
         return manifest
+    }
+
+    /// What held all of a store before there were manifests.
+    private static let oldFileName = "anabranch.sqlite"
+
+    private static func ofOtherFormat(_ format: String) -> HistoryError {
+        HistoryError(
+            .storeUnusable,
+            """
+            the store has format \(format); this program reads format \(StoreSchema.format.version): export it with the \
+            program that has written it, and import the lines into a new store
+            """)
     }
 
     private struct FormatAlone: Decodable { let format: Int }

@@ -75,29 +75,15 @@ package final class StoreReader {
     }
 
     private static func manifest(in directory: DataDirectory) throws(HistoryError) -> StoreManifest {
-        let version = StoreSchema.format.version
-        switch try directory.contents() {
-        case .store(let manifest) where manifest.format < version: throw Self.older(manifest.format)
-        case .store(let manifest):
-            switch manifest.stage {
-            case .ready, .restoring: return manifest
-            case .migratingBackup: throw HistoryError.partlyRestored
-            case .making, .migrating:
-                throw HistoryError(
-                    .storeUnusable, "the store is not finished; a server that opens it goes on with that")
-            }
-        case .older(let format): throw Self.older(format)
-        case .nothing:
+        guard let manifest = try directory.manifest() else {
             throw HistoryError(
                 .storeUnusable,
                 "the store has no tables: no server has used it yet, or it has lost them; then restore a backup")
         }
-    }
-
-    private static func older(_ format: Int) -> HistoryError {
-        HistoryError(
-            .storeUnusable,
-            "the store has format \(format); a server that opens it brings it to \(StoreSchema.format.version)")
+        guard manifest.stage != .making else {
+            throw HistoryError(.storeUnusable, "the store is not finished; a server that opens it goes on with that")
+        }
+        return manifest
     }
 
     /// Hands over the synced files in the order of their paths. One whose record is damaged has the head that can be

@@ -23,16 +23,10 @@ package struct RestoredFile: Equatable, Sendable {
 package struct StoreRestoration {
     private let store: SQLiteStore
 
-    /// Opens the store in a directory, and brings it to the current format. Its shards may be of different times.
-    /// - Parameters:
-    ///   - options: of a store that is migrated.
-    ///   - report: is told how far a migration from an older format is.
+    /// Opens the store in a directory. Its shards may be of different times.
     /// - Throws: `storeUnusable` if there is no store, or a process uses it; `storeDamaged`, `storeFailed`.
-    package init(
-        directory path: String, options: SQLiteStore.Options = SQLiteStore.Options(),
-        migrating report: (StoreMigrationProgress) throws -> Void = { _ in }
-    ) throws(HistoryError) {
-        store = try SQLiteStore(existingIn: path, options, isRestoring: true, migrating: report)
+    package init(directory path: String) throws(HistoryError) {
+        store = try SQLiteStore(existingIn: path, isRestoring: true)
     }
 
     /// Whether a directory is a whole backup that `StoreBackup` has made.

@@ -7,18 +7,13 @@ import GRDB
 enum StoreSchema {
     /// "Anab" and the version of the tables.
     static let format = DatabaseFormat(applicationID: 0x416e_6162, version: 6)
-    /// Only development versions have written it. Its shards have other tables than today's, and nobody reads them.
-    static let developmentVersion = 3
-    /// They had the same tables, but for what `upgrade` adds.
-    static let upgradedFormats = 4...5
-    private static let formatWithoutSegments = 4
     /// What is chosen for the life of a database: the size of its pages, and that it can give free ones back.
     static let layout = "PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL"
 
     /// Makes everything in an empty database.
     /// - Parameter number: of the shard.
     static func make(_ number: Int, of manifest: StoreManifest, in db: Database) throws {
-        try db.execute(sql: tables + addedTables + laterTables)
+        try db.execute(sql: tables)
         try db.execute(sql: StateTable.sql)
         let values = [
             "store": manifest.store.databaseValue, "shard": number.databaseValue,
@@ -37,7 +32,6 @@ enum StoreSchema {
         case .current: break
         case .new:
             throw HistoryError(.storeUnusable, "\(name) has no tables: it has lost them; restore a backup")
-        case .older(developmentVersion): throw HistoryError.ofDevelopmentVersion(name)
         case .older(let found), .newer(let found):
             throw HistoryError(
                 .storeUnusable, "\(name) has format \(found); this program reads format \(format.version)")
@@ -85,163 +79,6 @@ enum StoreSchema {
 
     static func setMeta(_ name: String, to value: Int64, in db: Database) throws {
         try db.execute(sql: "INSERT OR REPLACE INTO store_meta (name, value) VALUES (?, ?)", arguments: [name, value])
-    }
-
-    /// Those that format 4 lacks.
-    private static let addedTables = """
-
-        CREATE TABLE log_segment (
-            file INTEGER NOT NULL,
-            last INTEGER NOT NULL,
-            block BLOB NOT NULL,
-            PRIMARY KEY (file, last)
-        );
-        CREATE TABLE deleted_file (file INTEGER PRIMARY KEY);
-        """
-
-    /// Those that a store of this format may lack as well. A program that does not know the archive deletes it with its
-    /// file all the same.
-    private static let laterTables = """
-
-        CREATE TABLE IF NOT EXISTS generation (
-            file INTEGER NOT NULL,
-            version INTEGER NOT NULL,
-            entry_count INTEGER NOT NULL,
-            bytes INTEGER NOT NULL,
-            cumulative_size INTEGER NOT NULL,
-            checksum BLOB NOT NULL,
-            PRIMARY KEY (file, version)
-        ) WITHOUT ROWID;
-        CREATE TABLE IF NOT EXISTS generation_segment (
-            file INTEGER NOT NULL,
-            generation INTEGER NOT NULL,
-            last INTEGER NOT NULL,
-            block BLOB NOT NULL,
-            PRIMARY KEY (file, generation, last)
-        );
-        CREATE TABLE IF NOT EXISTS archived_segment (
-            file INTEGER NOT NULL,
-            last INTEGER NOT NULL,
-            bytes INTEGER NOT NULL,
-            block BLOB NOT NULL,
-            PRIMARY KEY (file, last)
-        );
-        CREATE INDEX IF NOT EXISTS archived_segment_bytes ON archived_segment (file, bytes);
-        CREATE TRIGGER IF NOT EXISTS archive_of_deleted_file AFTER DELETE ON deleted_file
-        BEGIN DELETE FROM archived_segment WHERE file = OLD.file; END;
-        CREATE TABLE IF NOT EXISTS client_view (
-            file INTEGER NOT NULL,
-            ident INTEGER NOT NULL,
-            query_version INTEGER NOT NULL,
-            changed INTEGER NOT NULL,
-            projected INTEGER NOT NULL,
-            first_number INTEGER NOT NULL,
-            last_number INTEGER NOT NULL,
-            predicates TEXT NOT NULL,
-            role TEXT NOT NULL,
-            checksum BLOB NOT NULL,
-            set_content BLOB,
-            role_content BLOB,
-            logged BLOB,
-            PRIMARY KEY (file, ident)
-        );
-        CREATE TABLE IF NOT EXISTS view_entry (
-            file INTEGER NOT NULL,
-            ident INTEGER NOT NULL,
-            number INTEGER NOT NULL,
-            version INTEGER NOT NULL,
-            client_version INTEGER NOT NULL,
-            timestamp INTEGER NOT NULL,
-            origin INTEGER NOT NULL,
-            bootstrap INTEGER,
-            changeset BLOB NOT NULL,
-            merged BLOB,
-            in_log INTEGER,
-            compensation TEXT,
-            checksum BLOB NOT NULL,
-            content BLOB,
-            content_bytes INTEGER,
-            PRIMARY KEY (file, ident, number)
-        );
-        CREATE TABLE IF NOT EXISTS view_content (
-            file INTEGER NOT NULL,
-            digest BLOB NOT NULL,
-            content BLOB NOT NULL,
-            PRIMARY KEY (file, digest)
-        );
-        CREATE INDEX IF NOT EXISTS view_entry_by_content ON view_entry (file, content) WHERE content IS NOT NULL;
-        CREATE INDEX IF NOT EXISTS view_by_set ON client_view (file, set_content) WHERE set_content IS NOT NULL;
-        CREATE INDEX IF NOT EXISTS view_by_role ON client_view (file, role_content) WHERE role_content IS NOT NULL;
-        CREATE TABLE IF NOT EXISTS view_field (
-            file INTEGER NOT NULL,
-            class BLOB NOT NULL,
-            is_class INTEGER NOT NULL,
-            field BLOB NOT NULL,
-            since INTEGER,
-            PRIMARY KEY (file, class, is_class, field)
-        ) WITHOUT ROWID;
-        CREATE TABLE IF NOT EXISTS ingested (
-            file INTEGER NOT NULL,
-            number INTEGER NOT NULL,
-            class BLOB NOT NULL,
-            key_type INTEGER NOT NULL,
-            key BLOB NOT NULL,
-            time INTEGER NOT NULL,
-            user TEXT,
-            object BLOB NOT NULL,
-            checksum BLOB NOT NULL,
-            PRIMARY KEY (file, number),
-            UNIQUE (file, class, key_type, key)
-        );
-        CREATE TABLE IF NOT EXISTS withheld_schema (
-            file INTEGER NOT NULL,
-            ident INTEGER NOT NULL,
-            checksum BLOB NOT NULL,
-            changeset BLOB NOT NULL,
-            PRIMARY KEY (file, ident)
-        );
-        CREATE TRIGGER IF NOT EXISTS withheld_schemas_of_deleted_file AFTER DELETE ON deleted_file
-        BEGIN DELETE FROM withheld_schema WHERE file = OLD.file; END;
-        CREATE TRIGGER IF NOT EXISTS views_of_deleted_file AFTER DELETE ON deleted_file
-        BEGIN
-            DELETE FROM ingested WHERE file = OLD.file;
-            DELETE FROM client_view WHERE file = OLD.file;
-            DELETE FROM view_entry WHERE file = OLD.file;
-        END;
-        CREATE TRIGGER IF NOT EXISTS view_contents_of_deleted_file AFTER DELETE ON deleted_file
-        BEGIN
-            DELETE FROM view_content WHERE file = OLD.file;
-            DELETE FROM view_field WHERE file = OLD.file;
-        END;
-        """
-
-    /// What the views of older versions lack.
-    private static let addedViewColumns = """
-        ALTER TABLE client_view ADD COLUMN set_content BLOB;
-        ALTER TABLE client_view ADD COLUMN role_content BLOB;
-        ALTER TABLE client_view ADD COLUMN logged BLOB;
-        ALTER TABLE view_entry ADD COLUMN content BLOB;
-        ALTER TABLE view_entry ADD COLUMN content_bytes INTEGER;
-        """
-
-    private static func hasColumn(_ name: String, ofViewsIn db: Database) throws -> Bool {
-        try db.tableExists("view_entry") && db.columns(in: "view_entry").contains { $0.name == name }
-    }
-
-    /// Brings a shard of an older format to this one: nothing in it changes.
-    static func upgrade(_ db: Database) throws {
-        guard case .older(let version) = try format.examine(db), upgradedFormats.contains(version) else { return }
-        try db.inTransaction(.immediate) {
-            // Development versions kept other views. Their clients are sent everything again.
-            if try db.tableExists("client_view"), try !hasColumn("in_log", ofViewsIn: db) {
-                try db.execute(sql: "DROP TABLE client_view; DROP TABLE view_entry")
-            }
-            if try db.tableExists("view_entry"), try !hasColumn("content", ofViewsIn: db) { try db.execute(sql: addedViewColumns) }
-            if version == formatWithoutSegments { try db.execute(sql: addedTables) }
-            try db.execute(sql: laterTables + "ALTER TABLE log_entry ADD COLUMN content_bytes INTEGER;")
-            try format.mark(db, version: format.version)
-            return .commit
-        }
     }
 
     /// Tables with changesets have row numbers: in a table without them, SQLite reads whole rows to compare their keys,
@@ -331,17 +168,122 @@ enum StoreSchema {
             UNIQUE (file, key)
         );
         CREATE INDEX idempotency_key_by_age ON idempotency_key (file, number);
+        CREATE TABLE log_segment (
+            file INTEGER NOT NULL,
+            last INTEGER NOT NULL,
+            block BLOB NOT NULL,
+            PRIMARY KEY (file, last)
+        );
+        CREATE TABLE deleted_file (file INTEGER PRIMARY KEY);
+        CREATE TABLE generation (
+            file INTEGER NOT NULL,
+            version INTEGER NOT NULL,
+            entry_count INTEGER NOT NULL,
+            bytes INTEGER NOT NULL,
+            cumulative_size INTEGER NOT NULL,
+            checksum BLOB NOT NULL,
+            PRIMARY KEY (file, version)
+        ) WITHOUT ROWID;
+        CREATE TABLE generation_segment (
+            file INTEGER NOT NULL,
+            generation INTEGER NOT NULL,
+            last INTEGER NOT NULL,
+            block BLOB NOT NULL,
+            PRIMARY KEY (file, generation, last)
+        );
+        CREATE TABLE archived_segment (
+            file INTEGER NOT NULL,
+            last INTEGER NOT NULL,
+            bytes INTEGER NOT NULL,
+            block BLOB NOT NULL,
+            PRIMARY KEY (file, last)
+        );
+        CREATE INDEX archived_segment_bytes ON archived_segment (file, bytes);
+        CREATE TRIGGER archive_of_deleted_file AFTER DELETE ON deleted_file
+        BEGIN DELETE FROM archived_segment WHERE file = OLD.file; END;
+        CREATE TABLE client_view (
+            file INTEGER NOT NULL,
+            ident INTEGER NOT NULL,
+            query_version INTEGER NOT NULL,
+            changed INTEGER NOT NULL,
+            projected INTEGER NOT NULL,
+            first_number INTEGER NOT NULL,
+            last_number INTEGER NOT NULL,
+            predicates TEXT NOT NULL,
+            role TEXT NOT NULL,
+            checksum BLOB NOT NULL,
+            set_content BLOB,
+            role_content BLOB,
+            logged BLOB,
+            PRIMARY KEY (file, ident)
+        );
+        CREATE TABLE view_entry (
+            file INTEGER NOT NULL,
+            ident INTEGER NOT NULL,
+            number INTEGER NOT NULL,
+            version INTEGER NOT NULL,
+            client_version INTEGER NOT NULL,
+            timestamp INTEGER NOT NULL,
+            origin INTEGER NOT NULL,
+            bootstrap INTEGER,
+            changeset BLOB NOT NULL,
+            merged BLOB,
+            in_log INTEGER,
+            compensation TEXT,
+            checksum BLOB NOT NULL,
+            content BLOB,
+            content_bytes INTEGER,
+            PRIMARY KEY (file, ident, number)
+        );
+        CREATE TABLE view_content (
+            file INTEGER NOT NULL,
+            digest BLOB NOT NULL,
+            content BLOB NOT NULL,
+            PRIMARY KEY (file, digest)
+        );
+        CREATE INDEX view_entry_by_content ON view_entry (file, content) WHERE content IS NOT NULL;
+        CREATE INDEX view_by_set ON client_view (file, set_content) WHERE set_content IS NOT NULL;
+        CREATE INDEX view_by_role ON client_view (file, role_content) WHERE role_content IS NOT NULL;
+        CREATE TABLE view_field (
+            file INTEGER NOT NULL,
+            class BLOB NOT NULL,
+            is_class INTEGER NOT NULL,
+            field BLOB NOT NULL,
+            since INTEGER,
+            PRIMARY KEY (file, class, is_class, field)
+        ) WITHOUT ROWID;
+        CREATE TABLE ingested (
+            file INTEGER NOT NULL,
+            number INTEGER NOT NULL,
+            class BLOB NOT NULL,
+            key_type INTEGER NOT NULL,
+            key BLOB NOT NULL,
+            time INTEGER NOT NULL,
+            user TEXT,
+            object BLOB NOT NULL,
+            checksum BLOB NOT NULL,
+            PRIMARY KEY (file, number),
+            UNIQUE (file, class, key_type, key)
+        );
+        CREATE TABLE withheld_schema (
+            file INTEGER NOT NULL,
+            ident INTEGER NOT NULL,
+            checksum BLOB NOT NULL,
+            changeset BLOB NOT NULL,
+            PRIMARY KEY (file, ident)
+        );
+        CREATE TRIGGER withheld_schemas_of_deleted_file AFTER DELETE ON deleted_file
+        BEGIN DELETE FROM withheld_schema WHERE file = OLD.file; END;
+        CREATE TRIGGER views_of_deleted_file AFTER DELETE ON deleted_file
+        BEGIN
+            DELETE FROM ingested WHERE file = OLD.file;
+            DELETE FROM client_view WHERE file = OLD.file;
+            DELETE FROM view_entry WHERE file = OLD.file;
+        END;
+        CREATE TRIGGER view_contents_of_deleted_file AFTER DELETE ON deleted_file
+        BEGIN
+            DELETE FROM view_content WHERE file = OLD.file;
+            DELETE FROM view_field WHERE file = OLD.file;
+        END;
         """
-}
-
-extension HistoryError {
-    /// - Parameter name: of the store or of a part of it.
-    static func ofDevelopmentVersion(_ name: String) -> HistoryError {
-        HistoryError(
-            .storeUnusable,
-            """
-            \(name) has format \(StoreSchema.developmentVersion), which development versions wrote between two \
-            releases: use the program that made it, or begin with an empty directory or a backup of an older format
-            """)
-    }
 }

@@ -66,7 +66,6 @@ final class StoreShard: Sendable {
             try DataDirectory.makePrivate(database: path)
             let pool = try DatabasePool(path: path, configuration: Self.configuration(number, of: manifest))
             let files = try pool.writeWithoutTransaction { db in
-                try StoreSchema.upgrade(db)
                 try StoreSchema.check(number, of: manifest, in: db)
                 try db.execute(
                     sql: """

@@ -219,29 +219,6 @@ package struct StoreVerification {
     /// Whether somebody else writes to the store: it was checked as it was when each shard was opened.
     package var isBesideServer: Bool { reader.isWrittenByOthers }
 
-    /// The store of an older format from which this one was made, if it is still there.
-    package var migratedStore: String? {
-        let name = DataDirectory.migratedName
-        return reader.directory.size(of: name) == nil ? nil : reader.directory.path(of: name)
-    }
-
-    /// Why it has to be kept: it is damaged, or this one does not have all that it has. To be called when nothing else
-    /// is damaged.
-    /// - Throws: `storeFailed`.
-    package func checkMigratedStore() throws(HistoryError) -> [StoreDamage] {
-        guard let path = migratedStore else { return [] }
-        do throws(HistoryError) {
-            let old = try OldStore(at: path)
-            return try translatingErrors(in: DataDirectory.migratedName) { try old.reasonsToKeep(beside: reader) }
-        } catch {
-            guard error.code == .storeDamaged else { throw error }
-            return [StoreDamage(kind: .database, place: DataDirectory.migratedName, finding: error.reason)]
-        }
-    }
-
-    /// Removes it: to be called when there is no such reason.
-    package func removeMigratedStore() { reader.directory.remove(DataDirectory.migratedName) }
-
     /// Checks the synced files in the order of their paths and hands over each as soon as it is done.
     /// - Throws: `storeFailed` if the database cannot be read at all.
     package func checkFiles(_ report: (VerifiedFile) -> Void) throws(HistoryError) {

@@ -36,7 +36,8 @@ struct ViewContents {
         let known = "SELECT 1 FROM view_content WHERE file = ? AND digest = ?"
         if try file.rows(known, arguments, { _ in }).isEmpty {
             try file.execute(
-                "INSERT INTO view_content (file, digest, content) VALUES (?, ?, ?)", arguments + [PackedContent.stored(bytes)])
+                "INSERT INTO view_content (file, digest, content) VALUES (?, ?, ?)",
+                arguments + [PackedContent.stored(bytes)])
         }
         if let share { stored[share.id] = digest }
         return .shared(digest: digest)

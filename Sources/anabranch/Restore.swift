@@ -3,7 +3,6 @@ import AnabranchHistory
 import AnabranchSQLite
 import ArgumentParser
 import CommandSupport
-import Logging
 
 /// `anabranch restore`: makes a copy of a data directory fit to be served.
 struct RestoreCommand: ParsableCommand {
@@ -114,16 +113,10 @@ struct RestoreCommand: ParsableCommand {
     }
 
     private func restoration() throws -> StoreRestoration {
-        let configuration = try store.configuration()
-        var progress = MigrationLog(Logger(label: "anabranch") { StreamLogHandler.standardError(label: $0) })
-        var isMigrating = false
+        let data = try store.configuration().data
         do throws(HistoryError) {
-            return try StoreRestoration(directory: configuration.data, options: configuration.store) {
-                isMigrating = true
-                progress.note($0)
-            }
+            return try StoreRestoration(directory: data)
         } catch {
-            if isMigrating { throw Self.unfinished("not everything is in the new format", error) }
             throw Self.untouched(error)
         }
     }

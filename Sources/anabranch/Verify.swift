@@ -16,13 +16,12 @@ struct VerifyCommand: ParsableCommand {
             gaps, that the cursors of client files and their reciprocal changesets agree with the log, that every \
             changeset can be decoded, that the conflict keys are those of the log, that the archive is what was \
             written, and that the state is what the log makes. Accounts and keys have to be readable, and each file \
-            of a backup what was backed up. Nothing is changed, but for this: where nothing is damaged, the store of \
-            an older format from which the data was migrated is removed, if it is whole and all of it is in the data.
+            of a backup what was backed up. Nothing is changed.
 
             Files of one partition, which older versions made of the spellings of its value, are named with the \
             command that joins them: they are no damage.
 
-            While a server runs, each database is checked as it was at one moment, and nothing is removed. The server \
+            While a server runs, each database is checked as it was at one moment. The server \
             goes on; its write-ahead logs grow by what is written meanwhile.
 
             An incremental backup is made whole for this in a directory anabranch-XXXXXX, in that of temporary files \
@@ -86,7 +85,6 @@ struct VerifyCommand: ParsableCommand {
             let sum = damageCount == 0 ? "no damage" : counted(damageCount, "damage")
             print("\(counted(fileCount, "file")), \(entryCount) log entries: \(sum)")
         }
-        if damageCount == 0 { try removeMigratedStore(verification) }
         return damageCount
     }
 
@@ -99,17 +97,6 @@ struct VerifyCommand: ParsableCommand {
         } catch {
             return [StoreDamage(kind: .value, place: name, finding: "it holds no keys")]
         }
-    }
-
-    private func removeMigratedStore(_ verification: StoreVerification) throws(HistoryError) {
-        guard !verification.isBesideServer, let old = verification.migratedStore else { return }
-        let reasons = try verification.checkMigratedStore()
-        if reasons.isEmpty { verification.removeMigratedStore() }
-        let lines =
-            reasons.isEmpty
-            ? ["removed \(old): the store that was made from it is whole"]
-            : ["kept \(old): the store that was made from it may lack something"] + reasons.map { "  \($0)" }
-        StandardError.write(lines.map { $0 + "\n" }.joined())
     }
 
     private func report(_ file: VerifiedFile) {

@@ -346,7 +346,7 @@ import Testing
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
         try SQLiteStore(directory: folder.path).close()
-        let others = folder.appendingPathComponent("anabranch.sqlite")
+        let others = folder.appendingPathComponent("shard-00.sqlite")
         try FileManager.default.copyItem(at: others, to: folder.appendingPathComponent("accounts.sqlite"))
         #expect(throws: AccountError(.storeFailed, "")) { try SQLiteAccountStore(directory: folder.path) }
     }

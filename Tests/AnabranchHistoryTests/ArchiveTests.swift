@@ -246,21 +246,6 @@ import Testing
         try store.close()
     }
 
-    /// It is from before there were archives.
-    @Test func aStoreWithoutTheTableGetsIt() throws {
-        let fixture = try Fixture(.sqlite), log = try fixture.file.log()
-        try fixture.file.trim(upTo: 4)
-        try #require(fixture.test.store as? SQLiteStore).close()
-        try OlderStore.make(
-            in: fixture.test.path, format: 5,
-            without: "DROP TABLE archived_segment; DROP TRIGGER archive_of_deleted_file")
-        try fixture.test.restart(isClosed: true)
-        let file = try SyncedFile.open(in: fixture.test.store, keepsState: true)
-        try file.trim(upTo: 9, keep: .archive)
-        #expect(try file.archive() == Array(log[4..<9]))
-        try fixture.test.verify()
-    }
-
     /// An older program deletes what it knows.
     @Test func aProgramThatKnowsNoArchiveDeletesItWithItsFile() throws {
         let (test, _) = try Self.archived()

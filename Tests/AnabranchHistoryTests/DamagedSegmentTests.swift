@@ -119,7 +119,7 @@ import Testing
             bytes.damage(using: &random)
             var reader = SegmentReader(bytes, name: "a filter")
             do throws(HistoryError) {
-                let filter = try ConflictKeyFilter(random.pick([.key, .keyAndPart]), from: &reader)
+                let filter = try ConflictKeyFilter(from: &reader)
                 for _ in 0..<20 { _ = filter.match((0..<4).map { _ in random.next() }) }
                 _ = filter.match([0, .max, 0, .max])
                 read += 1

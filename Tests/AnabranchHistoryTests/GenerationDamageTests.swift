@@ -61,16 +61,4 @@ import Testing
         }
         #expect(counts == [0, 0])
     }
-
-    /// What was written before a file had generations.
-    @Test func aStoreWithoutTheTablesGetsThem() throws {
-        let fixture = try GenerationFixture(.sqlite), directory = fixture.test.path
-        try #require(fixture.test.store as? SQLiteStore).close()
-        try OlderStore.make(
-            in: directory, format: 5, without: "DROP TABLE generation; DROP TABLE generation_segment")
-        try fixture.test.restart(isClosed: true)
-        let file = try SyncedFile.open(in: fixture.test.store, keepsState: true)
-        _ = try file.makeGeneration()
-        try fixture.test.verify()
-    }
 }

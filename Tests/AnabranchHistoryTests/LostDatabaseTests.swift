@@ -70,11 +70,11 @@ import Testing
         for (text, words) in [
             ("{", "manifest.json is damaged"), (manifest.replacing(": 6", with: ": 99"), "has format 99"),
             // All else can be different there.
-            ("{\"format\": 7, \"stage\": \"trimming\"}", "has format 7; this program reads up to 6"),
+            ("{\"format\": 7, \"stage\": \"trimming\"}", "has format 7; this program reads format 6: export it with"),
             (manifest.replacing("siphash", with: "md5"), "manifest.json is damaged"),
             (manifest.replacing("\"shards\" : 3", with: "\"shards\" : 65"), "manifest.json is damaged"),
             (manifest.replacing("ready", with: "restoring"), "`anabranch restore` was interrupted here"),
-            (manifest.replacing("ready", with: "migrating-backup"), "`anabranch restore` was interrupted here"),
+            (manifest.replacing("ready", with: "trimming"), "manifest.json is damaged"),
         ] {
             try fixture.put("manifest.json", text)
             #expect(fixture.refusal()?.contains(words) == true, "\(text): \(fixture.refusal() ?? "")")
@@ -97,155 +97,52 @@ import Testing
         let manifest = String(decoding: try fixture.content("manifest.json"), as: UTF8.self)
         let making = manifest.replacing("ready", with: "making")
         try fixture.put("manifest.json", making)
-        try fixture.remove("shard-01.sqlite", "anabranch.sqlite")
+        try fixture.remove("shard-01.sqlite")
         try fixture.put("shard-01.sqlite.new", "half")
         #expect(fixture.refusal() == nil)
         #expect(String(decoding: try fixture.content("manifest.json"), as: UTF8.self) == manifest)
-        #expect(try fixture.content("anabranch.sqlite").count > 0)
     }
 
-    /// Another store that was put there in the meantime is not overwritten.
-    @Test(arguments: ["making", "ready"]) func whatStandsInTheMarkersPlaceIsNotOverwritten(_ stage: String) throws {
-        let fixture = try Fixture()
-        let manifest = String(decoding: try fixture.content("manifest.json"), as: UTF8.self)
-        try fixture.put("manifest.json", manifest.replacing("ready", with: stage))
-        let path = fixture.directory.path + "/anabranch.sqlite"
-        try SQLiteFixture.makeDatabase(at: path, applicationID: 0x416e_6162, version: 2)
-        let old = try fixture.content("anabranch.sqlite")
-        #expect(fixture.refusal()?.contains("anabranch.sqlite is a store of format 2, beside one of format 6") == true)
-        try fixture.put("anabranch.sqlite", String(repeating: "to be or not to be ", count: 1000))
-        #expect(fixture.refusal()?.contains("anabranch.sqlite is not the marker of this store") == true)
-        for isEmpty in [true, false] {
-            if isEmpty { try fixture.put("anabranch.sqlite", "") } else { try fixture.remove("anabranch.sqlite") }
-            try fixture.put("anabranch.sqlite-wal")
-            #expect(fixture.refusal()?.contains("anabranch.sqlite-wal is of another store") == true)
-            #expect(try fixture.content("anabranch.sqlite-wal").count == 1)
-        }
-        try fixture.remove("anabranch.sqlite-wal")
-        #expect(fixture.refusal() == nil)
-        #expect(try fixture.content("anabranch.sqlite") != old)
-    }
+    // MARK: Other formats
 
-    // MARK: Format 3
-
-    /// Its tables are not those of any release: nobody reads it, and above all nobody repairs it.
-    @Test(arguments: [["manifest.json"], ["shard-01.sqlite"], ["anabranch.sqlite"], StoreParts.all])
-    func aStoreOfADevelopmentVersionIsRefusedAndStaysAsItIs(_ parts: [String]) throws {
-        let fixture = try Fixture()
-        for name in parts {
-            if name == "manifest.json" {
-                let manifest = String(decoding: try fixture.content(name), as: UTF8.self)
-                try fixture.put(name, manifest.replacing(": 6", with: ": 3"))
-            } else {
-                let queue = try DatabaseQueue(path: fixture.directory.path + "/" + name)
-                try queue.write { try $0.execute(sql: "PRAGMA user_version = 3") }
-                try queue.close()
-            }
+    /// Nobody reads what is in it, and above all nobody repairs it.
+    @Test(arguments: ["manifest.json", "shard-01.sqlite", "anabranch.sqlite"], [1, 5, 7])
+    func aStoreOfAnotherFormatIsRefusedAndStaysAsItIs(_ name: String, _ format: Int) throws {
+        let fixture = try Fixture(), path = fixture.directory.path
+        switch name {
+        case "manifest.json":
+            let manifest = String(decoding: try fixture.content(name), as: UTF8.self)
+            try fixture.put(name, manifest.replacing(": 6", with: ": \(format)"))
+        case "anabranch.sqlite":
+            // All of a store, before there were manifests.
+            try fixture.clear()
+            try SQLiteFixture.makeDatabase(at: path + "/" + name, applicationID: 0x416e_6162, version: format)
+        default:
+            let queue = try DatabaseQueue(path: path + "/" + name)
+            try queue.write { try $0.execute(sql: "PRAGMA user_version = \(format)") }
+            try queue.close()
         }
-        let names = parts == ["anabranch.sqlite"] ? parts : StoreParts.all
-        for name in StoreParts.all where !names.contains(name) { try fixture.remove(name) }
         // A shard is opened for writing before it is read, which changes its first page.
-        let unopened = parts == ["shard-01.sqlite"] ? ["manifest.json", "anabranch.sqlite"] : names
-        let contents = try unopened.map { try fixture.content($0) }
-        let path = fixture.directory.path
+        let unopened = name == "shard-01.sqlite" ? "manifest.json" : name, content = try fixture.content(unopened)
         let openings: [() throws -> Void] = [
             { _ = try SQLiteStore(directory: path) }, { _ = try StoreReader(directory: path) },
             { _ = try StoreVerification(directory: path) }, { _ = try StoreRepair(directory: path) },
             { _ = try StoreRestoration(directory: path) },
+            { _ = try StoreBackup(of: path, to: path + "-copy") },
         ]
-        for open in openings {
+        for open in openings.dropLast(name == "shard-01.sqlite" ? 1 : 0) {
             let error = #expect(throws: HistoryError.self) { try open() }
             #expect(error?.code == .storeUnusable)
-            #expect(error?.reason.contains("has format 3, which development versions wrote") == true)
-            #expect(try unopened.map { try fixture.content($0) } == contents)
+            let found = name == "anabranch.sqlite" ? "1 or 2" : "\(format)"
+            #expect(error?.reason.contains("has format \(found); this program reads format 6") == true)
+            #expect(try fixture.content(unopened) == content)
         }
-    }
-
-    private enum StoreParts {
-        static let all = ["manifest.json", "anabranch.sqlite", "shard-00.sqlite", "shard-01.sqlite", "shard-02.sqlite"]
-    }
-
-    // MARK: The marker
-
-    /// It holds nothing that could be lost.
-    @Test func aMarkerThatIsDamagedIsMadeAnew() throws {
-        let fixture = try Fixture()
-        let whole = try fixture.content("anabranch.sqlite")
-        #expect(whole.count == 4096)
-        for place in 0..<112 {
-            var damaged = whole
-            damaged[place] ^= 0x40
-            try damaged.write(to: URL(fileURLWithPath: fixture.directory.path + "/anabranch.sqlite"))
-            #expect(fixture.refusal() == nil, "byte \(place)")
-            let marker = try fixture.content("anabranch.sqlite")
-            #expect(marker[60..<64] == whole[60..<64] && marker[68..<72] == whole[68..<72], "byte \(place)")
-        }
-        for content in ["", "x"] {
-            try fixture.put("anabranch.sqlite", content)
-            #expect(fixture.refusal() == nil)
-            #expect(try fixture.content("anabranch.sqlite").count == 4096)
-        }
-    }
-
-    // MARK: Stores of one database
-
-    @Test(arguments: ["accounts.sqlite", "keys.json", "admin-token", "anabranch.sqlite-wal"])
-    func anEmptyDatabaseBesideFilesOfAnEarlierLifeIsRefused(_ name: String) throws {
-        let fixture = try Fixture()
-        try fixture.clear()
-        try fixture.put(name)
-        try fixture.put("anabranch.sqlite", "")
-        for _ in 0..<2 {
-            let refusal = try #require(fixture.refusal())
-            #expect(refusal.contains("anabranch.sqlite is empty (0 bytes), but \(name) beside it"))
-            #expect(refusal.contains("restore a backup"))
-        }
-        // What the words advise.
-        try fixture.remove("anabranch.sqlite")
-        if name.hasPrefix("anabranch") { try fixture.remove(name) }
-        #expect(fixture.refusal() == nil)
-    }
-
-    @Test func aDatabaseWithoutTablesIsRefusedLikeAnEmptyOne() throws {
-        let fixture = try Fixture()
-        try fixture.clear()
-        try fixture.put("keys.json")
-        // As `sqlite3 anabranch.sqlite VACUUM` makes it: a page and nothing in it.
-        try SQLiteFixture.makeEmptyDatabase(at: fixture.directory.path + "/anabranch.sqlite")
-        #expect(fixture.refusal()?.contains("anabranch.sqlite has no tables, but keys.json beside it") == true)
-    }
-
-    @Test func anOldStoreThatWasMigratedIsNotForgotten() throws {
-        let fixture = try Fixture()
-        try fixture.clear()
-        try fixture.put("anabranch.sqlite.migrated")
-        #expect(fixture.refusal()?.contains("anabranch.sqlite is missing, but anabranch.sqlite.migrated bes") == true)
-        let error = #expect(throws: HistoryError.self) { try StoreReader(directory: fixture.directory.path) }
-        #expect(error?.reason.contains("rename it to anabranch.sqlite") == true)
-        try fixture.put("anabranch.sqlite", "")
-        #expect(fixture.refusal()?.contains("anabranch.sqlite is empty (0 bytes), but anabranch.sqlite.mig") == true)
-        try fixture.remove("anabranch.sqlite")
-        try SQLiteFixture.makeEmptyDatabase(at: fixture.directory.path + "/anabranch.sqlite")
-        #expect(fixture.refusal()?.contains("anabranch.sqlite has no tables, but anabranch.sqlite.migrated") == true)
-    }
-
-    @Test func aDatabaseThatIsGoneWithoutItsLogIsRefused() throws {
-        let fixture = try Fixture()
-        try fixture.clear()
-        try fixture.put("anabranch.sqlite-wal")
-        #expect(fixture.refusal()?.contains("anabranch.sqlite is missing, but anabranch.sqlite-wal beside") == true)
     }
 
     @Test func somebodyElsesFileIsRefusedInWords() throws {
         let fixture = try Fixture()
         try fixture.put("shard-00.sqlite", String(repeating: "to be or not to be ", count: 1000))
         #expect(fixture.refusal()?.hasPrefix("shard-00.sqlite is damaged or no database: restore a backup") == true)
-        try fixture.clear()
-        try fixture.put("anabranch.sqlite", String(repeating: "to be or not to be ", count: 1000))
-        #expect(fixture.refusal()?.hasPrefix("anabranch.sqlite is damaged or no database: restore a backup") == true)
-        try fixture.remove("anabranch.sqlite")
-        try SQLiteFixture.makeEmptyDatabase(at: fixture.directory.path + "/anabranch.sqlite", applicationID: 5)
-        #expect(fixture.refusal()?.hasPrefix("anabranch.sqlite is not a store of Anabranch: restore") == true)
     }
 
     @Test func aStoreThatWasNeverUsedIsNew() throws {
@@ -253,17 +150,8 @@ import Testing
         try fixture.clear()
         // Keys can be made before the first start.
         try fixture.put("keys.json")
-        #expect(fixture.refusal() == nil)
-        let empty = try TemporaryDirectory()
-        try Data().write(to: URL(fileURLWithPath: empty.path + "/anabranch.sqlite"))
-        #expect(throws: Never.self) { try SQLiteStore(directory: empty.path) }
-    }
-
-    @Test func readersDoNotTakeAnEmptyDatabaseForAnOldOne() throws {
-        let fixture = try Fixture()
-        try fixture.clear()
-        try fixture.put("anabranch.sqlite", "")
         let error = #expect(throws: HistoryError.self) { try StoreVerification(directory: fixture.directory.path) }
-        #expect(error?.reason.hasPrefix("the store has no tables") == true)
+        #expect(error?.reason.hasSuffix("there is no store in it") == true)
+        #expect(fixture.refusal() == nil)
     }
 }

@@ -54,7 +54,8 @@ import Testing
             case 0: damaged.removeLast(1 + random.below(stored.count - 4))
             case 1: damaged[4 + random.below(8)] ^= 1 << random.below(8)
             case 2: damaged[12...].shuffle(using: &random)
-            default: for _ in 0...random.below(3) { damaged[4 + random.below(stored.count - 4)] ^= 1 << random.below(8) }
+            default:
+                for _ in 0...random.below(3) { damaged[4 + random.below(stored.count - 4)] ^= 1 << random.below(8) }
             }
             let code = try code { _ = try Self.unpacked(damaged) }
             #expect(code == nil || code == .storeDamaged, "ANABRANCH_SEED=\(seed)")

@@ -231,30 +231,4 @@ import Testing
         _ = try file.identify(ident(before[30]))
         #expect(try code { _ = try file.identify(ident(before[before.count - 1])) } == .divergingHistories)
     }
-
-    // MARK: Older formats
-
-    @Test(
-        "a store of an older format is brought to this one, also after an interruption", arguments: [4, 5], [0, 1, 2])
-    func olderFormats(_ format: Int, upgradedShards: Int) throws {
-        let directory = try TemporaryDirectory()
-        let store = try SQLiteStore(directory: directory.path, options: .init(shards: 2))
-        let file = try SyncedFile.open(in: store), ident = try file.allocateIdent().ident
-        try file.integrate(Upload([ChangesetWriter.setting(1, to: 1)]), from: ident)
-        let log = try file.log()
-        try store.close()
-        try OlderStore.make(
-            in: directory.path, format: format, shards: upgradedShards..<2,
-            without: format == 4 ? "DROP TABLE log_segment; DROP TABLE deleted_file" : "")
-        if upgradedShards == 0 {
-            let refusal = #expect(throws: HistoryError.self) { try StoreReader(directory: directory.path) }
-            #expect(refusal?.reason == "the store has format \(format); a server that opens it brings it to 6")
-        }
-        let upgraded = try SQLiteStore(directory: directory.path)
-        #expect(try SyncedFile.open(in: upgraded).log() == log)
-        try upgraded.close()
-        let manifest = try String(contentsOfFile: directory.path + "/manifest.json", encoding: .utf8)
-        #expect(manifest.contains("\"format\" : 6"))
-        #expect(try Self.damages(in: directory.path) == [])
-    }
 }

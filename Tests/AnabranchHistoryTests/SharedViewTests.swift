@@ -168,38 +168,6 @@ import Testing
         try first.test.verify()
     }
 
-    /// A store whose views have no columns for what they share, and that knows none of the fields that they ask for.
-    @Test func viewsOfOlderSourcesGoOn() throws {
-        var fixture = try FlexibleFixture(.sqlite)
-        for key in 0..<3 { try fixture.create(Int64(key)) }
-        for set in [Self.none, SubscriptionSet(version: 3, query: Array(#"{"Note":"text == 'a'"}"#.utf8))] {
-            try fixture.integrate()
-            try fixture.upload()
-            #expect(try fixture.file.query(set, in: &fixture.session) == nil)
-        }
-        #expect(try Self.rowCount("SELECT count(*) FROM client_view WHERE logged IS NOT NULL", fixture) == 0)
-        #expect(try Self.rowCount("SELECT count(*) FROM view_content", fixture) == 0)
-        try (fixture.test.store as? SQLiteStore)?.close()
-        try OlderStore.make(
-            in: fixture.test.path, format: 5,
-            without: """
-                DROP INDEX view_entry_by_content; DROP INDEX view_by_set; DROP INDEX view_by_role;
-                DROP TRIGGER view_contents_of_deleted_file; DROP TABLE view_content; DROP TABLE view_field;
-                ALTER TABLE client_view DROP COLUMN set_content; ALTER TABLE client_view DROP COLUMN role_content;
-                ALTER TABLE client_view DROP COLUMN logged; ALTER TABLE view_entry DROP COLUMN content;
-                ALTER TABLE view_entry DROP COLUMN content_bytes;
-                """)
-        try fixture.restart(isClosed: true)
-        #expect(fixture.file.fields.byClass == [Array("Note".utf8): [Array("text".utf8)]])
-        try fixture.identify()
-        try fixture.integrate()
-        try fixture.upload()
-        try fixture.create(9)
-        try fixture.integrate()
-        #expect(try fixture.objectCount() == 4)
-        try fixture.test.verify()
-    }
-
     /// Long sets of one commit that differ are not taken for each other, though they are as long.
     @Test func setsOfOneLengthStayApart() throws {
         let first = try FlexibleFixture(.sqlite), long = String(repeating: "a", count: 600)

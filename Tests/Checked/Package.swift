@@ -16,7 +16,11 @@ let package = Package(
         .target(name: "AnabranchQuery", dependencies: ["AnabranchCore"]),
         .target(name: "AnabranchRules", dependencies: ["AnabranchCore", "AnabranchQuery"]),
         .target(
-            name: "AnabranchHistory", dependencies: ["AnabranchCore", "AnabranchQuery", "AnabranchRules", "CZstd"]),
+            name: "AnabranchHistory",
+            dependencies: [
+                "AnabranchCore", "AnabranchQuery", "AnabranchRules", "CZstd",
+                .product(name: "DequeModule", package: "swift-collections"),
+            ]),
         .target(name: "AnabranchReplica", dependencies: ["AnabranchCore"]),
         .target(
             name: "AnabranchTesting",

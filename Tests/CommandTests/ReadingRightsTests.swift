@@ -43,7 +43,7 @@ import Testing
     @Test(.enabled(if: isPossible, "needs another user"))
     func whatIsForbiddenIsNotDamaged() throws {
         let forbidding = [
-            ("chmod 755 $2; chmod 000 $1", ""), ("chmod 755 $2 $1; chmod 000 $1/*.sqlite", "/anabranch.sqlite"),
+            ("chmod 755 $2; chmod 000 $1", ""), ("chmod 755 $2 $1; chmod 000 $1/*.sqlite", "/"),
             ("chmod 755 $2 $1; chmod 644 $1/*.sqlite; chmod 000 $1/*.json", "/"),
         ]
         for target in [data, backup] {

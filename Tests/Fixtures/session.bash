@@ -12,9 +12,6 @@ trap 'kill $(jobs -p) 2>/dev/null' EXIT
 # unpack FIXTURE FOLDER: a data directory as a server left it.
 unpack() { "$FIXTURES/unpack.bash" "$@"; }
 
-# migrated FIXTURE FOLDER: the same, when a server of today has opened it once.
-migrated() { unpack "$@" && start --data "$2" --dev && stop; }
-
 # damage head|tail TEXT FILE: the first letter of the first or last place of a text in a file of a store becomes an X.
 damage() {
     local place

@@ -4,11 +4,11 @@ import PackageDescription
 /// As in the Package.swift of the whole.
 let upcomingFeatures = ["ExistentialAny", "InternalImportsByDefault", "MemberImportVisibility"]
 
-/// What scripts/fuzz builds in a folder of its own, for libFuzzer. Sources are copied beside it; nothing has to be
-/// fetched.
+/// What scripts/fuzz builds in a folder of its own, for libFuzzer. Sources are copied beside it.
 let package = Package(
     name: "fuzz",
     platforms: [.macOS(.v15)],
+    dependencies: [.package(url: "https://github.com/apple/swift-collections", from: "1.6.0")],
     targets: [
         .systemLibrary(name: "CZlib"),
         .systemLibrary(name: "CZstd"),
@@ -17,7 +17,11 @@ let package = Package(
         .target(name: "AnabranchRules", dependencies: ["AnabranchCore", "AnabranchQuery"]),
         .target(name: "AnabranchProtocol", dependencies: ["AnabranchCore", "CZlib"]),
         .target(
-            name: "AnabranchHistory", dependencies: ["AnabranchCore", "AnabranchQuery", "AnabranchRules", "CZstd"]),
+            name: "AnabranchHistory",
+            dependencies: [
+                "AnabranchCore", "AnabranchQuery", "AnabranchRules", "CZstd",
+                .product(name: "DequeModule", package: "swift-collections"),
+            ]),
         .target(name: "AnabranchRealmFile", dependencies: ["AnabranchCore", "CZlib"]),
         .target(name: "AnabranchReplica", dependencies: ["AnabranchCore"]),
         .target(

@@ -22,7 +22,7 @@ package struct LogReplay {
 }
 
 extension SyncedFile {
-    /// Brings a state that is behind its log up to it: after an older format of the store, or a time as a relay. Each
+    /// Brings a state that is behind its log up to it: after a time as a relay. Each
     /// step is a commit, so that an interruption loses little.
     func replayLog() throws(HistoryError) {
         guard head.stateVersion <= head.version, head.stateVersion >= head.baseVersion else {

@@ -87,10 +87,7 @@ struct ServeCommand: AsyncParsableCommand {
     }
 
     private func openStore(_ configuration: Configuration, _ logger: Logger) throws -> SQLiteStore {
-        var progress = MigrationLog(logger)
-        let store = try SQLiteStore(directory: configuration.data, options: configuration.store) {
-            progress.note($0)
-        }
+        let store = try SQLiteStore(directory: configuration.data, options: configuration.store)
         if store.isNew {
             let path = URL(fileURLWithPath: configuration.data, isDirectory: true).path
             logger.notice("there was no store: a new one is made", metadata: ["data": "\(path)"])

@@ -101,10 +101,8 @@ private final class FaultRun {
 
     init(_ prepared: PreparedStore, _ fault: FaultFiles.Fault?) throws {
         folder = try TemporaryDirectory(copyingManifestOf: prepared.folder.path)
-        for name in ["shard-00.sqlite", DataDirectory.markerName] {
-            try FileManager.default.copyItem(
-                atPath: prepared.folder.path + "/" + name, toPath: folder.path + "/" + name)
-        }
+        let shard = "/shard-00.sqlite"
+        try FileManager.default.copyItem(atPath: prepared.folder.path + shard, toPath: folder.path + shard)
         clients = prepared.clients
         self.fault = fault
         disk = try FaultFiles(in: folder.path)

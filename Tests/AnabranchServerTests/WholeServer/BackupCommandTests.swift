@@ -89,7 +89,7 @@ final class BackupCommandTests {
             ? ["manifest.json", "shard-00.sqlite.delta", "shard-04.sqlite.delta", "accounts.sqlite.delta"]
             : [
                 "lock", "backup.json", "shard-00.sqlite", "shard-03.sqlite", "shard-07.sqlite", "accounts.sqlite",
-                "keys.json", "anabranch.sqlite", "manifest.json",
+                "keys.json", "manifest.json",
             ]
         var killedCount = 0
         for name in names + [nil] {

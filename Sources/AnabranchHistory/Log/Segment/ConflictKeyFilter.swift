@@ -7,19 +7,6 @@ import AnabranchCore
 /// of its keys, and a bit 0 behind them; and in the order of the keys, for each the number of the part whose entries
 /// write it, or 31, and its lowest 13 bits: the lowest 11 in a word of 16 bits, below the number, the others as a pair.
 struct ConflictKeyFilter: Sendable {
-    /// What there is for each key, beside buckets.
-    enum Form: Sendable {
-        /// In segments of format 1: its lowest 16 bits.
-        case key
-        /// Its lowest 13 bits and the number of a part.
-        case keyAndPart
-
-        /// The bits of a word that are those of the key.
-        fileprivate var keyMask: UInt16 { self == .key ? 0xFFFF : 0x07FF }
-
-        fileprivate func pairCount(_ count: Int) -> Int { self == .key ? 0 : count }
-    }
-
     /// Those of the conflict keys asked for that are probably there, and the parts whose entries may write them.
     struct Match: Equatable {
         var keys: [UInt64] = []
@@ -30,11 +17,12 @@ struct ConflictKeyFilter: Sendable {
 
     /// How many keys there are.
     let count: Int
-    private let form: Form
     private let buckets, words, pairs: ArraySlice<UInt8>
     /// Where the words of each group of buckets begin, with the end of the last one; empty unless the filter is kept.
     private let groups: [UInt32]
 
+    /// The bits of a word that are those of the key.
+    private static let keyMask: UInt16 = 0x07FF
     /// How many buckets a group has: so most groups have fewer keys than ...
     private static let groupBuckets = 8
     /// ... are looked at at once.
@@ -69,12 +57,11 @@ struct ConflictKeyFilter: Sendable {
         writer.write(buckets + words + pairs)
     }
 
-    init(_ form: Form, from reader: inout SegmentReader) throws(HistoryError) {
-        self.form = form
+    init(from reader: inout SegmentReader) throws(HistoryError) {
         count = try reader.count(atMost: Int(Int32.max))
         buckets = try reader.bytes(Self.pairBytes(count))
         words = try reader.bytes(2 * count)
-        pairs = try reader.bytes(Self.pairBytes(form.pairCount(count)))
+        pairs = try reader.bytes(Self.pairBytes(count))
         groups = []
         guard buckets.reduce(0, { $0 + $1.nonzeroBitCount }) == count, isPaddedWithZeros(buckets),
             isPaddedWithZeros(pairs)
@@ -84,7 +71,7 @@ struct ConflictKeyFilter: Sendable {
     }
 
     private init(copying other: ConflictKeyFilter) {
-        (form, count) = (other.form, other.count)
+        count = other.count
         (buckets, pairs) = (Array(other.buckets)[...], Array(other.pairs)[...])
         words = (Array(other.words) + [UInt8](repeating: 0, count: 2 * Self.wordsAtOnce))[...]
         groups = buckets.withUnsafeBytes { bits in
@@ -140,7 +127,7 @@ struct ConflictKeyFilter: Sendable {
     private func mayBe(_ key: UInt64, in bucket: Int, _ words: UnsafeRawBufferPointer) -> Bool {
         let group = bucket / Self.groupBuckets, start = Int(groups[group])
         // Four words at a time: a lane with nothing but zeros borrows from its highest bit.
-        let ones: UInt64 = 0x0001_0001_0001_0001, mask = UInt64(form.keyMask) * ones
+        let ones: UInt64 = 0x0001_0001_0001_0001, mask = UInt64(Self.keyMask) * ones
         let sought = UInt64(UInt16(truncatingIfNeeded: key)) * ones
         var zeros: UInt64 = 0
         for offset in stride(from: 0, to: 2 * Self.wordsAtOnce, by: 8) {
@@ -154,14 +141,9 @@ struct ConflictKeyFilter: Sendable {
     /// The number of a part, if the low bits at a place are those of the key.
     @inline(__always)
     private func part(in word: UInt16, at place: Int, ifWriting key: UInt64) -> UInt8? {
-        let difference = word ^ UInt16(truncatingIfNeeded: key)
-        switch form {
-        case .key: return difference == 0 ? SegmentParts.several : nil
-        case .keyAndPart:
-            guard difference & form.keyMask == 0 else { return nil }
-            let pair = pairs[pairs.startIndex + place / 4] >> UInt8(place % 4 * 2) & 3
-            return UInt64(pair) == key >> 11 & 3 ? UInt8(word >> 11) : nil
-        }
+        guard (word ^ UInt16(truncatingIfNeeded: key)) & Self.keyMask == 0 else { return nil }
+        let pair = pairs[pairs.startIndex + place / 4] >> UInt8(place % 4 * 2) & 3
+        return UInt64(pair) == key >> 11 & 3 ? UInt8(word >> 11) : nil
     }
 
     private static func bucket(of key: UInt64, count: Int) -> Int {

@@ -13,7 +13,7 @@ package struct LogSegment: Sendable {
     /// How many bytes all else of the entries has at most.
     package static let columnBytesMax = 16 << 20
 
-    /// The form of the bytes. That of format 1, which is read as well, has a filter that knows no parts.
+    /// The form of the bytes.
     static let format: UInt8 = 2
     static let checksumBytes = 16
 
@@ -40,14 +40,14 @@ package struct LogSegment: Sendable {
         else { throw HistoryError(.storeDamaged, "a log segment of \(block.count) bytes is not what was written") }
         var reader = SegmentReader(block, from: Self.checksumBytes, name: "a log segment")
         let format = try reader.byte()
-        guard 1...Self.format ~= format else {
+        guard format == Self.format else {
             throw reader.damaged("it has format \(format), which is that of another program, maybe a newer one")
         }
         let range = try reader.versions()
         let baseCumulativeSize = try reader.number()
         let chain = try reader.checksum()
         let origins = try reader.origins(atMost: Int(range.last.rawValue - range.base.rawValue))
-        let filter = try ConflictKeyFilter(format == 1 ? .key : .keyAndPart, from: &reader)
+        let filter = try ConflictKeyFilter(from: &reader)
         columnFrame = try ZstdFrame(from: &reader, sizeMax: Self.columnBytesMax)
         guard let order = ChangesetOrder(rawValue: try reader.byte()) else {
             throw reader.damaged("the changesets have another order")

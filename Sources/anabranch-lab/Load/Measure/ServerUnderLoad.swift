@@ -103,7 +103,8 @@ final class ServerUnderLoad: Sendable {
                 while port == nil, let byte = try? handle.read(upToCount: 1)?.first {
                     line.append(byte)
                     guard byte == UInt8(ascii: "\n") else { continue }
-                    port = String(decoding: line.dropLast(), as: UTF8.self).split(separator: ":").last.flatMap { Int($0) }
+                    let words = String(decoding: line.dropLast(), as: UTF8.self).split(separator: ":")
+                    port = words.last.flatMap { Int($0) }
                     line = []
                 }
                 continuation.resume(returning: port)
