@@ -15,6 +15,9 @@ final class FileReading {
     /// What no file has shown that this reader was compared with (`Spec/RealmFile.md`, section 7).
     private(set) var notSeen: [String]
 
+    /// The array that was read last. What stands in place of a ref has no place of its own, and mostly is in this one.
+    private var newest = 0
+
     /// - Parameters:
     ///   - salvages: damage is noted, and what it takes away left out.
     ///   - localIdent: the client file ident of a file that has none.
@@ -27,7 +30,13 @@ final class FileReading {
     /// The array at a ref. In a file that is whole each has one parent, so none is read twice, and together they take
     /// no more bytes than there are: work and memory are bounded by the file, and nothing is a cycle.
     func array(_ ref: Int64) throws(RealmFileError) -> ArrayNode {
-        let node = try ArrayNode(at: ref, in: bytes, end: header.logicalSize)
+        let node: ArrayNode
+        do throws(RealmFileError) {
+            node = try ArrayNode(at: ref, in: bytes, end: header.logicalSize)
+        } catch {
+            throw error.within(RealmFileError.Place(offset: newest))
+        }
+        newest = node.ref
         let (word, bit) = (node.ref / 512, UInt64(1) << UInt64(node.ref / 8 % 64))
         guard known[word] & bit == 0 else { throw .damaged(at: node.ref, "the array has two parents") }
         known[word] |= bit
