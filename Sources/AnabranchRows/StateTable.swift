@@ -71,7 +71,7 @@ package struct StateTable: Sendable {
                 INSERT INTO state_row (file, class, key, part, content) VALUES (?, ?, ?, ?, ?)
                 ON CONFLICT (file, class, key, part) DO UPDATE SET content = excluded.content
                 """
-            try execute(sql, arguments(row.address) + [packing?.packed(row.bytes) ?? Data(row.bytes)], db)
+            try execute(sql, arguments(row.address) + [try packing?.packed(row.bytes) ?? Data(row.bytes)], db)
         }
         try pages?.write(changes, in: db)
     }
@@ -160,7 +160,7 @@ package struct StateTable: Sendable {
 /// Another form of rows in the database.
 package protocol RowPacking: Sendable {
     /// That of a row; nil if it is stored as it is.
-    func packed(_ row: [UInt8]) -> Data?
+    func packed(_ row: [UInt8]) throws -> Data?
 
     /// The row that has this form; nil if it is stored as it is.
     /// - Throws: if this is no such form.

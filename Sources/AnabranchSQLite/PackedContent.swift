@@ -3,7 +3,7 @@ import AnabranchRows
 import Foundation
 import GRDB
 
-/// Large contents of rows, compressed where that saves much (`Spec/Durability.md`, section 2): what is written to the
+/// Large contents of rows, compressed where that saves much (`Spec/Durability.md`, section 3): what is written to the
 /// disk once is written twice, since the write-ahead log has it too.
 enum PackedContent {
     /// What is shorter stays as it is, in bytes.
@@ -16,14 +16,17 @@ enum PackedContent {
     private static let headBytes = 12
 
     /// Contents as a column has them.
-    static func stored(_ content: [UInt8]) -> Data { packed(content) ?? Data(content) }
+    /// - Throws: `storeFailed` if there is no memory.
+    static func stored(_ content: [UInt8]) throws(HistoryError) -> Data { try packed(content) ?? Data(content) }
 
     /// - Returns: nil if they stay as they are.
-    static func packed(_ content: [UInt8]) -> Data? {
+    /// - Throws: `storeFailed` if there is no memory.
+    static func packed(_ content: [UInt8]) throws(HistoryError) -> Data? {
         let isMarked = content.starts(with: mark)
-        guard isMarked || content.count >= bytesMin && isWorthwhile(content.prefix(sampleBytes)),
-            let compressed = Zstd.compress([content[...]], level: 1), isMarked || isSmall(compressed, content.count)
-        else { return nil }
+        guard isMarked || content.count >= bytesMin else { return nil }
+        if !isMarked, try !isSmall(compressed(content.prefix(sampleBytes)), sampleBytes) { return nil }
+        let compressed = try compressed(content[...])
+        guard isMarked || isSmall(compressed, content.count) else { return nil }
         var stored = Data(capacity: headBytes + compressed.count)
         stored += mark
         withUnsafeBytes(of: UInt64(content.count).littleEndian) { stored += $0 }
@@ -31,8 +34,11 @@ enum PackedContent {
         return stored
     }
 
-    private static func isWorthwhile(_ sample: ArraySlice<UInt8>) -> Bool {
-        Zstd.compress([sample], level: 1).map { isSmall($0, sample.count) } ?? false
+    private static func compressed(_ content: ArraySlice<UInt8>) throws(HistoryError) -> [UInt8] {
+        guard let compressed = Zstd.compress([content], level: 1) else {
+            throw HistoryError(.storeFailed, "no memory to compress \(content.count) bytes")
+        }
+        return compressed
     }
 
     private static func isSmall(_ compressed: [UInt8], _ size: Int) -> Bool { compressed.count < size / 8 * 7 }
@@ -70,7 +76,7 @@ extension StateTable {
 }
 
 private struct PackedRows: RowPacking {
-    func packed(_ row: [UInt8]) -> Data? { PackedContent.packed(row) }
+    func packed(_ row: [UInt8]) throws -> Data? { try PackedContent.packed(row) }
 
     func unpacked(_ stored: UnsafeRawBufferPointer) throws -> [UInt8]? { try PackedContent.unpacked(stored) }
 }

@@ -60,7 +60,7 @@ extension SQLiteFile {
 
     /// - Parameter checksum: nil only beside a damaged record, which cannot be stored then.
     func store(_ entry: LogEntry, checksum: Checksum?) throws {
-        let packed = PackedContent.packed(entry.changeset)
+        let packed = try PackedContent.packed(entry.changeset)
         try execute(
             """
             INSERT INTO log_entry (file, \(SQLiteFile.entryColumns))
@@ -97,7 +97,7 @@ extension SQLiteFile {
             "INSERT OR REPLACE INTO received (file, version, time, checksum, changeset) VALUES (?, ?, ?, ?, ?)",
             [
                 id.number, stored(received.version), stored(received.time), Data(start.covering(received).bytes),
-                PackedContent.stored(received.changeset),
+                try PackedContent.stored(received.changeset),
             ])
     }
 
@@ -115,7 +115,7 @@ extension SQLiteFile {
             "INSERT OR REPLACE INTO reciprocal (file, ident, version, checksum, changeset) VALUES (?, ?, ?, ?, ?)",
             [
                 id.number, stored(change.ident), stored(change.reciprocal.version), Data(start.covering(change).bytes),
-                PackedContent.stored(change.reciprocal.changeset),
+                try PackedContent.stored(change.reciprocal.changeset),
             ])
     }
 

@@ -58,7 +58,7 @@ extension SQLiteFile {
             [
                 id.number, stored(ident), stored(entry.number), stored(entry.version), stored(entry.clientVersion),
                 stored(entry.timestamp), stored(entry.origin), entry.bootstrap.map(stored), Data(fields.changeset),
-                contents.merged.map(PackedContent.stored), fields.loggedBytes, fields.compensation,
+                try contents.merged.map { try PackedContent.stored($0) }, fields.loggedBytes, fields.compensation,
                 Data(start.covering(entry, fields, of: ident).bytes), fields.content, fields.contentBytes,
             ])
     }

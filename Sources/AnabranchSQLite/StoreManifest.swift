@@ -72,8 +72,8 @@ struct StoreManifest: Codable, Equatable {
         HistoryError(
             .storeUnusable,
             """
-            the store has format \(format); this program reads format \(StoreSchema.format.version): export it with the \
-            program that has written it, and import the lines into a new store
+            the store has format \(format); this program reads format \(StoreSchema.format.version): export it with \
+            the program that has written it, and import the lines into a new store
             """)
     }
 

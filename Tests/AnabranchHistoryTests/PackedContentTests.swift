@@ -18,14 +18,14 @@ import Testing
     }
 
     /// Of any size, some alike throughout, some of which nothing can be saved, some that look compressed.
-    private static func content(_ random: inout SeededRandom) -> [UInt8] {
+    private static func content(_ random: inout SeededRandom) throws -> [UInt8] {
         let size = random.isOne(in: 3) ? random.below(100) : random.below(100_000)
         let kinds = [1, 2, 30, 256][random.below(4)]
         let content = (0..<size).map { _ in UInt8(random.below(kinds)) }
         return switch random.below(4) {
         case 0: mark + content
         case 1: Array(mark.prefix(random.below(4)))
-        case 2: Array(PackedContent.stored(content))
+        case 2: Array(try PackedContent.stored(content))
         default: content
         }
     }
@@ -33,7 +33,7 @@ import Testing
     @Test(arguments: seeds) func contentsComeBack(_ seed: UInt64) throws {
         var random = SeededRandom(scrambling: seed)
         for _ in 0..<20 {
-            let content = Self.content(&random), stored = Array(PackedContent.stored(content))
+            let content = try Self.content(&random), stored = Array(try PackedContent.stored(content))
             let command = "ANABRANCH_SEED=\(seed) swift test --filter PackedContentTests"
             #expect(try Self.unpacked(stored) == content, "\(command)")
             #expect(stored.count <= content.count + 100, "\(command)")
@@ -46,7 +46,8 @@ import Testing
     /// Whatever else stands in a row: an error or some contents, and no memory for what a size promises.
     @Test(arguments: seeds) func damageIsAnError(_ seed: UInt64) throws {
         var random = SeededRandom(scrambling: seed)
-        let content = (0..<50_000).map { _ in UInt8(random.below(3)) }, stored = Array(PackedContent.stored(content))
+        let content = (0..<50_000).map { _ in UInt8(random.below(3)) }
+        let stored = Array(try PackedContent.stored(content))
         try #require(stored.starts(with: Self.mark) && stored.count < 40_000)
         for _ in 0..<100 {
             var damaged = stored
