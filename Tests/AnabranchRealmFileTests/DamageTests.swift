@@ -48,14 +48,15 @@ import Testing
     func whatStandsInPlaceOfARefHasAPlace(name: String) throws {
         let whole = try Vectors.bytes(name)
         var refused = 0
-        for index in stride(from: 24, to: whole.count - 2, by: 8) {
+        // About 1,000 places.
+        for index in stride(from: 24, to: whole.count - 2, by: max(8, whole.count / 8_000 * 8)) {
             var file = whole
             (file[index], file[index + 1]) = (0xb6, 0x05)
             guard let error = try Vectors.refusal(of: file) else { continue }
             refused += 1
             #expect(error.place.offset != nil || error.place.className != nil, "\(name), byte \(index): \(error)")
         }
-        #expect(refused > 50)
+        #expect(refused > 20)
     }
 
     @Test(arguments: ["41-synced-with-ident", "45-synced-dangling-links", "20-nested", "50-format-22-types"])
