@@ -5,10 +5,11 @@ import PackageDescription
 let upcomingFeatures = ["ExistentialAny", "InternalImportsByDefault", "MemberImportVisibility"]
 
 /// What scripts/checked builds in a folder of its own: the merge and the state, with their tests, in builds that check
-/// more than a release does. Sources and tests are copied beside it; nothing has to be fetched.
+/// more than a release does. Sources and tests are copied beside it.
 let package = Package(
     name: "checked",
     platforms: [.macOS(.v15)],
+    dependencies: [.package(url: "https://github.com/apple/swift-collections", from: "1.6.0")],
     targets: [
         .systemLibrary(name: "CZlib"),
         .systemLibrary(name: "CZstd"),
