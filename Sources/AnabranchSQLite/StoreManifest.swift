@@ -51,7 +51,7 @@ struct StoreManifest: Codable, Equatable {
     static func read(in directory: URL) throws(HistoryError) -> StoreManifest? {
         guard let content = try DataDirectory.content(of: fileName, in: directory) else {
             guard try DataDirectory.content(of: oldFileName, in: directory)?.isEmpty ?? true else {
-                throw ofOtherFormat("1 or 2")
+                throw ofOtherFormat("1 to 5")
             }
             return nil
         }
@@ -65,7 +65,7 @@ struct StoreManifest: Codable, Equatable {
         return manifest
     }
 
-    /// What held all of a store before there were manifests.
+    /// What held or marked stores of older formats.
     private static let oldFileName = "anabranch.sqlite"
 
     private static func ofOtherFormat(_ format: String) -> HistoryError {

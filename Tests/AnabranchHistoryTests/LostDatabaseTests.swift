@@ -133,7 +133,7 @@ import Testing
         for open in openings.dropLast(name == "shard-01.sqlite" ? 1 : 0) {
             let error = #expect(throws: HistoryError.self) { try open() }
             #expect(error?.code == .storeUnusable)
-            let found = name == "anabranch.sqlite" ? "1 or 2" : "\(format)"
+            let found = name == "anabranch.sqlite" ? "1 to 5" : "\(format)"
             #expect(error?.reason.contains("has format \(found); this program reads format 6") == true)
             #expect(try fixture.content(unopened) == content)
         }
