@@ -64,9 +64,10 @@ struct AdminEndpoints: HTTPEndpoints {
         return request.address.map { "\(name) from \($0)" } ?? name
     }
 
-    /// Only who has the token can have the server keep a long body in memory.
-    func bodyBytesMax(of head: HTTPRequestHead) -> Int? {
-        AdminRoute.longPaths.contains(head.uri.prefix { $0 != "?" }) ? Self.importBytesMax : nil
+    /// The route of a request with the token. Nobody else can have the server keep a long body in memory.
+    func trustedRoute(of head: HTTPRequestHead) -> HTTPRoute {
+        let isLong = AdminRoute.longPaths.contains(head.uri.prefix { $0 != "?" })
+        return HTTPRoute(to: self, body: isLong ? .whole(bytesMax: Self.importBytesMax) : nil)
     }
 
     private func answer(
@@ -82,10 +83,10 @@ struct AdminEndpoints: HTTPEndpoints {
         case .classes: return EndpointResponse(.ok, try await classes(try ListingQuery(request.query, countMax: 1)))
         case .importLines:
             let query = try ListingQuery(request.query, countMax: 1)
-            return EndpointResponse(.ok, try await importLines(query, request.body))
+            return EndpointResponse(.ok, try await importLines(query, request.bytes))
         case .importChanges:
             let query = try ListingQuery(request.query, countMax: 1)
-            return EndpointResponse(.ok, try await importChanges(query, request.body))
+            return EndpointResponse(.ok, try await importChanges(query, request.bytes))
         case .disconnect: return EndpointResponse(.ok, try await disconnect(try request.object()))
         case .expire: return EndpointResponse(.ok, try await expire(try request.object()))
         case .freeIngested: return EndpointResponse(.ok, try await freeIngested(try request.object()))
@@ -139,9 +140,9 @@ struct AdminEndpoints: HTTPEndpoints {
             "anabranch_clock_jump_seconds": Int(server.files.environment.clock.jump),
         ]
         let values = ProcessMetrics.values.merging(looked.compactMapValues { $0.map(Double.init) }) { $1 }
-        var answer = EndpointResponse(status: .ok, body: admin.metrics.text(values: values))
-        answer.contentType = "text/plain; version=0.0.4; charset=utf-8"
-        return answer
+        return EndpointResponse(
+            status: .ok, contentType: "text/plain; version=0.0.4; charset=utf-8",
+            text: admin.metrics.text(values: values))
     }
 
     // MARK: Interventions

@@ -6,11 +6,16 @@ import NIOHTTP1
 import NIOSSL
 import NIOWebSocket
 
-/// Answers the requests of one socket, one after the other: collects each, within limits of time and size, and passes
-/// it to the endpoints. While the client has not read an answer, no further request is taken, and the socket is not
-/// read; a `StallDetector` closes it in the end.
-final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
+/// Answers the requests of one socket, one after the other: takes each within limits of time and size, and passes it to
+/// the endpoints of its route. While the client has not read an answer, no further request is taken, and the socket is
+/// not read; a `StallDetector` closes it in the end.
+///
+///     head ─▶ collecting ─ end ──▶ answering ─ answer taken ─▶ head
+///         ╰─▶ streaming, answering ─ end ─▶ answering
+///     any ── refusal, or an answer before the end of the request ──▶ over
+final class HTTPHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
+    typealias OutboundIn = Never
     typealias OutboundOut = HTTPServerResponsePart
 
     /// The longest head of a request, and the longest trailers, in bytes.
@@ -19,128 +24,194 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
     static let headLinesMax = 256
     /// What is read at one go: the requests in it wait in memory for the answers to those before them.
     static let readBytesMax = 4 << 10
+    /// The longest body that is collected without a permit for memory, and within the time for any request.
+    static let freeBodyBytesMax = 64 << 10
+    /// How fast a longer body has to come on average, in bytes a second.
+    static let bodyBytesPerSecondMin = 16 << 10
 
-    private let origin: ClientOrigin
-    private let endpoints: any HTTPEndpoints
-    private let requestTimeout: TimeAmount
-    private let lingerTimeout: TimeAmount
+    let origin: ClientOrigin
+    private let route: (HTTPRequestHead) -> HTTPRoute
+    let requestTimeout: TimeAmount
+    let lingerTimeout: TimeAmount
     private let bodyBytesMax: Int
-    /// Of the request that is being received.
-    private var currentBodyBytesMax = 0
-    private let onHead: (HTTPRequestHead) -> Int?
-    private let isSecure: Bool
-    private let metrics: ConnectionMetrics
-    private let logger: Logger
+    let isSecure: Bool
+    let metrics: ConnectionMetrics
+    let logger: Logger
+    let users: ConnectionLimit?
+    private let bodyMemory: MemoryBudget?
     private let upgrade: WebSocketUpgrade?
-    private var timer: Scheduled<Void>?
-    private var request = Request.none
+    private(set) var timer: Scheduled<Void>?
+    var request = Request.none
+    /// The answer that is being made or sent.
+    var answer: Answer?
+    private var isReadHeld = false
+    private var isReadPending = false
+    var isShuttingDown = false
 
     /// The request that is being received.
-    private enum Request {
+    enum Request {
         case none
-        case receiving(HTTPRequestHead, body: ByteBuffer)
+        case collecting(Collected)
+        case streaming(RequestStream)
         /// The rest of it is ignored.
         case refused(HTTPError, isLast: Bool)
         /// There was the last one of the socket. What comes is dropped.
         case over
     }
 
-    /// Sets up a socket's pipeline: HTTP, and the upgrade from it to a WebSocket if there is one.
-    /// - Parameters:
-    ///   - isSecure: whether the socket speaks TLS.
-    ///   - onHead: called with the head of each request. Returns how long the body may be if it has to be long.
-    static func install(
-        in channel: any Channel, from origin: ClientOrigin, endpoints: any HTTPEndpoints, settings: ServerSettings,
-        isSecure: Bool, metrics: ConnectionMetrics, logger: Logger,
-        upgrade: WebSocketUpgrade? = nil, onHead: @escaping (HTTPRequestHead) -> Int? = { _ in nil }
-    ) throws {
-        let pipeline = channel.pipeline.syncOperations
-        let handler = HTTPHandler(
-            origin, endpoints, settings, isSecure: isSecure, metrics, logger, upgrade, onHead)
-        let stall = StallDetector(limit: .milliseconds(settings.limits.stallMillisecondsMax)) {
-            metrics.connectionsStalled.increment()
-            logger.info("the client has stopped", metadata: ["what": "reading an answer"])
-        }
-        let handlers = NIOLoopBound([handler, stall] as [any RemovableChannelHandler], eventLoop: channel.eventLoop)
-        try pipeline.addHandler(stall, position: .first)
-        try channel.syncOptions?.setOption(
-            .recvAllocator,
-            value: AdaptiveRecvByteBufferAllocator(minimum: 64, initial: 2_048, maximum: readBytesMax))
-        try pipeline.configureHTTPServerPipeline(
-            withServerUpgrade: upgrade.map { upgrade in
-                (
-                    upgraders: [upgrade.upgrader(on: channel.eventLoop)],
-                    completionHandler: { context in
-                        for handler in handlers.value {
-                            context.pipeline.syncOperations.removeHandler(handler, promise: nil)
-                        }
-                    }
-                )
-            }, withErrorHandling: false, withEncoderConfiguration: HTTPResponseEncoder.Configuration(),
-            withDecoderLimitConfiguration: limits)
-        try pipeline.addHandler(handler)
-    }
-
-    /// What the decoder allows.
-    private static var limits: NIOHTTPDecoderLimitConfiguration {
-        var limits = NIOHTTPDecoderLimitConfiguration()
-        limits.maxHeaderFieldSize = headBytesMax
-        limits.maxHeaderListSize = headBytesMax
-        limits.maxHeaderFieldCount = headLinesMax
-        return limits
-    }
-
-    private init(
-        _ origin: ClientOrigin, _ endpoints: any HTTPEndpoints, _ settings: ServerSettings, isSecure: Bool,
-        _ metrics: ConnectionMetrics, _ logger: Logger, _ upgrade: WebSocketUpgrade?,
-        _ onHead: @escaping (HTTPRequestHead) -> Int?
+    init(
+        _ origin: ClientOrigin, _ settings: ServerSettings, isSecure: Bool, _ metrics: ConnectionMetrics,
+        _ logger: Logger, _ users: ConnectionLimit?, _ bodyMemory: MemoryBudget?, _ upgrade: WebSocketUpgrade?,
+        _ route: @escaping (HTTPRequestHead) -> HTTPRoute
     ) {
         self.origin = origin
-        self.endpoints = endpoints
+        self.route = route
         requestTimeout = .seconds(settings.handshakeSecondsMax)
         lingerTimeout = .seconds(settings.lingerSecondsMax)
         bodyBytesMax = settings.bodyBytesMax
-        self.onHead = onHead
         self.isSecure = isSecure
         self.metrics = metrics
         self.logger = logger
+        self.users = users
+        self.bodyMemory = bodyMemory
         self.upgrade = upgrade
     }
 
     func handlerAdded(context: ChannelHandlerContext) { close(context, in: requestTimeout) }
 
-    func handlerRemoved(context: ChannelHandlerContext) { timer?.cancel() }
+    func handlerRemoved(context: ChannelHandlerContext) {
+        timer?.cancel()
+        abandon()
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        abandon()
+        context.fireChannelInactive()
+    }
+
+    /// Nobody is there to be answered.
+    private func abandon() {
+        request = .over
+        endAnswer()?.cancel()
+    }
+
+    // MARK: Requests
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        if case .over = request { return }
         switch unwrapInboundIn(data) {
-        case .head(let received):
-            let head = upgrade?.withoutBasePath(received) ?? received
-            if let error = upgrade?.error(for: head) {
-                request = .refused(HTTPError(error), isLast: Self.isLast(head))
-            } else {
-                request = .receiving(head, body: ByteBuffer())
-                currentBodyBytesMax = onHead(head) ?? bodyBytesMax
-                sendContinue(head, context)
+        case .head(let received): begin(received, context)
+        case .body(let part): take(part, context)
+        case .end: end(context)
+        }
+    }
+
+    private func begin(_ received: HTTPRequestHead, _ context: ChannelHandlerContext) {
+        if case .over = request { return }
+        let head = upgrade?.withoutBasePath(received) ?? received
+        if let error = upgrade?.error(for: head) {
+            request = .refused(HTTPError(error), isLast: Self.isLast(head))
+            return
+        }
+        let route = route(head), form = route.body ?? .whole(bytesMax: bodyBytesMax)
+        let announced = head.headers.first(name: "content-length").flatMap(Int.init)
+        guard announced ?? 0 <= form.bytesMax else {
+            return send(EndpointResponse(.bodyTooLarge), isLast: true, context)
+        }
+        switch form {
+        case .whole(let bytesMax):
+            let expected = head.headers.contains(name: "transfer-encoding") ? bytesMax : announced ?? 0
+            collect(Collected(head: head, route: route, bytesMax: bytesMax), expected: expected, context)
+        case .stream(let bytesMax):
+            let handler = NIOLoopBound(self, eventLoop: context.eventLoop), eventLoop = context.eventLoop
+            let context = NIOLoopBound(context, eventLoop: eventLoop)
+            let stream = RequestStream(bytesMax: bytesMax) {
+                eventLoop.execute { handler.value.resumeReading(context.value) }
             }
-        case .body(let part):
-            guard case .receiving(let head, var body) = request else { return }
-            request = .none  // so that the bytes have one owner and are not copied
-            guard part.readableBytes <= currentBodyBytesMax - body.readableBytes else {
-                request = .refused(.bodyTooLarge, isLast: true)
-                return
+            request = .streaming(stream)
+            watchStream(context.value)
+            sendContinue(head, context.value)
+            respond(to: head, of: route, .stream(stream.parts, byteCount: announced), room: .unneeded, context.value)
+        }
+    }
+
+    /// - Parameter expected: how long the body is, or can be, in bytes.
+    private func collect(_ collected: Collected, expected: Int, _ context: ChannelHandlerContext) {
+        var collected = collected
+        if expected > Self.freeBodyBytesMax {
+            let seconds = expected / Self.bodyBytesPerSecondMin
+            close(context, in: requestTimeout + .seconds(Int64(seconds)))
+            if let bodyMemory {
+                if let permit = bodyMemory.permit(for: expected) {
+                    collected.room = .permitted(permit)
+                } else {
+                    // The client is not to blame for the time that this takes.
+                    timer?.cancel()
+                    isReadHeld = true
+                    let handler = NIOLoopBound(self, eventLoop: context.eventLoop), eventLoop = context.eventLoop
+                    let context = NIOLoopBound(context, eventLoop: eventLoop)
+                    let wait = bodyMemory.wait(for: expected) { permit in
+                        eventLoop.execute { handler.value.take(permit, for: expected, context.value) }
+                    }
+                    collected.room = .waiting(wait)
+                    request = .collecting(collected)
+                    return
+                }
             }
-            body.writeImmutableBuffer(part)
-            request = .receiving(head, body: body)
-        case .end:
-            // The answer can bring the next request before the call returns.
-            let complete = request
-            request = .none
-            switch complete {
-            case .none, .over: break
-            case .refused(let error, let isLast): send(EndpointResponse(error), isLast: isLast, context)
-            case .receiving(let head, let body): respond(to: head, body, context)
+        }
+        request = .collecting(collected)
+        sendContinue(collected.head, context)
+    }
+
+    /// There is memory for the body.
+    private func take(_ permit: MemoryPermit, for expected: Int, _ context: ChannelHandlerContext) {
+        guard case .collecting(var collected) = request, case .waiting = collected.room else { return }
+        request = .none
+        collected.room = .permitted(permit)
+        request = .collecting(collected)
+        close(context, in: requestTimeout + .seconds(Int64(expected / Self.bodyBytesPerSecondMin)))
+        sendContinue(collected.head, context)
+        resumeReading(context)
+    }
+
+    private func take(_ part: ByteBuffer, _ context: ChannelHandlerContext) {
+        let current = request
+        request = .none  // so that the bytes have one owner and are not copied
+        switch current {
+        case .none, .refused, .over: request = current
+        case .collecting(var collected):
+            guard part.readableBytes <= collected.bytesMax - collected.body.readableBytes else {
+                return send(EndpointResponse(.bodyTooLarge), isLast: true, context)
             }
+            collected.body.writeImmutableBuffer(part)
+            request = .collecting(collected)
+        case .streaming(var stream):
+            do throws(HTTPError) {
+                isReadHeld = try !stream.append(part)
+                request = .streaming(stream)
+                if isReadHeld { timer?.cancel() }
+            } catch {
+                stream.refuse()
+                endAnswer()?.cancel()
+                send(EndpointResponse(error), isLast: true, context)
+            }
+        }
+    }
+
+    private func end(_ context: ChannelHandlerContext) {
+        // The answer can bring the next request before the call returns.
+        let complete = request
+        if case .over = complete { return }
+        request = .none
+        switch complete {
+        case .none, .over: break
+        case .refused(let error, let isLast): send(EndpointResponse(error), isLast: isLast, context)
+        case .collecting(let collected):
+            respond(
+                to: collected.head, of: collected.route, .whole(Array(buffer: collected.body)), room: collected.room,
+                context)
+        case .streaming(let stream):
+            timer?.cancel()
+            stream.finish()
         }
     }
 
@@ -154,69 +225,60 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
         context.writeAndFlush(wrapOutboundOut(.head(response)), promise: nil)
     }
 
-    /// Whether the socket closes after the response. After HEAD too: a body, where there must be none, does no harm if
-    /// nothing follows it. After a request for another protocol, what follows is not HTTP.
-    private static func isLast(_ head: HTTPRequestHead) -> Bool {
-        !head.isKeepAlive || head.method == .HEAD || head.method == .CONNECT || head.headers.contains(name: "upgrade")
+    /// True if the socket closes after the response: after a request for another protocol, what follows is not HTTP.
+    static func isLast(_ head: HTTPRequestHead) -> Bool {
+        !head.isKeepAlive || head.method == .CONNECT || head.headers.contains(name: "upgrade")
     }
 
-    private func respond(to head: HTTPRequestHead, _ body: ByteBuffer, _ context: ChannelHandlerContext) {
+    // MARK: Reading
+
+    func read(context: ChannelHandlerContext) {
+        if isReadHeld { isReadPending = true } else { context.read() }
+    }
+
+    func resumeReading(_ context: ChannelHandlerContext) {
+        isReadHeld = false
+        if case .streaming = request { watchStream(context) }
+        guard isReadPending else { return }
+        isReadPending = false
+        context.read()
+    }
+
+    /// Closes the socket if its client sends too little of a body that is wanted.
+    private func watchStream(_ context: ChannelHandlerContext) {
         timer?.cancel()
-        let parts = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
-        let request = EndpointRequest(
-            method: head.method, path: parts.first.map(String.init) ?? "",
-            query: parts.count > 1 ? String(parts[1]) : "", headers: head.headers, body: Array(buffer: body),
-            address: origin.address(of: head)?.client, isSecure: isSecure)
-        let endpoints = endpoints
-        context.eventLoop.makeFutureWithTask { await endpoints.respond(to: request) }
-            .assumeIsolated().whenSuccess { response in
-                if context.channel.isActive { self.send(response, isLast: Self.isLast(head), context) }
+        timer = context.eventLoop.assumeIsolated().scheduleTask(in: requestTimeout) {
+            switch self.takeProgress() {
+            case nil: break
+            case true?: self.watchStream(context)
+            case false?:
+                self.logger.info("the client has stopped", metadata: ["what": "sending a body"])
+                context.close(promise: nil)
             }
-    }
-
-    /// Sends an answer. The end of it, which lets the next request in and has the socket read again, waits until the
-    /// socket has taken the rest.
-    private func send(_ response: EndpointResponse, isLast: Bool, _ context: ChannelHandlerContext) {
-        timer?.cancel()
-        if isLast { request = .over }
-        metrics.answered(response.status)
-        var headers: HTTPHeaders = ["Connection": isLast ? "close" : "keep-alive"]
-        if response.status.mayHaveResponseBody {
-            headers.add(name: "Content-Type", value: response.contentType)
-            headers.add(name: "Content-Length", value: "\(response.body.utf8.count)")
-        }
-        let head = HTTPResponseHead(version: .http1_1, status: response.status, headers: headers)
-        let taken = context.eventLoop.makePromise(of: Void.self)
-        taken.futureResult.assumeIsolated().whenSuccess { self.finishAnswer(isLast: isLast, context) }
-        if response.status.mayHaveResponseBody, !response.body.isEmpty {
-            context.write(wrapOutboundOut(.head(head)), promise: nil)
-            let body = ByteBuffer(string: response.body)
-            context.writeAndFlush(wrapOutboundOut(.body(.byteBuffer(body))), promise: taken)
-        } else {
-            context.writeAndFlush(wrapOutboundOut(.head(head)), promise: taken)
         }
     }
 
-    /// - Parameter isLast: whether the connection ends. What the client still sends is read and dropped until it ends
-    ///   its side, or for a while: a socket that is closed with something unread loses the answer on its way.
-    private func finishAnswer(isLast: Bool, _ context: ChannelHandlerContext) {
-        close(context, in: isLast ? lingerTimeout : requestTimeout)
-        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
-        if isLast { context.close(mode: .output, promise: nil) }
+    /// Returns true if the client has gone on sending the body; nil if there is none under way.
+    private func takeProgress() -> Bool? {
+        guard case .streaming(var stream) = request else { return nil }
+        defer { request = .streaming(stream) }
+        return stream.takeProgress(of: StallDetector.bytesMin)
     }
 
     /// Closes the socket unless something better happens before: a whole request, the upgrade, or the client's end.
-    private func close(_ context: ChannelHandlerContext, in time: TimeAmount) {
+    func close(_ context: ChannelHandlerContext, in time: TimeAmount) {
         timer?.cancel()
         timer = context.eventLoop.assumeIsolated().scheduleTask(in: time) { context.close(promise: nil) }
     }
+
+    // MARK: Errors
 
     /// What is no request is refused; any other error ends the socket.
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         switch error {
         case is NIOWebSocketUpgradeError: return
         case let error as HTTPParserError: return refuse(error, context)
-        // What comes behind the end of what can be read.
+        // Bytes after the last that can be read.
         case ByteToMessageDecoderError.dataReceivedInErrorState: return
         case is NIOSSLError, is BoringSSLError, is NIOSSLExtraError: note(failureOfTLS: error)
         default: break
@@ -227,6 +289,9 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
     /// Nothing can be read after an error of the decoder, which may tell more than one.
     private func refuse(_ error: HTTPParserError, _ context: ChannelHandlerContext) {
         if case .over = request { return }
+        // An endpoint may be reading the body: it is told first, and then nobody waits for it.
+        request = .over
+        endAnswer()?.cancel()
         let refusal =
             error == .headerOverflow
             ? HTTPError(
@@ -239,22 +304,6 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
     private func note(failureOfTLS error: any Error) {
         metrics.failedTLS()
         let remote = origin.address?.hostAndPort ?? "unknown"
-        logger.notice("TLS has failed", metadata: ["remote": "\(remote)", "reason": "\(Self.words(of: error))"])
-    }
-
-    /// What it means, with the name that the TLS library gives it, without the places in its source that it also tells.
-    private static func words(of error: any Error) -> String {
-        let text = "\(error)"
-        guard let name = text.firstMatch(of: /OPENSSL_internal:(\w+)/)?.output.1 else { return text }
-        switch name {
-        case "HTTP_REQUEST": return "HTTP came in place of TLS (\(name))"
-        case "UNSUPPORTED_PROTOCOL": return "the client knows only old versions of TLS (\(name))"
-        case "WRONG_VERSION_NUMBER": return "what came is no TLS (\(name))"
-        // Clients of TLS 1.3 say so in a form that is broken by then.
-        case "BAD_PACKET_LENGTH": return "the client has broken off; it may not trust the certificate (\(name))"
-        case _ where name.contains("ALERT") && name.contains(/UNKNOWN_CA|CERTIFICATE/):
-            return "the client does not trust the certificate (\(name))"
-        default: return String(name)
-        }
+        logger.notice("TLS has failed", metadata: ["remote": "\(remote)", "reason": "\(TLSFailure.words(of: error))"])
     }
 }

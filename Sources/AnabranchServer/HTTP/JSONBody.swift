@@ -4,7 +4,7 @@ import NIOHTTP1
 /// Requests and responses whose bodies are JSON.
 extension EndpointResponse {
     init(_ status: HTTPResponseStatus, _ value: JSONValue) {
-        self.init(status: status, body: value.encoded)
+        self.init(status: status, text: value.encoded)
     }
 
     /// The body of an error that clients parse (`Spec/Protocol.md`, section 1.1).
@@ -17,7 +17,7 @@ extension EndpointResponse {
 extension EndpointRequest {
     /// The body, which has to be a JSON object.
     func object() throws(HTTPError) -> [String: JSONValue] {
-        guard let object = (try? JSONValue(parsing: body))?.object else {
+        guard let object = (try? JSONValue(parsing: bytes))?.object else {
             throw .badRequest("the body is not a JSON object")
         }
         return object

@@ -21,12 +21,12 @@ extension SyncServer {
             guard channels.admit(channel) else { return channel.close(promise: nil) }
             if let tls { try channel.pipeline.syncOperations.addHandler(tls.makeHandler()) }
             try HTTPHandler.install(
-                in: channel, from: ClientOrigin(of: channel, settings), endpoints: endpoints, settings: settings,
-                isSecure: tls != nil, metrics: metrics, logger: logger
+                in: channel, from: ClientOrigin(of: channel, settings), settings: settings, isSecure: tls != nil,
+                metrics: metrics, logger: logger
             ) { head in
-                guard endpoints.hasToken(head) else { return nil }
+                guard endpoints.hasToken(head) else { return HTTPRoute(to: endpoints) }
                 channels.trust(channel)
-                return endpoints.bodyBytesMax(of: head)
+                return endpoints.trustedRoute(of: head)
             }
         }
         if let address = listener.localAddress {

@@ -16,7 +16,7 @@ public final class SyncServer: Service {
     let settings: ServerSettings
     let store: any HistoryStore
     let authenticator: any Authenticator
-    private let endpoints: any HTTPEndpoints
+    private let routes: HTTPRoutes
     let authorizer: any Authorizer
     let exports: AppExports?
     let tls: TLSFiles?
@@ -44,7 +44,8 @@ public final class SyncServer: Service {
     /// - Parameters:
     ///   - store: holds the synced files. It stays open when the server has ended.
     ///   - authenticator: decides who may connect.
-    ///   - endpoints: answers HTTP requests; nil if there is nothing but the sync protocol.
+    ///   - routes: answer the HTTP requests that open no WebSocket (`Spec/Server.md`, section 7); none if there is
+    ///     nothing but the sync protocol. No two have the same prefix.
     ///   - authorizer: decides what users may read and write.
     ///   - exports: say what users of apps of flexible sync may do; in those that it does not have, everything.
     ///   - tls: certificate and key; nil to listen without TLS.
@@ -54,7 +55,7 @@ public final class SyncServer: Service {
     ///   - onListening: called once with the address, as soon as the server listens; `listening()` can be awaited.
     public init(
         settings: ServerSettings, store: any HistoryStore, authenticator: any Authenticator,
-        endpoints: (any HTTPEndpoints)? = nil, authorizer: any Authorizer = AllowAllAuthorizer(),
+        routes: [HTTPRoute] = [], authorizer: any Authorizer = AllowAllAuthorizer(),
         exports: AppExports? = nil, tls: TLSFiles? = nil,
         logger: Logger = Logger(label: "anabranch"),
         metrics: any MetricsFactory = MetricsSystem.factory, admin: AdminInterface? = nil,
@@ -72,7 +73,7 @@ public final class SyncServer: Service {
         queryTime = UserQuota(perMinuteMax: settings.queryMillisecondsPerMinuteMax)
         self.store = store
         self.authenticator = authenticator
-        self.endpoints = endpoints ?? NoEndpoints()
+        self.routes = HTTPRoutes(routes)
         self.authorizer = authorizer
         self.exports = exports
         self.tls = tls
@@ -121,6 +122,7 @@ public final class SyncServer: Service {
         let channels = OpenChannels(
             countMax: settings.connectionsMax, countPerAddressMax: settings.connectionsPerAddressMax)
         let users = ConnectionLimit(countMax: settings.connectionsPerUserMax)
+        let bodyMemory = budget("bodies", bytesMax: settings.bodyMemoryBytesMax)
         let outboxes = RequestOutboxes(to: files)
         let operations = ServerOperations(
             connections: connections, files: files, socketCount: { channels.count },
@@ -136,7 +138,7 @@ public final class SyncServer: Service {
                 return channel.close(promise: nil)
             }
             if origin.isProxy, settings.usesProxyProtocol { try readProxyHeader(of: channel, origin, channels) }
-            try open(channel, origin, channels, users, connections, outboxes)
+            try open(channel, origin, channels, users, bodyMemory, connections, outboxes)
         }
         isServing.store(true, ordering: .releasing)
         if let address = listener.localAddress {
@@ -204,7 +206,7 @@ public final class SyncServer: Service {
     /// Sets up a new socket: HTTP first, and the sync protocol once a handshake was accepted.
     private func open(
         _ channel: any Channel, _ origin: ClientOrigin, _ channels: OpenChannels, _ users: ConnectionLimit,
-        _ connections: ConnectionRegistry, _ outboxes: RequestOutboxes
+        _ bodyMemory: MemoryBudget, _ connections: ConnectionRegistry, _ outboxes: RequestOutboxes
     ) throws {
         if let tls { try channel.pipeline.syncOperations.addHandler(tls.makeHandler()) }
         let upgrade = WebSocketUpgrade(
@@ -243,8 +245,9 @@ public final class SyncServer: Service {
             try channel.pipeline.syncOperations.addHandlers([pace, handler])
         }
         try HTTPHandler.install(
-            in: channel, from: origin, endpoints: endpoints, settings: settings, isSecure: tls != nil,
-            metrics: connectionMetrics, logger: logger, upgrade: upgrade)
+            in: channel, from: origin, settings: settings, isSecure: tls != nil, metrics: connectionMetrics,
+            logger: logger, users: users, bodyMemory: bodyMemory, upgrade: upgrade,
+            route: { [routes] head in routes.route(of: head) })
     }
 
     private func budget(_ name: String, bytesMax: Int) -> MemoryBudget {

@@ -36,8 +36,11 @@ public struct ServerSettings: Sendable {
     public var loginCheckSecondsMax: Int64 = 30
     /// How long a client may take until its connection is a WebSocket, in seconds.
     public var handshakeSecondsMax: Int64 = 20
-    /// Longest body of an HTTP request in bytes.
+    /// Longest body of an HTTP request whose route says nothing of it, in bytes.
     public var bodyBytesMax = 64 << 10
+    /// The memory for long bodies of HTTP requests that are collected, in bytes. A body of more than 64 KiB waits until
+    /// there is room for it; shorter ones do not.
+    public var bodyMemoryBytesMax = 64 << 20
     /// How long a closed WebSocket, or a socket after its last answer, waits for the client to close its side, in
     /// seconds.
     public var lingerSecondsMax: Int64 = 10

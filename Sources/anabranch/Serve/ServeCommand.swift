@@ -68,8 +68,8 @@ struct ServeCommand: AsyncParsableCommand {
             keys: try await KeyFile(path: configuration.keyPath, now: unixSeconds(), logger: logger),
             emails: configuration.mailers, logger: logger, metrics: metrics, unixSeconds: unixSeconds)
         let server = SyncServer(
-            settings: settings, store: store, authenticator: apps, endpoints: apps, authorizer: authorizer,
-            exports: exports, tls: tls, logger: logger, metrics: metrics,
+            settings: settings, store: store, authenticator: apps, routes: [HTTPRoute(to: apps)],
+            authorizer: authorizer, exports: exports, tls: tls, logger: logger, metrics: metrics,
             admin: try admin(configuration, store, accounts, metrics, logger),
             unixSeconds: unixSeconds,
             onListening: { address in

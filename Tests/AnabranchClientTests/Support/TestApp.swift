@@ -72,7 +72,8 @@ struct TestApp: Sendable {
         let services = try await AppServices(
             settings: settings, accounts: accounts, keys: keys, emails: emails.map { ["my-app": $0] } ?? [:],
             passwordCost: 1, logger: .quiet, unixSeconds: { UInt64(clock.now) })
-        return try await withServer(authenticator: services, endpoints: services, clock: clock) { server, port in
+        let routes = [HTTPRoute(to: services)]
+        return try await withServer(authenticator: services, routes: routes, clock: clock) { server, port in
             try await body(TestApp(server: server, port: port, accounts: accounts, clock: clock, folder: folder))
         }
     }
@@ -132,7 +133,7 @@ func transportFails(
 
 /// Runs a server on a loopback port for as long as `body` takes, and ends it in order.
 func withServer<Result>(
-    authenticator: any Authenticator = AllowAllAuthenticator(), endpoints: (any HTTPEndpoints)? = nil,
+    authenticator: any Authenticator = AllowAllAuthenticator(), routes: [HTTPRoute] = [],
     tls: TLSFiles? = nil, clock: Clock = Clock(), port: Int = 0, authorizer: any Authorizer = AllowAllAuthorizer(),
     exports: AppExports? = nil, _ body: (SyncServer, _ port: Int) async throws -> Result
 ) async throws -> Result {
@@ -145,7 +146,7 @@ func withServer<Result>(
     settings.loginCheckSecondsMax = 1
     settings.flexibleApps = [Device.flexibleApp]
     let server = SyncServer(
-        settings: settings, store: InMemoryStore(), authenticator: authenticator, endpoints: endpoints,
+        settings: settings, store: InMemoryStore(), authenticator: authenticator, routes: routes,
         authorizer: authorizer, exports: exports, tls: tls, logger: .quiet, unixSeconds: { UInt64(clock.now) })
     return try await withThrowingTaskGroup(of: Void.self) { group in
         group.addTask { try await server.run() }

@@ -84,8 +84,9 @@ struct AppServicesRig {
         serverSettings.shutdownSecondsMax = 1
         change(&serverSettings)
         let server = SyncServer(
-            settings: serverSettings, store: store, authenticator: services, endpoints: services, logger: log.logger,
-            metrics: metrics, admin: admin, unixSeconds: { clock.now }, onListening: { listening.yield($0.port ?? 0) })
+            settings: serverSettings, store: store, authenticator: services, routes: [HTTPRoute(to: services)],
+            logger: log.logger, metrics: metrics, admin: admin, unixSeconds: { clock.now },
+            onListening: { listening.yield($0.port ?? 0) })
         return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await server.run() }
             var listeners = ports.makeAsyncIterator()

@@ -190,8 +190,8 @@ import Testing
     /// A request as the HTTP side hands it on, from an address of the test's choice.
     private static func login(from address: String) -> EndpointRequest {
         EndpointRequest(
-            method: .POST, path: "/api/client/v2.0/app/demo/auth/providers/anon-user/login", query: "",
-            headers: HTTPHeaders(), body: Array("{}".utf8), address: address, isSecure: false)
+            method: .POST, path: "/api/client/v2.0/app/demo/auth/providers/anon-user/login",
+            body: .whole(Array("{}".utf8)), address: address)
     }
 
     @Test func attemptsAreCountedByAddress() async throws {

@@ -318,8 +318,8 @@ import Testing
             logger: .quiet
         ) { _, _ in }
         try HTTPHandler.install(
-            in: channel, from: origin, endpoints: NoEndpoints(), settings: settings, isSecure: false,
-            metrics: ConnectionMetrics(), logger: .quiet, upgrade: upgrade)
+            in: channel, from: origin, settings: settings, isSecure: false, metrics: ConnectionMetrics(),
+            logger: .quiet, upgrade: upgrade, route: HTTPRoutes([]).route)
     }
 
     @Test("a request that does not become complete in time is given up")

@@ -17,12 +17,12 @@ import Testing
 
         func respond(to request: EndpointRequest) async -> EndpointResponse {
             count.add(1, ordering: .relaxed)
-            return EndpointResponse(status: .ok, body: String(repeating: "x", count: 64 << 10))
+            return EndpointResponse(status: .ok, text: String(repeating: "x", count: 64 << 10))
         }
     }
 
     /// Sends everything and reads nothing, with a small buffer for what comes.
-    private static func connectWithoutReading(port: Int) async throws -> any Channel {
+    static func connectWithoutReading(port: Int) async throws -> any Channel {
         try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
             .channelOption(.autoRead, value: false)
             .channelOption(.socketOption(.so_rcvbuf), value: 16 << 10)
@@ -34,7 +34,7 @@ import Testing
         let answers = LongAnswers(), metrics = CountingMetrics(), requests = 5_000
         var settings = ServerSettings.small
         settings.limits.stallMillisecondsMax = 200
-        try await withServer(settings: settings, endpoints: answers, metrics: metrics) { server in
+        try await withServer(settings: settings, routes: [HTTPRoute(to: answers)], metrics: metrics) { server in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for _ in 0..<connections {
                     group.addTask {

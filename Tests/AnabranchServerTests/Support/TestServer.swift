@@ -9,13 +9,13 @@ import NIOCore
 func withServer<Result>(
     store: any HistoryStore = InMemoryStore(), settings: ServerSettings = .small,
     authenticator: any Authenticator = AllowAllAuthenticator(), authorizer: any Authorizer = AllowAllAuthorizer(),
-    exports: AppExports? = nil, tls: TLSFiles? = nil, endpoints: (any HTTPEndpoints)? = nil,
+    exports: AppExports? = nil, tls: TLSFiles? = nil, routes: [HTTPRoute] = [],
     metrics: any MetricsFactory = NOOPMetricsHandler.instance,
     _ body: (RunningServer) async throws -> Result
 ) async throws -> Result {
     let (ports, onPort) = AsyncStream.makeStream(of: Int.self)
     let server = SyncServer(
-        settings: settings, store: store, authenticator: authenticator, endpoints: endpoints, authorizer: authorizer,
+        settings: settings, store: store, authenticator: authenticator, routes: routes, authorizer: authorizer,
         exports: exports, tls: tls, logger: .quiet,
         metrics: metrics, unixSeconds: { 1 }, onListening: { onPort.yield($0.port ?? 0) })
     let task = Task { try await server.run() }

@@ -61,6 +61,11 @@ final class WebSocketClient {
     /// Sends these bytes and reads the head of an HTTP answer.
     func request(_ text: String) async throws -> String {
         try await write(Array(text.utf8))
+        return try await answer()
+    }
+
+    /// Reads the head of an HTTP answer.
+    func answer() async throws -> String {
         let end: [UInt8] = [13, 10, 13, 10]
         while true {
             let view = Array(buffer.readableBytesView)
@@ -78,6 +83,18 @@ final class WebSocketClient {
         let size = line.flatMap { Int($0.dropFirst(16)) } ?? 0
         while buffer.readableBytes < size { try await readMore() }
         return buffer.readString(length: size) ?? ""
+    }
+
+    /// What comes next, as a text.
+    func text(ofBytes count: Int) async throws -> String {
+        try await fill(count)
+        return buffer.readString(length: count) ?? ""
+    }
+
+    /// Everything until the server closes.
+    func textToEnd() async -> String {
+        while (try? await readMore()) != nil {}
+        return buffer.readString(length: buffer.readableBytes) ?? ""
     }
 
     func write(_ bytes: [UInt8]) async throws {
