@@ -29,7 +29,7 @@ import Testing
             #expect(
                 changes.isEmpty,
                 """
-                \(library.name) has changed, see the README, "Versions"; `scripts/public-symbols` rewrites it:\
+                \(library.name) has changed, see Spec/Architecture.md, 6; `scripts/public-symbols` rewrites it:\
                 \(changes.listed)
                 """)
         }
