@@ -1,4 +1,4 @@
-// Values, keys, errors and modes, for whoever imports the client alone.
+// Values, keys, errors and modes, for code that imports the client alone.
 @_exported public import AnabranchCore
 @_exported public import AnabranchFoundation
 @_exported public import AnabranchProtocol

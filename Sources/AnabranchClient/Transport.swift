@@ -1,5 +1,5 @@
-/// Opens WebSockets to a sync server (`Spec/Protocol.md`, section 2). The one that comes with the library is made of
-/// SwiftNIO; an app can bring another one, of URLSession for instance.
+/// Opens WebSockets to a sync server (`Spec/Protocol.md`, section 2). The library's own is built on SwiftNIO; an app
+/// can bring another one, built on URLSession for instance.
 public protocol Transport: Sendable {
     /// Connects, and waits until the server has agreed to one of the protocols.
     /// - Throws: `TransportError`; `CancellationError` if the task was cancelled, and then nothing stays open.
@@ -16,22 +16,22 @@ public protocol TransportConnection: Sendable {
     /// The next binary message.
     /// - Throws: `TransportError`, with the code of the server if it has closed the WebSocket; `CancellationError`.
     func receive() async throws -> [UInt8]
-    /// Closes the WebSocket, at once if it has ended already. Whoever waits for a message gets an error.
+    /// Closes the WebSocket, at once if it has ended already. A task that waits for a message gets an error.
     func close() async
 }
 
-/// What a client asks for when it opens a WebSocket.
+/// The request by which a client opens a WebSocket.
 public struct WebSocketRequest: Sendable {
     /// `ws` or `wss`, with path and query; the query has the token.
     public var url: String
-    /// What is offered, the best first (`Spec/Protocol.md`, section 2.1).
+    /// The protocols that are offered, the best first (`Spec/Protocol.md`, section 2.1).
     public var protocols: [String]
     /// The header `User-Agent`.
     public var userAgent: String
-    /// Headers of the application.
+    /// Additional headers of the application.
     public var headers: [(name: String, value: String)]
 
-    /// Puts the parts together.
+    /// A request to open a WebSocket.
     public init(
         url: String, protocols: [String], userAgent: String, headers: [(name: String, value: String)] = []
     ) {

@@ -1,7 +1,7 @@
-/// Stops the process where something does not hold that this library itself sees to, whatever a peer sends.
+/// Stops the process if a condition does not hold that this library itself guarantees, whatever a peer sends.
 ///
-/// Only in builds with `-D ANABRANCH_CHECKED`, in which the tests run as well (`scripts/checked`); it is nothing in all
-/// others.
+/// It does so only in builds with `-D ANABRANCH_CHECKED`, in which the tests run as well (`scripts/checked`); in all
+/// others it does nothing.
 @inline(__always)
 func invariant(_ condition: @autoclosure () -> Bool, _ message: @autoclosure () -> String) {
     #if ANABRANCH_CHECKED
@@ -9,7 +9,7 @@ func invariant(_ condition: @autoclosure () -> Bool, _ message: @autoclosure () 
     #endif
 }
 
-/// Whether `invariant` looks: for checks that need more than an expression.
+/// True if `invariant` checks its condition: for checks that need more than an expression.
 @inline(__always)
 var checksInvariants: Bool {
     #if ANABRANCH_CHECKED

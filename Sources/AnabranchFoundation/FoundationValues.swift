@@ -21,7 +21,7 @@ extension Date: PayloadConvertible {
         return Date(payload: millisecond) == self ? millisecond : .timestamp(timestamp(perSecond: 1_000_000))
     }
 
-    /// With which microseconds can be counted.
+    /// The number of seconds from 1970 up to which microseconds can be counted.
     private static let exactSecondsMax: Double = 9_000_000_000_000
 
     private func timestamp(perSecond count: Int64) -> Timestamp {

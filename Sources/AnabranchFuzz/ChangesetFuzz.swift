@@ -1,12 +1,12 @@
 import AnabranchCore
 import AnabranchTesting
 
-/// What decodes has one encoding, which says the same; it applies to a state or leaves that as it was.
+/// A changeset that decodes has one encoding, which says the same; it applies to a state or leaves that as it was.
 func fuzzChangeset(_ bytes: [UInt8]) -> String? {
     var arena = ChangesetArena()
     let tag = OriginTag(timestamp: 10, ident: 2)
     guard let changeset = try? arena.decode(bytes, version: 1, tag: tag) else { return nil }
-    // Strings that no instruction names go.
+    // A changeset without instructions loses its strings.
     let encoded = arena.encodedAnew(changeset), lines = arena.instructions(of: changeset).map { arena.text(of: $0) }
     var again = ChangesetArena()
     guard let same = try? again.decode(encoded, version: 1, tag: tag) else { return "encoded, it does not decode" }
@@ -25,7 +25,7 @@ func fuzzChangeset(_ bytes: [UInt8]) -> String? {
 }
 
 private enum ChangesetFuzz {
-    /// As that of clients who have begun to write. Were it not made, it would be an empty one.
+    /// A state like that of clients that have begun to write; an empty one if that cannot be made.
     static let state: ObjectGraph = {
         var graph = ObjectGraph()
         _ = try? graph.write(as: 2) { try RandomWorld.begin($0) }

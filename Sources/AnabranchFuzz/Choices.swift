@@ -1,4 +1,4 @@
-/// Bytes as choices, one after the other. Behind their end all are 0.
+/// Bytes as choices, one after the other. Beyond their end all are 0.
 struct Choices {
     private var rest: ArraySlice<UInt8>
 
@@ -13,7 +13,7 @@ struct Choices {
 
     mutating func pick<Value>(_ values: [Value]) -> Value { values[below(values.count)] }
 
-    /// The next bytes, as many as there are at most.
+    /// The next `count` bytes, or as many as are left.
     mutating func bytes(_ count: Int) -> [UInt8] {
         defer { rest = rest.dropFirst(count) }
         return Array(rest.prefix(count))

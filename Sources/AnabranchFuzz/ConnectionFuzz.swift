@@ -1,8 +1,9 @@
 import AnabranchCore
 import AnabranchProtocol
 
-/// Events of one connection, each with what it needs from the bytes behind it: messages of a client, sensible or not,
-/// and what a server says, asked or not. The connection keeps its limits, says what can be read, and ends once.
+/// Events of one connection, each with the data that it needs from the bytes after it: messages of a client, sensible
+/// or not, and what a server says, asked or not. The connection keeps its limits, says only what can be read, and ends
+/// once.
 func fuzzConnection(_ bytes: [UInt8]) -> String? {
     var world = ConnectionWorld(Choices(bytes))
     return world.run()
@@ -141,7 +142,7 @@ private struct ConnectionWorld: ~Copyable {
             .flexibleDownload(FlexibleDownload(progress: progress, body: body, kind: kind)), for: handle)
     }
 
-    /// What nobody has asked for.
+    /// Sends the connection something that nobody has asked for.
     private mutating func interfere() {
         guard !handles.isEmpty else { return connection.log(LogMessage(level: .info, message: "a line")) }
         let handle = choices.pick(handles)

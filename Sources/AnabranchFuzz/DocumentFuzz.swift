@@ -1,15 +1,15 @@
 import AnabranchCore
 import AnabranchRules
 
-/// What can be read is written so that it reads the same, and has no more levels than are allowed.
+/// JSON that can be read is written so that it reads the same, and has no more levels than are allowed.
 func fuzzJSON(_ bytes: [UInt8]) -> String? {
     guard let value = try? JSONValue(parsing: bytes) else { return nil }
     guard let again = try? JSONValue(parsing: value.encoded.utf8) else { return "written, it cannot be read" }
     return again == value ? nil : "written, it reads \(again.encoded), not \(value.encoded)"
 }
 
-/// Lines of which each is taken for a document and for a line of an export. What a document becomes is a line of an
-/// export; what such a line says is imported as a whole, or refused.
+/// Lines, each of which is taken both for a document and for a line of an export. A document becomes a line of an
+/// export; such a line is imported as a whole, or refused.
 func fuzzDocuments(_ bytes: [UInt8]) -> String? {
     guard let classes = DocumentFuzz.classes, var reader = try? DocumentReader(classes, className: "Task") else {
         return "there are no classes"
@@ -52,7 +52,7 @@ private enum DocumentFuzz {
         return (try? AppExport(files: [file]))?.schema.exportedClasses
     }()
 
-    /// With the classes and nothing in them.
+    /// A state with the classes and no objects.
     private static let state: ObjectGraph = {
         var graph = ObjectGraph()
         _ = try? graph.write(as: 2) { try $0.add(classes ?? []) }

@@ -1,5 +1,5 @@
-/// What is fed with bytes that anybody might have sent: by libFuzzer (`Tests/Fuzz`), with what it has found, and with
-/// mutations that follow from a seed.
+/// A part of the library that is fed with bytes that anybody might have sent: by libFuzzer (`Tests/Fuzz`), with the
+/// inputs that it has found, and with mutations that follow from a seed.
 public enum FuzzTarget: String, CaseIterable, Sendable {
     /// A changeset, decoded and applied.
     case changeset
@@ -20,7 +20,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     /// A Realm file, which is not encrypted.
     case realmFile = "realm-file"
 
-    /// What is wrong with what becomes of the bytes; nil if nothing is. Whatever they are, nothing traps.
+    /// The problem with the outcome for the bytes; nil if there is none. Whatever they are, nothing traps.
     public func problem(of bytes: [UInt8]) -> String? {
         switch self {
         case .changeset: fuzzChangeset(bytes)

@@ -15,7 +15,7 @@ func fuzzClientMessage(_ bytes: [UInt8]) -> String? {
     return nil
 }
 
-/// The same of a server's message, in the versions that have a grammar of their own. A client takes it or refuses it.
+/// The same for a server's message, in the versions that have a grammar of their own. A client takes it or refuses it.
 func fuzzServerMessage(_ bytes: [UInt8]) -> String? {
     for mode in SyncMode.allCases {
         for number in mode == .flexible ? [5, 11, 13, 14] : [14] {
@@ -50,7 +50,7 @@ extension ClientMessage {
 }
 
 extension ServerMessage {
-    /// The entries of a DOWNLOAD likewise.
+    /// The entries of a DOWNLOAD may be written in another way.
     fileprivate func isSame(as other: ServerMessage) -> Bool {
         guard case .download(let session, let message) = self, case .download(session, let otherMessage) = other else {
             return self == other
@@ -60,7 +60,7 @@ extension ServerMessage {
 }
 
 extension QueryBatch? {
-    /// Estimates are told in steps.
+    /// Estimates are written in steps.
     fileprivate func isSame(as other: QueryBatch?) -> Bool {
         guard let batch = self, let other else { return self == other }
         return batch.version == other.version && batch.state == other.state

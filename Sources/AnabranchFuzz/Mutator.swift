@@ -1,14 +1,14 @@
 import AnabranchTesting
 
-/// Makes inputs of others: the same ones from the same seed, on every machine.
+/// Makes inputs from others: the same ones from the same seed, on every machine.
 public struct Mutator {
     private var random: SeededRandom
     private let target: FuzzTarget
     private let corpus: [[UInt8]]
-    /// No input is longer, in bytes.
+    /// The greatest length of an input, in bytes.
     private let bytesMax = 4_096
 
-    /// - Parameter corpus: what to begin with; not empty.
+    /// - Parameter corpus: the inputs to begin with; not empty.
     public init(_ target: FuzzTarget, corpus: [[UInt8]], seed: UInt64) {
         random = SeededRandom(scrambling: seed)
         self.target = target

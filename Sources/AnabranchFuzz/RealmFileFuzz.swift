@@ -1,7 +1,7 @@
 import AnabranchRealmFile
 
-/// A file is read, or refused with a reason, and damage with its place. What is read as a whole is the same where
-/// damage would have been left out.
+/// A file is read, or refused with a reason, damage with its place. A file that can be read as a whole reads the same
+/// where damage would be left out.
 func fuzzRealmFile(_ bytes: [UInt8]) -> String? {
     do throws(RealmFileError) {
         let file = try RealmFile(RealmFileBytes(bytes))
@@ -24,7 +24,7 @@ func fuzzRealmFile(_ bytes: [UInt8]) -> String? {
     }
 }
 
-/// What is wrong with the error of a reading.
+/// The problem with the error of a reading; nil if there is none.
 private func problem(_ read: () throws(RealmFileError) -> Void) -> String? {
     do throws(RealmFileError) {
         try read()

@@ -1,7 +1,7 @@
 import AnabranchCore
 import AnabranchTesting
 
-/// Both sides of a merge, each step of which the bytes choose: all ways to merge make the same of them.
+/// Both sides of a merge, with each step chosen by the bytes: all ways to merge have the same result.
 func fuzzTransform(_ bytes: [UInt8]) -> String? {
     var choices = Choices(bytes)
     var merge = RandomMerge(seed: UInt64(choices.byte()), sizeMax: 8)

@@ -12,7 +12,7 @@ package enum OutgoingConnection {
         package var description: String { "no answer within \(limit.nanoseconds / 1_000_000_000) s" }
     }
 
-    /// What comes of the first words on each channel.
+    /// The outcome of the first words on each channel.
     private typealias Words<Outcome> = [ObjectIdentifier: EventLoopFuture<Outcome>]
 
     /// Connects, and waits for what the first words with the server come to. The time is for all of it: asking for the

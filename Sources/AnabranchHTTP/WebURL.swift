@@ -35,7 +35,7 @@ package struct WebURL: Equatable, Sendable {
         return String(path)
     }
 
-    /// What stands in the header `Host`.
+    /// The value of the header `Host`.
     package var authority: String {
         let name = host.contains(":") ? "[\(host)]" : host
         return hasStandardPort ? name : "\(name):\(port)"

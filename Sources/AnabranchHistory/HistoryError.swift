@@ -1,6 +1,7 @@
-/// Why the history refused something (`Spec/History.md`, sections 4 to 6). Two errors are equal if their codes are.
+/// The reason why the history refused something (`Spec/History.md`, sections 4 to 6). Two errors are equal if their
+/// codes are.
 public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// What went wrong: a refusal of what a client sent, or trouble of the server's own.
+    /// The kind of failure: a refusal of what a client sent, or trouble of the server's own.
     public enum Code: Equatable, Sendable {
         /// The backlog of a synced file is full: the client tries again later.
         case backlogFull
@@ -10,16 +11,17 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
         case badServerVersion
         /// A client version is one that the client cannot refer to.
         case badClientVersion
-        /// The client means another history than this one: a salt, or what it claims to have uploaded, is another.
+        /// The client's history is not this one: a salt, or what the client claims to have uploaded, differs.
         case divergingHistories
         /// A changeset cannot be decoded, merged or applied.
         case badChangeset
-        /// What a changeset makes of an object together with changes of others, or what it needs in memory, is beyond a
-        /// limit of this server: the client keeps its changes.
+        /// The object that a changeset makes together with changes of others, or the memory that the changeset needs,
+        /// is beyond a limit of this server: the client keeps its changes.
         case tooLarge
         /// A changeset says that it comes from another client file than the one that uploads it.
         case badOriginFileIdent
-        /// The upload takes classes or columns away, and may not, or not in this way: the client keeps its changes.
+        /// The upload removes classes or columns, or changes the schema in another way that is not allowed: the client
+        /// keeps its changes.
         case destructiveSchemaChange
         /// The log holds what the client's release cannot read: the client keeps everything, and its app has to be
         /// updated.
@@ -31,38 +33,38 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
         /// The client may not write what it has uploaded, and that cannot be undone.
         case writeNotAllowed
         /// An earlier connection may have left parts of a bootstrap with the client: it drops them when it begins its
-        /// session anew, on the same connection.
+        /// session again, on the same connection.
         case interruptedBootstrap
         /// The store could not do its work now: disk full, input/output error, connection lost. Nothing was changed.
         case storeFailed
-        /// The upload has ended the process too often: it is to come again later.
+        /// The upload has ended the process too often: it is to be sent again later.
         case uploadPutOff
-        /// Somebody else has taken over the file, or its log is not where the commit expected it.
+        /// Somebody else has taken over the file, or its log does not end where the commit expected it to.
         case leaseLost
-        /// What is stored contradicts itself.
+        /// The stored data contradicts itself.
         case storeDamaged
-        /// The data directory cannot be used: it belongs to a running process, or another format is in it.
+        /// The data directory cannot be used: it belongs to a running process, or has another format.
         case storeUnusable
     }
 
-    /// What went wrong.
+    /// The kind of failure.
     public var code: Code
-    /// What was found, in words for a log; no secrets, no user data.
+    /// An explanation for a log; no secrets, no user data.
     public var reason: String
-    /// What was refused, with `writeNotAllowed`.
+    /// The write that was refused, with `writeNotAllowed`.
     package var refusal: CompensatingWrite?
 
-    /// Puts the parts together.
+    /// Creates an error with an explanation for a log.
     public init(_ code: Code, _ reason: String) {
         self.code = code
         self.reason = reason
     }
 
-    /// Whether the codes are the same; the reasons may differ.
+    /// True if the codes are the same; the reasons may differ.
     public static func == (left: HistoryError, right: HistoryError) -> Bool { left.code == right.code }
 
-    /// Whether it is trouble of the server's own. A client must never be told anything else than to try again because
-    /// of it: it would throw its data away.
+    /// True for trouble of the server's own. Because of it a client must never be told anything but to try again: it
+    /// would throw its data away.
     public var isStoreTrouble: Bool {
         switch code {
         case .storeFailed, .uploadPutOff, .leaseLost, .storeDamaged, .storeUnusable: true
@@ -73,7 +75,7 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
         }
     }
 
-    /// Whether the same request can succeed later without the client changing anything.
+    /// True if the same request can succeed later without the client changing anything.
     public var isTransient: Bool { isStoreTrouble || code == .backlogFull || code == .interruptedBootstrap }
 
     /// The code and the reason, for a log.

@@ -1,9 +1,9 @@
 public import AnabranchCore
 
-/// The server's side of one synced file: who takes part, the log and the state that it makes, and the uploads that wait
-/// to enter it.
+/// The server's side of one synced file: its client files, the log and the state that it makes, and the uploads that
+/// wait to enter it.
 ///
-/// Not Sendable: it belongs to one thread, which may block. Nothing that a method returns speaks of anything that is
+/// Not Sendable: it belongs to one thread, which may block. Nothing that a method returns refers to anything that is
 /// not durable yet.
 public final class SyncedFile {
     /// The name of the file.
@@ -14,45 +14,45 @@ public final class SyncedFile {
     let lease: Lease
     /// The end of the log as of the last commit; its version is the exposed one (`Spec/History.md`, section 3.3).
     public internal(set) var head: FileHead
-    /// As of the end of the last round of maintenance, or the opening of the file.
+    /// The head at the end of the last round of maintenance, or at the opening of the file.
     var maintained: FileHead
     /// The newest version when all client files were last looked at.
     var scanned: ServerVersion = 0
-    /// Whether the log is full and somebody wants to add to it.
+    /// True if the log is full and somebody wants to add to it.
     var isRoomSought = false
-    /// The newest part of the log; nil if none is kept, and after a commit that failed, so late perhaps that it
-    /// succeeded.
+    /// The newest part of the log; nil if none is kept, and after a failed commit, which may have succeeded if it
+    /// failed late.
     private(set) var tail: LogTail?
     private let tailBytesMax: Int
     var sharedScans = SharedScans()
-    /// Client files as they are by UPLOADs that brought nothing else, where that is not stored yet.
+    /// Client files as changed by UPLOADs that brought nothing else, until that is stored.
     var unwritten: [ClientFileID: ClientFile] = [:]
-    /// Those of them whose lineage is not stored yet.
+    /// The files among them whose lineage is not stored yet.
     var unwrittenChoices: Set<ClientFileID> = []
     var allProgressIsDue = false
-    /// Not where each client sees a part only: it begins with a view of the state.
+    /// False where each client sees only a part: it begins with a view of the state.
     var makesGenerations = true
-    /// The bootstrap generations, once somebody has asked.
+    /// The bootstrap generations, once they were asked for.
     private var knownGenerations: [Generation]?
-    /// Whether the next commits write all of them.
+    /// True if the next commits write all unwritten progress.
     package var isProgressDue: Bool { allProgressIsDue && !unwritten.isEmpty }
     /// The lowest pin of the client files that were committed since maintenance began to look at all of them.
     var lowestCommittedPin = ServerVersion.largest
-    /// Somebody else may write the file.
+    /// True if somebody else may write the file.
     private var isLeaseLost = false
     /// The state at `head`; nil for a relay.
     private(set) var state: ObjectGraph?
-    /// Whether `commit` only takes over what a commit says, and leaves it to the owner to store what `takeDeferred`
+    /// True if `commit` only applies a commit to this object, and leaves it to the owner to store what `takeDeferred`
     /// returns before anybody hears of it.
     package var defersCommits = false
     private var deferred: Commit?
-    /// Whether `head`, `state` and `tail` are ahead of the store.
+    /// True if `head`, `state` and `tail` are ahead of the store.
     package private(set) var isAhead = false
-    /// A commit has failed, so late perhaps that it succeeded: `state` may be behind the store.
+    /// True after a failed commit, which may have succeeded if it failed late: `state` may be behind the store.
     private var isStateUncertain = false
-    /// How many objects stay in memory between two commits.
+    /// The number of objects that stay in memory between two commits.
     let cachedObjectsMax: Int
-    /// How many bytes of objects do: what was read of them, and what was written since.
+    /// The size of the objects that do, in bytes: what was read of them, and what was written since.
     let cachedBytesMax: Int
     /// The salt of the versions that this object makes.
     let versionSalt: Salt
@@ -60,18 +60,18 @@ public final class SyncedFile {
     var queue = UploadQueue()
     /// When the client files that have identified themselves were seen before, in seconds since 1970.
     var identified: [ClientFileID: UInt64] = [:]
-    /// What becomes of the first of them; nil between a commit and the next step.
+    /// The integration of the first queued uploads; nil between a commit and the next step.
     var integration: Integration?
-    /// What was read of the state when it began, in bytes.
+    /// The bytes that were read of the state when it began.
     var readBytesBefore = 0
     package var mergeOptions = MergeOptions()
-    /// For the next integration.
+    /// Decoded entries for the next integration.
     var decodedEntries = DecodedEntryCache()
     let adoptsUnownedClientFiles: Bool
-    /// How much may wait for integration, in bytes (contents and overhead).
+    /// The size of the uploads that may wait for integration, in bytes (contents and overhead).
     let backlogBytesMax: Int
 
-    /// Opens the file and takes over its lease. If the state is behind the log, it is brought up to it first.
+    /// Opens the file and takes over its lease. If the state is behind the log, it is brought up to date first.
     /// - Parameters:
     ///   - keepsState: whether changesets are applied to the file's state before they enter the log, and refused if
     ///     they cannot be. If not, the file is a mere relay, until it is opened with a state again.
@@ -80,10 +80,12 @@ public final class SyncedFile {
     ///     keep all of them there anyway.
     ///   - cachedBytesMax: how much of the state stays there, in bytes as they are stored.
     ///   - randomness: source of the salts; must be hard to guess except in tests.
-    ///   - objectBytesMax: how large uploads and writes can make an object, in bytes (`Spec/State.md`, B11).
+    ///   - objectBytesMax: the largest size to which uploads and writes can bring an object, in bytes (`Spec/State.md`,
+    ///     B11).
     ///   - adoptsUnownedClientFiles: whether a client file that was made when the server did not know its user belongs
     ///     to the first user who comes with it. If not, users are refused with it.
-    ///   - backlogBytesMax: what may wait for integration, in bytes (`Spec/History.md`, section 5, row 12).
+    ///   - backlogBytesMax: the size of the uploads that may wait for integration, in bytes (`Spec/History.md`, section
+    ///     5, row 12).
     ///   - tailBytesMax: how much of the newest log entries stays in memory, in bytes, and as much of client files; by
     ///     default 4 MiB, or nothing if the store is in memory itself.
     /// - Throws: a failure of the store; `storeDamaged` if the state is of a version that is not in the log.
@@ -126,22 +128,22 @@ public final class SyncedFile {
     /// The exposed version E (`Spec/History.md`, section 3.3).
     public var version: ServerVersion { head.version }
 
-    /// What is kept in memory only to make what comes next cheaper, in bytes: the newest part of the log and client
-    /// files, decoded log entries, and objects of the state (as they are stored).
+    /// The memory that is used only to make later work cheaper, in bytes: the newest part of the log and client files,
+    /// decoded log entries, and objects of the state (as they are stored).
     package var cachedByteCount: Int {
-        // What an integration has read since it began counts there, and cannot be freed before its end.
+        // Anything an integration has read since it began counts there, and cannot be freed before its end.
         let readBytes = isIntegrating ? max(0, (state?.readBytes ?? 0) - readBytesBefore) : 0
         return (tail?.byteCount ?? 0) + decodedEntries.arena.memoryBytes + (state?.loadedBytes ?? 0) - readBytes
     }
 
-    /// Frees it. Who asks for it next reads the store.
+    /// Frees it. Later reads go to the store.
     package func releaseCaches() {
         tail = nil
         decodedEntries = DecodedEntryCache()
         state?.unload()
     }
 
-    /// Frees what scans have in common: to be called when nobody is likely to ask for the same again.
+    /// Frees what scans share: to be called when nobody is likely to ask for the same again.
     package func releaseScans() { sharedScans = SharedScans() }
 
     /// Reads the file as it is stored.
@@ -172,7 +174,7 @@ public final class SyncedFile {
         return found
     }
 
-    /// Whether the file has a state; a relay has none.
+    /// True if the file has a state; a relay has none.
     var keepsState: Bool { state != nil }
 
     /// The state at the newest version that is stored; nil for a relay.
@@ -189,14 +191,14 @@ public final class SyncedFile {
         try self.commit(commit)
     }
 
-    /// Commits and takes over what the commit says; or only takes it over, if commits are deferred.
+    /// Commits and applies the commit to this object; or only the latter, if commits are deferred.
     func commit(_ commit: Commit) throws(HistoryError) {
         if defersCommits { return try `defer`(commit) }
         if let failure = SyncedFile.commit([(self, commit)])[0] { throw failure }
     }
 
-    /// Commits for different files of one store, in one transaction for each shard, and takes over what the commits
-    /// say.
+    /// Commits for different files of one store, in one transaction for each shard, and applies the commits to the
+    /// files.
     /// - Returns: for each commit why it failed; nil if it has succeeded.
     static func commit(_ commits: [(file: SyncedFile, commit: Commit)]) -> [HistoryError?] {
         let commits = commits.map { file, commit in (file: file, commit: file.completed(commit)) }
@@ -211,24 +213,23 @@ public final class SyncedFile {
 
     // MARK: Commits that are stored elsewhere
 
-    /// What is to be stored for a commit: progress that is not written goes with it. Unless it is empty, it is handed
-    /// to the store, on any thread. Nothing is done with the file until the outcome is known, and `finish` was called
-    /// with what this returns.
+    /// The commit to store: unwritten progress goes with it. Unless it is empty, it is handed to the store, on any
+    /// thread. Nothing is done with the file until the outcome is known and `finish` was called with this commit.
     package func completed(_ commit: Commit) -> Commit { commit.deletesFile ? commit : withProgress(commit) }
 
-    /// The commit that deletes the file. When it is done nothing can be done with this object any more.
+    /// The commit that deletes the file. Once it is done this object is of no more use.
     package func deletion() -> Commit {
         var commit = Commit(file: id, lease: lease, head: head)
         commit.deletesFile = true
         return commit
     }
 
-    /// Takes over what the commit says.
+    /// Applies a stored commit to this object.
     /// - Parameter failure: why it failed; nil if it has succeeded.
     package func finish(_ commit: Commit, _ failure: HistoryError?) {
         if let failure { return commitFailed(failure) }
         if isAhead {
-            // The tail has all of it but the progress that was added last.
+            // The tail has all of it except the progress that was added last.
             for file in commit.clientFiles { tail?.keep(file) }
             tail?.endHold()
             if tailBytesMax == 0 { tail = nil }
@@ -242,7 +243,7 @@ public final class SyncedFile {
         if let update = commit.state { retain(update.after) }
     }
 
-    /// What a commit makes of everything but the tail and the state.
+    /// Applies a commit to everything but the tail and the state.
     private func takeOver(_ commit: Commit) {
         head = commit.newHead
         progressWritten(by: commit)
@@ -253,8 +254,8 @@ public final class SyncedFile {
 
     // MARK: Commits that are deferred
 
-    /// Adds a commit to those that wait to be stored as one, and takes over what it says: whatever follows is made on
-    /// top of it. Until they are stored, nobody outside may hear of it; if that fails, this object is of no use.
+    /// Adds a commit to those that wait to be stored as one, and applies it to this object: whatever follows builds on
+    /// it. Until they are stored, nobody outside may hear of it; if that fails, this object is of no use.
     private func `defer`(_ commit: Commit) throws(HistoryError) {
         let commit = completed(commit)
         guard !commit.isEmpty else { return }
@@ -269,7 +270,7 @@ public final class SyncedFile {
         if deferred == nil { deferred = commit } else { deferred?.append(commit) }
     }
 
-    /// About what waits to be stored, in bytes.
+    /// The approximate size of the commits that wait to be stored, in bytes.
     package var deferredBytes: Int { deferred?.byteCount ?? 0 }
 
     /// The commits that wait to be stored, as one; nil if there are none. `finish` has to be called with it.
@@ -280,7 +281,7 @@ public final class SyncedFile {
         isAhead = false
         isStateUncertain = true
         tail = nil
-        // What is stored may be further now.
+        // The store may be ahead now.
         (unwritten, unwrittenChoices, knownGenerations) = ([:], [], nil)
         if error.code == .leaseLost { isLeaseLost = true }
         dropIntegration()

@@ -12,7 +12,7 @@ public struct VirtualPath: Hashable, Sendable, CustomStringConvertible {
     /// Takes the UTF-8 of a text.
     public init(_ text: String) { self.init(text.utf8) }
 
-    /// All bytes at one go: a path is looked up several times for each request.
+    /// Hashes all bytes at once: a path is looked up several times for each request.
     public func hash(into hasher: inout Hasher) { bytes.withUnsafeBytes { hasher.combine(bytes: $0) } }
 
     /// The path as one printable word: visible ASCII as it is, every other byte and `%` as `%xx`.

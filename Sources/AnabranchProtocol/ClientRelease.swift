@@ -9,7 +9,7 @@ public struct CoreVersion: Comparable, Hashable, Sendable, CustomStringConvertib
     /// The third number.
     public let patch: Int
 
-    /// Puts the numbers together.
+    /// A version of these numbers, such as 14, 5 and 2.
     public init(_ major: Int, _ minor: Int, _ patch: Int = 0) {
         (self.major, self.minor, self.patch) = (major, minor, patch)
     }
@@ -22,7 +22,7 @@ public struct CoreVersion: Comparable, Hashable, Sendable, CustomStringConvertib
         self.init(numbers[0], numbers[1], numbers[2])
     }
 
-    /// Whether one came out before the other, within a line of releases.
+    /// True if the first version came out before the second, within one line of releases.
     public static func < (left: CoreVersion, right: CoreVersion) -> Bool {
         (left.major, left.minor, left.patch) < (right.major, right.minor, right.patch)
     }
@@ -30,21 +30,21 @@ public struct CoreVersion: Comparable, Hashable, Sendable, CustomStringConvertib
     /// The first that comes after it, in its line of releases.
     fileprivate var next: CoreVersion { CoreVersion(major, minor, patch + 1) }
 
-    /// As one number that grows with the versions: 14_005_002 is 14.5.2. 0 for one that has no such number.
+    /// The version as a number that grows with the versions: 14_005_002 is 14.5.2. 0 for one without such a number.
     public var number: UInt64 {
         minor < 1_000 && patch < 1_000 ? UInt64(clamping: major * 1_000_000 + minor * 1_000 + patch) : 0
     }
 
-    /// Such as 14.5.2.
+    /// The version as text, such as 14.5.2.
     public var description: String { "\(major).\(minor).\(patch)" }
 }
 
-/// What is known of the release of a client: the version of its realm-core, or between which ones it lies
-/// (`Spec/Protocol.md`, sections 2.1 and 6.1).
+/// The release of a client as far as it is known: the version of its realm-core, or the two versions between which it
+/// lies (`Spec/Protocol.md`, sections 2.1 and 6.1).
 public struct ClientRelease: Equatable, Sendable, CustomStringConvertible {
-    /// The oldest that it can be.
+    /// The oldest release that it can be.
     public let oldest: CoreVersion
-    /// The first that it is too old to be; nil for the newest releases.
+    /// The first release that it is too old to be; nil for the newest releases.
     public let end: CoreVersion?
     /// The version that it says it is; nil if it does not say.
     public let said: CoreVersion?
@@ -58,8 +58,8 @@ public struct ClientRelease: Equatable, Sendable, CustomStringConvertible {
 
     /// - Parameters:
     ///   - offered: the highest version of the protocol that the client offers.
-    ///   - userAgent: the value of the header; the sockets of some platforms send another one. What it says counts if
-    ///     such a release offers that version.
+    ///   - userAgent: the value of the header; the sockets of some platforms send another one. The release in it counts
+    ///     if it offers that version.
     public init(offering offered: ProtocolVersion, userAgent: String? = nil) {
         let oldest = Self.firstReleases.last { $0.version <= offered.number }?.release ?? CoreVersion(0, 0)
         let end = Self.firstReleases.first { $0.version > offered.number }?.release
@@ -72,12 +72,12 @@ public struct ClientRelease: Equatable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// One that is known.
+    /// A release that is known exactly.
     init(_ release: CoreVersion) {
         (oldest, end, said) = (release, release.next, release)
     }
 
-    /// Whether it can be one of the releases from `first` on that come before `fixed`.
+    /// True if it can be one of the releases from `first` up to, but not including, `fixed`.
     func mayBe(from first: CoreVersion?, before fixed: CoreVersion?) -> Bool {
         (fixed.map { oldest < $0 } ?? true) && (first.map { first in end.map { first < $0 } ?? true } ?? true)
     }
@@ -87,7 +87,7 @@ public struct ClientRelease: Equatable, Sendable, CustomStringConvertible {
         ClientDefect.allCases.filter { mayBe(from: $0.first, before: $0.fixed) }
     }
 
-    /// What it can surely do.
+    /// The capabilities that it surely has.
     public var capabilities: ClientCapabilities {
         let defects = Set(knownDefects)
         return ClientCapabilities(
@@ -97,7 +97,7 @@ public struct ClientRelease: Equatable, Sendable, CustomStringConvertible {
             overwritesDanglingLinks: !defects.contains(.danglingLinks))
     }
 
-    /// Such as `realm-core 14.5.2`, `realm-core 12.6.1 to 13.7`, `realm-core 14.11.0 or newer`.
+    /// The release as text, such as `realm-core 14.5.2`, `realm-core 12.6.1 to 13.7`, `realm-core 14.11.0 or newer`.
     public var description: String {
         if let said { return "realm-core \(said)" }
         guard let end else { return "realm-core \(oldest) or newer" }
@@ -116,7 +116,8 @@ public enum ClientDefect: String, CaseIterable, Sendable {
     /// It takes a changeset that a merge has emptied for one that was not merged (RCORE-1977), and then refuses a
     /// download, and resets.
     case emptiedChangesets = "emptied-changesets"
-    /// It takes an empty stored changeset for none (#6191): its file is damaged, and refuses downloads or differs.
+    /// It takes an empty stored changeset for a missing one (#6191): its file is damaged, and refuses downloads or
+    /// differs.
     case emptyChangesets = "empty-changesets"
     /// It can end its process when an object is created again to which a link dangles.
     case revivedLinks = "revived-links"

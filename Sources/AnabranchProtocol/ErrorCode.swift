@@ -8,7 +8,7 @@ public struct ErrorCode: RawRepresentable, Hashable, Sendable {
     /// Takes any number.
     public init(rawValue: Int) { self.rawValue = rawValue }
 
-    /// What a client does about an error (section 5.6).
+    /// The reaction of a client to an error (section 5.6).
     public enum Action: String, Sendable {
         /// Nothing is reported; the session resumes, or the connection is made again, after a delay.
         case transient = "Transient"
@@ -34,19 +34,19 @@ public struct ErrorCode: RawRepresentable, Hashable, Sendable {
         case migrateToFlexibleSync = "MigrateToFLX"
         /// The file is to become one of partition-based sync again.
         case revertToPartitionSync = "RevertToPBS"
-        /// The file is to be made anew, by another version of its schema.
+        /// The file is to be made again with another version of its schema.
         case migrateSchema = "MigrateSchema"
 
-        /// Clients before 12.6 look at a key of its own, which has to agree with the action.
+        /// The value of a separate key that clients before 12.6 look at, which has to agree with the action.
         var requestsClientReset: Bool { self == .clientReset || self == .clientResetNoRecovery }
     }
 
-    /// Whether it ends a connection, with all its sessions.
+    /// True if it ends a connection with all its sessions.
     public var isConnectionLevel: Bool { rawValue < 200 }
 
-    /// Whether the client may try again without the help of a person. Also true of violations that end a connection:
-    /// their action stops the sessions, while `false` would keep the whole process from connecting (section 7.2),
-    /// which is right only for a client that no retry can make welcome.
+    /// True if the client may try again without the help of a person. Also true of violations that end a connection:
+    /// their action stops the sessions, while `false` would keep the whole process from connecting (section 7.2), which
+    /// is right only for a client that no retry can make welcome.
     public var triesAgain: Bool {
         switch self {
         case .wrongProtocolVersion, .switchToFlexibleSync, .switchToPartitionSync: false
@@ -54,11 +54,11 @@ public struct ErrorCode: RawRepresentable, Hashable, Sendable {
         }
     }
 
-    /// Whether the number stands in the table of codes.
+    /// True if the number is in the table of codes.
     public var isKnown: Bool { Self.table[self] != nil }
 
-    /// False for codes that abort the client's process, that nobody knows any more, or that belong to flexible sync;
-    /// and for numbers that are no codes.
+    /// False for codes that abort the client's process, that are no longer known to anybody, or that belong to flexible
+    /// sync; and for numbers that are not codes.
     public var isSendable: Bool { Self.table[self]?.action != nil }
 
     /// A few words for people.
@@ -247,10 +247,10 @@ extension ErrorCode {
 public struct ProtocolError: Error, Equatable, Sendable {
     /// A connection-level code.
     public let code: ErrorCode
-    /// What is wrong, for the log and for the message that the client shows.
+    /// A description of the fault, for the log and for the message that the client shows.
     public let reason: String
 
-    /// Puts the parts together.
+    /// An error to be thrown for such a message.
     public init(_ code: ErrorCode, _ reason: String) {
         self.code = code
         self.reason = reason

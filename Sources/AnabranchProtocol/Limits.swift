@@ -10,8 +10,8 @@ public struct Limits: Equatable, Sendable {
     /// Longest partition value of a BIND in bytes; in flexible sync its longest JSON.
     public var partitionBytesMax = 64 << 10
 
-    /// Longest partition value of a BIND that may make a new synced file, in bytes. Kept by the host, which knows the
-    /// files that there are.
+    /// Longest partition value of a BIND that may make a new synced file, in bytes. Enforced by the host, which knows
+    /// the existing files.
     public var newPartitionBytesMax = 1024
 
     /// Longest text of a query of flexible sync in bytes, in IDENT and QUERY.
@@ -21,7 +21,7 @@ public struct Limits: Equatable, Sendable {
     /// are built for tests send them. With more obsolete requests (`Spec/Protocol.md`, section 4.6) a session ends.
     public var testCommandsMax = 16
 
-    /// Whether the TEST_COMMAND `ECHO_ERROR` makes the server send the error that the client names: for tests of
+    /// True if the TEST_COMMAND `ECHO_ERROR` makes the server send the error that the client names: for tests of
     /// applications.
     public var echoesErrors = false
 
@@ -57,12 +57,12 @@ public struct Limits: Equatable, Sendable {
     /// DOWNLOADs of one connection that are being made, or wait to be sent, at the same time.
     public var downloadsUnderWayMax = 4
 
-    /// A connection without a message for so long is dead: a client may send a PING every ten minutes. Those that show
-    /// a shorter rhythm are dead earlier. Kept by the host.
+    /// A connection that has brought no message for this long is dead: a client may send a PING every ten minutes.
+    /// Those that show a shorter rhythm are dead earlier. Enforced by the host.
     public var silenceMillisecondsMax: Int64 = 660_000
 
-    /// How long the socket of a connection may take nothing while something waits to be sent, whatever the client sends
-    /// meanwhile. Kept by the host.
+    /// How long the socket of a connection may accept nothing while something waits to be sent, whatever the client
+    /// sends in that time. Enforced by the host.
     public var stallMillisecondsMax: Int64 = 60_000
 
     /// How long the host waits for the client to leave after a connection-level error.
@@ -84,14 +84,14 @@ public struct Limits: Equatable, Sendable {
     static let numberBytesMax = 20
 }
 
-/// When a client shall come back after an error: first after `firstSeconds`, later each time `multiplier` times as
-/// late, at most after `maxSeconds`. The client subtracts a random part of up to a quarter.
+/// When a client is to come back after an error: first after `firstSeconds`, then each time `multiplier` times as late,
+/// at most after `maxSeconds`. The client subtracts a random part of up to a quarter.
 public struct BackOff: Equatable, Sendable {
     /// The delay after the first error, in seconds.
     public var firstSeconds: Int
     /// The longest delay, in seconds.
     public var maxSeconds: Int
-    /// By what the delay grows with each error that follows.
+    /// The factor by which the delay grows with each error that follows.
     public var multiplier: Int
 
     /// A delay, which the client applies in whole seconds.

@@ -9,7 +9,7 @@ public struct ProtocolVersion: Comparable, Hashable, Sendable {
     /// A version by its number, which need not be a supported one.
     public init(_ number: Int) { self.number = number }
 
-    /// Whether this library speaks the version.
+    /// True if this library speaks the version.
     public var isSupported: Bool { Self.supported.contains(number) }
 
     /// JSON_ERROR is known.
@@ -30,7 +30,7 @@ public struct ProtocolVersion: Comparable, Hashable, Sendable {
     /// DOWNLOAD of flexible sync tells steady state from the end of a bootstrap.
     public var hasBatchStates: Bool { number >= 14 }
 
-    /// Whether one version is older than another.
+    /// True if the first version is older than the second.
     public static func < (left: ProtocolVersion, right: ProtocolVersion) -> Bool { left.number < right.number }
 }
 
@@ -52,27 +52,28 @@ public struct Negotiation: Equatable, Sendable {
     /// The mode that the client came with.
     public let mode: SyncMode
 
-    /// Why the client cannot be served: 113 or 114 if its mode is not accepted, 105 if there is no common version; else
-    /// `nil`. Whoever has another reason puts it here.
+    /// Why the client cannot be served: 113 or 114 if its mode is not accepted, 105 if there is no common version;
+    /// otherwise `nil`. A host that has another reason puts it here.
     public var refusal: ErrorMessage?
 
-    /// Whether the client is too old for the close codes 4001 … 4003, so that it has to be turned away by an HTTP
+    /// True if the client is too old for the close codes 4001 … 4003, so that it has to be turned away by an HTTP
     /// status (section 2.4).
     public let usesOldCloseStyle: Bool
 
-    /// What is known of the client's release.
+    /// The client's release, as far as it is known.
     public let release: ClientRelease
 
-    /// What the names of the protocol are.
+    /// The dialect, which decides the names in the protocol.
     public let dialect: WireDialect
 
-    /// The highest version of an accepted mode that both sides know; else the one best suited to a refusal.
+    /// Chooses the highest version of an accepted mode that both sides know; otherwise the one best suited to a
+    /// refusal.
     ///
     /// - Parameters:
     ///   - offer: the value of the header; several headers are joined by commas.
     ///   - userAgent: the value of the header that tells the client's release.
-    ///   - modes: those that the server accepts; not empty.
-    ///   - dialect: that of the path by which the client came.
+    ///   - modes: the modes that the server accepts; not empty.
+    ///   - dialect: the dialect of the path by which the client came.
     /// - Throws: `NegotiationError` if no element belongs to the protocol in this dialect, to be answered with status
     ///   400.
     public init(

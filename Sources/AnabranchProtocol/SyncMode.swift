@@ -6,7 +6,7 @@ public enum SyncMode: CaseIterable, Sendable {
     /// A client names queries, and gets what matches them.
     case flexible
 
-    /// What an app of this mode tells a client of the other one: 114 and 113.
+    /// The error with which an app of this mode refuses a client of the other one: 114 or 113.
     public var refusalOfOthers: ErrorMessage {
         switch self {
         case .partition: ErrorMessage(.switchToPartitionSync)

@@ -1,7 +1,7 @@
-/// The header and the top array: the version of the file that counts (`Spec/RealmFile.md`, section 2).
+/// The header and the top array: the valid version of the file (`Spec/RealmFile.md`, section 2).
 struct FileHeader {
     static let byteCount = 24
-    /// What stands at byte 16.
+    /// The bytes at offset 16.
     static let mark = Array("T-DB".utf8)
     /// Kinds of histories.
     static let syncClientHistory = 3, syncServerHistory = 4
@@ -13,7 +13,7 @@ struct FileHeader {
     /// Up to format 22 a dictionary is a tree of objects.
     var hasClusteredDictionaries: Bool { [21, 22].contains(format) }
     let isStreaming: Bool
-    /// The data of this version end here.
+    /// The end of the data of this version.
     private(set) var logicalSize: Int
     /// Refs of the top array, the names and the tables; nil in a file that was never written.
     private(set) var refs: (top: Int64, names: Int64, tables: Int64)?
@@ -71,7 +71,7 @@ struct FileHeader {
     private static let otherByteOrder = RealmFileError(
         .byteOrder, "the numbers in it begin with their highest byte, which is not read")
 
-    /// A ref that leads nowhere says what has happened to the whole file.
+    /// Turns a ref beyond the end of the file into an error about the file as a whole.
     private static func check(_ topRef: UInt64, _ bytes: ClearBytes) throws(RealmFileError) {
         let end = UInt64(bytes.count)
         guard topRef > end - UInt64(ArrayNode.headerBytes) else { return }

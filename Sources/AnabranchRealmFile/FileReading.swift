@@ -1,7 +1,7 @@
-/// One reading of a file: which arrays it has come to, and what it found on its way.
+/// One reading of a file: the arrays that it has read, and its findings.
 final class FileReading {
     let header: FileHeader
-    /// What a high part of 0 stands for in the keys of objects without a primary key.
+    /// The meaning of a high part of 0 in the keys of objects without a primary key.
     let clientFileIdent: UInt64
     private let bytes: ClearBytes
     private let salvages: Bool
@@ -9,17 +9,18 @@ final class FileReading {
     private var known: [UInt64]
     private var usedBytes = FileHeader.byteCount
 
-    /// What was damaged and left out: the first of it, and how much it is.
+    /// The damaged parts that were left out: the first of them, and the number of all.
     private(set) var problems: [RealmFileError] = []
     private(set) var problemCount = 0
-    /// What no file has shown that this reader was compared with (`Spec/RealmFile.md`, section 7).
+    /// The features of the file that are in none of the files that this reader was checked against
+    /// (`Spec/RealmFile.md`, section 7).
     private(set) var notSeen: [String]
 
-    /// The array that was read last. What stands in place of a ref has no place of its own, and mostly is in this one.
+    /// The array that was read last. A value in place of a ref has no place of its own, and mostly is in this array.
     private var newest = 0
 
     /// - Parameters:
-    ///   - salvages: damage is noted, and what it takes away left out.
+    ///   - salvages: whether damage is noted, and the damaged part left out.
     ///   - localIdent: the client file ident of a file that has none.
     init(_ file: RealmFile, salvages: Bool, localIdent: UInt64 = 0) {
         (header, bytes, self.salvages, notSeen) = (file.header, file.bytes, salvages, file.header.notSeen)
@@ -27,8 +28,8 @@ final class FileReading {
         known = [UInt64](repeating: 0, count: header.logicalSize / 512 + 1)
     }
 
-    /// The array at a ref. In a file that is whole each has one parent, so none is read twice, and together they take
-    /// no more bytes than there are: work and memory are bounded by the file, and nothing is a cycle.
+    /// The array at a ref. In an intact file each has one parent, so none is read twice, and together they take no more
+    /// bytes than there are: work and memory are bounded by the file, and there are no cycles.
     func array(_ ref: Int64) throws(RealmFileError) -> ArrayNode {
         let node: ArrayNode
         do throws(RealmFileError) {
@@ -66,9 +67,9 @@ final class FileReading {
         return node
     }
 
-    // MARK: What is found
+    // MARK: Findings
 
-    /// Runs `body`. Its damage is noted if something is to be salvaged, and thrown if not.
+    /// Runs `body`. Its damage is noted while salvaging, and thrown otherwise.
     ///
     /// - Returns: whether there was none.
     @discardableResult
@@ -84,7 +85,7 @@ final class FileReading {
         }
     }
 
-    /// Notes damage if something is to be salvaged, and throws it if not.
+    /// Notes damage while salvaging, and throws it otherwise.
     func note(_ error: RealmFileError) throws(RealmFileError) {
         guard salvages, error.code == .damaged else { throw error }
         problemCount += 1

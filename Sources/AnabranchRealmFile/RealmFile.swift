@@ -1,7 +1,7 @@
-/// A `.realm` file, as Realm's SDKs write it: the version of it that was committed last (`Spec/RealmFile.md`).
+/// A `.realm` file, as Realm's SDKs write it: the version that was committed last (`Spec/RealmFile.md`).
 ///
-/// Files of the formats 10, 11 and 20 to 24 are read, encrypted or not, whatever is in them: what is damaged is an
-/// error that names its place. Nothing is written, and nothing but the bytes of the file is looked at.
+/// Files of the formats 10, 11 and 20 to 24 are read, encrypted or not, whatever is in them: damage is an error that
+/// names its place. Nothing is written, and nothing but the bytes of the file is looked at.
 public final class RealmFile {
     let header: FileHeader
     let bytes: ClearBytes
@@ -11,8 +11,8 @@ public final class RealmFile {
 
     /// Reads the header.
     ///
-    /// - Parameter key: the 64 bytes that the file is encrypted with; nil if it is not.
-    /// - Throws: `RealmFileError` for what is no Realm file, or one that is not read.
+    /// - Parameter key: the 64 bytes with which the file is encrypted; nil if it is not.
+    /// - Throws: `RealmFileError` for something that is not a Realm file, or one that is not read.
     public init(_ bytes: RealmFileBytes, key: [UInt8]? = nil) throws(RealmFileError) {
         let isClear = Self.isClear(bytes.buffer)
         guard key != nil || isClear else { throw Self.notClear(bytes.buffer.count) }
@@ -41,30 +41,30 @@ public final class RealmFile {
             .keyMissing, "it is an encrypted Realm file, which needs its key, or no Realm file at all")
     }
 
-    /// What an export has read and written.
+    /// The result of an export.
     public struct Report: Sendable {
-        /// The lines, those of the classes among them.
+        /// The number of lines, including those of the classes.
         public var lineCount: Int
-        /// The objects that have lines.
+        /// The number of objects that have lines.
         public var objectCount: Int
-        /// The bytes of the lines with their line feeds.
+        /// The number of bytes of the lines with their line feeds.
         public var byteCount: Int
-        /// What was damaged and left out, the first 1,000 of it.
+        /// The damaged parts that were left out, the first 1,000 of them.
         public var problems: [RealmFileError]
-        /// How much was damaged and left out.
+        /// The number of all damaged parts that were left out.
         public var problemCount: Int
-        /// What no file has shown that this reader was compared with.
+        /// The features of the file that are in none of the files that this reader was checked against.
         public var notSeen: [String]
     }
 
     /// Calls `write` with each line of an export of the file, without its line feed (`Spec/Export.md`).
     ///
     /// - Parameters:
-    ///   - salvages: whether what is damaged is left out, and named in the report.
-    ///   - outputLimit: how many bytes the lines may have; by default 64 times the file and 16 MiB more.
+    ///   - salvages: whether damaged parts are left out, and named in the report.
+    ///   - outputLimit: the number of bytes that the lines may have; by default 64 times the file and 16 MiB more.
     ///   - localIdent: for a file that never connected, the high part of the keys of objects without a primary key.
     ///     Without one, objects of two such files have the same keys.
-    /// - Throws: what `write` throws; `RealmFileError` for damage, and where the lines would be too long.
+    /// - Throws: the errors of `write`; `RealmFileError` for damage, and where the lines would be too long.
     public func export(
         salvages: Bool = false, outputLimit: Int? = nil, localIdent: UInt64 = 0,
         _ write: ([UInt8]) throws -> Void

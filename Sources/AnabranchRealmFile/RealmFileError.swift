@@ -1,30 +1,30 @@
-/// Why a file cannot be read, or not all of it (`Spec/RealmFile.md`, section 4).
+/// The reason why a file cannot be read, or not all of it (`Spec/RealmFile.md`, section 4).
 public struct RealmFileError: Error, Hashable, Sendable {
     /// The kind of an error.
     public enum Code: String, Sendable {
-        /// It is no Realm file; an encrypted one without its key looks like that, too.
+        /// It is not a Realm file; an encrypted one without its key looks the same.
         case noRealmFile
         /// It is encrypted, and there is no key.
         case keyMissing
-        /// The key is not that of the file, or there is one for a file that is not encrypted.
+        /// The key does not fit the file, or there is one for a file that is not encrypted.
         case wrongKey
         /// A part of the file is missing.
         case truncated
-        /// It was written where numbers begin with their highest byte.
+        /// It was written on a machine whose numbers begin with their highest byte.
         case byteOrder
-        /// It is of a format that is not read.
+        /// Its format is not read.
         case format
         /// It breaks a rule of the format.
         case damaged
-        /// What would be written is longer than it may be.
+        /// The output would be longer than it may be.
         case outputLimit
     }
 
-    /// What of the file an error is about, as far as that is known.
+    /// The part of the file that an error is about, as far as it is known.
     public struct Place: Hashable, Sendable {
-        /// The array, in bytes from the start of the file; of an encrypted one, of what is decrypted.
+        /// The array, in bytes from the start of the file; in an encrypted one, of the decrypted data.
         public var offset: Int?
-        /// The class; of a table that is none, the name of the table.
+        /// The class; for a table that is not a class, the name of the table.
         public var className: String?
         /// The property of the class.
         public var property: String?
@@ -40,7 +40,7 @@ public struct RealmFileError: Error, Hashable, Sendable {
     public var code: Code
     /// The place in the file.
     public var place: Place
-    /// What is wrong, in words.
+    /// A description of the fault, in words.
     public var reason: String
 
     init(_ code: Code, at place: Place = Place(), _ reason: String) {
@@ -51,7 +51,7 @@ public struct RealmFileError: Error, Hashable, Sendable {
         RealmFileError(.damaged, at: Place(offset: offset), reason)
     }
 
-    /// The error with what is known of the place around it.
+    /// The error, completed with what is known of its place.
     func within(_ outer: Place) -> RealmFileError {
         var error = self
         error.place.offset = place.offset ?? outer.offset

@@ -1,56 +1,56 @@
 public import AnabranchCore
 
 extension RealmFile {
-    /// What a file is, without its objects.
+    /// A summary of a file, without its objects.
     public struct Information: Sendable {
         /// A class of the file.
         public struct Class: Sendable {
-            /// The name of the class; what is not UTF-8 in it is replaced.
+            /// The name of the class; bytes that are not UTF-8 are replaced.
             public var name: String
-            /// Whether its objects stand for themselves.
+            /// The kind of its objects: independent, embedded or asymmetric.
             public var kind: TableType
-            /// Its properties, the primary key among them.
+            /// The number of its properties, including the primary key.
             public var propertyCount: Int
-            /// Its objects, those of embedded classes that nothing leads to included.
+            /// The number of its objects, including those of embedded classes that no link leads to.
             public var objectCount: Int
         }
 
         /// The classes in the order of their names.
         public var classes: [Class] = []
-        /// The tables that are no classes, in the order of their names: an SDK keeps its own state in them.
+        /// The tables that are not classes, in the order of their names: an SDK keeps its own state in them.
         public var otherTables: [String] = []
-        /// Whether data were downloaded that are not in the classes yet.
+        /// True if data were downloaded that are not in the classes yet.
         public var hasUnfinishedDownload = false
-        /// What was damaged and left out, the first 1,000 of it.
+        /// The damaged parts that were left out, the first 1,000 of them.
         public var problems: [RealmFileError] = []
-        /// What no file has shown that this reader was compared with.
+        /// The features of the file that are in none of the files that this reader was checked against.
         public var notSeen: [String] = []
 
-        /// Whether the file syncs queries, and not a partition; the partition's value is not in the file.
+        /// True if the file syncs queries, and not a partition; the partition's value is not in the file.
         public var isFlexible: Bool { otherTables.contains("flx_subscription_sets") }
     }
 
-    /// What the history of a file is for.
+    /// The purpose of a file's history.
     public enum History: Sendable, Hashable {
         /// A local file.
         case none, outside, local
-        /// A file that was synced, or made to be.
+        /// A file that was synced, or meant to be.
         case syncClient
         /// A file of a self-hosted server, the Realm Object Server.
         case syncServer
-        /// A kind that is not known.
+        /// An unknown kind.
         case unknown(Int)
     }
 
     /// The number of the format: 10, 11 or 20 to 24; 0 in a file that was never written.
     public var format: Int { header.format }
-    /// Whether it is a copy that was never opened for writing.
+    /// True if it is a copy that was never opened for writing.
     public var isStreaming: Bool { header.isStreaming }
     /// The version of the file, counted in commits.
     public var version: Int { header.version }
     /// The form of the history.
     public var historyForm: Int { header.historyForm }
-    /// What the history is for.
+    /// The purpose of the history.
     public var history: History {
         switch header.history {
         case 0: .none
@@ -62,9 +62,9 @@ extension RealmFile {
         }
     }
 
-    /// What the file is, and how many objects its classes have.
+    /// A summary of the file, with the number of objects of each class.
     ///
-    /// - Parameter salvages: whether what is damaged is left out, and named.
+    /// - Parameter salvages: whether damaged parts are left out, and named.
     /// - Throws: `RealmFileError` for damage.
     public func information(salvages: Bool = false) throws(RealmFileError) -> Information {
         let reading = FileReading(self, salvages: salvages), tables = try Tables(reading)

@@ -1,4 +1,4 @@
-/// What a file can make its reader do (`Spec/RealmFile.md`, sections 4 and 6).
+/// The bounds of the work and memory that a file can demand of its reader (`Spec/RealmFile.md`, sections 4 and 6).
 enum RealmFileLimits {
     /// Objects of a leaf, and children of an inner node, in a tree of objects.
     static let clusterElementsMax = 256
@@ -10,14 +10,14 @@ enum RealmFileLimits {
     static let columnsMax = 65_536
     /// Levels of a tree.
     static let treeLevelsMax = 12
-    /// Collections and embedded objects in each other.
+    /// Levels of collections and embedded objects within each other.
     static let nestingLevelsMax = 128
-    /// Places of damage that are kept to be named; further ones are counted.
+    /// Damaged parts that are kept to be named; further ones are only counted.
     static let problemsMax = 1_000
     /// Bytes of lines for each byte of the file.
     static let outputBytesPerFileByteMax = 64
-    /// Bytes of lines beside, whatever the size of the file is.
+    /// Bytes of lines in addition, whatever the size of the file.
     static let outputBytesMin = 16 << 20
-    /// What deflate makes of a byte at most.
+    /// The most bytes that one byte of a deflated stream can become.
     static let inflationRatioMax = 1_032
 }

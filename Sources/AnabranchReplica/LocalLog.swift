@@ -8,8 +8,8 @@ struct LocalLog {
 
     init(_ versions: [LocalVersion]) { self.versions = versions }
 
-    /// Adds an entry. Of entries without changes that follow each other the last one says all.
-    /// - Returns: the entry that goes.
+    /// Adds an entry. Of successive entries without changes, only the last one is kept.
+    /// - Returns: the entry that this one replaces.
     mutating func append(_ version: LocalVersion) -> ClientVersion? {
         let superseded = versions.last.flatMap { $0.bytes == 0 ? $0.number : nil }
         if superseded != nil { versions.removeLast() }
@@ -17,7 +17,7 @@ struct LocalLog {
         return superseded
     }
 
-    /// The changeset of an entry was written anew.
+    /// Replaces an entry whose changeset was rewritten.
     mutating func replace(_ version: LocalVersion) {
         let index = position(after: version.number) - 1
         if index >= 0, versions[index].number == version.number { versions[index] = version }

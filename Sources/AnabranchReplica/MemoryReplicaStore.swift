@@ -11,7 +11,7 @@ public struct MemoryReplicaStore: ReplicaStore, Sendable {
     /// An empty store.
     public init() {}
 
-    /// A new replica: the one that works on the store has everything.
+    /// A new replica, since this store keeps no state and no numbers.
     public func load() -> StoredReplica { StoredReplica() }
 
     /// See `ReplicaStore`.

@@ -1,11 +1,11 @@
 import AnabranchCore
 
 extension Replica {
-    /// Forgets which client file it is, so that it is a copy for another device or user: it keeps what it has and where
-    /// it is in the server's log, and goes on from there when the server has given it an ident of its own.
+    /// Forgets which client file it is, so that it is a copy for another device or user: it keeps its data and its
+    /// place in the server's log, and goes on from there once the server has given it an ident of its own.
     ///
-    /// - Throws: `ReplicaError` with the code `notAllowed` if local changes wait to be uploaded, which both would
-    ///   upload then; or if the store fails.
+    /// - Throws: `ReplicaError` with the code `notAllowed` if local changes wait to be uploaded, since then both would
+    ///   upload them; or if the store fails.
     package mutating func becomeCopy() throws {
         guard isAcknowledged else {
             throw ReplicaError(.notAllowed, "\(unacknowledged.changesets) of its transactions are not uploaded yet")
@@ -17,7 +17,7 @@ extension Replica {
         change.commit.record.subscriptions?.bootstrapsDropped()
         change.commit.record.file = nil
         change.commit.record.isRecovering = false
-        // What it was sent of its own counts from the first version that it uploads under its new ident.
+        // Its own entries are counted from the first version that it uploads under its new ident.
         change.commit.record.progress.cursor.clientVersion = 0
         change.commit.record.progress.upload = UploadCursor()
         try carryOut(change)

@@ -1,10 +1,10 @@
 public import AnabranchCore
 
-// What a session downloads (`Spec/History.md`, section 12.3). `ClientSession` has checked the cursors.
+// The downloads of a session (`Spec/History.md`, section 12.3). `ClientSession` has checked the cursors.
 
 extension Replica {
-    /// The server has given the file its number. What was written before is written anew with the number, as far as
-    /// objects have GlobalKeys (`Spec/State.md`, A2).
+    /// Takes the ident that the server has given the file. Earlier changes are rewritten with it, as far as objects
+    /// have GlobalKeys (`Spec/State.md`, A2).
     public mutating func identify(as file: SaltedFileID) throws {
         guard record.file == nil else { throw ReplicaError(.notAllowed, "the file has its ident already") }
         var change = Change(self)
@@ -13,7 +13,7 @@ extension Replica {
         try carryOut(change)
     }
 
-    /// A MARK was answered: everything is here that the server had when it was asked for.
+    /// Notes that a MARK was answered: everything is here that the server had when it was sent.
     public mutating func downloaded() throws {
         guard !record.hasSynced, record.subscriptions?.latest.isSettled ?? true else { return }
         var change = Change(self)
@@ -42,7 +42,7 @@ extension Replica {
         try rebuildState(of: entries.map(\.changeset), &change)
     }
 
-    /// Everything there is was written here.
+    /// Rebuilds the state from the changesets of the log: everything in it was written here.
     private func rebuildState(of changesets: [[UInt8]], _ change: inout Change) throws {
         guard behaviour.keepsState else { return }
         (change.state, change.emptiedRows) = try state.emptied()
@@ -58,11 +58,11 @@ extension Replica {
 
     /// Merges each changeset with the local changes that the server had not seen, and applies it.
     ///
-    /// - Parameter kind: What the changesets are; a bootstrap is stored until its last part has come, and then it is
+    /// - Parameter kind: What the changesets are; a bootstrap is stored until its last part has arrived, and then
     ///   integrated as a whole.
     /// - Returns: what was changed in the state.
     /// - Throws: `ReplicaError` with the code `badDownload`, `changesetTooLarge` or, if nothing is wrong with what the
-    ///   server sends, `storeFailed`. The replica is as before.
+    ///   server sends, `storeFailed`. The replica stays as it was.
     @discardableResult
     public mutating func integrate(_ download: Download, as kind: DownloadKind = .steady) throws -> StateChanges {
         switch kind {
@@ -122,7 +122,8 @@ extension Replica {
         return try arena.decode(bytes, version: version.number.rawValue, tag: tag)
     }
 
-    /// The progress is kept in a version of its own if the server has come further, so that an UPLOAD tells of it.
+    /// Takes the server's progress. If the server has advanced, it gets a version of its own, so that an UPLOAD tells
+    /// of it.
     private func advance(to progress: DownloadProgress, _ change: inout Change) {
         let old = change.commit.record.progress
         change.commit.record.progress = progress

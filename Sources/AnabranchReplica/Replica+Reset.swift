@@ -3,11 +3,11 @@ package import AnabranchCore
 // A client reset: a fresh replica takes the place of one that the server does not know any more (`Spec/History.md`,
 // section 12.6).
 
-/// What was made of the local changes of a replica that was replaced.
+/// The outcome of recovering the local changes of a replica that was replaced.
 package struct ReplicaRecovery: Equatable, Sendable {
-    /// Transactions that were made again.
+    /// The number of transactions that were made again.
     package var changesets = 0
-    /// Changes that could not be made again, because what they change is gone.
+    /// The number of changes that could not be made again, because what they change is gone.
     package var droppedChanges = 0
 }
 
@@ -17,9 +17,9 @@ extension Replica {
     ///
     /// - Parameters:
     ///   - other: the replica as it was.
-    ///   - recovers: whether the other's changes that were not acknowledged are made again, and its subscription sets
-    ///     stay that the server has not answered yet.
-    ///   - now: what the clock says. Changes are made again with their old times, but none later than that.
+    ///   - recovers: whether the other's changes that were not acknowledged are made again, and those of its
+    ///     subscription sets stay that the server has not answered yet.
+    ///   - now: the time by the clock. Changes are made again with their old times, but none later than that.
     /// - Throws: `ReplicaError` if a store fails.
     package mutating func takePlace(
         of other: Replica<some ReplicaStore>, recovers: Bool, at now: ChangesetTime
@@ -30,10 +30,10 @@ extension Replica {
         let (recovery, versions) =
             recovers ? try recoverChanges(of: other, at: now) : (ReplicaRecovery(), [])
         change = Change(self)
-        // What is written next comes behind what was written there.
+        // The next write has to come after everything that was written there.
         change.commit.record.lastWritten = max(record.lastWritten, other.record.lastWritten)
         change.commit.record.subscriptions = other.record.subscriptions
-        // What was written before a set is uploaded before the server hears of the set, and nothing that came later.
+        // Changes made before a set are uploaded before the server hears of the set, and none that were made later.
         change.commit.record.subscriptions?.reset(keepsPending: recovers) { [version = record.version] snapshot in
             versions.last { $0.old <= snapshot }?.new ?? version
         }
@@ -58,7 +58,7 @@ extension Replica {
             recovery.read(changeset, in: arena, changing: digests)
         }
         func time(of version: LocalVersion) -> ChangesetTime {
-            // The old time stands: another client's newer change wins over it. One that is still to come is none.
+            // The old time stands: another client's newer change wins over it. A time in the future does not stand.
             min(version.timestamp, now.following(version.timestamp))
         }
         try write(at: time(of: first)) { tx in try SchemaRecovery.copy(other.state.classes, to: tx) }

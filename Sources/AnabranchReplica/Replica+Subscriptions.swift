@@ -3,11 +3,10 @@ public import AnabranchCore
 // Flexible sync (`Spec/FlexibleSync.md`, part 2).
 
 extension Replica {
-    /// Takes other subscriptions in the place of those before; the server is told in the next session, when what was
-    /// written before is uploaded.
+    /// Replaces the subscriptions; the server is told in the next session, once the changes made before are uploaded.
     ///
     /// - Returns: the number of the new set.
-    /// - Throws: `ReplicaError`: with the code `notAllowed` once the replica was synchronized by partition.
+    /// - Throws: `ReplicaError`, with the code `notAllowed` once the replica was synchronized by partition.
     @discardableResult
     public mutating func subscribe(_ subscriptions: [Subscription]) throws -> QueryVersion {
         try useFlexibleSync()
@@ -18,7 +17,7 @@ extension Replica {
         return version
     }
 
-    /// The replica is one of flexible sync from now on, perhaps without subscriptions.
+    /// Makes the replica one of flexible sync, perhaps without subscriptions.
     public mutating func useFlexibleSync() throws {
         guard record.subscriptions == nil else { return }
         guard record.file == nil else {
@@ -29,12 +28,12 @@ extension Replica {
         try carryOut(change)
     }
 
-    /// The server has refused a set; the one before stays active.
+    /// Notes that the server has refused a set; the one before stays active.
     public mutating func subscriptionsRefused(_ version: QueryVersion, _ message: String) throws {
         try changeSubscriptions { sets throws(ReplicaError) in try sets.refused(version, message) }
     }
 
-    /// The MARK behind a bootstrap was answered: the active set is complete.
+    /// Notes that the MARK after a bootstrap was answered: the active set is complete.
     public mutating func subscriptionsMarked() throws {
         try changeSubscriptions { sets throws(ReplicaError) in sets.marked() }
     }
@@ -52,8 +51,7 @@ extension Replica {
         try carryOut(change)
     }
 
-    /// A session begins: the parts of a bootstrap that has not come as a whole are of no use, since the server begins
-    /// it again.
+    /// Drops the parts of an incomplete bootstrap when a session begins, since the server begins it again.
     public mutating func dropBootstrapParts() throws {
         guard var sets = record.subscriptions, sets.entries.contains(where: { $0.state == .bootstrapping }) else {
             return
@@ -65,7 +63,8 @@ extension Replica {
         try carryOut(change)
     }
 
-    /// A part is stored; behind the last one the whole is integrated in one commit, so that nobody sees half of it.
+    /// Stores a part of a bootstrap; after the last one the whole is integrated in one commit, so that nobody sees half
+    /// of it.
     mutating func integrate(
         _ download: Download, ofBootstrap version: QueryVersion, isLast: Bool
     ) throws -> StateChanges {

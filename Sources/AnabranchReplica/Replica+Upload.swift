@@ -1,6 +1,6 @@
 public import AnabranchCore
 
-// What is uploaded, and when (`Spec/History.md`, section 12.2).
+// The uploads of a replica (`Spec/History.md`, section 12.2).
 
 extension Replica: SessionFile {
     /// See `SessionFile`.
@@ -23,10 +23,10 @@ extension Replica: SessionFile {
     /// See `SessionFile`.
     public var needsMark: Bool { !record.hasSynced || record.subscriptions?.active?.state == .awaitingMark }
 
-    /// A session begins: what was uploaded and is not acknowledged is uploaded again.
+    /// Begins the uploads of a session: changes that were uploaded and not acknowledged are uploaded again.
     public mutating func startUploading() { uploaded = record.progress.upload }
 
-    /// Whether all changes up to a version were uploaded in this session.
+    /// True if all changes up to a version were uploaded in this session.
     public func hasUploaded(through version: ClientVersion) -> Bool {
         !log.versions(after: uploaded.clientVersion).contains { $0.number <= version && $0.bytes > 0 }
     }
@@ -34,10 +34,10 @@ extension Replica: SessionFile {
     /// The version of the newest local change; 0 if all of them are acknowledged.
     public var newestChange: ClientVersion { log.newestChange?.number ?? 0 }
 
-    /// Whether the server has acknowledged all local changes.
+    /// True if the server has acknowledged all local changes.
     public var isAcknowledged: Bool { newestChange <= record.progress.upload.clientVersion }
 
-    /// The local changes that the server has not acknowledged: how many transactions, and how many bytes.
+    /// The local changes that the server has not acknowledged, in transactions and in bytes.
     public var unacknowledged: (changesets: Int, bytes: Int) {
         log.versions(after: record.progress.upload.clientVersion).reduce(into: (0, 0)) { sum, version in
             if version.bytes > 0 { sum = (sum.0 + 1, sum.1 + version.bytes) }
@@ -64,15 +64,15 @@ extension Replica: SessionFile {
         }
     }
 
-    /// The next UPLOAD: changesets of `uploadBytes` or a little more, and how far the log was looked through. Nil if
-    /// there is nothing to say.
+    /// The next UPLOAD: changesets of `uploadBytes` or a little more, and the place in the log that it reaches. Nil if
+    /// there is nothing to send.
     public mutating func nextUpload(through last: ClientVersion = ClientVersion(rawValue: .max)) throws -> Upload? {
         try nextUpload(through: last, countMax: .max)
     }
 
     /// - Parameters:
-    ///   - countMax: At most so many changesets.
-    ///   - isProgressTold: Whether it also tells of versions without changes behind the last changeset.
+    ///   - countMax: The largest number of changesets.
+    ///   - isProgressTold: Whether it also tells of versions without changes after the last changeset.
     package mutating func nextUpload(
         through last: ClientVersion, countMax: Int, isProgressTold: Bool = true
     ) throws -> Upload? {
@@ -99,12 +99,12 @@ extension Replica: SessionFile {
     }
 }
 
-/// How much a replica sends together (`Spec/History.md`, section 12.2).
+/// The limits of what a replica sends and stores at once (`Spec/History.md`, section 12.2).
 package enum ReplicaLimits {
-    /// An UPLOAD ends behind the changeset with which it has so many bytes of changesets.
+    /// The size of an UPLOAD, in bytes of changesets: it ends after the changeset that reaches it.
     package static let uploadBytes = 131_072
-    /// It stays below so many, unless a single changeset has more.
+    /// The size below which an UPLOAD stays unless a single changeset is larger, in bytes of changesets.
     package static let uploadBytesMax = 16_777_216
-    /// A larger changeset of a bootstrap cannot be stored.
+    /// The largest changeset of a bootstrap that can be stored, in bytes.
     package static let bootstrapChangesetBytesMax = 16 << 20
 }

@@ -1,33 +1,36 @@
 public import AnabranchCore
 
 /// A synchronized database on the client's side (`Spec/Replica.md`): a state, the log of the local changes that the
-/// server has not confirmed, and its place in the server's log. It needs no server to be written and read, and has no
+/// server has not confirmed, and its place in the server's log. It can be written and read without a server, and has no
 /// clock, no network and no disk of its own.
 ///
 ///     var replica = try Replica(MemoryReplicaStore())
 ///     try replica.write(at: replica.writingTime(now)) { tx in try tx.addClass("Task", key: "id", .int) }
 ///
 /// It changes by local transactions and by what a session downloads. Each is one commit of its store: when a function
-/// that changes something returns, the change is as durable as the store, and when it throws, nothing has happened.
+/// that changes something returns, the change is as durable as the store makes it, and when it throws, nothing has
+/// changed.
 public struct Replica<Store: ReplicaStore> {
-    /// Where it is kept.
+    /// The store that keeps it.
     package internal(set) var store: Store
-    /// Numbers and cursors.
+    /// The numbers and cursors.
     public internal(set) var record: ReplicaRecord
-    /// What readers see: a value that no later change touches as long as its store keeps what it needs to read.
+    /// The state that readers see: a value that no later change touches as long as its store keeps what it needs to
+    /// read.
     public internal(set) var state: ObjectGraph
     var log: LocalLog
-    /// How far the log was uploaded in this session.
+    /// The place up to which the log was uploaded in this session.
     var uploaded = UploadCursor()
     let behaviour: ReplicaBehaviour
-    /// Who wants to know what objects held before and behind a commit, beside the store; nobody if it is nil.
+    /// True for the objects whose contents before and after a commit are noted, besides those that the store needs; nil
+    /// if there are none.
     package var isObserved: (@Sendable (ObjectReference) -> Bool)?
-    /// What the last commit has changed in such objects.
+    /// The changes of the last commit to such objects.
     package private(set) var noted: [NotedChange] = []
-    /// How often the state was made anew, without a word in `noted`.
+    /// The number of times the state was rebuilt, which `noted` does not show.
     package private(set) var renewalCount = 0
 
-    /// Opens what the store has; a new replica if it has nothing.
+    /// Opens the replica of a store; a new one if the store is empty.
     /// - Throws: `ReplicaError` if the store cannot be read.
     public init(_ store: Store) throws(ReplicaError) { try self.init(store, ReplicaBehaviour()) }
 
@@ -41,20 +44,21 @@ public struct Replica<Store: ReplicaStore> {
         uploaded = stored.record.progress.upload
     }
 
-    /// The number under which it writes: 0 as long as the server has given it none.
+    /// The number under which it writes: 0 until the server has given it one.
     public var ident: ClientFileID { record.file?.ident ?? 0 }
 
-    /// When something that is written now was written: what the clock says. One that is behind the last change by a few
-    /// seconds was adjusted, and stands still until then; behind by more, it was wrong before and counts again.
+    /// The timestamp of a change that is made now: the time by the clock. If the clock is a few seconds behind the last
+    /// change, it was adjusted, and the time stands still until it catches up; if it is further behind, it was wrong
+    /// before and counts again.
     public func writingTime(_ now: ChangesetTime) -> ChangesetTime { now.following(record.lastWritten) }
 
     // MARK: Local transactions
 
-    /// One local transaction. The changes are in the log, and are uploaded when there is a session.
+    /// Makes a local transaction. Its changes are in the log, and are uploaded when there is a session.
     ///
-    /// - Parameter timestamp: When it is made; see `writingTime`.
+    /// - Parameter timestamp: The time when it is made; see `writingTime`.
     /// - Returns: what `body` returns, and what was changed.
-    /// - Throws: what `body` throws, `ApplyError` for what makes no sense, `ReplicaError` if the store fails.
+    /// - Throws: what `body` throws, `ApplyError` for a change that makes no sense, `ReplicaError` if the store fails.
     @discardableResult
     public mutating func write<Result>(
         at timestamp: ChangesetTime, _ body: (WriteTransaction) throws -> Result
@@ -62,9 +66,9 @@ public struct Replica<Store: ReplicaStore> {
         try write(at: timestamp, if: { _ in true }, body)
     }
 
-    /// The same.
+    /// Makes a local transaction that can be refused once it is recorded.
     ///
-    /// - Parameter isAccepted: Whether the changeset that was recorded stays; otherwise nothing has happened.
+    /// - Parameter isAccepted: Whether the changeset that was recorded stays; otherwise nothing changes.
     @discardableResult
     package mutating func write<Result>(
         at timestamp: ChangesetTime, if isAccepted: ([UInt8]) throws -> Bool,
@@ -82,7 +86,7 @@ public struct Replica<Store: ReplicaStore> {
         return written
     }
 
-    /// One local transaction that was recorded elsewhere, perhaps an empty one.
+    /// Commits a local transaction that was recorded elsewhere, perhaps an empty one.
     ///
     /// - Parameter number: The version that it produces, above all earlier ones; the next one if it is nil.
     package mutating func commit(
@@ -119,10 +123,10 @@ public struct Replica<Store: ReplicaStore> {
 
     // MARK: Committing
 
-    /// What a function is about to change: nothing of it holds before the store has it.
+    /// The changes that a function is about to make: none of them holds before the store has committed them.
     struct Change {
         var state: ObjectGraph
-        /// Where the state reads from if it takes the place of another one.
+        /// The rows that the state reads from if it takes the place of another one.
         var emptiedRows: EmptiedRows?
         var log: LocalLog
         var commit: ReplicaCommit
@@ -166,20 +170,20 @@ public struct Replica<Store: ReplicaStore> {
 
 extension Replica: Sendable where Store: Sendable {}
 
-/// What tests and measurements vary.
+/// The behaviour of a replica that tests and measurements vary.
 package struct ReplicaBehaviour: Sendable {
-    /// How changesets are merged.
+    /// The way in which changesets are merged.
     package var strategy = MergeStrategy.indexed
-    /// How many pairs of instructions a step of a merge visits.
+    /// The number of pairs of instructions that a step of a merge visits.
     package var pairsPerStep = Int.max
-    /// Without a state a replica takes changesets for what they are, and applies none.
+    /// False for a replica without a state, which takes changesets as they are and applies none.
     package var keepsState = true
-    /// An instruction on an object that cannot be applied is skipped, and is no error.
+    /// True if an instruction on an object that cannot be applied is skipped, and is no error.
     package var skipsFailures = false
-    /// What a client of an older release cannot apply.
+    /// The instructions that a client of an older release cannot apply.
     package var refusals: ApplyRefusals = []
-    /// What may stay in memory of a state between two commits, in bytes as they are stored; in memory objects take
-    /// about five times as many.
+    /// The size up to which objects of a state stay in memory between two commits, in bytes as they are stored; in
+    /// memory they take about five times as many.
     package var loadedBytesMax = 256 << 10
 
     package init() {}

@@ -1,43 +1,43 @@
 import AnabranchCore
 
-/// Why a replica cannot do what it was asked for. Two are equal if their codes are.
+/// The reason why a replica cannot do what it was asked for. Two errors are equal if their codes are.
 public struct ReplicaError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// What is the matter.
+    /// The kind of an error.
     public enum Code: Sendable {
-        /// The replica's store cannot be read or written; what was asked for has not happened.
+        /// The replica's store cannot be read or written; the request was not carried out.
         case storeFailed
-        /// What is stored is not what was written.
+        /// The stored data is not what was written.
         case damaged
         /// The store is in a format that this version does not know.
         case unknownFormat
         /// Another process, or another object of this one, works on the store.
         case inUse
-        /// The server has sent what cannot be integrated: the session ends, and the replica stays as it was.
+        /// The server has sent something that cannot be integrated: the session ends, and the replica stays as it was.
         case badDownload
         /// The server has sent a changeset that is too large to be stored.
         case changesetTooLarge
-        /// What was asked for makes no sense in this state of the replica.
+        /// The request makes no sense in this state of the replica.
         case notAllowed
     }
 
-    /// What is the matter.
+    /// The kind of the error.
     public let code: Code
     /// The place and the reason, for people.
     public let reason: String
 
-    /// Puts the parts together.
+    /// An error with its place and reason.
     public init(_ code: Code, _ reason: String) {
         self.code = code
         self.reason = reason
     }
 
-    /// Whether both have the same code.
+    /// True if both have the same code.
     public static func == (left: ReplicaError, right: ReplicaError) -> Bool { left.code == right.code }
 
     /// The reason.
     public var description: String { reason }
 
-    /// What a store throws, as a `ReplicaError`.
+    /// Calls `body`, and turns what a store throws into a `ReplicaError`.
     static func catching<Value>(_ body: () throws -> Value) throws(ReplicaError) -> Value {
         do {
             return try body()
@@ -48,13 +48,13 @@ public struct ReplicaError: Error, Equatable, Sendable, CustomStringConvertible 
         }
     }
 
-    /// Why a store cannot be read.
+    /// The error of a store that cannot be read.
     package init(reading error: any Error, of place: String? = nil) {
         let isDamage = (error as? ApplyError)?.isDamage ?? false
         self.init(isDamage ? .damaged : .storeFailed, place.map { "\($0): \(error)" } ?? "\(error)")
     }
 
-    /// Why a download could not be integrated.
+    /// The error of a download that cannot be integrated.
     init(downloading error: any Error) {
         switch error {
         case let error as ReplicaError: self = error

@@ -1,9 +1,10 @@
 import AnabranchCore
 
 /// Adds the classes and properties of another state that a state does not have: a server that has lost its data does
-/// not know them, and what was changed in their objects could not be made again.
+/// not know them, and changes to their objects could not be made again.
 enum SchemaRecovery {
-    /// What exists under a name and is of another kind stays; what was changed in it is dropped by whoever repeats it.
+    /// Adds what is missing. A class or property that exists under a name and is of another kind stays; changes to it
+    /// are dropped when changes are repeated.
     static func copy(_ classes: [ClassSchema], to transaction: WriteTransaction) throws {
         let names = Dictionary(
             uniqueKeysWithValues: classes.map { ($0.number, String(decoding: $0.name, as: UTF8.self)) })

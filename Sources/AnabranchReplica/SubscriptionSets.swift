@@ -1,12 +1,12 @@
 public import AnabranchCore
 
-/// What an application wants to have of a class (`Spec/FlexibleSync.md`, section 2.1).
+/// The objects of a class that an application wants to have (`Spec/FlexibleSync.md`, section 2.1).
 public struct Subscription: Hashable, Codable, Sendable {
-    /// By which it can be found again; nil for one without a name.
+    /// The name by which it can be found again; nil for one without a name.
     public var name: String?
     /// The class whose objects it wants.
     public var className: String
-    /// Which of them, in the language of `Spec/Query.md`.
+    /// The query that selects them, in the language of `Spec/Query.md`.
     public var query: String
 
     /// A subscription.
@@ -17,17 +17,17 @@ public struct Subscription: Hashable, Codable, Sendable {
         self.query = query
     }
 
-    /// Whether both ask for the same: texts are compared as they are.
+    /// True if both ask for the same: texts are compared byte by byte.
     public static func == (left: Subscription, right: Subscription) -> Bool {
         left.name.hasBytes(of: right.name) && left.className.hasBytes(of: right.className)
             && left.query.hasBytes(of: right.query)
     }
 }
 
-/// The subscription sets of a replica (`Spec/FlexibleSync.md`, section 2.1). Set 0, which is empty, is there from the
+/// The subscription sets of a replica (`Spec/FlexibleSync.md`, section 2.1). Set 0, which is empty, exists from the
 /// start and is never sent by QUERY.
 public struct SubscriptionSets: Equatable, Codable, Sendable {
-    /// What has become of a set. One that is not there any more was superseded.
+    /// The state of a set. A set that does not exist any more was superseded.
     public enum State: Equatable, Codable, Sendable {
         /// It is stored, and perhaps sent.
         case pending
@@ -35,7 +35,7 @@ public struct SubscriptionSets: Equatable, Codable, Sendable {
         case bootstrapping
         /// Its bootstrap is integrated: it is the active set.
         case awaitingMark
-        /// It is active, and everything has come that there was.
+        /// It is active, and everything there was has been downloaded.
         case complete
         /// The server has refused it, for this reason. The set before it stays active.
         case refused(String)
@@ -45,20 +45,19 @@ public struct SubscriptionSets: Equatable, Codable, Sendable {
     public struct Entry: Equatable, Codable, Sendable {
         /// Its number: each set of a replica has a higher one than those before.
         public let version: QueryVersion
-        /// What it asks for.
+        /// The subscriptions of the set.
         public let subscriptions: [Subscription]
-        /// What was written before this version of the replica is uploaded before the QUERY, what was written later
-        /// behind it.
+        /// The version of the replica up to which changes are uploaded before the QUERY; later ones follow it.
         public internal(set) var snapshot: ClientVersion
-        /// What has become of it.
+        /// The state of the set.
         public internal(set) var state = State.pending
 
-        /// As QUERY and IDENT say it (`Spec/Protocol.md`, section 9.2).
+        /// The set as QUERY and IDENT carry it (`Spec/Protocol.md`, section 9.2).
         public var set: SubscriptionSet {
             SubscriptionSet(version: version, query: SubscriptionSets.query(of: subscriptions))
         }
 
-        /// Whether its objects are here, or it wants none.
+        /// True if its objects are here, or if it wants none.
         var isSettled: Bool { state == .complete || version == 0 }
 
         var isOpen: Bool { state == .pending || state == .bootstrapping }
@@ -68,7 +67,7 @@ public struct SubscriptionSets: Equatable, Codable, Sendable {
     public private(set) var entries = [Entry(version: 0, subscriptions: [], snapshot: 0)]
     private var newest: QueryVersion = 0
 
-    /// Of a new replica.
+    /// The sets of a new replica.
     public init() {}
 
     /// The newest set.
@@ -80,10 +79,10 @@ public struct SubscriptionSets: Equatable, Codable, Sendable {
     /// The newest set whose bootstrap was integrated; nil in a new replica.
     public var active: Entry? { entries.last { $0.state == .awaitingMark || $0.state == .complete } }
 
-    /// What IDENT says.
+    /// The set that IDENT names.
     var identified: SubscriptionSet { active?.set ?? .none }
 
-    /// The oldest set behind `version` that QUERY has to name.
+    /// The oldest set after `version` that QUERY has to name.
     func unsent(after version: QueryVersion) -> UnsentSubscriptions? {
         let last = max(version, active?.version ?? 0)
         return entries.first { $0.version > last && $0.isOpen }.map {
@@ -91,7 +90,8 @@ public struct SubscriptionSets: Equatable, Codable, Sendable {
         }
     }
 
-    /// Several subscriptions to one class are sorted and joined; equal ones count once.
+    /// The queries of a set as JSON: several subscriptions to one class are sorted and joined, and equal ones count
+    /// once.
     static func query(of subscriptions: [Subscription]) -> [UInt8] {
         let queries = Dictionary(grouping: subscriptions) { ExactString($0.className) }
         var text = [UInt8(ascii: "{")]
@@ -107,16 +107,16 @@ public struct SubscriptionSets: Equatable, Codable, Sendable {
         return text
     }
 
-    // MARK: What happens
+    // MARK: Events
 
-    /// The application has changed its subscriptions.
+    /// Adds the set that the application has committed.
     mutating func commit(_ subscriptions: [Subscription], at snapshot: ClientVersion) -> QueryVersion {
         newest += 1
         entries.append(Entry(version: newest, subscriptions: subscriptions, snapshot: snapshot))
         return newest
     }
 
-    /// A part of a bootstrap comes.
+    /// Notes that a part of a bootstrap has arrived.
     mutating func bootstrapCame(_ version: QueryVersion) throws(ReplicaError) {
         guard let index = entries.firstIndex(where: { $0.version == version }) else {
             throw ReplicaError(.badDownload, "a bootstrap of subscription set \(version), which is not there")
@@ -128,19 +128,19 @@ public struct SubscriptionSets: Equatable, Codable, Sendable {
         if entries[index].state == .pending { entries[index].state = .bootstrapping }
     }
 
-    /// A bootstrap was integrated.
+    /// Makes a set the active one, since its bootstrap was integrated.
     mutating func bootstrapped(_ version: QueryVersion) {
         guard let index = entries.firstIndex(where: { $0.version == version }), entries[index].isOpen else { return }
         entries[index].state = .awaitingMark
         entries.removeFirst(index)
     }
 
-    /// The MARK behind a set was answered.
+    /// Completes the active set, since the MARK that follows it was answered.
     mutating func marked() {
         for index in entries.indices where entries[index].state == .awaitingMark { entries[index].state = .complete }
     }
 
-    /// QUERY_ERROR.
+    /// Notes that the server has refused a set (QUERY_ERROR).
     mutating func refused(_ version: QueryVersion, _ message: String) throws(ReplicaError) {
         guard let index = entries.firstIndex(where: { $0.version == version }), entries[index].isOpen else {
             throw ReplicaError(.badDownload, "a refusal of subscription set \(version), which is not waiting for one")
@@ -148,15 +148,15 @@ public struct SubscriptionSets: Equatable, Codable, Sendable {
         entries[index].state = .refused(message)
     }
 
-    /// Parts of bootstraps were dropped.
+    /// Notes that the parts of bootstraps were dropped.
     mutating func bootstrapsDropped() {
         for index in entries.indices where entries[index].state == .bootstrapping { entries[index].state = .pending }
     }
 
-    /// The replica was made anew with the active set of this value.
+    /// Adapts the sets to a replica that was rebuilt with the active set of this value.
     ///
     /// - Parameters:
-    ///   - keepsPending: whether sets stay that the server has not answered yet.
+    ///   - keepsPending: whether the sets stay that the server has not answered yet.
     ///   - newVersion: the version that an old one has become, up to which changes were made before a set.
     mutating func reset(keepsPending: Bool, _ newVersion: (ClientVersion) -> ClientVersion) {
         let active = active?.version ?? 0

@@ -18,7 +18,7 @@ struct ObjectPages: Sendable {
         );
         """
 
-    /// What the objects of a page take at most, in bytes, unless it has a single one. With all that is beside them they
+    /// The largest size of the objects of a page, in bytes, unless there is only one. With everything around them they
     /// fit a page of SQLite.
     static let bytesMax = 3_900
 
@@ -37,12 +37,12 @@ struct ObjectPages: Sendable {
         try execute("DELETE FROM object_page WHERE file = ? AND class = ?", [file, Int64(classID.rawValue)], db)
     }
 
-    /// Forgets all; likewise.
+    /// Forgets all objects; the caller has a transaction.
     func removeAll(in db: Database) throws {
         try execute("DELETE FROM object_page WHERE file = ?", [file], db)
     }
 
-    /// Carries out changes; likewise.
+    /// Carries out changes; the caller has a transaction.
     func write(_ changes: PageChanges, in db: Database) throws {
         for (classID, changes) in changes.ofClasses.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
             try write(changes, of: classID, in: db)
@@ -81,7 +81,7 @@ struct ObjectPages: Sendable {
         return result
     }
 
-    /// Pages that lose their objects do not stay.
+    /// Joins the next page to objects that leave much room, so that pages that lose their objects do not stay.
     private func takeNext(
         at key: [UInt8], into objects: inout PageObjects, of classID: ClassID, in db: Database
     ) throws {
@@ -91,7 +91,8 @@ struct ObjectPages: Sendable {
         try remove(at: key, of: classID, in: db)
     }
 
-    /// A page that is as it was is not written: so it is with one that is full when an object comes behind it.
+    /// Stores pages in the place of an old one. A page that is as it was is not written, such as a full one that is
+    /// followed by a new object.
     private func store(
         _ pages: [PageObjects], inPlaceOf old: StoredPage, of classID: ClassID, in db: Database
     ) throws {
@@ -179,7 +180,7 @@ struct ObjectPages: Sendable {
     }
 
     /// - Parameter sql: selects the keys and contents of pages.
-    /// - Returns: pages whose bytes are there until the next one is asked for, or the cursor goes.
+    /// - Returns: pages whose bytes are valid until the next one is read, or the cursor is released.
     private func pages(
         _ sql: String, _ arguments: StatementArguments, in db: Database
     ) throws -> FastDatabaseValueCursor<BorrowedRow> {

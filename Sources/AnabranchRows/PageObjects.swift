@@ -1,12 +1,12 @@
 import AnabranchCore
 import Foundation
 
-/// The objects of a page (`Spec/State.md`, D8), where its bytes lie.
+/// Reads the objects of a page (`Spec/State.md`, D8) where its bytes lie.
 struct PageReader {
     private var rest: UnsafeRawBufferPointer
-    /// No key is below this one.
+    /// The key below which no further key may be.
     private var least: UnsafeRawBufferPointer
-    /// How many objects follow; nil before the first one.
+    /// The number of objects that follow; nil before the first one is read.
     private var left: Int?
 
     /// - Parameter key: the page's.
@@ -15,7 +15,7 @@ struct PageReader {
         least = key
     }
 
-    /// The next object; nil behind the last one.
+    /// The next object; nil after the last one.
     /// - Throws: `ApplyError` with the code `unavailable` if this is no page.
     mutating func next() throws(ApplyError) -> (key: UnsafeRawBufferPointer, row: UnsafeRawBufferPointer)? {
         let isFirst = left == nil
@@ -61,13 +61,13 @@ struct PageReader {
     private static var damage: ApplyError { .damaged("a page of objects is not what was written") }
 }
 
-/// The same in memory, to be changed.
+/// The objects of a page in memory, to be changed.
 struct PageObjects {
     typealias Object = (key: ArraySlice<UInt8>, row: ArraySlice<UInt8>)
 
     /// In ascending order of the keys.
     private(set) var objects: [Object] = []
-    /// What they take in the page.
+    /// The number of bytes that they take in the page.
     private(set) var byteCount = 0
 
     init() {}
@@ -97,13 +97,13 @@ struct PageObjects {
         byteCount += Self.byteCount(of: object)
     }
 
-    /// Adds those of the page behind this one.
+    /// Adds the objects of the page that follows this one.
     mutating func append(_ other: PageObjects) {
         objects += other.objects
         byteCount += other.byteCount
     }
 
-    /// With some rows replaced, added, or gone.
+    /// The objects with some rows replaced, added or removed.
     func applying(_ changes: ArraySlice<PageChange>) -> PageObjects {
         var result = PageObjects(), old = objects[...]
         result.objects.reserveCapacity(objects.count + changes.count)
@@ -118,9 +118,9 @@ struct PageObjects {
         return result
     }
 
-    /// Divides it into pages that are small enough, and not empty; one object alone can be larger.
-    /// - Parameter isGrowing: whether more is likely to come behind it, and not in between. Then all pages but the last
-    ///   one are full; else each is as full as the others.
+    /// Divides it into pages that are small enough, and not empty; a page of a single object can be larger.
+    /// - Parameter isGrowing: whether more objects are likely to follow at the end, and not in between. Then all pages
+    ///   but the last one are full; otherwise each is as full as the others.
     func divided(bytesMax: Int, isGrowing: Bool) -> [PageObjects] {
         guard byteCount > bytesMax else { return objects.isEmpty ? [] : [self] }
         let pageCount = (byteCount + bytesMax - 1) / bytesMax
@@ -134,8 +134,8 @@ struct PageObjects {
         return pages
     }
 
-    /// The page as it is stored: how many objects there are, and for each the size of its key, the key, the size of its
-    /// row, the row. Numbers have seven bits a byte, the lowest first.
+    /// The page as it is stored: the number of objects, and for each the size of its key, the key, the size of its row,
+    /// the row. Numbers have seven bits a byte, the lowest first.
     var content: [UInt8] {
         var content: [UInt8] = []
         content.reserveCapacity(byteCount + 5)
@@ -162,17 +162,17 @@ struct PageObjects {
         size(of: object.key.count) + object.key.count + size(of: object.row.count) + object.row.count
     }
 
-    /// How many bytes a number takes.
+    /// The number of bytes that a number takes.
     private static func size(of count: Int) -> Int { max(1, (Int.bitWidth - count.leadingZeroBitCount + 6) / 7) }
 }
 
-/// An object's row; nil if it goes.
+/// An object's new row; nil if the object is removed.
 struct PageChange {
     let key: [UInt8]
     let row: [UInt8]?
 }
 
-/// What a commit changes in pages, in its order.
+/// The changes of a commit to pages, in its order.
 struct PageChanges {
     private(set) var ofClasses: [ClassID: [PageChange]] = [:]
 
@@ -185,10 +185,10 @@ struct PageChanges {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Whether these bytes sort before others.
+    /// True if these bytes sort before others.
     fileprivate func isBelow(_ other: UnsafeRawBufferPointer) -> Bool { order(to: other) < 0 }
 
-    /// Negative, 0 or positive: how these bytes sort to others.
+    /// The order of these bytes and others: negative, 0 or positive.
     func order(to other: UnsafeRawBufferPointer) -> Int {
         if let mine = baseAddress, let others = other.baseAddress {
             let order = memcmp(mine, others, Swift.min(count, other.count))
@@ -197,7 +197,7 @@ extension UnsafeRawBufferPointer {
         return count - other.count
     }
 
-    /// Where a part of these bytes lies in them.
+    /// The range of a part of these bytes in them.
     fileprivate func range(of part: UnsafeRawBufferPointer) -> Range<Int> {
         guard let start = baseAddress, let first = part.baseAddress else { return 0..<0 }
         return first - start..<first - start + part.count

@@ -3,11 +3,11 @@ package import Foundation
 package import GRDB
 import GRDBSQLite
 
-/// The table with the rows of states (`Spec/State.md`, part D), one state for each file. It belongs to whoever has the
-/// database: migrations and transactions are theirs.
+/// The table with the rows of states (`Spec/State.md`, part D), one state for each file. The owner of the database is
+/// responsible for its migrations and transactions.
 package struct StateTable: Sendable {
-    /// Makes the table, where there is none. It has row numbers: in a table without them, SQLite reads whole rows to
-    /// compare their keys, and a value can have megabytes.
+    /// Creates the table in a database that has none. It has row numbers: in a table without them, SQLite reads whole
+    /// rows to compare their keys, and a value can have megabytes.
     package static let sql = """
         CREATE TABLE state_row (
             file INTEGER NOT NULL,
@@ -19,10 +19,10 @@ package struct StateTable: Sendable {
         );
         """
 
-    /// Makes the tables of states whose objects are in pages, where there are none.
+    /// Creates the tables of states whose objects are in pages, in a database that has none.
     package static let sqlWithPages = sql + ObjectPages.sql
 
-    /// Whose state it is.
+    /// The file whose state it is.
     package let file: Int64
     private let packing: (any RowPacking)?
     /// Nil if each row is a row of the database.
@@ -31,7 +31,7 @@ package struct StateTable: Sendable {
     /// The rows of one file's state.
     /// - Parameters:
     ///   - hasPages: whether the rows of objects are in pages, which need `sqlWithPages`.
-    ///   - packing: of the rows that are in none; nil if they are stored as they are.
+    ///   - packing: the form of the rows that are in no page; nil if they are stored as they are.
     package init(file: Int64, hasPages: Bool = false, packing: (any RowPacking)? = nil) {
         self.file = file
         self.packing = packing
@@ -46,13 +46,13 @@ package struct StateTable: Sendable {
         try ObjectGraph(rows: StateRows(self, in: reader))
     }
 
-    /// The same.
+    /// The state as it was stored last, with a schema that is read only if it has changed.
     /// - Parameter known: The schema that was read last: most often it is still the same.
     package func state(in reader: any DatabaseReader, _ known: inout KnownSchema?) throws(ApplyError) -> ObjectGraph {
         try ObjectGraph(rows: StateRows(self, in: reader), &known)
     }
 
-    /// Stores what `ObjectGraph.rowWrites(of:)` gives; the caller has a transaction.
+    /// Stores the result of `ObjectGraph.rowWrites(of:)`; the caller has a transaction.
     package func write(_ writes: RowWrites, in db: Database) throws {
         var changes = PageChanges()
         for number in writes.erasedClasses {
@@ -66,7 +66,7 @@ package struct StateTable: Sendable {
         }
         for row in writes.rows {
             if pages != nil, changes.take(row.address, row.bytes) { continue }
-            // A row that is there keeps its number and its place, so that the index stays as it is.
+            // An existing row keeps its number and its place, so that the index does not change.
             let sql = """
                 INSERT INTO state_row (file, class, key, part, content) VALUES (?, ?, ?, ?, ?)
                 ON CONFLICT (file, class, key, part) DO UPDATE SET content = excluded.content
@@ -82,7 +82,7 @@ package struct StateTable: Sendable {
         try pages?.removeAll(in: db)
     }
 
-    /// Whether there is nothing of the state.
+    /// True if nothing of the state is stored.
     package func isEmpty(in db: Database) throws -> Bool {
         let tables = pages == nil ? ["state_row"] : ["object_page", "state_row"]
         return try tables.allSatisfy { table in
@@ -147,7 +147,7 @@ package struct StateTable: Sendable {
         return values
     }
 
-    /// A column that holds no bytes has none; its row is not what was written then.
+    /// The bytes of a column. If it holds another value, there are none, and its row is not what was written.
     private static func bytes(_ row: Row, _ column: Int) throws -> [UInt8] {
         try row.withUnsafeData(atIndex: column) { data in data.map { Array($0) } ?? [] }
     }
@@ -159,17 +159,17 @@ package struct StateTable: Sendable {
 
 /// Another form of rows in the database.
 package protocol RowPacking: Sendable {
-    /// That of a row; nil if it is stored as it is.
+    /// The packed form of a row; nil if it is stored as it is.
     func packed(_ row: [UInt8]) throws -> Data?
 
     /// The row that has this form; nil if it is stored as it is.
-    /// - Throws: if this is no such form.
+    /// - Throws: if this is not a packed form.
     func unpacked(_ stored: UnsafeRawBufferPointer) throws -> [UInt8]?
 }
 
 /// The rows of a state as they are in the database.
 ///
-/// A row may be needed in the middle of a read, in which GRDB allows another one to `unsafeReentrantRead` alone. Both
+/// A row may be needed in the middle of a read, in which GRDB allows another one only to `unsafeReentrantRead`. Both
 /// see the same commit as long as only the owner of the state commits to it.
 package struct StateRows: ObjectRows {
     private let table: StateTable
@@ -210,7 +210,7 @@ package struct StateRows: ObjectRows {
     }
 }
 
-/// The columns `key` and `content` where SQLite has them until the next row is asked for.
+/// The columns `key` and `content`, where SQLite has them until the next row is read.
 struct BorrowedRow: DatabaseValueConvertible, StatementColumnConvertible {
     let key: UnsafeRawBufferPointer
     let content: UnsafeRawBufferPointer
@@ -221,7 +221,7 @@ struct BorrowedRow: DatabaseValueConvertible, StatementColumnConvertible {
     }
 
     private static func bytes(_ statement: SQLiteStatement, _ index: CInt) -> UnsafeRawBufferPointer {
-        // In this order: what is no blob becomes one.
+        // In this order, since a value that is no blob becomes one.
         let start = sqlite3_column_blob(statement, index)
         return UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(statement, index)))
     }

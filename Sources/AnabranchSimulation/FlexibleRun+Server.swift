@@ -3,10 +3,10 @@ import AnabranchHistory
 import AnabranchProtocol
 import AnabranchTesting
 
-// What the sessions of the server do with a flexible file (`FileSessions` there), and what has to hold of it.
+// What the server's sessions do with a flexible file (`FileSessions` in the server), and what has to hold for it.
 
 extension FlexibleRun {
-    /// The file answers a request of a session, and tells all sessions if it has something new then.
+    /// Answers a request of a session, and tells the sessions if the file then has something new.
     /// - Returns: whether there was a request.
     func fileAnswers(_ index: Int) throws -> Bool {
         let version = synced.version
@@ -15,7 +15,7 @@ extension FlexibleRun {
         return true
     }
 
-    /// Those whom it concerns are told that there is something new.
+    /// Tells the clients concerned that there is something new.
     func announce() {
         let news = file.takeNews()
         for participant in participants {
@@ -114,7 +114,7 @@ extension FlexibleRun {
         return outcome.refusals.objects
     }
 
-    /// Does something for a client in the smallest steps, between which others go on.
+    /// Does something for a client in the smallest steps, with other clients going on in between.
     /// - Parameter step: nil if there is more to be done.
     private func inSteps<Result>(of index: Int, _ step: (StepLimit) throws -> Result?) throws -> Result {
         let others = participants.indices.filter { $0 != index && !integrating.contains($0) }
@@ -126,7 +126,7 @@ extension FlexibleRun {
         }
     }
 
-    /// A bootstrap has a version of its own, and what was refused has left no trace in the log.
+    /// Checks that a bootstrap has a version of its own, and that what was refused has left no trace in the log.
     private func check(_ made: ViewDownload) throws {
         if case .bootstrap(_, let isLast) = made.kind {
             tally.bootstraps += isLast ? 1 : 0
@@ -149,13 +149,13 @@ extension FlexibleRun {
         }
     }
 
-    /// Nil if the log has forgotten it.
+    /// Returns an entry of the log; nil if it was trimmed.
     private func entry(_ version: ServerVersion) throws -> LogEntry? {
         guard version > synced.head.baseVersion else { return nil }
         return try synced.log(after: version - 1).first
     }
 
-    /// A client is told of each refusal; when it has integrated the undoing, never again.
+    /// Checks that a client is told of each refusal, and never again once it has integrated the undoing.
     func checkCompensations(_ index: Int) throws {
         let participant = participants[index], told = participant.client.compensations.compactMap(\.rejection)
         tally.compensations += told.count
@@ -183,7 +183,7 @@ extension FlexibleDownload {
 }
 
 extension ErrorMessage {
-    /// As the server says it.
+    /// Creates the message that the server sends.
     fileprivate init(_ write: CompensatingWrite) {
         self.init(.compensatingWrite)
         rejection = Rejection(

@@ -6,19 +6,19 @@ import AnabranchRules
 import AnabranchTesting
 import Foundation
 
-/// Random clients of a flexible file, of several releases, and the server's side of their connections: each sees what
-/// its queries and its role let it see, changes what it sees and what it may not, on and off line, and changes its
-/// queries meanwhile. None meets anything that a real client would not survive, and whenever there is nothing more to
-/// be said to one it has what the file says that it sees. The file forgets what nobody needs; a client that was away
-/// for too long begins anew. Everything follows from the seed.
+/// Random clients of a flexible file, of several releases, and the server's side of their connections. Each client sees
+/// what its queries and its role let it see, changes what it sees and what it may not change, online and offline, and
+/// changes its queries as it goes. None meets anything that a real client would not survive, and whenever there is
+/// nothing more to say to a client, it has what it sees according to the file. The file forgets what nobody needs, and
+/// a client that was away for too long starts over. Everything follows from the seed.
 package final class FlexibleRun {
-    /// What is wrong.
+    /// A violation that a run has found.
     package struct Failure: Error, CustomStringConvertible {
         package let description: String
     }
 
     private var store: any HistoryStore
-    /// Opens the store anew, as after the end of a process.
+    /// Reopens the store, as after the end of a process.
     private let reopen: () throws -> any HistoryStore
     var synced: SyncedFile
     var file: FlexibleFile
@@ -30,21 +30,21 @@ package final class FlexibleRun {
     private let salts: UInt64
     var time: UInt64 = 1_000
     var events = UploadedEvents()
-    /// The clients whose upload is on its way into the file, and what became of those that are there.
+    /// The clients whose upload is on its way into the file, and the outcomes of uploads that have been integrated.
     var integrating: Set<Int> = []
     var integrated: [ClientFileID: FlexibleFile.UploadOutcome] = [:]
     private var policy = HistoryPolicy()
-    /// The file is maintained after so many steps; in some runs after each.
+    /// The average number of steps after which the file is maintained; 1 in some runs.
     private let maintenanceInterval: Int
     private let hasAbsences: Bool
-    /// In most runs bootstraps come in parts.
+    /// The size of the parts of bootstraps, in bytes: so small in most runs that bootstraps come in several parts.
     private let partBytes: Int
-    /// From now on all messages arrive.
+    /// True once all messages arrive.
     private var losesNothing = false
-    /// What has happened: proves that it does.
+    /// The counts of what has happened, as proof that it does happen.
     package internal(set) var tally = FlexibleTally()
 
-    /// - Parameter reopen: ends the use of the store, and opens it again; nil for stores that are gone then.
+    /// - Parameter reopen: closes the store and opens it again; nil for a store that does not outlive its process.
     package init(seed: UInt64, store: any HistoryStore, reopen: (() throws -> any HistoryStore)? = nil) throws {
         var random = SeededRandom(scrambling: seed)
         world = RandomWorld(&random)
@@ -80,7 +80,7 @@ package final class FlexibleRun {
         return file
     }
 
-    /// - Throws: `Failure`, or what failed.
+    /// - Throws: `Failure`, or the error that stopped the run.
     package func run(steps: Int) throws {
         for _ in 0..<steps {
             time += 1
@@ -137,7 +137,7 @@ package final class FlexibleRun {
                 for number in 0..<count { try world.edit(transaction, seed: seed &+ UInt64(number)) }
             }
         } catch is ApplyError {
-            // It wanted what is not there.
+            // The edit needed something that is not there.
         }
     }
 
@@ -153,11 +153,11 @@ package final class FlexibleRun {
             made.noteUpload(by: 1, versions: [version.rawValue + 1])
             announce()
         } catch is ApplyError {
-            // It wanted what is not there.
+            // The edit needed something that is not there.
         }
     }
 
-    /// Whether the changeset is one of flexible sync, and the reference itself would converge.
+    /// True if the changeset is one that flexible sync allows, and the reference itself would converge.
     private func isAllowed(
         _ changeset: [UInt8], by author: Int, _ tag: OriginTag, on base: ServerVersion
     ) throws -> Bool {
@@ -165,7 +165,8 @@ package final class FlexibleRun {
         return try made.add(changeset, by: author, tag: tag, base: base.rawValue) == nil
     }
 
-    /// Flexible sync has no objects without primary keys, and takes no classes and columns away.
+    /// True if flexible sync allows the changeset: it has no objects without primary keys, and removes no classes and
+    /// columns.
     static func isFlexible(_ changeset: [UInt8]) throws -> Bool {
         var arena = ChangesetArena()
         let index = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 1, ident: .server))
@@ -205,7 +206,7 @@ package final class FlexibleRun {
         return predicates
     }
 
-    /// Some messages of a client, or to it, go their way.
+    /// Moves some messages from and to a client.
     private func speak(_ index: Int) throws {
         for _ in 0..<random.below(12) {
             switch random.below(4) {
@@ -217,7 +218,7 @@ package final class FlexibleRun {
         }
     }
 
-    /// One step towards the end of everything that is under way.
+    /// Takes one step towards the end of everything that is under way for a client.
     /// - Returns: whether anything was.
     private func goOn(_ index: Int) throws -> Bool {
         let participant = participants[index]
@@ -227,14 +228,14 @@ package final class FlexibleRun {
         return try clientReads(index)
     }
 
-    /// A client that has to begin anew does so at once.
+    /// Lets a client read a message. A client that has to start over does so at once.
     private func clientReads(_ index: Int) throws -> Bool {
         let participant = participants[index]
         guard try participant.clientReads() else { return false }
         // Between the parts of a bootstrap is the worst moment.
         if participant.client.hasParts, !losesNothing, random.isOne(in: 10) { try lose(index) }
         guard let error = participant.client.lastError else { return true }
-        // It begins its session anew.
+        // The client begins its session again.
         if error.code == .sessionClosed { return true }
         let mayBe = error.code == .writeNotAllowed || hasAbsences && error.code == .clientFileExpired
         guard mayBe, participant.client.needsReset else {
@@ -251,7 +252,7 @@ package final class FlexibleRun {
         if let ident = participant.session?.ident { file.leave(ident) }
     }
 
-    /// The connection is lost; some of what the client has said last arrives.
+    /// Drops the connection of a client; some of the client's last messages still take effect.
     private func lose(_ index: Int) throws {
         guard participants[index].isConnected else { return }
         while random.isOne(in: 2), try fileAnswers(index) {}
@@ -270,7 +271,7 @@ package final class FlexibleRun {
         tally.restarts += 1
     }
 
-    /// Views of clients that are away follow when they are back.
+    /// Changes the rules. The views of clients that are away follow when they are back.
     private func changeRules() throws {
         try rules.change(&random)
         for (index, participant) in participants.enumerated() {
@@ -283,7 +284,7 @@ package final class FlexibleRun {
 
     private func maintain() throws {
         if hasAbsences, random.isOne(in: 30) { time += policy.offlineDays * 86_400 }
-        // It is noted who has identified himself.
+        // This stores which clients have identified themselves.
         _ = try synced.allocateIdents(for: [], at: time)
         let connected = Set(participants.compactMap { $0.session?.ident })
         let report = try synced.maintain(at: time, policy, expires: hasAbsences, connected: connected)
@@ -292,13 +293,13 @@ package final class FlexibleRun {
         tally.expired += report.expired.count
     }
 
-    // MARK: What has to be
+    // MARK: Requirements
 
     func require(_ holds: Bool, _ what: @autoclosure () -> String) throws {
         if !holds { throw Failure(description: what()) }
     }
 
-    /// There is nothing more to be said to a client.
+    /// Checks a client to which there is nothing more to say.
     private func check(_ index: Int) throws {
         let client = participants[index].client
         try require(client.isRunning, "client \(index) has no session")

@@ -1,11 +1,11 @@
 import AnabranchTesting
 
-/// What runs of flexible sync have done.
+/// The counts of what runs of flexible sync have done.
 package struct FlexibleTally: RunTally {
     package var rounds = 0, uploads = 0, refusedObjects = 0, compensations = 0
     package var queries = 0, refusedQueries = 0, bootstraps = 0
-    /// Of bootstraps that are not one message, all parts but the last; and how often one was interrupted, so that the
-    /// client had to begin its session anew.
+    /// The parts of bootstraps of several messages, without the last ones; and the bootstraps that were interrupted, so
+    /// that the client had to begin its session again.
     package var parts = 0, interruptedBootstraps = 0
     package var disconnections = 0, restarts = 0, ruleChanges = 0
     package var trimmed = 0, expired = 0, resets = 0, ingested = 0

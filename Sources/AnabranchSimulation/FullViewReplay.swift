@@ -4,8 +4,8 @@ import AnabranchRules
 import AnabranchTesting
 import Foundation
 
-/// A flexible file of which all clients see everything does as a file of partition-based sync (`Spec/FlexibleSync.md`):
-/// it takes in again what such a file has taken in.
+/// A replay of what a file of partition-based sync has integrated, in a flexible file whose clients all see everything:
+/// the two have to behave alike (`Spec/FlexibleSync.md`).
 package struct FullViewReplay {
     package typealias Uploaded = (client: ClientFileID, changeset: UploadedChangeset)
 
@@ -17,11 +17,11 @@ package struct FullViewReplay {
     /// The version at which every client sees everything: the schema.
     private let start: ServerVersion
 
-    /// - Returns: what is different; nil if nothing is.
+    /// - Returns: a description of the first difference; nil if there is none.
     package static func difference(from original: SyncedFile, of uploads: [Uploaded]) throws -> String? {
         var replay = try FullViewReplay(original, clients: Set(uploads.map(\.client)).sorted())
         for (number, (client, changeset)) in uploads.enumerated() {
-            // It may know what there is, and others learn of one entry, or of several together.
+            // The client may be up to date, and others may learn of one entry or of several at once.
             try replay.download(client)
             guard try replay.integrate(changeset, from: client) else { return "changeset \(number) is refused in part" }
             try replay.download(uploads[number * 7 % uploads.count].client)
@@ -29,8 +29,9 @@ package struct FullViewReplay {
         return try replay.difference()
     }
 
-    /// Whether flexible sync can do the same with a changeset: it takes no classes and columns away, has no objects
-    /// without primary keys, sends objects of asymmetric classes to nobody, and erases objects in the name of nobody.
+    /// True if flexible sync can do the same with a changeset: flexible sync removes no classes and columns, has no
+    /// objects without primary keys, sends objects of asymmetric classes to nobody, and erases objects in nobody's
+    /// name.
     package static func isComparable(_ changeset: [UInt8], in state: ObjectGraph) throws -> Bool {
         guard try FlexibleRun.isFlexible(changeset) else { return false }
         var arena = ChangesetArena()

@@ -2,8 +2,8 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchTesting
 
-/// Random clients of a file of partition-based sync that do nothing that flexible sync does not know. What they have
-/// done is done again by `FullViewReplay`. Everything follows from the seed.
+/// Random clients of a file of partition-based sync that do only what flexible sync allows. `FullViewReplay` repeats
+/// what they have done. Everything follows from the seed.
 package struct FullViewRun {
     private let file: SyncedFile
     private let world: RandomWorld
@@ -24,7 +24,7 @@ package struct FullViewRun {
         }
     }
 
-    /// - Throws: what flexible sync does otherwise, as a `FlexibleRun.Failure`; or what failed.
+    /// - Throws: `FlexibleRun.Failure` if flexible sync behaves differently; or the error that stopped the run.
     package static func run(seed: UInt64, steps: Int) throws {
         var run = try FullViewRun(seed: seed)
         if let difference = try run.difference(steps: steps) {
@@ -57,7 +57,7 @@ package struct FullViewRun {
                 },
                 { try world.edit($0, seed: seed) })
         } catch is ApplyError {
-            // It wanted what is not there.
+            // The edit needed something that is not there.
         }
     }
 

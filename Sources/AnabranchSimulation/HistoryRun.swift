@@ -2,16 +2,18 @@ import AnabranchCore
 package import AnabranchHistory
 import AnabranchTesting
 
-/// Random clients of a file that is maintained at random moments: it seals, makes generations and forgets
+/// Random clients of a file that is maintained at random moments: it seals, makes generations and trims its log
 /// (`Spec/BoundedHistory.md`). Everything follows from the seed.
 ///
-/// - A run with an even seed has a twin that is never maintained: who goes on gets the same from both, byte for byte.
-///   Clients that join later only read. If the run has an archive, that and the log are together what the twin has.
-/// - In a run with an odd seed those who join later write as well, before their first connection and in the middle of
-///   the generation. All have one state in the end.
-/// - In one run of three clients are away for long now and then. Who has expired is refused, and begins anew.
+/// - A run with an even seed has a twin that is never maintained: the old clients get the same from both, byte for
+///   byte. Clients that join later only read. If the run has an archive, it holds, together with the log, what the twin
+///   has.
+/// - In a run with an odd seed, clients that join later write as well, before their first connection and in the middle
+///   of the generation. All have the same state in the end.
+/// - In one run out of three, clients are sometimes away for a long time. A client that has expired is refused, and
+///   starts over.
 package final class HistoryRun {
-    /// What is wrong.
+    /// A violation that a run has found.
     package struct Failure: Error, CustomStringConvertible {
         package let description: String
     }
@@ -19,15 +21,15 @@ package final class HistoryRun {
     private struct Participant {
         var client: MemoryClient
         var session: SessionProgress?
-        /// Whether it has been there from the beginning.
+        /// True if the client has been there since the beginning of the run.
         let isOld: Bool
-        /// It has expired: another one came in its place.
+        /// True once the client has expired and another one has taken its place.
         var isGone = false
     }
 
     private var store: any HistoryStore
     private let twinStore = InMemoryStore()
-    /// Opens the store anew, as after the end of a process.
+    /// Reopens the store, as after the end of a process.
     private let restart: () throws -> any HistoryStore
     private var file: SyncedFile
     private var twin: SyncedFile?
@@ -37,19 +39,19 @@ package final class HistoryRun {
     private var participants: [Participant] = []
     private var made = AuthoredInstructions()
     private var round: MaintenanceRound?
-    /// After so many steps, on average, maintenance goes on.
+    /// The average number of steps after which maintenance goes on.
     private let maintenanceInterval: Int
     private let clientsMax: Int
     private let tailBytesMax: Int
     private var clock: UInt64 = 1_000
-    /// Whether clients are away for long now and then.
+    /// True if clients are sometimes away for a long time.
     private let hasAbsences: Bool
-    /// What has happened: proves that it does.
+    /// The counts of what has happened, as proof that it does happen.
     package private(set) var tally = HistoryTally()
 
     /// - Parameters:
-    ///   - store: for the maintained file.
-    ///   - restart: ends the use of the store, and opens it again; nil for stores that are gone then.
+    ///   - store: the store of the maintained file.
+    ///   - restart: closes the store and opens it again; nil for a store that does not outlive its process.
     package init(seed: UInt64, store: any HistoryStore, restart: (() throws -> any HistoryStore)? = nil) throws {
         random = SeededRandom(scrambling: seed)
         hotSpot = HotSpot(&random)
@@ -80,7 +82,7 @@ package final class HistoryRun {
             randomness: SeededRandom(seed: salts))
     }
 
-    /// - Throws: `Failure`, or what goes wrong on the way.
+    /// - Throws: `Failure`, or the error that stopped the run.
     package func run(steps: Int = 60) throws {
         for _ in 0..<steps {
             try step()
@@ -103,7 +105,7 @@ package final class HistoryRun {
         case 12..<17: try download(index, byteBudget: random.pick([0, 0, 100, 2_000, .max]))
         case 17: participants[index].session = nil
         case 18, 19: if participants.count < clientsMax { try join(isOld: false) }
-        // So they need nothing of the past.
+        // After this they need nothing of the past.
         case 20, 21: for index in participants.indices where participants[index].isOld { try exchange(index) }
         default: try reopen()
         }
@@ -116,11 +118,11 @@ package final class HistoryRun {
         if let twin {
             try require(try twin.allocateIdents(for: [nil], at: clock)[0] == ident, "the twins give out other idents")
         }
-        // Every other one is what released clients are: what they cannot apply has another form.
+        // Every other client is like the released ones: what those cannot apply is sent in another form.
         let capabilities = ClientCapabilities(overwritesDanglingLinks: number.isMultiple(of: 2))
         participants.append(Participant(client: MemoryClient(ident, capabilities: capabilities), isOld: isOld))
         guard !isOld, twin == nil, random.isOne(in: 2) else { return }
-        // Off line, with a schema of its own.
+        // The client is offline, with a schema of its own.
         clock += 1
         try write(number, at: ChangesetTime(clock)) { try RandomWorld.begin($0) }
         for _ in 0..<random.below(4) { try write(number) }
@@ -138,8 +140,8 @@ package final class HistoryRun {
         }
     }
 
-    /// Nothing happens if the transaction erases classes or columns, which clients may fail on with a log as well, or
-    /// if the reference itself would not converge.
+    /// Makes a transaction. It has no effect if it erases classes or columns, on which clients may fail with a complete
+    /// log as well, or if the reference itself would not converge.
     private func write(_ index: Int, at time: ChangesetTime, _ body: (WriteTransaction) throws -> Void) throws {
         let client = participants[index].client, tag = OriginTag(timestamp: time, ident: client.ident)
         try participants[index].client.write(
@@ -158,7 +160,7 @@ package final class HistoryRun {
     }
 
     /// Identifies the client, unless it has a session.
-    /// - Returns: Whether it has one then; if it has expired, another client has come in its place.
+    /// - Returns: whether it has one now; if it has expired, another client has taken its place.
     private func connect(_ index: Int) throws -> Bool {
         guard participants[index].session == nil else { return true }
         let request = participants[index].client.identRequest
@@ -207,7 +209,7 @@ package final class HistoryRun {
     private func integrate(
         _ upload: Upload, from ident: ClientFileID, into file: SyncedFile
     ) throws -> [ClientOutcome] {
-        // When it is written depends on other commits, and so twins would differ.
+        // The time of its commit depends on other commits, so twins would differ.
         if twin == nil, try file.noteProgress(upload, from: ident, at: clock) { return [] }
         try file.enqueue(upload, from: ident)
         return try file.integrate(at: clock).outcomes
@@ -232,7 +234,7 @@ package final class HistoryRun {
             try require(other == download, "client \(ident) gets something else behind \(cursor)")
         }
         participants[index].session?.download = download.progress.cursor
-        // Sometimes it is lost.
+        // Sometimes the download is lost.
         guard !random.isOne(in: 12) else { return participants[index].session = nil }
         try participants[index].client.integrate(download)
     }
@@ -241,7 +243,7 @@ package final class HistoryRun {
 
     private func reopen() throws {
         store = try restart()
-        // What is only in memory is lost in both.
+        // Both lose what is only in memory.
         round = nil
         for index in participants.indices { participants[index].session = nil }
         let salts = random.next()
@@ -249,7 +251,7 @@ package final class HistoryRun {
         if twin != nil { twin = try Self.open(twinStore, salts, 0) }
     }
 
-    /// Some steps of a round, or all of it.
+    /// Runs some steps of a round of maintenance, or all of it.
     private func maintain() throws {
         if round == nil { policy.generationEntryBytes = try entryBytes() }
         var round =
@@ -273,7 +275,8 @@ package final class HistoryRun {
         Set(participants.lazy.filter { $0.session != nil }.map(\.client.ident))
     }
 
-    /// Small, but so large that there are versions enough: the twin's log shall have the same length.
+    /// Returns a size for the entries of a generation, in bytes: small, but so large that the log has versions enough
+    /// for them, since the twin's log has to have the same length.
     private func entryBytes() throws -> Int {
         var bytes = random.pick([30, 300, 3_000])
         let state = try file.withState { $0 }
@@ -285,7 +288,7 @@ package final class HistoryRun {
         }
     }
 
-    // MARK: What has to be the same
+    // MARK: Comparing the twins
 
     private func compare() throws {
         guard let twin else { return }
@@ -296,7 +299,7 @@ package final class HistoryRun {
         try require(try file.log() == twin.log(after: head.baseVersion), "the logs have other entries")
         for participant in participants where participant.isOld && !participant.isGone {
             let ident = participant.client.ident
-            // Of one that has expired nothing is kept, also before it knows.
+            // Nothing is kept of a client that has expired, even before it learns of that.
             if try file.clientFile(ident)?.isExpired == true { continue }
             try require(
                 try reciprocals(of: ident, in: file) == reciprocals(of: ident, in: twin),
@@ -311,7 +314,7 @@ package final class HistoryRun {
         }
     }
 
-    /// What went from the log of the file, and is in the archive.
+    /// Returns the entries that have left the log of the file for the archive.
     private func archive() throws -> [LogEntry] {
         var entries: [LogEntry] = []
         while true {
@@ -323,7 +326,7 @@ package final class HistoryRun {
 
     // MARK: The end
 
-    /// A client uploads and downloads all there is.
+    /// Lets a client upload and download all there is.
     private func exchange(_ index: Int) throws {
         for _ in 0..<1_000 where !participants[index].isGone {
             try upload(index, .max)

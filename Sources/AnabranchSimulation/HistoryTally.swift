@@ -1,12 +1,12 @@
 import AnabranchHistory
 import AnabranchTesting
 
-/// What runs have done.
+/// The counts of what runs have done.
 package struct HistoryTally: RunTally {
     package var runs = 0, merges = 0, generationDownloads = 0
     package var sealed: UInt64 = 0, trimmed: UInt64 = 0, archived: UInt64 = 0
     package var generations: UInt64 = 0, dropped: UInt64 = 0
-    /// Client files that have expired, and clients that were told so and began anew.
+    /// The client files that have expired, and the clients that were told so and started over.
     package var expired = 0, resets = 0
     /// The seeds of the runs that failed, with what was wrong.
     package var failures: [(seed: UInt64, reason: String)] = []

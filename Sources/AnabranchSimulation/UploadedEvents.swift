@@ -1,7 +1,8 @@
 import AnabranchCore
 import AnabranchHistory
 
-/// The objects of an asymmetric class that clients have uploaded: all of them, and no others, wait for a consumer.
+/// The objects of an asymmetric class that clients have uploaded. All of them, and no others, have to wait for a
+/// consumer.
 struct UploadedEvents {
     private var keys: Set<PrimaryKey> = []
 
@@ -16,7 +17,7 @@ struct UploadedEvents {
         }
     }
 
-    /// - Returns: how many there are.
+    /// - Returns: the number of objects that wait.
     func check(_ file: FlexibleFile) throws -> Int {
         let found = try file.ingested(after: 0, countMax: .max, byteBudget: .max).map(\.key)
         guard Set(found) == keys, found.count == keys.count else {

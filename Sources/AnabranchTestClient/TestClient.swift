@@ -6,14 +6,14 @@ import Foundation
 package import NIOCore
 import NIOPosix
 
-/// A client of partition-based sync, for tests of a server: what an app with a Realm SDK is for it. It has a state in
-/// memory and one partition, speaks to the server over a WebSocket, merges what it downloads, and checks what a real
-/// client checks.
+/// A client of partition-based sync, for tests of a server: to the server, it is an app with a Realm SDK. It has a
+/// state in memory and one partition, speaks to the server over a WebSocket, merges what it downloads, and checks what
+/// a real client checks.
 ///
 /// It takes what the server has sent only while one of its calls waits for something. So the test decides what the
 /// client knows when it writes, and can have two clients write without knowing of each other. One call at a time.
 ///
-/// There is no TLS, no flexible sync, and no log-in: `token` is one that the server's authenticator knows.
+/// There is no TLS, no flexible sync, and no log-in: the token has to be one that the server's authenticator knows.
 public actor TestClient {
     /// The app whose partition it syncs; empty for a client without an app.
     public nonisolated let app: String
@@ -21,7 +21,7 @@ public actor TestClient {
     public nonisolated let partition: PartitionValue
     private let eventLoop: any EventLoop
 
-    // What a client keeps on its disk.
+    // The data that a client keeps on disk.
     private var memory: MemoryClient?
     private var progress: DownloadProgress?
     private var lastTimestamp: ChangesetTime = 0
@@ -41,7 +41,7 @@ public actor TestClient {
     /// A client that has never been connected.
     /// - Parameters:
     ///   - app: the id of the app; empty for a client without an app layer.
-    ///   - partition: what an app passes when it opens a Realm.
+    ///   - partition: the value that an app passes when it opens a Realm.
     public init(app: String, partition: PartitionValue) {
         self.init(app: app, partition: partition, on: MultiThreadedEventLoopGroup.singleton.next())
     }
@@ -49,17 +49,17 @@ public actor TestClient {
     /// The number of its client file, which it gets from the server when it connects for the first time.
     public var ident: ClientFileID? { memory?.ident }
 
-    /// Whether it has a connection, as far as it knows.
+    /// True if it has a connection, as far as it knows.
     public var isConnected: Bool { connection != nil }
 
     // MARK: Connecting
 
-    /// Connects and begins to sync. What was not acknowledged before is uploaded again.
+    /// Connects and begins to sync. Changes that are not acknowledged yet are uploaded again.
     /// - Parameters:
-    ///   - url: of the server, for instance `ws://127.0.0.1:9090`.
+    ///   - url: the server's URL, for instance `ws://127.0.0.1:9090`.
     ///   - token: what the client presents to the authenticator; nil for none.
-    /// - Throws: `TestClientError` if the server is not there, or does not let the client in. Of a client that has
-    ///   been here before, the next call that waits throws what the server says about the partition.
+    /// - Throws: `TestClientError` if the server cannot be reached, or does not let the client in. If the client was
+    ///   connected before, it is the next call that waits which throws what the server says about the partition.
     public func connect(to url: String, token: String? = nil) async throws {
         try await connect(to: SyncTarget(url: url).with(token: token, app: app.isEmpty ? nil : app))
     }
@@ -82,14 +82,14 @@ public actor TestClient {
         try await sendChanges()
     }
 
-    /// The connection is gone, as after a loss of the network. The client keeps what it has, and can write.
+    /// Closes the connection, as if the network was lost. The client keeps what it has, and can write.
     public func disconnect() async {
         let connection = self.connection
         (self.connection, inbox) = (nil, nil)
         await connection?.close()
     }
 
-    /// Throws away all that it has, also what was not uploaded, as an app does after a client reset.
+    /// Discards all data, even changes that were not uploaded, as an app does after a client reset.
     public func reset() async {
         await disconnect()
         (memory, progress) = (nil, nil)
@@ -97,11 +97,11 @@ public actor TestClient {
 
     // MARK: State
 
-    /// Makes a local transaction, connected or not; `upload()` brings it to the server.
+    /// Makes a local transaction, connected or not; `upload()` sends it to the server.
     /// - Parameter body: makes the transaction. Nothing is written if it throws.
     /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws; `ApplyError` with the place for what makes no sense; `TestClientError` if the
-    ///   client was never connected.
+    /// - Throws: what `body` throws; `ApplyError` with the place, for a change that makes no sense; `TestClientError`
+    ///   if the client was never connected.
     @discardableResult
     public func write<Value: Sendable>(_ body: @Sendable (WriteTransaction) throws -> Value) throws -> Value {
         guard memory != nil else { throw TestClientError("the client was never connected, so it has no number") }
@@ -114,7 +114,7 @@ public actor TestClient {
 
     /// Reads the state as the client has it now: what it has downloaded and written.
     /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws; `ApplyError` with the place for what makes no sense.
+    /// - Throws: what `body` throws; `ApplyError` with the place, for a call that makes no sense.
     public func read<Value: Sendable>(_ body: @Sendable (WriteTransaction) throws -> Value) throws -> Value {
         try state.read(body)
     }
@@ -123,14 +123,14 @@ public actor TestClient {
 
     // MARK: Sync
 
-    /// Uploads what was written, and waits until the server has acknowledged it.
-    /// - Throws: `TestClientError` with the code if the server refuses it.
+    /// Uploads the local changes, and waits until the server has acknowledged them.
+    /// - Throws: `TestClientError` with the code if the server refuses them.
     public func upload() async throws {
         try await sendChanges()
         while let memory, !memory.isAcknowledged { _ = try await next() }
     }
 
-    /// Waits until the client has all that the server had when it was asked.
+    /// Waits until the client has everything that the server had when it was asked.
     /// - Throws: `TestClientError` if the session ends before.
     public func download() async throws {
         lastRequest += 1
@@ -141,13 +141,13 @@ public actor TestClient {
     }
 
     /// Waits until the state is as it should be: until somebody else has written something, for instance.
-    /// - Parameter isDone: looks at the state, first at once, then whenever something has come.
+    /// - Parameter isDone: looks at the state, first at once, then whenever a message has arrived.
     /// - Throws: what `isDone` throws; `TestClientError` if the session ends before.
     public func wait(until isDone: @Sendable (WriteTransaction) throws -> Bool) async throws {
         while try !read(isDone) { _ = try await next() }
     }
 
-    /// How far it has come, for people.
+    /// The client's place in the server's log, as text for people.
     package var place: String {
         guard let memory else { return "a client without a file ident" }
         return "client file \(memory.ident), at version \(memory.download.serverVersion) of "
@@ -156,7 +156,7 @@ public actor TestClient {
 
     // MARK: Messages
 
-    /// Uploads what is new; without a change, how far the client has come.
+    /// Uploads what is new; without a change, only the client's progress.
     package func sendChanges() async throws {
         guard let upload = memory?.nextUpload() else { return }
         await send(.upload(session: session, UploadMessage(upload)))
@@ -193,6 +193,6 @@ public actor TestClient {
 }
 
 extension ChangesetTime {
-    /// What the clock says.
+    /// The time by the system's clock.
     package static var now: ChangesetTime { ChangesetTime(secondsSince1970: Date().timeIntervalSince1970) }
 }

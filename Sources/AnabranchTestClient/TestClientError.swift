@@ -1,13 +1,13 @@
 public import AnabranchProtocol
 
-/// Why a test client cannot go on: there is no connection any more, or the server has refused something.
+/// The reason why a test client cannot go on: the connection is lost, or the server has refused something.
 public struct TestClientError: Error, CustomStringConvertible {
-    /// In words, with those of the server.
+    /// The reason in words, with those of the server.
     public let description: String
-    /// What the server has told the client, if that was the reason.
+    /// The error that the server has told the client, if that was the reason.
     package let told: ErrorMessage?
 
-    /// Which error the server has told the client; nil if it has told none.
+    /// The code of the error that the server has told the client; nil if it has told none.
     public var code: ErrorCode? { told?.code }
 
     package init(_ description: String, told: ErrorMessage? = nil) {
@@ -16,9 +16,9 @@ public struct TestClientError: Error, CustomStringConvertible {
     }
 }
 
-/// The server has sent what a real client closes its session for, without a word to its user
+/// The server has sent something for which a real client closes its session without telling its user
 /// (`Spec/Protocol.md`, section 5.2).
 public struct ServerViolation: Error, CustomStringConvertible {
-    /// What is wrong with it.
+    /// The violation in words.
     public let description: String
 }

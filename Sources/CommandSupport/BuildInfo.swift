@@ -1,8 +1,8 @@
 import CBuildInfo
 
-/// What was built.
+/// The release and the commit that were built.
 package enum BuildInfo {
-    /// Of the next release, until there is one; CHANGELOG.md says what is in it.
+    /// The number of the next release, until it is out; CHANGELOG.md says what is in it.
     package static let version = "0.1.0-dev"
     /// The commit, or "unknown".
     package static var commit: String { String(cString: anabranch_commit()) }

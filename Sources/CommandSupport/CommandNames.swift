@@ -2,7 +2,7 @@ package import ArgumentParser
 
 /// The names of commands at the beginning of the arguments.
 package enum CommandNames {
-    /// There is no such command.
+    /// The error for a command that does not exist.
     package struct Mistake: Error, CustomStringConvertible {
         package let description: String
     }

@@ -1,12 +1,12 @@
 import Foundation
 import Synchronization
 
-/// How often it was asked for. A handler of a signal may use nothing that locks or allocates.
+/// The number of requests so far. A signal handler may use nothing that locks or allocates.
 private let interruptions = Atomic(0)
 
-/// Ctrl-C, or SIGTERM, lets a command end in order, with a report of what it has done; the second one ends the process.
+/// Lets Ctrl-C or SIGTERM end a command in order, with a report of what it has done; the second one ends the process.
 package struct Interruption {
-    /// The exit status of what a person has stopped.
+    /// The exit status of a command that was interrupted.
     package static let status: Int32 = 128 + SIGINT
 
     /// Begins to listen.

@@ -1,6 +1,6 @@
-/// Words of which one was expected.
+/// Messages about words that are not among the known ones.
 package enum KnownWords {
-    /// Names the word that was given, the one that was probably meant, and all that there are.
+    /// Names the word that was given, the one that was probably meant, and all known words.
     package static func unknown(_ kind: String, _ word: String, of known: [String]) -> String {
         let hint = nearest(to: word, in: known).map { "did you mean '\($0)'? " } ?? ""
         return "there is no \(kind) '\(word)'; \(hint)allowed: \(known.joined(separator: ", "))"
@@ -13,7 +13,7 @@ package enum KnownWords {
         return best.distance <= max(1, best.word.count / 3) ? best.word : nil
     }
 
-    /// How many letters have to be replaced, added, left out, or exchanged with their neighbour.
+    /// The number of letters to replace, add, leave out, or exchange with their neighbour.
     private static func distance(_ one: [Character], _ other: [Character]) -> Int {
         var rows = [Array(0...other.count)]
         for (row, letter) in one.enumerated() {

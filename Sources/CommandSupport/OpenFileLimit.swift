@@ -1,9 +1,10 @@
 import Foundation
 
-/// How many files and sockets the process may have open: thousands of sockets are thousands of descriptors.
+/// The limit of the files and sockets that the process may have open: thousands of sockets are thousands of
+/// descriptors.
 package enum OpenFileLimit {
-    /// Allows as many as the system does.
-    /// - Returns: how many that are; nil if the system does not say.
+    /// Raises the limit as far as the system allows.
+    /// - Returns: the new limit; nil if the system does not say.
     @discardableResult
     package static func raise() -> UInt64? {
         var limit = rlimit()

@@ -6,16 +6,16 @@ package struct OutputError: Error, CustomStringConvertible {
     package let description: String
 }
 
-/// A file that a person names for results; `-` is the standard output. Until all is written it is called PATH.partial,
-/// and what was at PATH stays there.
+/// A file that a person names for results; `-` is the standard output. Until everything is written it is called
+/// PATH.partial, and what was at PATH stays there.
 package struct OutputFile {
     private let path: String
     /// Nil for the standard output.
     private let file: UnsafeMutablePointer<FILE>?
-    /// What is written to: a device or a pipe cannot be renamed.
+    /// The path that is written to: PATH.partial, or PATH itself for a device or a pipe, which cannot be renamed.
     private let writtenPath: String
 
-    /// - Parameter inputs: files that are read, and not to be written.
+    /// - Parameter inputs: files that are read, and must not be overwritten.
     package init(_ path: String, reading inputs: [String] = []) throws(OutputError) {
         self.path = path
         var status = stat()
@@ -28,7 +28,7 @@ package struct OutputFile {
         if file == nil, path != "-" { throw failure }
     }
 
-    /// Whether two paths lead to one file.
+    /// True if both paths lead to the same file.
     private static func isSame(_ left: String, _ right: String) -> Bool {
         var (first, second) = (stat(), stat())
         guard stat(left, &first) == 0, stat(right, &second) == 0 else { return false }
@@ -45,14 +45,14 @@ package struct OutputFile {
         guard count == bytes.count else { throw failure }
     }
 
-    /// All is written.
+    /// Closes the file and gives it its name, once everything is written.
     package func finish() throws(OutputError) {
         guard let file else { return }
         guard fclose(file) == 0 else { throw failure }
         if writtenPath != path, rename(writtenPath, path) != 0 { throw failure }
     }
 
-    /// Nothing more comes.
+    /// Closes the file, and removes it unless it is a device or a pipe.
     package func discard() {
         guard let file else { return }
         fclose(file)

@@ -1,16 +1,16 @@
 package import ArgumentParser
 import Foundation
 
-/// What the two programs have in common, from their arguments to the exit status.
+/// The frame of both programs, from their arguments to the exit status.
 extension AsyncParsableCommand {
     /// Runs the command that the arguments of the process name, and ends the process if it fails. Every error has one
     /// form: a line on standard error for each mistake, and the exit status.
     ///
-    /// On the main thread: to others the system sends no signal for what they do themselves, such as to write into a
-    /// pipe that is closed.
+    /// Runs on the main thread: to others the system sends no signal for what they do themselves, such as to write into
+    /// a pipe that is closed.
     /// - Parameters:
     ///   - moved: commands by their former names, with the command line by which each is called now.
-    ///   - explain: what is to be said of an error, and the exit status; nil for those of the parser of arguments.
+    ///   - explain: the text for an error, and the exit status; nil for the errors of the argument parser.
     @MainActor package static func runProgram(
         moved: [String: String] = [:], explaining explain: @Sendable (any Error) -> (text: String, status: ExitCode)?
     ) async {
@@ -42,5 +42,5 @@ extension AsyncParsableCommand {
     }
 }
 
-/// How many there are of something, in words: `1 file`, `2 files`.
+/// A count of something, in words: `1 file`, `2 files`.
 package func counted(_ count: Int, _ word: String) -> String { "\(count) \(word)\(count == 1 ? "" : "s")" }

@@ -1,20 +1,20 @@
-// The standard library of C does not say that its streams may be used by several threads; they lock themselves.
+// The C standard library does not say that its streams may be used by several threads; they lock themselves.
 @preconcurrency package import Foundation
 
-/// What the process prints. A command whose output went nowhere must not look as if it had succeeded.
+/// The output of the process. A command whose output went nowhere must not look as if it had succeeded.
 package enum StandardOutput {
-    /// Whichever way the process exits: what is still in the buffer is written, and where that fails, or has failed
-    /// before, standard error says so and the exit status is 1. To be called once, at the beginning.
+    /// Makes sure that the buffer is written whichever way the process exits. Where that fails, or has failed before,
+    /// standard error says so and the exit status is 1. To be called once, at the beginning.
     package static func checkAtExit() {
         atexit {
             if fflush(stdout) != 0 { StandardOutput.end(because: errno) }
             guard ferror(stdout) != 0 else { return }
-            // What failed is gone, and so is the reason, unless the next byte fails as well.
+            // The failed bytes are gone, and so is the reason, unless the next byte fails as well.
             StandardOutput.end(because: fputs("\n", stdout) == EOF || fflush(stdout) != 0 ? errno : 0)
         }
     }
 
-    /// Prints bytes, and ends the process if they cannot be written. On a terminal they are text.
+    /// Prints bytes, and ends the process if they cannot be written. On a terminal they are printed as text.
     package static func write(_ data: Data) {
         let isShown = isatty(STDOUT_FILENO) == 1
         let bytes = isShown ? Data(TerminalText.escaped(String(decoding: data, as: UTF8.self)).utf8) : data
@@ -22,9 +22,9 @@ package enum StandardOutput {
         if count < bytes.count { end(because: errno) }
     }
 
-    /// - Parameter number: of the system's error; 0 if nobody knows it any more.
+    /// - Parameter number: that of the system's error; 0 if it is no longer known.
     private static func end(because number: Int32) -> Never {
-        // Whoever has read enough closes the pipe.
+        // A reader who has read enough closes the pipe.
         guard number != EPIPE else { _exit(0) }
         let reason = number == 0 ? "" : ": \(String(cString: strerror(number)))"
         fputs("Error: the output cannot be written\(reason)\n", stderr)

@@ -1,9 +1,9 @@
 import Foundation
 
-/// Text on its way to people. Much of it comes from somebody else: a server, a client, a file.
+/// Text that people read. Much of it comes from somebody else: a server, a client, a file.
 package enum TerminalText {
-    /// What a terminal would obey in place of showing it, as JSON writes it, `\u001b`: all control characters but line
-    /// ends and tabs, and the marks that change the direction of what follows.
+    /// The text with everything that a terminal would obey rather than show written as JSON does, `\u001b`: all control
+    /// characters but line ends and tabs, and the marks that change the direction of the text after them.
     package static func escaped(_ text: String) -> String {
         guard text.unicodeScalars.contains(where: isObeyed) else { return text }
         var result = String.UnicodeScalarView()
@@ -27,9 +27,9 @@ package enum TerminalText {
     }
 }
 
-/// What the process says beside its output.
+/// The messages of the process, apart from its output.
 package enum StandardError {
-    /// Writes text, without what a terminal would obey.
+    /// Writes text, with everything escaped that a terminal would obey.
     package static func write(_ text: String) {
         FileHandle.standardError.write(Data(TerminalText.escaped(text).utf8))
     }

@@ -47,7 +47,7 @@ struct Anabranch: AsyncParsableCommand {
         }
     }
 
-    /// Commands of `anabranch-lab` by their former names here. For one release these say so.
+    /// The commands of `anabranch-lab` by the names that they formerly had here. For one release these names say so.
     static let moved = [
         "vectors": "check vectors", "diff-merge": "fuzz merge", "converge": "fuzz convergence",
         "trace": "replay trace", "merge": "merge", "cases": "bench cases", "bench": "bench merge",

@@ -1,21 +1,21 @@
 import AnabranchSQLite
 import Foundation
 
-/// Tells on standard error how far the copy of a store is.
+/// Reports on standard error how far the copy of a store is.
 struct CopyProgress {
     private var line: ProgressLine
     private let start: ContinuousClock.Instant
     private var step = StoreCopyProgress.Step.copying
     private var stepStart: ContinuousClock.Instant
 
-    /// - Parameter isAsked: for lines where there is no terminal.
+    /// - Parameter isAsked: true if lines are wanted where there is no terminal.
     init(isAsked: Bool) {
         line = ProgressLine(isAsked: isAsked)
         start = .now
         stepStart = start
     }
 
-    /// From the beginning, in seconds.
+    /// The time since the beginning, in seconds.
     var seconds: Int { Int(start.duration(to: .now) / .seconds(1)) }
 
     mutating func note(_ progress: StoreCopyProgress) {
@@ -41,7 +41,7 @@ struct CopyProgress {
         return sum + String(format: ", about %.0f s left", seconds * (1 - share) / share)
     }
 
-    /// As people read it.
+    /// A size as people read it.
     static func size(_ bytes: Int) -> String {
         switch bytes {
         case ..<1024: "\(bytes) B"

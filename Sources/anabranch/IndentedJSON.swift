@@ -1,5 +1,5 @@
 extension String {
-    /// JSON without blanks, with each member and element on a line of its own. What stands in texts stays as it is.
+    /// JSON with each member and element on a line of its own, and otherwise no blanks. Strings stay as they are.
     init(indenting json: [UInt8]) {
         var text: [UInt8] = [], depth = 0, isInText = false, isEscaped = false, isOpened = false
         func breakLine() { text += [UInt8(ascii: "\n")] + [UInt8](repeating: UInt8(ascii: " "), count: 2 * depth) }

@@ -111,13 +111,14 @@ struct InspectCommand: ParsableCommand {
 }
 
 extension VirtualPath {
-    /// What a word of a command can mean: what listings show by it, or else these very bytes.
+    /// The possible meanings of an argument: the path that listings show in this form, or else the path of these very
+    /// bytes.
     static func meanings(of word: String) -> [VirtualPath] {
         [VirtualPath(description: word), VirtualPath(word)].compactMap(\.self)
     }
 }
 
-/// Where the data are: what every command about one data directory takes.
+/// The option that names the data directory, for every command about one.
 struct StoreOption: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -129,11 +130,11 @@ struct StoreOption: ParsableArguments {
 
     func directory() throws -> String { try data ?? configuration().data }
 
-    /// The settings of these flags, the environment and the file. Those of a server need not agree with each other:
-    /// the command starts none.
+    /// The settings of these flags, the environment and the file. Those of a server need not agree with each other: the
+    /// command starts none.
     ///
-    /// - Parameter needsData: one of them has to name the data directory. There is no default: nobody shall take an old
-    ///   one for the one that is meant.
+    /// - Parameter needsData: true if one of them has to name the data directory. There is no default, so that nobody
+    ///   takes an old one for the one that is meant.
     func configuration(needsData: Bool = true) throws -> Configuration {
         let sources = ConfigurationSources(
             file: config, environment: ProcessInfo.processInfo.environment,
@@ -149,7 +150,7 @@ struct StoreOption: ParsableArguments {
 
     func reader() throws -> StoreReader { try StoreReader(directory: directory()) }
 
-    /// A file by its path, as `VirtualPath` prints it or in plain text; the partition's value in any spelling.
+    /// A file by its path, as `VirtualPath` prints it or in plain text, with the partition's value in any spelling.
     func file(_ path: String) throws -> StoredFile {
         let reader = try reader(), names = try reader.partitionNames()
         for path in VirtualPath.meanings(of: path) {
@@ -158,7 +159,7 @@ struct StoreOption: ParsableArguments {
         throw InputError(description: "\(try directory()): there is no file \(path)")
     }
 
-    /// Turns an error of the store into a line for people, without the code of the wire.
+    /// Turns an error of the store into a line for people, without the error code of the protocol.
     static func explainingErrors(_ body: () throws -> Void) throws {
         do {
             try body()

@@ -118,10 +118,10 @@ extension ChangesetTime {
 }
 
 extension LogEntry {
-    /// When the changes were made, by their author's clock.
+    /// The time of the changes, by their author's clock.
     fileprivate var date: String { timestamp.date }
 
-    /// What a line says, for scripts, and one more member.
+    /// The content of a line, for scripts, and one more member.
     /// - Parameter value: JSON.
     fileprivate func json(_ name: String, _ value: String) -> String {
         let members: JSONValue = [

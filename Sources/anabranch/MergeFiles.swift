@@ -5,7 +5,7 @@ import ArgumentParser
 import CommandSupport
 import Foundation
 
-/// `anabranch merge-files`: makes one synced file of those that older versions have made of one partition.
+/// `anabranch merge-files`: makes one synced file of several that older versions have made of one partition.
 struct MergeFilesCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "merge-files",
@@ -49,7 +49,7 @@ struct MergeFilesCommand: ParsableCommand {
         }
     }
 
-    /// - Returns: how many files would go away.
+    /// - Returns: the number of files that would go away.
     private func tell() throws -> Int {
         let reader = try store.reader(), groups = try chosen(of: reader.partitionNames().duplicates)
         for group in groups {
@@ -65,7 +65,7 @@ struct MergeFilesCommand: ParsableCommand {
         return groups.reduce(0) { $0 + $1.count - 1 }
     }
 
-    /// - Returns: how many files were to go away.
+    /// - Returns: the number of files that were to go away.
     private func join() throws -> Int {
         let join = try StoreJoin(directory: store.directory())
         var count = 0, failureCount = 0
@@ -87,7 +87,7 @@ struct MergeFilesCommand: ParsableCommand {
         return count
     }
 
-    /// The files of the partitions that are meant: of each the one first that stays.
+    /// The files of the partitions that are meant, each group beginning with the file that stays.
     private func chosen(of all: [[VirtualPath]]) throws -> [[VirtualPath]] {
         guard !files.isEmpty else { return all }
         return try files.map { word in

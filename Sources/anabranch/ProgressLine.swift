@@ -1,15 +1,14 @@
 import CommandSupport
 import Foundation
 
-/// Tells on standard error once a second how far something is: on a terminal in one line that changes, elsewhere in
-/// lines.
+/// Reports progress on standard error once a second: on a terminal in one line that changes, elsewhere in lines.
 struct ProgressLine {
     private static let isTerminal = isatty(STDERR_FILENO) == 1
 
     private let isTold: Bool
     private var last: ContinuousClock.Instant?
 
-    /// - Parameter isAsked: for lines where there is no terminal.
+    /// - Parameter isAsked: true if lines are wanted where there is no terminal.
     init(isAsked: Bool) { isTold = isAsked || Self.isTerminal }
 
     mutating func tell(atOnce: Bool = false, _ text: () -> String) {
@@ -17,7 +16,7 @@ struct ProgressLine {
         let now = ContinuousClock.now
         if !atOnce, let last, last.duration(to: now) < .seconds(1) { return }
         last = now
-        // The beginning of the line, and what stands in it deleted.
+        // To the beginning of the line, whose text is deleted.
         Self.write(Self.isTerminal ? "\r\u{1b}[2K" + text() : text() + "\n")
     }
 
@@ -29,7 +28,7 @@ struct ProgressLine {
     private static func write(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
 }
 
-/// Prints a text, in place of the function of the standard library: without what a terminal would obey.
+/// Prints text with everything escaped that a terminal would obey, in place of the function of the standard library.
 func print(_ item: some Any, terminator: String = "\n") {
     Swift.print(TerminalText.escaped("\(item)"), terminator: terminator)
 }

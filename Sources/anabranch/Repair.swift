@@ -3,7 +3,7 @@ import AnabranchHistory
 import AnabranchSQLite
 import ArgumentParser
 
-/// `anabranch repair`: makes anew what the log determines.
+/// `anabranch repair`: rebuilds everything that the log determines.
 struct RepairCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "repair",

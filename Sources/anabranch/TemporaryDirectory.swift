@@ -1,16 +1,17 @@
 import Foundation
 import Synchronization
 
-/// A directory that is removed when Ctrl-C or SIGTERM ends the command. If it ends otherwise, who has made it does so.
+/// A directory that is removed when Ctrl-C or SIGTERM ends the command. If it ends otherwise, whoever made it removes
+/// it.
 final class TemporaryDirectory: Sendable {
-    /// What goes on meanwhile can make one more file each time.
+    /// The number of attempts to remove it: the work that still goes on can make one more file each time.
     private static let attempts = 100
 
     private let path = Mutex(String?.none)
 
     func note(_ path: String) { self.path.withLock { $0 = path } }
 
-    /// - Returns: what has to be kept for as long as the signals end the command in this way.
+    /// - Returns: sources to keep for as long as the signals are to end the command in this way.
     func removedAtSignals() -> [any DispatchSourceSignal] {
         [SIGINT, SIGTERM].map { number in
             signal(number, SIG_IGN)

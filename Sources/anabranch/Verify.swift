@@ -53,7 +53,7 @@ struct VerifyCommand: ParsableCommand {
         if try verify(store.directory()) > 0 { throw HistoryError(.storeDamaged, "the store is damaged") }
     }
 
-    /// - Returns: how many damages there are.
+    /// - Returns: the number of damages.
     private func verify(_ directory: String) throws(HistoryError) -> Int {
         let temporary = TemporaryDirectory(), signals = temporary.removedAtSignals()
         defer { for source in signals { source.cancel() } }

@@ -8,8 +8,7 @@ import Testing
     private static let orders: [String: [String]] = [
         "AnabranchServer": [
             "Machine", "Listener", "Embedding", "Admin", "AppServices", "HTTP", "Handshake", "Connection", "Files",
-            "Tokens",
-            "Permissions", "Support",
+            "Tokens", "Permissions", "Settings", "Proxies", "Limits", "Logging",
         ],
         "AnabranchQuery": [
             "FlexibleSync", "Query", "Printing", "Evaluation", "Binding", "Values", "Objects", "Syntax",
@@ -24,6 +23,13 @@ import Testing
         #expect(arrows.definitionCount > 30)
         #expect(arrows.filesElsewhere.isEmpty, "in no folder that the order names: \(arrows.filesElsewhere.listed)")
         #expect(arrows.pointingUp.isEmpty, "\(arrows.pointingUp.listed)")
+    }
+
+    /// The table says the order, and for which folder a reader has to look.
+    @Test func theChapterOnTheServerHasTheSameFolders() throws {
+        let rows = try TextFile("Spec/Server.md").lines.prefix { !$0.hasPrefix("## 2.") }
+            .compactMap { $0.firstMatch(of: /^\| `(\w+)` \|/).map { String($0.output.1) } }
+        #expect(rows == FolderTests.orders["AnabranchServer"])
     }
 
     private static func arrows(_ top: String, _ bottom: String) -> [String] {

@@ -36,6 +36,25 @@ import Testing
         #expect(places.isEmpty, "\(places.listed)")
     }
 
+    /// "The limits of the decoder", not "What the decoder allows".
+    @Test func commentsNameTheThingFirst() throws {
+        let places = try Repository.files(in: "Sources").places { line in
+            line.contains(/^\s*\/\/\/ (?:What|Whether|Who)\b/) ? "name the thing first" : nil
+        }
+        #expect(places.isEmpty, "\(places.listed)")
+    }
+
+    /// Whatever comes later comes after something. It is behind a proxy, or late.
+    @Test func behindIsAPlaceOrADelay() throws {
+        let natural =
+            /(?:left|is|be|far|further|seconds) behind|(?:leaves?|left) .*behind|behind (?:a proxy|a URL|any socket)/
+        let places = try Repository.files(in: "Sources").places { line in
+            guard let comment = line.firstMatch(of: /\/\/.*\bbehind\b.*/)?.output else { return nil }
+            return comment.contains(natural) ? nil : "say after, below or following"
+        }
+        #expect(places.isEmpty, "\(places.listed)")
+    }
+
     /// Nothing that a peer sent may end the process.
     @Test func nothingTrapsOnWhatAPeerSent() throws {
         let trap = /\btry!|\bas!|\bfatalError\(|[\w\])]!(?!=)/

@@ -6,15 +6,15 @@ public struct UserAPIKey: Equatable, Sendable {
     public let id: String
     /// The user's name for it.
     public let name: String
-    /// Whether nobody can log in with it.
+    /// True if nobody can log in with it.
     public let isDisabled: Bool
-    /// The text itself; the server tells it only once, when the key is made.
+    /// The text itself; the server tells it only once, when the key is created.
     public let key: String?
 }
 
 /// API keys of a user.
 extension AppClient {
-    /// Makes a key. Its text is in the answer and nowhere else.
+    /// Creates a key. Its text is in the answer and nowhere else.
     public func createAPIKey(named name: String, of id: String) async throws -> UserAPIKey {
         try Self.key(try await keys("POST", "", of: id, body: ["name": .string(name)]))
     }
@@ -27,7 +27,7 @@ extension AppClient {
         return try list.map { try Self.key($0) }
     }
 
-    /// Has a key enabled, or disabled.
+    /// Enables or disables a key.
     public func setAPIKey(_ key: String, isEnabled: Bool, of id: String) async throws {
         _ = try await keys("PUT", "/\(key)/\(isEnabled ? "enable" : "disable")", of: id)
     }
@@ -37,7 +37,7 @@ extension AppClient {
         _ = try await keys("DELETE", "/\(key)", of: id)
     }
 
-    /// These requests have the refresh token.
+    /// Sends a request for API keys, with the refresh token.
     private func keys(_ method: String, _ path: String, of id: String, body: JSONValue? = nil) async throws -> JSONValue
     {
         guard path.allSatisfy({ $0 == "/" || $0.isASCII && ($0.isLetter || $0.isNumber) }) else {

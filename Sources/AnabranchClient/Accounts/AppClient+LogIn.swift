@@ -2,8 +2,8 @@ import AnabranchCore
 
 /// Logging in and out, and e-mail addresses (`Spec/Protocol.md`, sections 1.2, 1.3 and 1.6).
 extension AppClient {
-    /// Logs a user in, who becomes the current one. While somebody is logged in anonymously, an anonymous log-in gives
-    /// this user again.
+    /// Logs a user in, who becomes the current one. While a user is logged in anonymously, an anonymous log-in returns
+    /// the same user again.
     @discardableResult
     public func logIn(_ credentials: AppCredentials) async throws -> AppUser {
         if credentials == .anonymous, let known = users.first(where: { $0.isLoggedIn && $0.isAnonymous }) {
@@ -46,8 +46,8 @@ extension AppClient {
         return try changeUser(id) { user in try user.takeProfile(profile) }
     }
 
-    /// Logs a user out. That is so at once and in any case; if the server cannot be told, the error says so, and what
-    /// it keeps of the log-in ends by itself.
+    /// Logs a user out, at once and in any case. If the server cannot be told, the error says so, and the session that
+    /// it keeps expires by itself.
     public func logOut(_ id: String) async throws {
         guard let user = user(id), user.isLoggedIn else { return }
         let token = try refreshToken(of: id)
@@ -70,7 +70,7 @@ extension AppClient {
         }
     }
 
-    /// Has the server delete the user, and forgets it. What the user has synced stays.
+    /// Has the server delete the user, and forgets it. The user's synchronized data stays.
     public func deleteUser(_ id: String) async throws {
         _ = try await request("DELETE", "/auth/delete", of: id)
         try change { $0.remove(id) }
@@ -87,7 +87,7 @@ extension AppClient {
         .object(credentials.fields.merging(["options": loginOptions]) { own, _ in own })
     }
 
-    /// Changes a user that is logged in.
+    /// Changes the stored data of a user that is logged in.
     @discardableResult
     private func changeUser(_ id: String, _ body: (inout StoredUsers.StoredUser) throws -> Void) throws -> AppUser {
         _ = try refreshToken(of: id)
@@ -100,27 +100,30 @@ extension AppClient {
 
     // MARK: E-mail addresses
 
-    /// Registers an address. If the app has addresses confirmed, it sends an e-mail, and nobody logs in before.
+    /// Registers an address. If the app requires confirmation, it sends an e-mail, and nobody can log in before the
+    /// address is confirmed.
     public func register(email: String, password: String) async throws {
         try await post("/register", ["email": .string(email), "password": .string(password)])
     }
 
-    /// Confirms an address, with what came in the e-mail.
+    /// Confirms an address, with the token and its id from the e-mail.
     public func confirm(token: String, tokenID: String) async throws {
         try await post("/confirm", ["token": .string(token), "tokenId": .string(tokenID)])
     }
 
-    /// Has the e-mail sent again by which an address is confirmed. The answer is the same whoever has the address.
+    /// Has the e-mail by which an address is confirmed sent again. The answer does not reveal whether the address is
+    /// registered.
     public func sendConfirmation(to email: String) async throws {
         try await post("/confirm/send", ["email": .string(email)])
     }
 
-    /// Has an e-mail sent by which a new password can be chosen. The answer is the same whoever has the address.
+    /// Has an e-mail sent by which a new password can be chosen. The answer does not reveal whether the address is
+    /// registered.
     public func sendPasswordReset(to email: String) async throws {
         try await post("/reset/send", ["email": .string(email)])
     }
 
-    /// Chooses a new password, with what came in the e-mail. All log-ins of the user end.
+    /// Sets a new password, with the token and its id from the e-mail. All log-ins of the user end.
     public func resetPassword(to password: String, token: String, tokenID: String) async throws {
         try await post(
             "/reset", ["password": .string(password), "token": .string(token), "tokenId": .string(tokenID)])

@@ -3,7 +3,7 @@ import AnabranchHTTP
 public import Foundation
 
 /// An app of a server: its users, their log-ins and tokens (`Spec/Protocol.md`, section 1). Everything that fails
-/// throws `AppError`; a task that is cancelled gets `CancellationError`, or an answer that came just before.
+/// throws `AppError`; a cancelled task gets `CancellationError`, or an answer that came just before.
 ///
 /// Tokens, passwords and keys are in no error and in no log.
 public actor AppClient {
@@ -25,12 +25,12 @@ public actor AppClient {
     private var observers: [Int: AsyncStream<AppUser>.Continuation] = [:]
     private var lastObserver = 0
 
-    /// Reads what is kept of the users; asks nobody yet.
+    /// Reads the stored users; sends no request yet.
     /// - Parameters:
     ///   - baseURL: scheme, host and port of the server, as `https://sync.example.com`, and its path if it has one.
     ///   - store: keeps the users with their tokens.
     ///   - http: sends the requests.
-    ///   - device: what the server is told of the device, beside what is known of itself: `deviceName`, `bundleId` …
+    ///   - device: what the server is told of the device besides what is known without it: `deviceName`, `bundleId` …
     ///   - unixSeconds: the clock, in seconds since 1970.
     /// - Throws: `AppError`.
     public init(
@@ -76,8 +76,8 @@ public actor AppClient {
         try change { $0.current = id }
     }
 
-    /// What changes of users from now on: they log in and out, get other data or other ways to log in. A user that was
-    /// removed comes as one that is logged out.
+    /// The changes to users from now on: log-ins and log-outs, new data and new ways to log in. A user that was removed
+    /// is reported as logged out.
     public func userChanges() -> AsyncStream<AppUser> {
         let (stream, continuation) = AsyncStream.makeStream(of: AppUser.self)
         lastObserver += 1
@@ -89,7 +89,7 @@ public actor AppClient {
 
     private func forget(_ observer: Int) { observers[observer] = nil }
 
-    /// Changes what is kept of the users. If it cannot be stored, nothing has changed.
+    /// Changes the stored users. If they cannot be stored, nothing changes.
     func change(_ body: (inout StoredUsers) throws -> Void) throws {
         var changed = stored
         try body(&changed)
@@ -117,7 +117,7 @@ public actor AppClient {
 
     // MARK: Tokens
 
-    /// A token for requests of the user. If the one that is there has ended, a new one is asked for.
+    /// A token for requests of the user. If the stored one has expired, a new one is requested.
     public func accessToken(of id: String) async throws -> String {
         _ = try refreshToken(of: id)
         if let token = storedAccessToken(of: id), !token.hasEnded(at: unixSeconds()) { return token.text }
@@ -125,8 +125,8 @@ public actor AppClient {
     }
 
     /// Asks for a new token for requests of the user, with new custom data in it: for instance after close code 4001.
-    /// Several who ask at one time get the same. If the server says that the log-in has ended, the user is logged out
-    /// (`AppError.Code.loggedOut`).
+    /// Concurrent calls share one request and get the same token. If the server says that the log-in has ended, the
+    /// user is logged out (`AppError.Code.loggedOut`).
     @discardableResult
     public func refreshAccessToken(of id: String) async throws -> String {
         let task = refreshing[id] ?? Task { try await refresh(id) }
@@ -141,7 +141,7 @@ public actor AppClient {
             "access_token", of: try await request("POST", "/auth/session", withRefreshTokenOf: id))
         var changed = stored
         guard let index = changed.index(of: id), changed.users[index].refreshToken == refreshToken else {
-            // Who has logged out meanwhile stays so, and who has logged in again has another token.
+            // A user that has logged out since then stays so, and one that has logged in again has another token.
             if let other = storedAccessToken(of: id) { return other.text }
             throw AppError(.loggedOut, "the user \(id) has logged out meanwhile")
         }
@@ -172,16 +172,16 @@ public actor AppClient {
         return token
     }
 
-    // MARK: Where the server is
+    // MARK: The server's location
 
-    /// The URL of a WebSocket of the user, with a token (section 1.7). The server is asked where it is, and for a
-    /// token, as far as that is not known.
+    /// The URL of a WebSocket of the user, with a token (section 1.7). The server is asked for its location and for a
+    /// token if they are not known.
     public func syncURL(of id: String) async throws -> String {
         let token = try await accessToken(of: id)
         return AppLocation.url(route: try await currentLocation().syncRoute, token: token)
     }
 
-    /// Asks the server again where it is, for instance after close code 4003.
+    /// Asks the server for its location again, for instance after close code 4003.
     public func refreshLocation() async throws {
         location = nil
         _ = try await currentLocation()
@@ -206,7 +206,7 @@ public actor AppClient {
 
     var loginOptions: JSONValue { DeviceInfo.options(app: appID, device) }
 
-    /// A request of a user. If the access token is refused, it is repeated once with a new one.
+    /// Sends a request of a user. If the access token is refused, the request is repeated once with a new one.
     func request(_ method: String, _ path: String, of id: String, body: JSONValue? = nil) async throws -> JSONValue {
         let token = try await accessToken(of: id)
         do {
@@ -218,8 +218,8 @@ public actor AppClient {
         }
     }
 
-    /// A request of a user with the token of the log-in. If that is refused, the user is logged out, unless there was
-    /// another log-in meanwhile (sections 1.1 and 2.3).
+    /// Sends a request of a user with the refresh token of the log-in. If that is refused, the user is logged out,
+    /// unless there has been another log-in since (sections 1.1 and 2.3).
     func request(
         _ method: String, _ path: String, withRefreshTokenOf id: String, body: JSONValue? = nil
     ) async throws -> JSONValue {
@@ -232,7 +232,7 @@ public actor AppClient {
         }
     }
 
-    /// - Parameter path: what follows the base route.
+    /// - Parameter path: the path after the base route.
     func request(_ method: String, _ path: String, token: String? = nil, body: JSONValue? = nil) async throws
         -> JSONValue
     {
@@ -244,7 +244,7 @@ public actor AppClient {
         return try await send(call)
     }
 
-    /// - Returns: the JSON of an answer of success, an empty object if it has no body.
+    /// - Returns: the JSON of a successful answer; an empty object if it has no body.
     private func send(_ call: HTTPCall) async throws -> JSONValue {
         let answer: HTTPAnswer
         do {
@@ -268,7 +268,7 @@ public actor AppClient {
 }
 
 extension AppError {
-    /// What the server says about a failure; nil if it says nothing (section 1.1).
+    /// The error in an answer of the server; nil if it tells of none (section 1.1).
     fileprivate init?(_ answer: JSONValue?, status: Int) {
         let name = answer?["error_code"]?.string, text = answer?["error"]?.string
         guard name != nil || text != nil else { return nil }
@@ -277,7 +277,7 @@ extension AppError {
 }
 
 extension Task where Failure == any Error {
-    /// What the task comes to. Who is cancelled meanwhile waits no longer, and the task goes on for the others.
+    /// The result of the task. A caller that is cancelled stops waiting, and the task goes on for the others.
     fileprivate var valueUnlessCancelled: Success {
         get async throws {
             let (values, continuation) = AsyncThrowingStream.makeStream(of: Success.self)

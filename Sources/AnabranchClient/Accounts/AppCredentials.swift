@@ -6,11 +6,11 @@ public enum AppCredentials: Equatable, Sendable {
     case anonymous
     /// An address that was registered.
     case emailPassword(email: String, password: String)
-    /// An API key that a user has made, or an operator for a server.
+    /// An API key that a user has created, or an operator for a server.
     case apiKey(String)
     /// A JSON web token of another issuer.
     case customToken(String)
-    /// What another provider wants, as a JSON object of strings, such as `oauth2-apple` with `id_token`.
+    /// The fields that another provider requires, as a JSON object of strings, such as `oauth2-apple` with `id_token`.
     case other(provider: String, fields: [String: String])
 
     /// The provider, as it stands in URLs.

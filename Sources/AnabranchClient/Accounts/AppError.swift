@@ -1,6 +1,7 @@
-/// Why something with an app or one of its users failed (`Spec/Protocol.md`, sections 1.1 and 1.6).
+/// The reason why a request to an app, or a call on one of its users, failed (`Spec/Protocol.md`, sections 1.1 and
+/// 1.6).
 public struct AppError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// What happened, for programs: the `error_code` of the server's answer, or one of those that begin with `Client`.
+    /// The kind of an error: the `error_code` of the server's answer, or one of the codes that begin with `Client`.
     public struct Code: RawRepresentable, Hashable, Sendable {
         /// The name, as the server writes it.
         public let rawValue: String
@@ -24,7 +25,7 @@ public struct AppError: Error, Equatable, Sendable, CustomStringConvertible {
         public static let userAlreadyConfirmed = Code(rawValue: "UserAlreadyConfirmed")
         /// The token of an e-mail is wrong, used or expired.
         public static let emailTokenInvalid = Code(rawValue: "UserpassTokenInvalid")
-        /// The app sends no such e-mails.
+        /// The app does not send such e-mails.
         public static let emailNotConfigured = Code(rawValue: "EmailNotConfigured")
         /// The app does not let its users log in that way.
         public static let providerNotFound = Code(rawValue: "AuthProviderNotFound")
@@ -36,10 +37,10 @@ public struct AppError: Error, Equatable, Sendable, CustomStringConvertible {
         public static let apiKeyAlreadyExists = Code(rawValue: "APIKeyAlreadyExists")
         /// There were too many attempts; later ones may succeed.
         public static let tooManyRequests = Code(rawValue: "TooManyRequests")
-        /// Something in the request is not as the server wants it.
+        /// The server does not accept something in the request.
         public static let badRequest = Code(rawValue: "BadRequest")
 
-        /// The server gave no answer: it is not there, not trusted, or took too long.
+        /// The server gave no answer: it cannot be reached, is not trusted, or took too long.
         public static let noAnswer = Code(rawValue: "ClientNoAnswer")
         /// The server, or a proxy in front of it, answers with a status of failure and nothing else.
         public static let httpStatus = Code(rawValue: "ClientHTTPStatus")
@@ -51,13 +52,13 @@ public struct AppError: Error, Equatable, Sendable, CustomStringConvertible {
         public static let noSuchUser = Code(rawValue: "ClientNoSuchUser")
         /// The URL of the server, or the app's id, cannot be used.
         public static let invalidURL = Code(rawValue: "ClientInvalidURL")
-        /// What is kept of the users could not be read or written.
+        /// The stored users could not be read or written.
         public static let storeFailed = Code(rawValue: "ClientStoreFailed")
     }
 
-    /// What happened, for programs.
+    /// The kind of the error.
     public let code: Code
-    /// The same for people, without tokens and passwords.
+    /// The reason as text for people, without tokens and passwords.
     public let reason: String
     /// The HTTP status of the server's answer; nil if there was none.
     public let status: Int?
@@ -65,7 +66,7 @@ public struct AppError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The reason.
     public var description: String { reason }
 
-    /// Puts the parts together.
+    /// An error; `status` is the HTTP status of the answer, if there was one.
     public init(_ code: Code, _ reason: String, status: Int? = nil) {
         self.code = code
         self.reason = reason

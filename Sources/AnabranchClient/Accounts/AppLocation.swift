@@ -1,7 +1,7 @@
 import AnabranchCore
 import AnabranchHTTP
 
-/// Where the server of an app is to be reached (`Spec/Protocol.md`, sections 1 and 1.7).
+/// The addresses of an app's server (`Spec/Protocol.md`, sections 1 and 1.7).
 struct AppLocation: Equatable, Sendable {
     /// Scheme, host, port and path before the base route of HTTP requests, without a slash at the end.
     let host: String
@@ -12,8 +12,8 @@ struct AppLocation: Equatable, Sendable {
     static let httpPorts = ["http": 80, "https": 443]
     private static let webSocketPorts = ["ws": 80, "wss": 443]
 
-    /// - Throws: `AppError` if the answer is none, or leads from `https` to somewhere without TLS: passwords and tokens
-    ///   would travel in the open.
+    /// - Throws: `AppError` if the answer is not a location, or leads from `https` to a URL without TLS: passwords and
+    ///   tokens would travel unencrypted.
     init(_ answer: JSONValue, of app: String, at baseURL: String) throws(AppError) {
         guard let host = answer["hostname"]?.string, let webSocketHost = answer["ws_hostname"]?.string else {
             throw AppError(.badAnswer, "the location has no hostname or no ws_hostname")
@@ -41,7 +41,7 @@ struct AppLocation: Equatable, Sendable {
         return String(url)
     }
 
-    /// The URL of a WebSocket. The token stands in it as it is, for it has nothing that would need an escape.
+    /// The URL of a WebSocket. The token stands in it as it is, since none of its characters needs an escape.
     static func url(route: String, token: String) -> String {
         route + (route.contains("?") ? "&" : "?") + "baas_at=" + token
     }
@@ -49,7 +49,7 @@ struct AppLocation: Equatable, Sendable {
 
 /// The URLs of servers without an app layer (`Spec/Protocol.md`, section 1.7).
 public enum SyncRoute {
-    /// The URL of a WebSocket, for a client whom the server lets in without a log-in.
+    /// The URL of a WebSocket, for a client that the server lets in without a log-in.
     /// - Parameter baseURL: scheme, host and port, as `ws://localhost:9090`, and the path if the server is below one;
     ///   `http` and `https` are possible as well.
     /// - Throws: `AppError` if it is no such URL.

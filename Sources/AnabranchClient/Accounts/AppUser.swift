@@ -1,4 +1,4 @@
-/// A user of an app, as this client knows it. A value: what is done with the user later does not change it.
+/// A user of an app, as this client knows it. A value: later changes to the user do not affect it.
 public struct AppUser: Equatable, Sendable {
     /// One way in which the user can log in.
     public struct Identity: Equatable, Sendable {
@@ -10,20 +10,20 @@ public struct AppUser: Equatable, Sendable {
 
     /// The server's name for the user: 24 hexadecimal digits.
     public let id: String
-    /// Whether there are tokens; without them the user has to log in again.
+    /// True if there are tokens; without them the user has to log in again.
     public let isLoggedIn: Bool
     /// The provider of the last log-in.
     public let provider: String
     /// All ways in which the user can log in.
     public let identities: [Identity]
-    /// What the ways to log in tell of the user, such as the e-mail address: a JSON object.
+    /// The user's data from the log-in providers, such as the e-mail address: a JSON object.
     public let profile: String
-    /// What the server keeps about the user and puts into tokens, a JSON object; nil if there is none.
+    /// The data that the server keeps about the user and puts into tokens, a JSON object; nil if there is none.
     public let customData: String?
     /// The server's name for this device.
     public let deviceID: String
 
-    /// Whether nobody can ever log in as this user again.
+    /// True for a user that can only log in anonymously: after a log-out, nobody can log in as this user again.
     public var isAnonymous: Bool {
         identities.count == 1 && identities[0].provider == AppCredentials.anonymous.provider
     }

@@ -1,7 +1,7 @@
 import AnabranchCore
 import Foundation
 
-/// What a client tells of its device when somebody logs in (`Spec/Protocol.md`, section 1.4).
+/// The description of the device that a client sends with a log-in (`Spec/Protocol.md`, section 1.4).
 enum DeviceInfo {
     static func options(app: String, _ additional: [String: String]) -> JSONValue {
         var device = [

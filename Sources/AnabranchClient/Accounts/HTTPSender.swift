@@ -1,8 +1,8 @@
-/// Sends the HTTP requests of `AppClient`. The one that comes with the library is `NIOHTTPSender`; an app can bring
-/// another one, of URLSession for instance. Redirections are not followed.
+/// Sends the HTTP requests of `AppClient`. The library comes with `NIOHTTPSender`; an app can bring another one, built
+/// on URLSession for instance. Redirections are not followed.
 public protocol HTTPSender: Sendable {
     /// Sends a request and waits for the whole answer, whatever its status is.
-    /// - Throws: why there is no answer, in words; `CancellationError`.
+    /// - Throws: an error that says in words why there is no answer; `CancellationError`.
     func send(_ request: HTTPCall) async throws -> HTTPAnswer
 }
 
@@ -17,7 +17,7 @@ public struct HTTPCall: Sendable {
     /// The body; empty for none.
     public var body: [UInt8]
 
-    /// Puts the parts together.
+    /// A request; `body` is empty for none.
     public init(method: String, url: String, headers: [(name: String, value: String)] = [], body: [UInt8] = []) {
         self.method = method
         self.url = url
@@ -33,7 +33,7 @@ public struct HTTPAnswer: Sendable {
     /// The body.
     public var body: [UInt8]
 
-    /// Puts the parts together.
+    /// An answer, for senders and for tests.
     public init(status: Int, body: [UInt8]) {
         self.status = status
         self.body = body

@@ -4,14 +4,14 @@ import NIOHTTP1
 
 /// Sends HTTP requests with SwiftNIO, each on a connection of its own.
 public struct NIOHTTPSender: HTTPSender {
-    /// How long a request may take, in milliseconds (`Spec/Protocol.md`, section 1.1).
+    /// The longest time that a request may take, in milliseconds (`Spec/Protocol.md`, section 1.1).
     public var requestMillisecondsMax = 60_000
-    /// Longest body of an answer, in bytes; a longer one is an error.
+    /// The longest body of an answer, in bytes; a longer one is an error.
     public var answerBytesMax = 4 << 20
 
     private let tls: ClientTLS
 
-    /// - Parameter tls: whom to trust where the URL is one of `https`.
+    /// - Parameter tls: the servers to trust if the URL is one of `https`.
     public init(tls: TLSOptions = TLSOptions()) { self.tls = ClientTLS(tls) }
 
     /// See `HTTPSender`.

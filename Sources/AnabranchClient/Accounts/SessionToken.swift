@@ -1,19 +1,19 @@
 import AnabranchCore
 
-/// What a client reads of a token that the server has made for it (`Spec/Protocol.md`, section 1.5). Nobody but the
-/// server checks the signature.
+/// A token that the server has issued to a client, as far as the client reads it (`Spec/Protocol.md`, section 1.5).
+/// Nobody but the server checks the signature.
 struct SessionToken: Equatable, Sendable {
-    /// The token as it came.
+    /// The token as it was received.
     let text: String
-    /// When it ends, in seconds since 1970.
+    /// The time when it expires, in seconds since 1970.
     let expiry: Int64
     /// The user's custom data, a JSON object; nil if the token has none.
     let customData: String?
 
-    /// A token that ends so soon is as good as ended, in seconds.
+    /// The remaining lifetime below which a token counts as expired, in seconds.
     static let leewaySeconds: Int64 = 5
 
-    /// - Returns: nil if it is no such token.
+    /// - Returns: nil if the text is no such token.
     init?(_ text: String) {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard parts.count == 3, !parts.contains(where: \.isEmpty), let payload = Self.decode(parts[1]),
@@ -27,7 +27,7 @@ struct SessionToken: Equatable, Sendable {
         customData = claims["user_data"].flatMap { $0.object == nil ? nil : $0.encoded }
     }
 
-    /// Base64 or Base64url, with or without padding.
+    /// Decodes Base64 or Base64url, with or without padding.
     private static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
         var digits = text.filter { $0 != UInt8(ascii: "=") }.map { byte in
             switch byte {
@@ -40,6 +40,6 @@ struct SessionToken: Equatable, Sendable {
         return Base64.decode(digits)
     }
 
-    /// Whether a new one is to be asked for before it is used.
+    /// True if a new token has to be asked for before this one is used.
     func hasEnded(at now: Int64) -> Bool { expiry - Self.leewaySeconds <= now }
 }

@@ -1,7 +1,7 @@
 import AnabranchCore
 import Foundation
 
-/// What a client keeps of the users of its app, from one run of the program to the next.
+/// The users of an app as a client keeps them from one run of the program to the next.
 struct StoredUsers: Codable, Equatable, Sendable {
     struct StoredUser: Codable, Equatable, Sendable {
         var id: String
@@ -30,7 +30,7 @@ struct StoredUsers: Codable, Equatable, Sendable {
         var provider: String
     }
 
-    /// Of the text.
+    /// The version of the text's format.
     static let format = 1
 
     var format = StoredUsers.format
@@ -46,7 +46,7 @@ struct StoredUsers: Codable, Equatable, Sendable {
         if let index = index(of: user.id) { users[index] = user } else { users.append(user) }
     }
 
-    /// Nobody can log in as an anonymous user again, so that nothing is kept of one.
+    /// Logs a user out. Nobody can log in as an anonymous user again, so nothing is kept of one.
     mutating func logOut(_ id: String) {
         guard let index = index(of: id) else { return }
         users[index].logOut()
@@ -71,7 +71,7 @@ struct StoredUsers: Codable, Equatable, Sendable {
 
     init() {}
 
-    /// - Throws: `AppError` if it is no such text.
+    /// - Throws: `AppError` if the text is not one of this format.
     init(_ text: String) throws(AppError) {
         guard let read = try? JSONDecoder().decode(StoredUsers.self, from: Data(text.utf8)),
             read.format == Self.format

@@ -3,9 +3,9 @@ import Synchronization
 
 /// Keeps the users of an app with their tokens, as one text. Whoever reads it can act as these users.
 public protocol UserStore: Sendable {
-    /// What was written last; nil if nothing was.
+    /// The text that was written last; nil if nothing was.
     func read() throws -> String?
-    /// Replaces what was written before, all or nothing.
+    /// Replaces the text as a whole, or throws and changes nothing.
     func write(_ text: String) throws
 }
 
@@ -13,7 +13,7 @@ public protocol UserStore: Sendable {
 public final class InMemoryUserStore: UserStore {
     private let text = Mutex<String?>(nil)
 
-    /// Without users.
+    /// A store without users.
     public init() {}
 
     /// See `UserStore`.
@@ -28,7 +28,7 @@ public struct FileUserStore: UserStore {
     /// The file.
     public let path: String
 
-    /// - Parameter path: the file, in a folder that is there. It is made when the first user logs in.
+    /// - Parameter path: the file, in a folder that exists. It is created when the first user logs in.
     public init(path: String) { self.path = path }
 
     /// See `UserStore`.
@@ -37,7 +37,8 @@ public struct FileUserStore: UserStore {
         return String(decoding: try Data(contentsOf: URL(fileURLWithPath: path)), as: UTF8.self)
     }
 
-    /// Readers see the old text or the new one: it is written to a file beside it, which is then renamed.
+    /// Replaces the text. Readers see the old one or the new one: it is written to a file next to the old one, which is
+    /// then renamed.
     public func write(_ text: String) throws {
         let draft = path + ".new"
         unlink(draft)

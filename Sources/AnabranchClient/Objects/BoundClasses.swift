@@ -3,13 +3,13 @@ import Synchronization
 
 /// The classes of a state, and the properties in them of the types that were read or written.
 public final class _BoundClasses: Sendable {
-    /// Of a state without classes.
+    /// The classes of a state without classes.
     static let none = _BoundClasses([])
 
     private let classes: [[UInt8]: ClassSchema]
     private let names: [ClassID: [UInt8]]
     private let bound = Mutex<[ObjectIdentifier: BoundClass]>([:])
-    /// Schemas of which nothing is missing, nor of what they lead to.
+    /// The schemas that the state has completely, including everything that they lead to.
     private let complete = Mutex<Set<ObjectIdentifier>>([])
 
     init(_ classes: [ClassSchema]) {
@@ -32,7 +32,7 @@ public final class _BoundClasses: Sendable {
         return new
     }
 
-    /// Whether nothing is missing that a type declares, or one that it links to or holds.
+    /// True if nothing is missing that a type declares, or a type that it links to or holds.
     func areComplete(_ schema: ObjectSchema) throws(ObjectError) -> Bool {
         if complete.withLock({ $0.contains(ObjectIdentifier(schema)) }) { return true }
         for schema in try SchemaAddition.closure(of: [schema]) {
@@ -42,7 +42,7 @@ public final class _BoundClasses: Sendable {
         return true
     }
 
-    /// Reads objects of a type whose class is there, one after the other.
+    /// A reader for objects of a type whose class exists, one after the other.
     func reader(of schema: ObjectSchema) throws(ObjectError) -> ObjectReader {
         guard let bound = try bound(schema) else {
             throw ObjectError(.mismatch, "there is no class \(schema.className)")
@@ -55,10 +55,10 @@ public final class _BoundClasses: Sendable {
 struct BoundClass: Sendable {
     let schema: ObjectSchema
     let number: ClassID
-    /// By the fields of the schema; nil where the class has no such property yet.
+    /// The properties by the fields of the schema; nil where the class has no such property yet.
     let properties: [Property?]
 
-    /// Whether the class has everything that the type declares.
+    /// True if the class has everything that the type declares.
     var isComplete: Bool { !properties.contains { $0 == nil } }
 
     fileprivate init(

@@ -1,7 +1,7 @@
 import AnabranchCore
 import Synchronization
 
-/// The bound classes of the state that was looked at last: most often the next one has the same.
+/// The bound classes of the state that was read last: most often the next one has the same.
 final class ClassCache: Sendable {
     private let last = Mutex<(stamp: SchemaStamp, classes: _BoundClasses)?>(nil)
 
@@ -18,7 +18,8 @@ final class ClassCache: Sendable {
         try classes(stamp: transaction.schemaStamp) { transaction.state }.bound(schema)
     }
 
-    /// The class of a schema in a transaction, if it and all that it leads to have what is declared.
+    /// The class of a schema in a transaction; nil unless it and all classes that it leads to have everything that is
+    /// declared.
     func complete(
         _ schema: ObjectSchema, in transaction: WriteTransaction
     ) throws -> (BoundClass, _BoundClasses)? {

@@ -1,8 +1,8 @@
 import AnabranchCore
 
-/// Takes an object apart: what each of its properties holds, as it is written.
+/// Splits an object into the values of its properties, as they are written.
 final class ContentEncoder: Encoder {
-    /// What came so far.
+    /// The values that were encoded so far.
     final class Output {
         let schema: ObjectSchema
         var contents: [_ValueContent]
@@ -42,7 +42,7 @@ final class ContentEncoder: Encoder {
         KeyedEncodingContainer(Container<Key>(written: written))
     }
 
-    // A type that decodes its properties by their names encodes them so as well.
+    // A type that decodes its properties by their names encodes them in the same way.
     func unkeyedContainer() -> any UnkeyedEncodingContainer { preconditionFailure("an object that encodes an array") }
     func singleValueContainer() -> any SingleValueEncodingContainer {
         preconditionFailure("an object that encodes a value")

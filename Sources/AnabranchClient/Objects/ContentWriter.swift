@@ -1,11 +1,11 @@
 import AnabranchCore
 import AnabranchQuery
 
-/// Writes what an object of a type holds, and records as little as it takes (`Spec/Objects.md`, section 4).
+/// Writes the values of an object of a type, and records as few changes as possible (`Spec/Objects.md`, section 4).
 struct ContentWriter {
     let classes: _BoundClasses
 
-    /// Writes the properties of a new object; those that have their first value already are left alone.
+    /// Writes the properties of a new object, except those that keep their initial values.
     func write(_ contents: [_ValueContent], to object: DynamicObject, of bound: BoundClass) throws {
         for (index, content) in contents.enumerated() where index != bound.schema.key {
             let property = try self.property(index, of: bound), shape = bound.schema.fields[index].shape
@@ -149,7 +149,7 @@ struct ContentWriter {
         }
     }
 
-    /// Writes what a new embedded object, or a nested collection, holds.
+    /// Writes the contents of a new embedded object or a nested collection.
     private func fill(
         _ content: _ValueContent, object: () throws -> DynamicObject?, list: () throws -> DynamicList,
         dictionary: () throws -> DynamicDictionary
@@ -164,7 +164,7 @@ struct ContentWriter {
 }
 
 extension _ValueContent {
-    /// What a new object has in a property of a shape.
+    /// The value that a new object has in a property of this shape.
     init(initialOf shape: _ValueShape) {
         switch StateValue.initial(shape.type, isNullable: shape.isNullable, shape.collection) {
         case .list: self = .list([])

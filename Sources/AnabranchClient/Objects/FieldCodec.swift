@@ -2,21 +2,21 @@ import AnabranchCore
 
 /// Reads and writes the values of a property whose type only its object knows.
 ///
-/// All that it has never changes, which the compiler cannot see of a class that others inherit from.
+/// Its state never changes, which the compiler cannot see in a class that others inherit from.
 class FieldCodec: @unchecked Sendable {
-    /// Whether the property is declared with a question mark; the codec's own type is that without it.
+    /// True if the property is declared with a question mark; the codec's own type is the one without it.
     let isOptional: Bool
 
     fileprivate init(isOptional: Bool) { self.isOptional = isOptional }
 
-    /// Whether a key path to the property has values of this type.
+    /// True if a key path to the property has values of this type.
     func isType(_ type: any Any.Type) -> Bool { false }
 
-    /// Whether a value is the first, or the second, sample of the type. That of a type with one value is both.
+    /// True if a value is the first, or the second, sample of the type. The only sample of a type is both.
     func isSample(_ value: Any, isSecond: Bool) -> Bool { false }
 }
 
-/// What a decoder finds by the type that it is asked for.
+/// The codec that a decoder finds by the type that it is asked for.
 class TypedCodec<Value>: FieldCodec, @unchecked Sendable {
     func value(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError) -> Value {
         throw ObjectError(.badClass, "\(Value.self) is no SyncedValue")

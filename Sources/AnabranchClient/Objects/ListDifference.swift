@@ -9,10 +9,12 @@ struct ListDifference {
         case replace(at: Int, old: Int, element: Int)
     }
 
-    /// In the order in which they are carried out; each index is that of the list as the steps before have left it.
+    /// The steps in the order in which they are carried out; each index is that of the list as the earlier steps have
+    /// left it.
     private(set) var steps: [Step] = []
 
-    /// Lists that differ in more elements are compared at their ends alone: the search costs their square.
+    /// The number of edits up to which lists are compared as a whole. Lists that differ more are compared only at their
+    /// ends, since the search costs the square of the number.
     private static let editsMax = 400
 
     init<Element: Equatable>(from old: [Element], to new: [Element]) {
@@ -28,7 +30,7 @@ struct ListDifference {
                 replaced.append((oldIndex, newIndex))
                 (position, oldIndex, newIndex) = (position + 1, oldIndex + 1, newIndex + 1)
             }
-            // From the last one down, so that each index is that of the old list.
+            // From the last one down, so that each removal leaves the indices of the others as they are.
             for offset in (0..<next.old - oldIndex).reversed() { steps.append(.remove(at: position + offset)) }
             removed += oldIndex..<next.old
             for element in newIndex..<next.new {
@@ -40,19 +42,20 @@ struct ListDifference {
         }
     }
 
-    /// The indices in the old list of elements that are gone.
+    /// The indices in the old list of the elements that were removed.
     private(set) var removed: [Int] = []
-    /// The indices in the new list of elements that have come.
+    /// The indices in the new list of the elements that were inserted.
     private(set) var inserted: [Int] = []
-    /// The indices of elements that were replaced, in both.
+    /// The indices of the elements that were replaced, in both lists.
     private(set) var replaced: [(old: Int, new: Int)] = []
 
-    /// Pairs of equal elements, in order, as many as there can be: the shortest way through the grid of both lists, on
-    /// which a pair is a step for nothing (Myers). None if the way is longer than `editsMax`.
+    /// Pairs of equal elements, in order, as many as there can be: the shortest path through the grid of both lists, on
+    /// which a pair is a free step (Myers). None if the path is longer than `editsMax`.
     private static func common<Element: Equatable>(
         _ old: ArraySlice<Element>, _ new: ArraySlice<Element>
     ) -> [(old: Int, new: Int)] {
-        // By diagonal, how far into the old list one comes with so many edits; before each round of edits.
+        // By diagonal, the furthest place in the old list that can be reached with a number of edits; before each
+        // round.
         var reach = [1: 0], rounds: [[Int: Int]] = []
         for edits in 0...min(old.count + new.count, editsMax) {
             rounds.append(reach)
@@ -68,13 +71,13 @@ struct ListDifference {
         return []
     }
 
-    /// Where a round begins on a diagonal: behind an insertion, or behind a removal if that leads further.
+    /// The place where a round begins on a diagonal: after an insertion, or after a removal if that leads further.
     private static func start(of diagonal: Int, _ edits: Int, _ reach: [Int: Int]) -> Int {
         let inserted = reach[diagonal + 1] ?? -1, removed = reach[diagonal - 1] ?? -1
         return diagonal == -edits || diagonal != edits && removed < inserted ? inserted : removed + 1
     }
 
-    /// The way back from the end of both lists.
+    /// The pairs on the way back from the end of both lists.
     private static func pairs<Element>(
         _ rounds: [[Int: Int]], _ old: ArraySlice<Element>, _ new: ArraySlice<Element>
     ) -> [(old: Int, new: Int)] {

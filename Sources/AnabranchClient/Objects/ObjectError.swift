@@ -1,12 +1,12 @@
-/// Why objects of an application's types cannot be read or written. Two are equal if their codes are.
+/// The reason why objects of an application's types cannot be read or written. Two errors are equal if their codes are.
 public struct ObjectError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// What is the matter.
+    /// The kind of an error.
     public enum Code: Sendable {
         /// A type cannot be synchronized as it is declared.
         case badClass
         /// The store has a class or a property of that name that is of another kind.
         case mismatch
-        /// A value is stored for which the type has none, or the type has one that cannot be stored.
+        /// A stored value has no counterpart in the type, or a value of the type cannot be stored.
         case badValue
         /// There is no object with that key.
         case notFound
@@ -14,13 +14,13 @@ public struct ObjectError: Error, Equatable, Sendable, CustomStringConvertible {
         case exists
         /// A query makes no sense.
         case badQuery
-        /// What was asked for is not allowed here.
+        /// The call is not allowed here.
         case notAllowed
         /// The store cannot be read or written.
         case storeFailed
     }
 
-    /// What is the matter.
+    /// The kind of the error.
     public let code: Code
     /// The place and the reason, for people.
     public internal(set) var reason: String
@@ -30,10 +30,10 @@ public struct ObjectError: Error, Equatable, Sendable, CustomStringConvertible {
         self.reason = reason
     }
 
-    /// The same with the place in front.
+    /// The error with a place in front of its reason.
     func at(_ place: String) -> ObjectError { ObjectError(code, "\(place): \(reason)") }
 
-    /// Whether both have the same code.
+    /// True if both have the same code.
     public static func == (left: ObjectError, right: ObjectError) -> Bool { left.code == right.code }
 
     /// The reason.

@@ -47,7 +47,7 @@ final class ObjectReader {
 
     fileprivate func isNull(_ name: String) throws(ObjectError) -> Bool {
         let index = try index(of: name)
-        // Its value is asked for next.
+        // The type asks for its value next.
         next = index
         guard let property = properties[index], let object else { return true }
         if case .null = object.value(of: property) { return true }

@@ -1,9 +1,9 @@
 public import AnabranchCore
 import AnabranchQuery
 
-/// What can be read of a store: in a read as it was when the read began, in a transaction with what that has written.
+/// Read access to a store: in a read as it was when the read began, in a transaction including its own changes.
 public protocol ObjectReading {
-    /// What it reads.
+    /// The state that it reads.
     func _view() throws -> _ObjectView
 }
 
@@ -11,15 +11,15 @@ public protocol ObjectReading {
 public struct _ObjectView {
     let graph: ObjectGraph
     let classes: _BoundClasses
-    /// The values of indexed properties; nil where the state is not the one that is stored.
+    /// The values of indexed properties; nil if the state is not the stored one.
     let index: StoredIndex?
-    /// Objects that are not as the index has them.
+    /// The objects that have changed since the index was written.
     var changed: [ObjectReference] = []
 }
 
 extension ObjectReading {
     /// The object with a key; nil if there is none.
-    /// - Throws: `ObjectError`: with the code `badValue` if a property holds what the type does not know.
+    /// - Throws: `ObjectError`, with the code `badValue` if a property holds a value that the type does not know.
     public func find<Object: SyncedObject>(_ type: Object.Type, _ id: Object.ID) throws -> Object? {
         let view = try _view(), schema = try ObjectSchema.of(type)
         guard let reader = try view.reader(of: schema, Object.self) else { return nil }
@@ -27,7 +27,7 @@ extension ObjectReading {
         return try view.graph.object(reference).map { try reader.reader.read(type, $0) }
     }
 
-    /// The object that a link leads to; nil if it is not there, or there is no link.
+    /// The object that a link leads to; nil if the object does not exist, or there is no link.
     public func find<Object: SyncedObject>(_ link: Link<Object>?) throws -> Object? {
         guard let link else { return nil }
         return try find(Object.self, link.id)
@@ -46,7 +46,7 @@ extension ObjectReading {
     public func all<Object: SyncedObject>(_ type: Object.Type) throws -> [Object] { try objects(Object.all) }
 
     /// The objects that fulfil a query, in its order.
-    /// - Throws: `ObjectError`: with the code `badQuery` if it makes no sense.
+    /// - Throws: `ObjectError`, with the code `badQuery` if the query makes no sense.
     public func objects<Object: SyncedObject>(_ query: ObjectQuery<Object>) throws -> [Object] {
         let view = try _view()
         guard let reader = try view.reader(of: try ObjectSchema.of(Object.self), Object.self) else { return [] }
@@ -62,7 +62,7 @@ extension ObjectReading {
         try objects(query.limit(1)).first
     }
 
-    /// How many objects fulfil a query.
+    /// The number of objects that fulfil a query.
     public func count<Object: SyncedObject>(_ query: ObjectQuery<Object>) throws -> Int {
         let view = try _view()
         guard try view.reader(of: try ObjectSchema.of(Object.self), Object.self) != nil else { return 0 }

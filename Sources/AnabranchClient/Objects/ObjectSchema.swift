@@ -1,8 +1,8 @@
 import AnabranchCore
 import Synchronization
 
-/// What a type declares: the class, and its properties in their order. It is found out once for each type, by having
-/// the type decode itself (`SampleDecoder`).
+/// The declaration of a type: the class, and its properties in their order. It is determined once for each type, by
+/// having the type decode itself (`SampleDecoder`).
 final class ObjectSchema: Sendable {
     /// A property.
     struct Field: Sendable {
@@ -12,7 +12,7 @@ final class ObjectSchema: Sendable {
         let codec: FieldCodec
     }
 
-    /// For messages.
+    /// The name of the type, for messages.
     let typeName: String
     let className: String
     let classBytes: [UInt8]
@@ -20,9 +20,9 @@ final class ObjectSchema: Sendable {
     let isAsymmetric: Bool
     let fields: [Field]
     let indices: [String: Int]
-    /// Of `fields`, the primary key; nil for an embedded class.
+    /// The index of the primary key in `fields`; nil for an embedded class.
     let key: Int?
-    /// Of `fields`.
+    /// The indices of the indexed properties in `fields`.
     let indexed: [Int]
     /// Values of the type by which key paths are told apart: the property i of sample number p is the second one of its
     /// type if bit p of `code(of: i)` is set, and else the first one.
@@ -49,7 +49,7 @@ final class ObjectSchema: Sendable {
         let identifier = ObjectIdentifier(type)
         if let schema = known.withLock({ $0[identifier] }) { return schema }
         let schema = try make()
-        // Two may have made it at the same time: the first one stays.
+        // Two threads may have made it at the same time: the first one stays.
         return known.withLock { known in
             known[identifier] = known[identifier] ?? schema
             return known[identifier] ?? schema
@@ -90,8 +90,8 @@ final class ObjectSchema: Sendable {
 
     // MARK: Key paths
 
-    /// What number p of the samples has at property i says bit p. The lowest bit is always set, so that a property that
-    /// is computed from another one as its contrary is not taken for that one.
+    /// The samples of property i: bit p is set if sample number p has the second value there. The lowest bit is always
+    /// set, so that a property that is computed as the contrary of another one is not taken for that one.
     static func code(of index: Int) -> Int { index << 1 | 1 }
 
     /// The property that a key path leads to.
@@ -123,7 +123,7 @@ final class ObjectSchema: Sendable {
 
     // MARK: Values
 
-    /// What an object holds, by property.
+    /// The values of an object, by property.
     func contents(of object: some Encodable) throws(ObjectError) -> [_ValueContent] {
         let encoder = ContentEncoder(of: self)
         do {
@@ -137,7 +137,7 @@ final class ObjectSchema: Sendable {
     }
 }
 
-/// Key paths that were looked for are compared and hashed, and nothing else is done with them on another thread.
+/// A key path that was looked up. It is only compared and hashed on other threads.
 private struct KnownKeyPath: Hashable, @unchecked Sendable {
     let keyPath: AnyKeyPath
 }
@@ -149,7 +149,7 @@ extension ObjectSchema: Hashable {
 }
 
 extension PayloadType {
-    /// Equal values of the type are the same, so they can be looked up.
+    /// True if equal values of the type are identical, so that they can be looked up.
     var isIndexable: Bool {
         switch self {
         case .int, .bool, .string, .timestamp, .objectID, .uuid: true

@@ -1,21 +1,21 @@
 public import AnabranchCore
 
-/// A transaction on a store: what is written in it happens as a whole, or not at all (`Spec/Objects.md`, section 4). It
-/// belongs to the closure that gets it.
+/// A transaction on a store: its changes are made as a whole, or not at all (`Spec/Objects.md`, section 4). It belongs
+/// to the closure that gets it.
 public struct ObjectTransaction: ObjectReading {
-    /// The same transaction for tools that know no types: classes and properties by their names.
+    /// The transaction without types, for tools: classes and properties by their names.
     public let dynamic: WriteTransaction
     private let index: StoredIndex
     private let cache: ClassCache
 
-    /// - Parameter index: of the state with which the transaction began.
+    /// - Parameter index: the index of the state with which the transaction began.
     init(_ transaction: WriteTransaction, _ cache: ClassCache, _ index: StoredIndex) {
         dynamic = transaction
         self.cache = cache
         self.index = index
     }
 
-    /// What it reads.
+    /// The state that it reads.
     public func _view() throws -> _ObjectView {
         let state = dynamic.state, changes = dynamic.changes
         return _ObjectView(
@@ -26,19 +26,19 @@ public struct ObjectTransaction: ObjectReading {
     // MARK: Writing
 
     /// Adds an object.
-    /// - Throws: `ObjectError` with the code `exists` if there is one with its key; `ApplyError` for what makes no
-    ///   sense, such as a link to an object that is not there.
+    /// - Throws: `ObjectError` with the code `exists` if there is one with its key; `ApplyError` for a change that
+    ///   makes no sense, such as a link to an object that does not exist.
     public func insert<Object: SyncedObject>(_ object: Object) throws {
         guard try write(object, replaces: false) else {
             throw ObjectError(.exists, "there is a \(Object.className) with the key \(object.id) already")
         }
     }
 
-    /// Adds an object, or makes the one that has its key like it.
+    /// Adds an object, or makes the one that has its key equal to it.
     public func save<Object: SyncedObject>(_ object: Object) throws { _ = try write(object, replaces: true) }
 
-    /// Writes the properties in which a value differs from what it was when it was read. What others have changed since
-    /// then stays, where it is not the same property.
+    /// Writes the properties in which a value differs from what it was when it was read. Changes that others have made
+    /// since then to other properties stay.
     /// - Throws: `ObjectError` with the code `notFound` if the object is gone.
     public func save<Object: SyncedObject>(_ object: Object, changedFrom old: Object) throws {
         let (bound, classes) = try bound(Object.self), schema = bound.schema
@@ -48,7 +48,7 @@ public struct ObjectTransaction: ObjectReading {
             to: try existing(Object.self, object.id), of: bound)
     }
 
-    /// Changes an object: writes the properties that `body` changes, and of collections the elements.
+    /// Changes an object: writes the properties that `body` changes, and in collections only the changed elements.
     /// - Throws: `ObjectError` with the code `notFound` if there is none; what `body` throws.
     public func edit<Object: SyncedObject>(
         _ type: Object.Type, _ id: Object.ID, _ body: (inout Object) throws -> Void
@@ -59,7 +59,7 @@ public struct ObjectTransaction: ObjectReading {
         try save(new, changedFrom: old)
     }
 
-    /// Changes the object that has the key of this one. It need not be as it was when this one was read.
+    /// Changes the object that has the key of this one. It may have changed since this one was read.
     /// - Throws: `ObjectError` with the code `notFound` if there is none; what `body` throws.
     public func edit<Object: SyncedObject>(_ object: Object, _ body: (inout Object) throws -> Void) throws {
         try edit(Object.self, object.id, body)
@@ -74,8 +74,8 @@ public struct ObjectTransaction: ObjectReading {
         return ObjectList(list, ContentWriter(classes: classes))
     }
 
-    /// Removes an object; nothing if it is not there. Links to it are removed as well.
-    /// - Returns: whether it was there.
+    /// Removes an object, if it exists. Links to it are removed as well.
+    /// - Returns: whether it existed.
     @discardableResult
     public func delete<Object: SyncedObject>(_ type: Object.Type, _ id: Object.ID) throws -> Bool {
         guard let object = try object(type, id) else { return false }
@@ -83,13 +83,13 @@ public struct ObjectTransaction: ObjectReading {
         return true
     }
 
-    /// Removes an object; nothing if it is not there. Links to it are removed as well.
-    /// - Returns: whether it was there.
+    /// Removes an object, if it exists. Links to it are removed as well.
+    /// - Returns: whether it existed.
     @discardableResult
     public func delete<Object: SyncedObject>(_ object: Object) throws -> Bool { try delete(Object.self, object.id) }
 
     /// Removes the objects that fulfil a query.
-    /// - Returns: how many there were.
+    /// - Returns: the number of objects that were removed.
     @discardableResult
     public func delete<Object: SyncedObject>(_ query: ObjectQuery<Object>) throws -> Int {
         let objects = try objects(query)
@@ -99,7 +99,7 @@ public struct ObjectTransaction: ObjectReading {
 
     // MARK: Objects
 
-    /// - Returns: whether the object was written: not if it is there and may not be replaced.
+    /// - Returns: whether the object was written: not if it exists and may not be replaced.
     private func write<Object: SyncedObject>(_ object: Object, replaces: Bool) throws -> Bool {
         let (bound, classes) = try bound(Object.self), writer = ContentWriter(classes: classes)
         let contents = try bound.schema.contents(of: object), key = try object.id.primaryKey
@@ -114,7 +114,7 @@ public struct ObjectTransaction: ObjectReading {
         return true
     }
 
-    /// The class of a type, which is added if it is not there or not complete.
+    /// The class of a type, which is added if it is missing or not complete.
     private func bound<Object: SyncedObject>(_ type: Object.Type) throws -> (BoundClass, _BoundClasses) {
         let schema = try ObjectSchema.of(type)
         if let known = try cache.complete(schema, in: dynamic) { return known }
@@ -148,7 +148,7 @@ public struct ObjectList<Element: SyncedValue> {
         self.writer = writer
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     public var count: Int { get throws { try list.count } }
 
     /// Adds an element at the end.

@@ -1,9 +1,10 @@
 import AnabranchCore
 
-/// What a type decodes, in its order, and values of it whose properties tell them apart (`ObjectSchema.code`).
+/// The properties that a type decodes, in its order, and sample values by which the properties are told apart
+/// (`ObjectSchema.code`).
 ///
-/// A type that is synthesized to be `Codable` asks a decoder for each stored property, by name and type: that is its
-/// declaration, once and for all.
+/// A type whose `Codable` conformance is synthesized asks a decoder for each stored property, by name and type: that is
+/// its declaration.
 struct SampledType {
     private(set) var fields: [ObjectSchema.Field] = []
     private(set) var samples: [any Sendable] = []
@@ -23,23 +24,23 @@ struct SampledType {
 
 /// Makes samples of a type, and of embedded objects in it.
 public final class _Samples {
-    /// A property, and whether its type was asked for null first.
+    /// A property for which the type has asked.
     struct Declared {
         var field: ObjectSchema.Field
     }
 
-    /// Types that are being made: one that holds itself in a collection has an empty one.
+    /// The types whose samples are being made: a type that holds itself in a collection gets an empty one.
     private var making: Set<ObjectIdentifier>
     fileprivate(set) var declared: [Declared] = []
     fileprivate var indices: [String: Int] = [:]
     fileprivate var optionalKeys: Set<String> = []
-    /// Optional properties of types without a sample.
+    /// The optional properties of types without a sample.
     fileprivate var nullKeys: Set<String> = []
     fileprivate var isSecond: (Int) -> Bool = { _ in false }
 
     fileprivate init(making: Set<ObjectIdentifier> = []) { self.making = making }
 
-    /// A value of a type, whose property i is the second sample of its type if `isSecond(i)`.
+    /// Makes a value of a type, whose property i is the second sample of its type if `isSecond(i)`.
     func make<Object: Decodable>(
         _ type: Object.Type, _ isSecond: @escaping (Int) -> Bool
     ) throws(ObjectError) -> Object {
@@ -49,7 +50,7 @@ public final class _Samples {
             do {
                 return try Object(from: SampleDecoder(samples: self, typeName: "\(type)"))
             } catch is NullNeeded {
-                // The next attempt knows of it.
+                // The next attempt takes it into account.
             } catch let error as ObjectError {
                 throw error
             } catch {
@@ -64,7 +65,7 @@ public final class _Samples {
         return try _Samples(making: making).make(type) { _ in isSecond }
     }
 
-    /// A property of this name and type is asked for.
+    /// The sample for a property of this name and type, for which the type asks.
     fileprivate func value<Value: SyncedValue>(_ type: Value.Type, _ name: String) throws -> Value {
         let first = try type._sample(false, self), second = try type._sample(true, self)
         let index = indices[name] ?? declared.count
@@ -89,7 +90,7 @@ public final class _Samples {
     private struct NullNeeded: Error {}
 }
 
-/// Answers each question of a type with a sample.
+/// Answers each request of a type with a sample.
 private struct SampleDecoder: Decoder {
     let samples: _Samples
     let typeName: String
@@ -137,7 +138,7 @@ private struct SampleDecoder: Decoder {
     }
 }
 
-/// A decoder of objects has properties by their names, and nothing else.
+/// A container of a decoder of objects, which has properties by their names and nothing else.
 protocol PropertyDecodingContainer: KeyedDecodingContainerProtocol {
     func value<Value: Decodable>(_ type: Value.Type, _ key: Key) throws -> Value
 }

@@ -1,7 +1,7 @@
 import AnabranchCore
 
-/// Adds to a state what types declare and it does not have (`Spec/Objects.md`, section 3). Nothing is ever removed or
-/// changed.
+/// Adds the classes and properties that types declare and a state does not have (`Spec/Objects.md`, section 3). Nothing
+/// is ever removed or changed.
 enum SchemaAddition {
     /// The schemas of types, and of all objects that they link to or hold.
     static func closure(of schemas: [ObjectSchema]) throws(ObjectError) -> [ObjectSchema] {
@@ -23,7 +23,7 @@ enum SchemaAddition {
         return found
     }
 
-    /// Adds the classes first, so that links have somewhere to lead to.
+    /// Adds schemas to a state, the classes first, so that the targets of links exist.
     static func add(_ schemas: [ObjectSchema], to transaction: WriteTransaction) throws {
         for schema in schemas { try addClass(schema, to: transaction) }
         for schema in schemas {

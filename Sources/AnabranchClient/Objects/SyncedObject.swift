@@ -10,8 +10,8 @@ public import AnabranchCore
 ///         var owner: Link<Person>?
 ///     }
 ///
-/// The type is declared once: its stored properties are those of the class, with `id` as the primary key. What is read
-/// is a value, which belongs to nobody and does not change by itself.
+/// The type is declared once: its stored properties are those of the class, with `id` as the primary key. An object
+/// that was read is a value, independent of the store, which does not change by itself.
 ///
 /// The properties are those that `Codable` encodes: `CodingKeys` gives them other names, as `case id = "_id"`, or
 /// leaves some out. `id` may be a computed property that gives another one. Properties that are added later are added
@@ -20,11 +20,13 @@ public protocol SyncedObject: Codable, Identifiable, Sendable, _QueryTarget wher
     /// The name of the class; the default is that of the type.
     static var className: String { get }
 
-    /// Properties by which objects are found without looking at all of them, beside the primary key. Each costs a row
-    /// more for an object that is written. Numbers, texts, booleans, dates, identifiers and enumerations can be.
+    /// The properties, besides the primary key, by which objects are found without looking at all of them. Each costs
+    /// one more row for every object that is written. Whole numbers, texts, Booleans, dates, identifiers and
+    /// enumerations can be indexed.
     static var indexed: [PartialKeyPath<Self>] { get }
 
-    /// Whether objects are only sent to the server, and never come back: measurements, events. They cannot be read.
+    /// True if objects are only sent to the server and never come back, such as measurements and events. They cannot be
+    /// read.
     static var isAsymmetric: Bool { get }
 }
 
@@ -32,10 +34,10 @@ extension SyncedObject {
     /// The name of the type.
     public static var className: String { String(describing: Self.self) }
 
-    /// None.
+    /// No properties.
     public static var indexed: [PartialKeyPath<Self>] { [] }
 
-    /// They can be read.
+    /// False: objects can be read.
     public static var isAsymmetric: Bool { false }
 }
 
@@ -50,15 +52,15 @@ extension EmbeddedObject {
     /// The name of the type.
     public static var className: String { String(describing: Self.self) }
 
-    /// What its property is.
+    /// The shape of a property of this type.
     public static var _shape: _ValueShape { _ValueShape(.link, target: .embedded(Self.self)) }
 
-    /// A value of its own, to find out what a type declares.
+    /// One of two sample values, by which the properties of a type are found.
     public static func _sample(_ isSecond: Bool, _ samples: _Samples) throws(ObjectError) -> Self? {
         try samples.embedded(Self.self, isSecond)
     }
 
-    /// From what is stored.
+    /// Reads the stored value.
     public init(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError) {
         guard case .object(let object) = value else {
             throw ObjectError(.badValue, "\(value.kindName) is no \(Self.self)")

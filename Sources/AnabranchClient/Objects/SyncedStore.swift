@@ -11,25 +11,26 @@ import AnabranchCore
 /// Reads are carried out where they are called, any number at a time, and see what was committed last; writes take
 /// turns.
 public final class SyncedStore: Sendable {
-    /// The file as a replica: its synchronization, and what tools need.
+    /// The file as a replica, for its synchronization and for tools.
     public let replica: SyncedReplica
     private let cache = ClassCache()
-    /// What the types declare, with all that they lead to.
+    /// The schemas of the types, and of all types that they lead to.
     private let declared: [ObjectSchema]
 
-    /// Opens a file, or makes it, and adds what the types declare and the file does not have.
+    /// Opens or creates a file, and adds the classes and properties that the types declare and the file does not have.
     ///
     /// - Parameters:
-    ///   - path: of the file.
-    ///   - types: those whose classes are added, together with those that they link to or hold. The classes of others
-    ///     are added when an object of theirs is written first.
-    /// - Throws: `ReplicaError`: with the code `inUse` if somebody else writes the file; `ObjectError` if a type cannot
-    ///   be synchronized as it is declared, or the file has something else under its name.
+    ///   - path: the path of the file.
+    ///   - types: the types whose classes are added, together with those that they link to or hold. The classes of
+    ///     other types are added when their first objects are written.
+    /// - Throws: `ReplicaError`, with the code `inUse` if another process or object has the file open for writing;
+    ///   `ObjectError` if a type cannot be synchronized as it is declared, or the file has something else under its
+    ///   name.
     public convenience init(_ path: String, _ types: any SyncedObject.Type...) async throws {
         try await self.init(try SyncedReplica(path: path), types)
     }
 
-    /// The objects of a replica.
+    /// A store of the objects in a replica.
     public init(_ replica: SyncedReplica, _ types: [any SyncedObject.Type]) async throws {
         self.replica = replica
         declared = try SchemaAddition.closure(
@@ -38,7 +39,7 @@ public final class SyncedStore: Sendable {
         try await replica.declareIndex(declared.filter { $0.key != nil })
     }
 
-    /// Adds what is declared and is not there: at first, and behind a client reset.
+    /// Adds what is declared and missing, when the store is opened and after a client reset.
     func addClasses() async throws {
         let (cache, declared) = (cache, declared)
         try await replica.write { tx in
@@ -48,12 +49,13 @@ public final class SyncedStore: Sendable {
         }
     }
 
-    /// Ends the synchronization without a word, and closes the file. No other call may follow.
+    /// Ends the synchronization without a report, and closes the file. No other call may follow.
     public func close() async throws { try await replica.close() }
 
     // MARK: Reading and writing
 
-    /// Reads what is there now, all of it as of one moment, on this thread. What `body` gets is of no use behind it.
+    /// Reads the current state, all of it as of one moment, on this thread. The snapshot that `body` gets cannot be
+    /// used after it has returned.
     public func read<Value>(_ body: (ObjectSnapshot) throws -> Value) throws -> Value {
         try replica.reading { stored in
             let snapshot = ObjectSnapshot(stored, cache.classes(of: stored.graph))
@@ -67,7 +69,7 @@ public final class SyncedStore: Sendable {
         try read { try $0.objects(query) }
     }
 
-    /// How many objects fulfil a query now; see `ObjectReading.count`.
+    /// The number of objects that fulfil a query now; see `ObjectReading.count`.
     public func count<Object: SyncedObject>(_ query: ObjectQuery<Object>) throws -> Int {
         try read { try $0.count(query) }
     }
@@ -82,10 +84,10 @@ public final class SyncedStore: Sendable {
         try read { try $0.find(type, id) }
     }
 
-    /// A transaction. When it returns, the disk has what was written, and it is uploaded when there is a connection.
+    /// Makes a transaction. When it returns, the changes are durable; they are uploaded when there is a connection.
     ///
     /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws, and then nothing has happened; `ReplicaError` if the disk fails.
+    /// - Throws: what `body` throws, and then nothing is changed; `ReplicaError` if the disk fails.
     @discardableResult
     public func write<Value: Sendable>(
         _ body: @Sendable (ObjectTransaction) throws -> Value
@@ -95,7 +97,7 @@ public final class SyncedStore: Sendable {
     }
 }
 
-/// What is in a store at one moment. It belongs to the closure that gets it.
+/// The contents of a store at one moment. It belongs to the closure that gets it.
 public final class ObjectSnapshot: ObjectReading {
     private var view: _ObjectView?
 
@@ -105,7 +107,7 @@ public final class ObjectSnapshot: ObjectReading {
 
     func end() { view = nil }
 
-    /// What it reads.
+    /// The state that it reads.
     public func _view() throws -> _ObjectView {
         guard let view else { throw ObjectError(.notAllowed, "what was read is used behind the read") }
         return view
@@ -115,20 +117,20 @@ public final class ObjectSnapshot: ObjectReading {
 // MARK: - Observing
 
 extension SyncedStore {
-    /// What a query has, and from then on what changes of it.
+    /// The results of a query, and from then on their changes.
     public func changes<Object: SyncedObject>(of query: ObjectQuery<Object>) -> ObjectChanges<QueryChange<Object>> {
         ObjectChanges(of: QuerySource(query), in: replica, cache)
     }
 
-    /// What an object is, and from then on what changes of it.
-    /// - Throws: `ObjectError` if the key is none.
+    /// An object, and from then on its changes.
+    /// - Throws: `ObjectError` if the id is not a valid key.
     public func changes<Object: SyncedObject>(
         of type: Object.Type, _ id: Object.ID
     ) throws -> ObjectChanges<ObjectChange<Object>> {
         ObjectChanges(of: try SingleSource<Object>(id), in: replica, cache)
     }
 
-    /// What a list of an object holds, and from then on what changes of it.
+    /// The elements of a list of an object, and from then on their changes.
     /// - Throws: `ObjectError` if the key path leads to no property that is stored.
     public func changes<Object: SyncedObject, Element: SyncedValue>(
         of keyPath: any KeyPath<Object, [Element]> & Sendable, in id: Object.ID
@@ -136,8 +138,8 @@ extension SyncedStore {
         ObjectChanges(of: try ListSource<Object, Element>(id, keyPath), in: replica, cache)
     }
 
-    /// What changes at a path and below it, from now on: the first element is empty, and says that it has begun. Each
-    /// further one has every path once, in the order in which they were changed first.
+    /// The changes at a path and below it, from now on: the first element is empty, and says that the observation has
+    /// begun. Each further one has every path once, in the order of their first changes.
     public func changes(at path: ObjectPath, _ scope: PathScope = .pathAndDescendants) -> ObjectChanges<[PathChange]> {
         ObjectChanges(of: PathSource(path, scope), in: replica, cache)
     }

@@ -1,7 +1,7 @@
 import AnabranchCore
 import Synchronization
 
-/// Tells observers of a replica what concerns them of its commits.
+/// Tells the observers of a replica about the parts of its commits that concern them.
 final class ChangeHub: Sendable {
     private let state = Mutex(State())
 
@@ -51,7 +51,7 @@ final class ChangeHub: Sendable {
 
     // MARK: Observers
 
-    /// The observer hears of everything before it says otherwise.
+    /// Adds an observer, which is told of everything until it states another interest.
     /// - Returns: its number.
     func add(_ observation: Observation) -> Int {
         state.withLock { state in
@@ -62,7 +62,7 @@ final class ChangeHub: Sendable {
         }
     }
 
-    /// An observer wants to hear of this alone, or of this as well.
+    /// Changes the interest of an observer.
     func change(_ number: Int, to interest: Interest) {
         state.withLock { state in
             guard let known = state.observations[number] else { return }
@@ -85,7 +85,7 @@ final class ChangeHub: Sendable {
 
     // MARK: Commits
 
-    /// Each observer gets what concerns it at one go: nobody sees a part of a commit.
+    /// Tells observers of a commit. Each gets everything that concerns it at once: nobody sees a part of a commit.
     func publish(_ noted: [NotedChange], isLocal: Bool) {
         let news = state.withLock { state in
             var news: [Int: [NotedChange]] = [:]
@@ -97,7 +97,7 @@ final class ChangeHub: Sendable {
         for (observation, changes) in news { observation.add(changes, isLocal: isLocal) }
     }
 
-    /// There are other classes, or another state: everybody looks at everything.
+    /// Has all observers look at everything, since the classes have changed or the state was replaced.
     func renew(_ classes: [ClassSchema]) {
         let observations = state.withLock { state in
             state.classes = Dictionary(uniqueKeysWithValues: classes.map { ($0.name, $0.number) })
@@ -108,7 +108,7 @@ final class ChangeHub: Sendable {
         for observation in observations { observation.renew() }
     }
 
-    /// The store is closed.
+    /// Ends all observations, since the store is closed.
     func end() {
         for known in state.withLock({ Array($0.observations.values) }) { known.observation.end() }
     }

@@ -1,12 +1,12 @@
 import AnabranchCore
 
-/// What happens to something in a store, from a first reading on (`Spec/Objects.md`, section 6):
+/// The changes to something in a store, from a first reading on (`Spec/Objects.md`, section 6):
 ///
 ///     for try await change in store.changes(of: Chore.where { !$0.isDone }) { show(change.results) }
 ///
-/// The first element is what is there; each further one is what has changed since the one before, however many
-/// transactions that were. So nothing is missed, nothing comes twice, and who is slow gets fewer and larger changes.
-/// The sequence ends when its task is cancelled or the store is closed. Each iteration observes for itself.
+/// The first element has what exists; each further one has what has changed since the one before, in any number of
+/// transactions. So nothing is missed, nothing comes twice, and a slow observer gets fewer and larger changes. The
+/// sequence ends when its task is cancelled or the store is closed. Each iteration observes independently.
 public struct ObjectChanges<Change: Sendable>: AsyncSequence, Sendable {
     private let make: @Sendable () -> any ChangeReading<Change>
 
@@ -14,37 +14,37 @@ public struct ObjectChanges<Change: Sendable>: AsyncSequence, Sendable {
         make = { ChangeReader(source, replica, cache) }
     }
 
-    /// Begins to observe with its first element.
+    /// An iterator that begins to observe when its first element is asked for.
     public func makeAsyncIterator() -> Iterator { Iterator(reader: make()) }
 
-    /// Observes for as long as it is there.
+    /// Observes the changes for as long as it exists.
     public struct Iterator: AsyncIteratorProtocol {
         fileprivate let reader: any ChangeReading<Change>
 
         /// Waits for the next change.
-        /// - Throws: `ObjectError` if something cannot be read as its type.
+        /// - Throws: `ObjectError` if a value cannot be read as its type.
         public mutating func next() async throws -> Change? { try await reader.next() }
     }
 }
 
-/// What is observed, as it was when it was looked at last.
+/// Something that is observed, as it was when it was looked at last.
 protocol ChangeSource<Change>: Sendable {
     associatedtype Change: Sendable
-    /// What of, as far as it is known when it has looked at everything.
+    /// The part of the store that concerns it, as far as it is known once it has looked at everything.
     var interest: Interest { get }
 
     /// Looks at everything.
-    /// - Returns: what is new since it was looked at last; the first time all of it. Nil if nothing is.
+    /// - Returns: the changes since the last look; everything at the first one. Nil if nothing has changed.
     mutating func look(at state: StoredState, _ classes: _BoundClasses) throws -> Change?
 
-    /// Takes what has changed since.
+    /// Takes the changes since the last look.
     /// - Returns: nil if it has to look at everything.
     mutating func take(_ pending: PendingChanges) throws -> SourceUpdate<Change>
 }
 
 enum SourceUpdate<Change: Sendable>: Sendable {
     case change(Change)
-    /// Nothing that can be seen.
+    /// Nothing visible has changed.
     case nothing
     /// It has to look at everything.
     case unknown
@@ -62,7 +62,7 @@ private final class ChangeReader<Source: ChangeSource>: ChangeReading {
     private let observation: Observation
     private var registration: Registration?
 
-    /// Ends the observation when nobody iterates any more.
+    /// Ends the observation when the iterator is released.
     private final class Registration {
         let number: Int
         let replica: SyncedReplica
@@ -102,7 +102,7 @@ private final class ChangeReader<Source: ChangeSource>: ChangeReading {
 
     private func look() async throws -> Source.Change? {
         guard let number = registration?.number else { return nil }
-        // Until it has looked, nobody knows what it is interested in.
+        // Until it has looked, its interest is not known.
         replica.hub.change(number, to: .everything)
         await replica.updateObserved()
         let (source, change) = try await replica.look(source, observation, cache)
@@ -124,7 +124,7 @@ extension SyncedReplica {
         Task { await updateObserved() }
     }
 
-    /// Has a source look at everything that is committed now, somewhere else; what is committed later comes as changes.
+    /// Has a source look, on a reader, at everything that is committed now; later commits come as changes.
     func look<Source: ChangeSource>(
         _ source: Source, _ observation: Observation, _ cache: ClassCache
     ) async throws -> (Source, Source.Change?) {

@@ -1,21 +1,20 @@
 import AnabranchCore
 import Synchronization
 
-/// What somebody observes of a store.
+/// The part of a store that is observed.
 enum Interest: Sendable {
     case object(className: [UInt8], key: PrimaryKey)
     case classes(Set<[UInt8]>)
     case everything
 }
 
-/// What has happened to objects since an observer has looked last, whatever the number of transactions: before, and
-/// now.
+/// The changes to objects since the observer's last look, in any number of transactions: each object before and now.
 struct PendingChanges: Sendable {
     struct Change: Sendable {
         let object: ObjectReference
         let before: StateObject?
         var after: StateObject?
-        /// Whether transactions of this replica were among them, and downloads.
+        /// True if a transaction of this replica has changed it; `isRemote`, if a download has.
         var isLocal: Bool
         var isRemote: Bool
     }
@@ -38,11 +37,11 @@ struct PendingChanges: Sendable {
     }
 }
 
-/// One who observes: what it has not looked at yet, and whether it waits.
+/// An observer: the changes that it has not looked at yet, and the task that waits for them.
 final class Observation: Sendable {
     enum News: Sendable {
         case changes(PendingChanges)
-        /// Nobody has kept count: it has to look at everything.
+        /// The changes were not recorded: the observer has to look at everything.
         case renewal
         /// The store was closed.
         case end
@@ -58,7 +57,7 @@ final class Observation: Sendable {
 
         var hasNews: Bool { isRenewed || hasEnded || !pending.changes.isEmpty }
 
-        /// Whoever waits, if there is something to wait for no longer.
+        /// The task that waits, if there is news for it.
         mutating func takeWaiter() -> CheckedContinuation<Void, Never>? {
             guard hasNews, let waiter else { return nil }
             self.waiter = nil
@@ -66,9 +65,9 @@ final class Observation: Sendable {
         }
     }
 
-    // MARK: What the replica says
+    // MARK: For the replica
 
-    /// What a commit has changed.
+    /// Adds the changes of a commit.
     func add(_ noted: [NotedChange], isLocal: Bool) {
         change { state in for noted in noted { state.pending.add(noted, isLocal: isLocal) } }
     }
@@ -82,7 +81,7 @@ final class Observation: Sendable {
 
     func end() { change { $0.hasEnded = true } }
 
-    /// What has come so far is known: everything is looked at.
+    /// Drops what has come so far, since everything is looked at now.
     func clear() {
         state.withLock { state in
             state.isRenewed = false
@@ -98,9 +97,9 @@ final class Observation: Sendable {
         waiter?.resume()
     }
 
-    // MARK: What the observer asks
+    // MARK: For the observer
 
-    /// Waits until there is something, and takes it.
+    /// Waits until there is news, and takes it.
     /// - Returns: nil if the task was cancelled.
     func next() async -> News? {
         await withTaskCancellationHandler {

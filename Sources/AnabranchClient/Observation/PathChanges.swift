@@ -30,35 +30,35 @@ public struct ObjectPath: Hashable, Sendable, CustomStringConvertible {
         ObjectPath(className: Object.className, key: try id.primaryKey, property: try Object._name(of: keyPath))
     }
 
-    /// Of the parts, each of which needs those before.
+    /// A path of these parts. A part counts only if those before it are not nil.
     public init(className: String?, key: PrimaryKey? = nil, property: String? = nil) {
         self.className = className
         self.key = className == nil ? nil : key
         self.property = self.key == nil ? nil : property
     }
 
-    /// The parts behind slashes: `/Chore/5/title`.
+    /// The parts, each after a slash: `/Chore/5/title`.
     public var description: String {
         "/" + [className, key.map { "\($0)" }, property].compactMap { $0 }.joined(separator: "/")
     }
 
-    /// How many steps it is from the whole store.
+    /// The number of steps from the whole store.
     fileprivate var depth: Int { property != nil ? 3 : key != nil ? 2 : className != nil ? 1 : 0 }
 
-    /// Whether another path is this one or below it.
+    /// True if another path is this one or below it.
     fileprivate func contains(_ other: ObjectPath) -> Bool {
         (className == nil || className == other.className) && (key == nil || key == other.key)
             && (property == nil || property == other.property)
     }
 }
 
-/// How much below a path is observed.
+/// The depth to which the paths below a path are observed.
 public enum PathScope: Sendable {
-    /// What is at the path itself.
+    /// Only the path itself.
     case path
-    /// Also what is directly below it: of the store the classes, of a class its objects, of an object its properties.
+    /// Also the paths directly below it: the classes of the store, the objects of a class, the properties of an object.
     case pathAndChildren
-    /// Also everything below that.
+    /// Also everything below these.
     case pathAndDescendants
 
     fileprivate var depth: Int {
@@ -70,37 +70,37 @@ public enum PathScope: Sendable {
     }
 }
 
-/// Something at a path has changed.
+/// A change at a path.
 public struct PathChange: Equatable, Sendable {
-    /// What has happened to it.
+    /// The kind of a change.
     public enum Kind: Sendable {
-        /// It has come.
+        /// It was created.
         case created
         /// It, or something in it, has changed.
         case updated
-        /// It has gone.
+        /// It was deleted.
         case deleted
     }
 
-    /// Who has changed it.
+    /// The origin of a change.
     public enum Origin: Sendable {
         /// This replica.
         case local
-        /// Somebody else, through the server.
+        /// Another client, through the server.
         case remote
-        /// Both, since it was told last.
+        /// Both, since the last report.
         case both
     }
 
-    /// Where.
+    /// The path that has changed.
     public let path: ObjectPath
-    /// What has happened.
+    /// The kind of the change.
     public let kind: Kind
-    /// Who has done it.
+    /// The origin of the change.
     public let origin: Origin
 }
 
-/// Paths that have changed since they were told last, each once, in the order of the first changes.
+/// The paths that have changed since the last report, each once, in the order of their first changes.
 struct PathSource: ChangeSource {
     private let path: ObjectPath
     private let scope: PathScope
@@ -117,8 +117,8 @@ struct PathSource: ChangeSource {
         }
     }
 
-    /// A first look tells nothing, and neither does a later one: what was before is not known any more, so everything
-    /// may have changed.
+    /// A first look reports nothing. A later one reports only that everything may have changed, since the state before
+    /// is not known any more.
     mutating func look(at state: StoredState, _ classes: _BoundClasses) throws -> [PathChange]? {
         self.classes = Dictionary(uniqueKeysWithValues: state.graph.classes.map { ($0.number, $0) })
         defer { hasLooked = true }
@@ -142,7 +142,7 @@ struct PathSource: ChangeSource {
         return found.isEmpty ? .nothing : .change(found)
     }
 
-    /// The store, the class, the object, and its properties that have changed.
+    /// The paths of a change: the store, the class, the object, and its properties that have changed.
     private static func paths(of change: PendingChanges.Change, _ schema: ClassSchema) -> [PathChange] {
         let properties = schema.properties.filter { property in
             guard let before = change.before?.value(of: property), let after = change.after?.value(of: property) else {

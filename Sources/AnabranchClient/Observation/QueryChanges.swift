@@ -4,7 +4,7 @@ import AnabranchQuery
 /// The objects that fulfil a query, in its order, as they were at one moment. A copy costs nothing.
 public struct ObjectResults<Object: SyncedObject>: RandomAccessCollection, Sendable {
     private(set) var tree = CountedTree<Entry>()
-    /// Of a query with a limit, what is behind that.
+    /// The limit of the query: objects after it are not part of the results.
     fileprivate var countMax = Int.max
 
     /// An object among others.
@@ -16,7 +16,7 @@ public struct ObjectResults<Object: SyncedObject>: RandomAccessCollection, Senda
         static var leafCountMax: Int { 64 }
     }
 
-    /// Where an object stands.
+    /// The place of an object in the order.
     struct Place: Sendable {
         let values: [StateValue]
         let key: PrimaryKey
@@ -24,7 +24,7 @@ public struct ObjectResults<Object: SyncedObject>: RandomAccessCollection, Senda
 
     /// 0.
     public var startIndex: Int { 0 }
-    /// How many objects there are.
+    /// The number of objects.
     public var endIndex: Int { Swift.min(tree.count, countMax) }
     /// An object by its place.
     public subscript(index: Int) -> Object {
@@ -54,18 +54,18 @@ public struct ObjectResults<Object: SyncedObject>: RandomAccessCollection, Senda
     fileprivate mutating func fill(_ entries: [Entry]) { tree = CountedTree(entries) }
 }
 
-/// What has changed of the objects that fulfil a query.
+/// A change to the objects that fulfil a query.
 public struct QueryChange<Object: SyncedObject>: Sendable {
-    /// What there was before; nothing with the first change.
+    /// The results before; empty with the first change.
     public let oldResults: ObjectResults<Object>
-    /// What there is.
+    /// The results now.
     public let results: ObjectResults<Object>
-    /// The indices in `oldResults` of those that are gone, or stand elsewhere now; ascending.
+    /// The indices in `oldResults` of the objects that are gone or have moved; ascending.
     public let deletions: [Int]
-    /// The indices in `results` of those that have come, or stood elsewhere before; ascending. With the first change
-    /// all of them.
+    /// The indices in `results` of the objects that are new or have moved; ascending. With the first change all of
+    /// them.
     public let insertions: [Int]
-    /// Of those that have changed and stand where they stood, the indices in `oldResults` and in `results`; ascending.
+    /// The indices in `oldResults` and in `results` of the objects that have changed and not moved; ascending.
     public let modifications: [(old: Int, new: Int)]
 }
 
@@ -76,10 +76,10 @@ struct QuerySource<Object: SyncedObject>: ChangeSource {
     private(set) var interest = Interest.everything
     private var hasLooked = false
     private var results = Results()
-    /// Where each object stands, if that is not by its key alone.
+    /// The place of each object, if it does not depend on the key alone.
     private var places: [PrimaryKey: Results.Place] = [:]
-    /// What the query is about; nil as long as there is no such class, or where more than an object decides whether it
-    /// matches.
+    /// The query and what it needs; nil as long as there is no such class, or if it depends on more than the object
+    /// itself whether it matches.
     private var bound: (query: Query, state: ObjectGraph, classes: _BoundClasses)?
 
     init(_ query: ObjectQuery<Object>) { objectQuery = query }
@@ -115,7 +115,7 @@ struct QuerySource<Object: SyncedObject>: ChangeSource {
         return change.isEmpty ? nil : change
     }
 
-    /// - Parameter position: the object's place if the query has an order that nobody else can find.
+    /// - Parameter position: the object's index if the place cannot be computed from the object itself.
     private func entry(
         _ object: StateObject, _ query: Query, _ reader: ObjectReader, _ position: Int?, _ source: ObjectGraph
     ) throws(ObjectError) -> Results.Entry {

@@ -1,7 +1,7 @@
 import AnabranchCore
 import AnabranchQuery
 
-// What two results of a query differ in.
+// The differences between two results of a query.
 
 extension QueryChange {
     init(first results: ObjectResults<Object>) {
@@ -12,7 +12,7 @@ extension QueryChange {
 
     var isEmpty: Bool { deletions.isEmpty && insertions.isEmpty && modifications.isEmpty }
 
-    /// Looks at all of both.
+    /// Compares all objects of both results.
     init(from old: ObjectResults<Object>, to new: ObjectResults<Object>) throws {
         let oldKeys = old.keys, newKeys = new.keys
         let positions = Dictionary(uniqueKeysWithValues: oldKeys.enumerated().map { ($1, $0) })
@@ -25,7 +25,7 @@ extension QueryChange {
             modifications: try kept.filter { try !Self.areEqual(old[$0.old], new[$0.new]) })
     }
 
-    /// Looks at those alone that were touched.
+    /// Compares only the objects that were touched.
     init(
         from old: ObjectResults<Object>, to new: ObjectResults<Object>,
         _ touched: [(before: ObjectResults<Object>.Place?, after: ObjectResults<Object>.Place?)], _ query: Query
@@ -56,7 +56,7 @@ extension ObjectResults {
 }
 
 extension [(old: Int, new: Int)] {
-    /// As many as there can be whose old indices ascend as the new ones do: they have kept their order.
+    /// The longest subsequence whose old indices ascend as the new ones do: these elements have kept their order.
     fileprivate var longestIncreasing: [Element] {
         var ends: [Int] = [], previous = Array<Int?>(repeating: nil, count: count)
         for index in indices {

@@ -1,15 +1,15 @@
 import AnabranchCore
 
-/// What has changed of one object.
+/// A change to one object.
 public struct ObjectChange<Object: SyncedObject>: Sendable {
-    /// What it was before; nil if it was not there, and with the first change.
+    /// The object before; nil if it did not exist, and with the first change.
     public let old: Object?
-    /// What it is; nil if it is not there.
+    /// The object now; nil if it does not exist.
     public let new: Object?
-    /// The names of the properties that have changed: all of them if it has come or gone.
+    /// The names of the properties that have changed: all of them if it was created or deleted.
     public let properties: Set<String>
 
-    /// Whether a property has changed.
+    /// True if a property has changed.
     public func isChanged(_ keyPath: PartialKeyPath<Object>) -> Bool {
         (try? Object._name(of: keyPath)).map(properties.contains) ?? false
     }
@@ -45,7 +45,7 @@ struct SingleSource<Object: SyncedObject>: ChangeSource {
         return try change(to: last.after, classes, isFirst: false).map { .change($0) } ?? .nothing
     }
 
-    /// - Returns: nil if it is as it was.
+    /// - Returns: nil if it has not changed.
     private mutating func change(
         to object: StateObject?, _ classes: _BoundClasses, isFirst: Bool
     ) throws -> ObjectChange<Object>? {
@@ -58,17 +58,17 @@ struct SingleSource<Object: SyncedObject>: ChangeSource {
     }
 }
 
-/// What has changed of a list of an object.
+/// A change to a list of an object.
 public struct ListChange<Element: SyncedValue>: Sendable {
     /// The elements before; none with the first change.
     public let old: [Element]
-    /// The elements; none if the object is not there.
+    /// The elements now; none if the object does not exist.
     public let elements: [Element]
-    /// The indices in `old` of those that are gone; ascending.
+    /// The indices in `old` of the elements that were removed; ascending.
     public let deletions: [Int]
-    /// The indices in `elements` of those that have come; ascending.
+    /// The indices in `elements` of the elements that were inserted; ascending.
     public let insertions: [Int]
-    /// Of those that have become others, the indices in `old` and in `elements`; ascending.
+    /// The indices in `old` and in `elements` of the elements that were replaced; ascending.
     public let modifications: [(old: Int, new: Int)]
 }
 

@@ -1,7 +1,7 @@
 import AnabranchCore
 import AnabranchQuery
 
-/// Which objects of a class, in which order, and how many (`Spec/Objects.md`, section 5).
+/// A query for objects of a class: a condition, an order and a limit (`Spec/Objects.md`, section 5).
 ///
 ///     let open = Chore.where { !$0.isDone && $0.title.contains("milk") }.sorted(by: \.due).limit(20)
 ///     let tasks = try store.read { try $0.objects(open) }
@@ -20,13 +20,13 @@ public struct ObjectQuery<Object: SyncedObject>: Sendable {
 
     /// The objects that fulfil one more condition, in the language of `Spec/Query.md`.
     /// - Parameters:
-    ///   - text: as `title CONTAINS[c] $0 AND due < $1`.
-    ///   - values: what `$0`, `$1` … stand for.
+    ///   - text: the condition, such as `title CONTAINS[c] $0 AND due < $1`.
+    ///   - values: the values that `$0`, `$1` … stand for.
     public func `where`(_ text: String, _ values: any SyncedValue...) -> ObjectQuery {
         adding(QueryText(text, arguments: values))
     }
 
-    /// The same objects by the values of a property, behind the order that was given before.
+    /// The same objects, sorted by the values of a property after the orders that were given before.
     public func sorted(by keyPath: KeyPath<Object, some SyncedValue>, ascending: Bool = true) -> ObjectQuery {
         var sorted = self
         let property = QueryText { () throws(ObjectError) in .text(try Object._name(of: keyPath).queryName) }
@@ -34,7 +34,7 @@ public struct ObjectQuery<Object: SyncedObject>: Sendable {
         return sorted
     }
 
-    /// At most so many objects, the first ones.
+    /// The first objects, at most `count`.
     public func limit(_ count: Int) -> ObjectQuery {
         var limited = self
         limited.countMax = min(max(count, 0), countMax ?? .max)
@@ -47,10 +47,10 @@ public struct ObjectQuery<Object: SyncedObject>: Sendable {
         return query
     }
 
-    /// Whether all objects fulfil it, and are wanted in the order of their keys.
+    /// True if it asks for all objects in the order of their keys.
     var isEverything: Bool { predicate == nil && order.isEmpty && countMax == nil }
 
-    /// The query as `Spec/Query.md` has it.
+    /// The query in the language of `Spec/Query.md`.
     var text: QueryText {
         var text = predicate ?? QueryText("TRUEPREDICATE")
         for (index, key) in order.enumerated() {
@@ -65,7 +65,7 @@ public struct ObjectQuery<Object: SyncedObject>: Sendable {
         try text.query(on: Object.className, of: source)
     }
 
-    /// The query as a server takes it (`Spec/Query.md`, section 9).
+    /// The query in the form that a server accepts (`Spec/Query.md`, section 9).
     func subscriptionText(in source: some ObjectSource) throws(ObjectError) -> String {
         let query = try text.query(on: Object.className, of: source, QueryOptions(links: .keys)).canonicalText
         do throws(QueryError) {

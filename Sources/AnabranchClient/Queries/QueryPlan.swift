@@ -1,7 +1,8 @@
 import AnabranchCore
 import AnabranchQuery
 
-/// How the objects that fulfil a query are found: by the primary key, by an indexed property, or by looking at all.
+/// The way in which the objects that fulfil a query are found: by the primary key, by an indexed property, or by
+/// reading all objects.
 struct QueryPlan {
     private let query: Query
     private let view: _ObjectView
@@ -11,7 +12,7 @@ struct QueryPlan {
         self.view = view
     }
 
-    /// Calls `body` with each of them, in the order of the query.
+    /// Calls `body` with each object that fulfils the query, in its order.
     func forEach(_ body: (StateObject) throws(ObjectError) -> Void) throws {
         if let keys = try keys() { return try forEach(withOneOf: keys, body) }
         if let prefix = sortedPrefix { return try forEach(of: prefix, body) }
@@ -40,7 +41,7 @@ struct QueryPlan {
 
     // MARK: Indexes
 
-    /// The keys of objects among which are all that match; nil if no index says so.
+    /// The keys of objects among which are all that match; nil if no index can tell.
     private func keys() throws -> [PrimaryKey]? {
         if let key = query.schema.key, let ranges = query.ranges(of: key), ranges.allSatisfy(\.isOneValue) {
             return ranges.compactMap { $0.least.flatMap(PrimaryKey.init) }
@@ -80,7 +81,7 @@ struct QueryPlan {
         for object in try translatingErrors({ try query.objects(among: found, in: view.graph) }) { try body(object) }
     }
 
-    /// The query's first objects are wanted, in an order that an index has.
+    /// The first objects of a query, in an order that an index has.
     private struct SortedPrefix {
         let index: StoredIndex
         let property: Property
@@ -99,7 +100,7 @@ struct QueryPlan {
         of prefix: SortedPrefix, _ body: (StateObject) throws(ObjectError) -> Void
     ) throws {
         var count = 0
-        // Those whose values begin alike, and are longer than the index has them.
+        // Objects whose values have the same beginning, and are longer than the index has them.
         var alike: (beginning: [UInt8]?, objects: [StateObject]) = (nil, [])
         func tellAlike() throws {
             let sorted = try query.objects(among: alike.objects, in: view.graph)
@@ -131,7 +132,7 @@ struct QueryPlan {
 }
 
 extension ObjectError {
-    /// What asking has come to.
+    /// The error of a query that has failed.
     init(asking error: any Error) {
         switch error {
         case let error as ObjectError: self = error

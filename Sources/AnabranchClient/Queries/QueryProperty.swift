@@ -2,13 +2,13 @@ import AnabranchCore
 
 /// A property in a condition: `Chore.where { $0.title.contains("milk") && $0.due < .now }`.
 ///
-/// A path leads on to the properties of linked and embedded objects, also those in collections: of several values at
-/// its end one has to fulfil the condition.
+/// A path leads on to the properties of linked and embedded objects, including those in collections: if there are
+/// several values at its end, one of them has to fulfil the condition.
 @dynamicMemberLookup
 public struct QueryProperty<Value>: Sendable {
     let path: QueryText
 
-    /// A property of the object that is here.
+    /// A property of the object at this path.
     public subscript<Inner: SyncedValue>(
         dynamicMember keyPath: KeyPath<Value._Target, Inner>
     ) -> QueryProperty<Inner> where Value: _QueryTarget {
@@ -22,7 +22,7 @@ public struct QueryProperty<Value>: Sendable {
     }
 }
 
-/// What has properties that conditions can name.
+/// A type whose properties conditions can name.
 public protocol _QueryTarget {
     associatedtype _Target = Self
     static func _name(of keyPath: PartialKeyPath<_Target>) throws(ObjectError) -> String
@@ -74,7 +74,7 @@ extension Dictionary: _QueryTarget where Key == String, Value: _QueryTarget {
 
 // MARK: - Conditions
 
-/// What an object has to fulfil.
+/// A condition that an object has to fulfil.
 public protocol QueryCondition: Sendable {
     /// The condition as a whole.
     var condition: ObjectCondition { get }
@@ -84,14 +84,14 @@ public protocol QueryCondition: Sendable {
 public struct ObjectCondition: QueryCondition {
     let text: QueryText
 
-    /// Itself.
+    /// The condition itself.
     public var condition: ObjectCondition { self }
 
     init(_ text: QueryText) { self.text = text }
 }
 
 extension QueryProperty: QueryCondition where Value == Bool {
-    /// It is true.
+    /// The condition that the property is true.
     public var condition: ObjectCondition { ObjectCondition(path + " == true") }
 }
 
@@ -115,16 +115,16 @@ extension QueryProperty where Value: SyncedValue {
     public static func == (left: QueryProperty, right: Value) -> ObjectCondition { left.compared("==", right) }
     /// The property has another value.
     public static func != (left: QueryProperty, right: Value) -> ObjectCondition { left.compared("!=", right) }
-    /// The property has a lesser value; null is none.
+    /// The property has a lesser value. Null is less than every text; with other types it is neither less nor greater.
     public static func < (left: QueryProperty, right: Value) -> ObjectCondition { left.compared("<", right) }
-    /// The property has a lesser value or this one; null is none.
+    /// The property has a lesser value or this one; for null see `<`.
     public static func <= (left: QueryProperty, right: Value) -> ObjectCondition { left.compared("<=", right) }
-    /// The property has a greater value; null is none.
+    /// The property has a greater value; for null see `<`.
     public static func > (left: QueryProperty, right: Value) -> ObjectCondition { left.compared(">", right) }
-    /// The property has a greater value or this one; null is none.
+    /// The property has a greater value or this one; for null see `<`.
     public static func >= (left: QueryProperty, right: Value) -> ObjectCondition { left.compared(">=", right) }
 
-    /// Both properties have one value.
+    /// Both properties have the same value.
     public static func == (left: QueryProperty, right: QueryProperty) -> ObjectCondition {
         ObjectCondition(left.path + " == " + right.path)
     }
@@ -132,7 +132,7 @@ extension QueryProperty where Value: SyncedValue {
     public static func != (left: QueryProperty, right: QueryProperty) -> ObjectCondition {
         ObjectCondition(left.path + " != " + right.path)
     }
-    /// The value of the first one is lesser.
+    /// The value of the first one is less.
     public static func < (left: QueryProperty, right: QueryProperty) -> ObjectCondition {
         ObjectCondition(left.path + " < " + right.path)
     }
@@ -193,7 +193,7 @@ extension Set: _QueryCollection where Element: SyncedValue { public typealias _E
 extension Dictionary: _QueryCollection where Key == String, Value: SyncedValue { public typealias _Element = Value }
 
 extension QueryProperty where Value: _QueryCollection {
-    /// How many elements there are.
+    /// The number of elements.
     public var count: QueryProperty<Int> { QueryProperty<Int>(path: path + ".@count") }
     /// Any of the elements: `$0.tags.any == "home"`.
     public var any: QueryProperty<Value._Element> { QueryProperty<Value._Element>(path: "ANY " + path) }

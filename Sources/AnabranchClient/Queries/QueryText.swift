@@ -10,10 +10,10 @@ struct QueryText: Sendable {
     }
 
     private(set) var parts: [Part]
-    /// Why it cannot be asked: what was built was wrong.
+    /// The error that was made when the text was built; nil if there was none.
     private(set) var error: ObjectError?
 
-    /// The object that a condition is about: what comes behind it stands alone.
+    /// The object that a condition is about: the name of a property follows it without a dot.
     static let root = QueryText(parts: [])
 
     private init(parts: [Part]) { self.parts = parts }
@@ -52,7 +52,7 @@ struct QueryText: Sendable {
     static func + (left: QueryText, right: String) -> QueryText { left + QueryText(right) }
     static func + (left: String, right: QueryText) -> QueryText { QueryText(left) + right }
 
-    /// A text in which `$0`, `$1` … stand for values that were given with it.
+    /// A text in which `$0`, `$1` … stand for the arguments.
     init(_ text: String, arguments: [any SyncedValue]) {
         self.init("")
         var rest = Substring(text), isInQuotes: Character?

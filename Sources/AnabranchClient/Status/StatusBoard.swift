@@ -1,6 +1,6 @@
 import Synchronization
 
-/// How a replica stands, for those who look and those who watch.
+/// The status of a replica, for readers and observers.
 final class StatusBoard: Sendable {
     private struct State {
         var status = StoreStatus()
@@ -19,7 +19,8 @@ final class StatusBoard: Sendable {
 
     var status: StoreStatus { state.withLock { $0.status } }
 
-    /// Tells those who watch, if it is not what it was. It is done with the lock, so that they hear things in order.
+    /// Tells the observers, if the status has changed. This happens under the lock, so that they hear of changes in
+    /// order.
     func publish(_ status: StoreStatus) {
         state.withLock { state in
             guard status != state.status else { return }
@@ -37,7 +38,7 @@ final class StatusBoard: Sendable {
         return old.map { [.resolved($0)] } ?? []
     }
 
-    /// The status as it is, and each time that it changes; the newest one alone for those who are slow.
+    /// The status, at once and each time that it changes; only the newest one for slow observers.
     func updates() -> AsyncStream<StoreStatus> {
         let (stream, continuation) = AsyncStream<StoreStatus>.makeStream(bufferingPolicy: .bufferingNewest(1))
         let number: Int? = state.withLock { state in
@@ -55,7 +56,7 @@ final class StatusBoard: Sendable {
         return stream
     }
 
-    /// The issue that there is, and what becomes of it and of others; the newest ones alone for those who are slow.
+    /// The current issue, if there is one, and all changes of it from now on; only the newest ones for slow observers.
     func issues() -> AsyncStream<SyncIssueNews> {
         let (stream, continuation) = AsyncStream<SyncIssueNews>.makeStream(bufferingPolicy: .bufferingNewest(64))
         let number: Int? = state.withLock { state in
@@ -73,7 +74,7 @@ final class StatusBoard: Sendable {
         return stream
     }
 
-    /// The replica is closed.
+    /// Ends all streams, since the replica is closed.
     func end() {
         let (watchers, issueWatchers) = state.withLock { state in
             state.hasEnded = true

@@ -1,83 +1,83 @@
-/// How the synchronization of a store stands (`Spec/Objects.md`, section 7).
+/// The status of a store's synchronization (`Spec/Objects.md`, section 7).
 public struct StoreStatus: Equatable, Sendable {
-    /// What is going on: all that applies, together.
+    /// A set of current activities.
     public struct Activity: OptionSet, Hashable, Sendable {
-        /// The bits, one for each.
+        /// The bits, one for each activity.
         public let rawValue: UInt8
 
-        /// From its bits.
+        /// A set of activities by its bits.
         public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-        /// Changes come from the server.
+        /// Changes are being downloaded from the server.
         public static let downloading = Activity(rawValue: 1)
-        /// Changes go to the server, and wait for its word that it has them.
+        /// Changes are being uploaded to the server, or wait for its acknowledgement.
         public static let uploading = Activity(rawValue: 2)
-        /// It is not known yet what the server has: the connection is new, or the subscriptions are.
+        /// It is not known yet what the server has, since the connection or the subscriptions are new.
         public static let syncingMetadata = Activity(rawValue: 4)
         /// There is a session with the server, which answers in time.
         public static let online = Activity(rawValue: 8)
     }
 
-    /// What is going on.
+    /// The current activities.
     public internal(set) var activity: Activity = []
-    /// What comes from the server.
+    /// The progress of the download.
     public internal(set) var download = TransferProgress()
-    /// What goes to the server.
+    /// The progress of the upload.
     public internal(set) var upload = TransferProgress()
-    /// Whether the store has once had everything that the server had: it can be used. This is kept.
+    /// True once the store has had everything that the server had, so that it can be used. This is stored.
     public internal(set) var completedFirstSync = false
-    /// Whether a client synchronizes the store, or tries to.
+    /// True while a client synchronizes the store, or tries to.
     public internal(set) var isRunning = false
-    /// The server has told of versions that are not here yet.
+    /// True if the server has told of versions that are not here yet.
     public internal(set) var isNewerVersionAvailable = false
-    /// Local transactions that the server has not acknowledged.
+    /// The number of local transactions that the server has not acknowledged.
     public internal(set) var pendingTransactions = 0
-    /// What keeps the store from being synchronized.
+    /// The issue that keeps the store from being synchronized; nil if there is none.
     public internal(set) var issue: SyncIssue?
 
-    /// Whether changes come from the server.
+    /// True while changes are downloaded.
     public var isDownloading: Bool { activity.contains(.downloading) }
-    /// Whether changes go to the server.
+    /// True while changes are uploaded, or wait for the server's acknowledgement.
     public var isUploading: Bool { activity.contains(.uploading) }
-    /// Whether there is a session with the server.
+    /// True while there is a session with the server.
     public var isOnline: Bool { activity.contains(.online) }
-    /// Whether nothing moves.
+    /// True if nothing is being transferred.
     public var isIdle: Bool { activity.isDisjoint(with: [.downloading, .uploading]) }
 }
 
-/// How far a transfer has come. Within one transfer it does not go back, and it ends with a fraction of 1.
+/// The progress of a transfer. Within one transfer it never decreases, and it ends with a fraction of 1.
 public struct TransferProgress: Equatable, Sendable {
-    /// Bytes of changesets.
+    /// The bytes of changesets that were transferred.
     public internal(set) var transferred: Int64 = 0
-    /// Bytes of changesets that there are to be transferred; nil if it is not known.
+    /// The bytes of changesets to be transferred in all; nil if the number is not known.
     public internal(set) var total: Int64? = 0
-    /// How much of it is done, from 0 to 1; 1 if there is nothing to do.
+    /// The part of it that is done, from 0 to 1; 1 if there is nothing to do.
     public internal(set) var fraction = 1.0
 }
 
-/// How an object stands.
+/// The status of an object.
 public struct ObjectStatus: Equatable, Sendable {
-    /// What happens to it.
+    /// The transfer that concerns an object.
     public enum State: Sendable {
-        /// Nothing.
+        /// There is none.
         case idle
-        /// It is not here, and the store is being filled.
+        /// The object is not here, and the store is downloading.
         case downloading
-        /// It was changed here, and the change is on its way.
+        /// The object was changed here, and the change is being uploaded.
         case uploading
     }
 
-    /// What happens to it.
+    /// The transfer that concerns the object.
     public internal(set) var state = State.idle
-    /// Whether it is here, and can be read without a network.
+    /// True if it is here, and can be read without a network.
     public internal(set) var isCached = false
-    /// Whether it was changed here, and the server has not acknowledged that.
+    /// True if it was changed here, and the server has not acknowledged the change.
     public internal(set) var isPending = false
-    /// Whether the server has told of versions that are not here yet, which may change it.
+    /// True if the server has told of versions that are not here yet, which may change it.
     public internal(set) var isNewerVersionAvailable = false
-    /// The transfer that it is part of; when it is idle, 1 if it is cached and 0 if not.
+    /// The progress of the transfer that it is part of; when it is idle, a fraction of 1 if it is cached and 0 if not.
     public internal(set) var progress = TransferProgress()
-    /// What keeps a transfer that it needs from happening.
+    /// The issue that prevents a transfer that it needs; nil if there is none.
     public internal(set) var issue: SyncIssue?
 
     init(of store: StoreStatus, isCached: Bool, isPending: Bool) {

@@ -1,8 +1,8 @@
 import AnabranchCore
 public import AnabranchReplica
 
-/// What a store wants to have of its server, in flexible sync (`Spec/Objects.md`, section 8): queries, each with a
-/// name.
+/// The subscriptions of a store in flexible sync (`Spec/Objects.md`, section 8): queries for the objects that it wants
+/// to have, each with a name.
 ///
 ///     try await store.subscriptions.update { wanted in
 ///         wanted.add("mine", Chore.where { $0.owner == me })
@@ -12,11 +12,11 @@ public import AnabranchReplica
 public struct Subscriptions: Sendable {
     let store: SyncedStore
 
-    /// What has become of the newest subscriptions.
+    /// The state of the newest subscriptions.
     public enum State: Equatable, Sendable {
         /// The server has not answered yet.
         case pending
-        /// Their objects are coming.
+        /// Their objects are being downloaded.
         case bootstrapping
         /// Their objects are here.
         case complete
@@ -24,17 +24,17 @@ public struct Subscriptions: Sendable {
         case refused(String)
     }
 
-    /// The newest subscriptions by their names, and what has become of them.
+    /// The newest subscriptions by their names, and their state.
     public var current: (subscriptions: WantedObjects, state: State) {
         get async {
             await store.replica.subscriptionsNow
         }
     }
 
-    /// Changes the subscriptions. All changes of a call reach the server together, after what was written before; the
-    /// objects are here when `wait` returns, and those that nobody wants any more are gone.
+    /// Changes the subscriptions. All changes of a call reach the server together, after all earlier writes; the
+    /// objects are here when `wait` returns, and those that no subscription has any more are gone.
     /// - Returns: whether anything has changed.
-    /// - Throws: `ObjectError` with the code `badQuery`, and then nothing has changed; `ReplicaError` with the code
+    /// - Throws: `ObjectError` with the code `badQuery`, and then nothing changes; `ReplicaError` with the code
     ///   `notAllowed` if the store is synchronized by partition.
     @discardableResult
     public func update(_ body: @Sendable (inout WantedObjects) throws -> Void) async throws -> Bool {
@@ -43,16 +43,16 @@ public struct Subscriptions: Sendable {
     }
 
     /// Waits until the objects of the newest subscriptions are here.
-    /// - Throws: `SyncError` with the code `subscriptionsRefused` if the server cannot serve them; another one if it
-    ///   cannot come about by itself; `CancellationError`.
+    /// - Throws: `SyncError` with the code `subscriptionsRefused` if the server cannot serve them; another code if
+    ///   waiting is of no use; `CancellationError`.
     public func wait() async throws { try await store.replica.waitForSubscriptions() }
 }
 
 /// The objects that a store wants to have of its server.
 public struct WantedObjects: Sendable {
-    /// By name.
+    /// The subscriptions by their names.
     public private(set) var byName: [String: Subscription] = [:]
-    /// Has the classes that queries are about.
+    /// A state with the classes that queries are about.
     private let state: ObjectGraph
 
     init(_ subscriptions: [Subscription], _ state: ObjectGraph) {
@@ -62,7 +62,7 @@ public struct WantedObjects: Sendable {
 
     var list: [Subscription] { byName.sorted { $0.key < $1.key }.map(\.value) }
 
-    /// Wants to have the objects that fulfil a query. One that has the name already is replaced.
+    /// Adds a subscription to the objects that fulfil a query. One that has the name already is replaced.
     /// - Throws: `ObjectError` with the code `badQuery` if the query makes no sense, if it depends on more than the
     ///   object itself, such as an order, a limit or the contents of linked objects, or if the store was opened without
     ///   the type.
@@ -70,12 +70,12 @@ public struct WantedObjects: Sendable {
         byName[name] = Subscription(Object.className, try query.subscriptionText(in: state), name: name)
     }
 
-    /// Does not want to have those of a subscription any more.
+    /// Removes a subscription.
     /// - Returns: whether there was one of that name.
     @discardableResult
     public mutating func remove(_ name: String) -> Bool { byName.removeValue(forKey: name) != nil }
 
-    /// Wants nothing any more.
+    /// Removes all subscriptions.
     public mutating func removeAll() { byName = [:] }
 }
 
@@ -109,6 +109,6 @@ extension SyncedReplica {
 }
 
 extension SyncedStore {
-    /// What the store wants to have of its server.
+    /// The objects that the store wants to have of its server.
     public var subscriptions: Subscriptions { Subscriptions(store: self) }
 }

@@ -1,11 +1,11 @@
 import AnabranchProtocol
 public import Foundation
 
-/// What keeps a store from being synchronized at the moment (`Spec/Objects.md`, section 7).
+/// An issue that keeps a store from being synchronized at the moment (`Spec/Objects.md`, section 7).
 public struct SyncIssue: Error, Equatable, Sendable, CustomStringConvertible {
-    /// What the matter is, for user interfaces.
+    /// The kind of an issue, as far as it matters to a user interface.
     public enum Kind: Sendable {
-        /// There is no way to the server.
+        /// The server cannot be reached.
         case offline
         /// The user has to log in again.
         case unauthorized
@@ -13,13 +13,13 @@ public struct SyncIssue: Error, Equatable, Sendable, CustomStringConvertible {
         case forbidden
         /// Something is larger than the server, or the replica, takes.
         case tooLarge
-        /// The schema of the server is not that of the program.
+        /// The schema of the server differs from that of the program.
         case schemaMismatch
         /// The replica has to be replaced by a fresh one: see `ResetMode`.
         case resetRequired
         /// The server cannot serve a subscription.
         case subscriptionRefused
-        /// The disk does not take, or give, what it should.
+        /// The disk cannot be written or read.
         case storageFailed
         /// Client and server do not understand each other.
         case protocolError
@@ -27,13 +27,13 @@ public struct SyncIssue: Error, Equatable, Sendable, CustomStringConvertible {
         case serverError
     }
 
-    /// What the matter is, for programs.
+    /// The kind of the issue.
     public let kind: Kind
-    /// What happens next by itself: nothing if it is false.
+    /// True if the client tries again by itself.
     public let isRetrying: Bool
-    /// When it is tried again; nil if it is not, or when the network is back.
+    /// The time of the next attempt; nil if there is none, or if it is made when the network is back.
     public let nextAttempt: Date?
-    /// What was reported: its code is more detailed than the kind.
+    /// The error that was reported: its code is more detailed than the kind.
     public let error: SyncError
 
     init(_ error: SyncError, isRetrying: Bool, nextAttempt: Date? = nil) {
@@ -46,7 +46,7 @@ public struct SyncIssue: Error, Equatable, Sendable, CustomStringConvertible {
     /// The reason.
     public var description: String { error.reason }
 
-    /// Whether both say the same, whenever it is tried again.
+    /// True if both say the same, whatever the times of their next attempts are.
     func isSame(as other: SyncIssue?) -> Bool { error == other?.error && isRetrying == other?.isRetrying }
 }
 
@@ -79,10 +79,10 @@ extension SyncIssue.Kind {
     }
 }
 
-/// What becomes of issues.
+/// A change of the current issue.
 public enum SyncIssueNews: Equatable, Sendable {
     /// It keeps the store from being synchronized from now on, until it is resolved or another one takes its place.
     case occurred(SyncIssue)
-    /// It does no more.
+    /// The issue does not exist any more.
     case resolved(SyncIssue)
 }

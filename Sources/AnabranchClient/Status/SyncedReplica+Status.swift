@@ -2,10 +2,10 @@ import AnabranchCore
 import AnabranchProtocol
 import AnabranchReplica
 
-// How the synchronization stands (`Spec/Objects.md`, section 7).
+// The status of the synchronization (`Spec/Objects.md`, section 7).
 
 extension SyncedReplica {
-    /// Tells those who watch how it stands now.
+    /// Tells the observers the current status.
     func updateStatus() {
         if session?.isRunning == true {
             if isDownloadExpected {
@@ -20,12 +20,12 @@ extension SyncedReplica {
         items.update(status, replica)
     }
 
-    /// Whether more is going to come, as far as it is known.
+    /// True if more is going to be downloaded, as far as it is known.
     private var isDownloadExpected: Bool {
         !replica.record.hasSynced || replica.record.awaitsSubscriptions || replica.progress.downloadableBytes > 0
     }
 
-    /// What can be said without a session.
+    /// The status as far as it is known without a session.
     static func status(of replica: borrowing Replica<SQLiteReplicaStore>, _ transfers: Transfers) -> StoreStatus {
         var status = StoreStatus()
         (status.download, status.upload) = (transfers.download.progress, transfers.upload.progress)
@@ -57,7 +57,7 @@ extension SyncedReplica {
         }
     }
 
-    /// There is no connection, for this reason; for none if nobody wants one.
+    /// Notes that there is no connection, for this reason; nil if none is wanted.
     func connectionFailed(_ issue: SyncIssue?) {
         transfers.connectionIssue = issue
         updateStatus()
@@ -65,13 +65,13 @@ extension SyncedReplica {
 
     // MARK: Objects
 
-    /// How an object stands.
+    /// The status of an object.
     func status(of item: ItemName) throws -> ObjectStatus {
         try items.readLog(replica)
         return items.status(of: item, board.status, replica.state)
     }
 
-    /// How an object stands, and each time that this changes.
+    /// The status of an object, at once and each time that it changes.
     nonisolated func statusUpdates(of item: ItemName) -> AsyncStream<ObjectStatus> {
         let (stream, continuation) = AsyncStream<ObjectStatus>.makeStream(bufferingPolicy: .bufferingNewest(1))
         Task { await self.watch(item, continuation) }
@@ -91,7 +91,7 @@ extension SyncedReplica {
 }
 
 extension ReplicaRecord {
-    /// Whether the objects of the newest subscriptions are not here yet.
+    /// True while the objects of the newest subscriptions are not here yet.
     fileprivate var awaitsSubscriptions: Bool {
         guard let latest = subscriptions?.latest else { return false }
         switch latest.state {
@@ -108,7 +108,7 @@ struct ItemName: Hashable, Sendable {
     let key: PrimaryKey
 }
 
-/// What is known of single objects, for those who ask.
+/// The statuses of single objects, and their observers.
 struct ItemStatuses {
     private struct Watcher {
         let item: ItemName
@@ -118,7 +118,7 @@ struct ItemStatuses {
 
     private var watchers: [Int: Watcher] = [:]
     private var lastNumber = 0
-    /// The objects that the changesets of the log are about, up to a version that was looked at.
+    /// The objects that the changesets of the log are about, as far as they were read, by their newest versions.
     private var pending: [ItemName: ClientVersion] = [:]
     private var readThrough: ClientVersion = 0
     private var forgottenThrough: ClientVersion = 0
@@ -131,7 +131,7 @@ struct ItemStatuses {
 
     mutating func remove(_ number: Int) { watchers[number] = nil }
 
-    /// The log is another one.
+    /// Forgets the log, which was replaced by another one.
     mutating func forgetLog() { (pending, readThrough, forgottenThrough) = ([:], 0, 0) }
 
     mutating func end() {
@@ -139,7 +139,7 @@ struct ItemStatuses {
         watchers = [:]
     }
 
-    /// Looks at the changesets that have come since it has looked last.
+    /// Reads the changesets that were added since the last call.
     mutating func readLog(_ replica: Replica<SQLiteReplicaStore>) throws {
         let acknowledged = replica.progress.upload.clientVersion
         if acknowledged > forgottenThrough {
@@ -156,10 +156,10 @@ struct ItemStatuses {
         ObjectStatus(of: store, isCached: state.has(item), isPending: pending[item] != nil)
     }
 
-    /// Tells those who watch objects.
+    /// Tells the observers of objects their new statuses.
     mutating func update(_ store: StoreStatus, _ replica: Replica<SQLiteReplicaStore>) {
         guard !watchers.isEmpty else { return }
-        // What cannot be read is found by whoever reads it.
+        // A failure is reported to the next caller that reads the log.
         try? readLog(replica)
         for (number, watcher) in watchers {
             let status = status(of: watcher.item, store, replica.state)

@@ -1,11 +1,11 @@
 public import AnabranchCore
 import AnabranchProtocol
 
-// What a server does to a store.
+// Reports of what a server does to a store.
 
 extension SyncedStore {
-    /// Writes of this store that the server has undone, from now on: objects that the user may not write, or that no
-    /// subscription has. When one is told, the objects are as the server has them.
+    /// The writes of this store that the server undoes from now on: to objects that the user may not write, or that no
+    /// subscription has. When one is reported, the object is as the server has it.
     public var undoneWrites: AsyncStream<UndoneWrite> {
         get async {
             await news { event in
@@ -15,8 +15,8 @@ extension SyncedStore {
         }
     }
 
-    /// Client resets, from now on: the server has lost its history, or the store was away for too long, and a fresh
-    /// file takes the place of the store's.
+    /// The client resets from now on: the server has lost its history, or the store was offline for too long, and a
+    /// fresh file takes the place of the store's.
     public var resets: AsyncStream<StoreReset> {
         get async {
             await news { event in
@@ -43,11 +43,11 @@ extension SyncedStore {
     }
 }
 
-/// What happens when a store is replaced by a fresh one (`Spec/Replica.md`, section 4).
+/// A step of a client reset, in which a store is replaced by a fresh one (`Spec/Replica.md`, section 4).
 public enum StoreReset: Equatable, Sendable {
-    /// The fresh file is being downloaded; the store stays as it is until it is there.
+    /// The fresh file is being downloaded; until it is complete, the store stays as it is.
     case begins
-    /// The store has what the server has, and what was made again of the local changes.
+    /// The store has what the server has, and those local changes that could be made again.
     case ended(ResetReport)
 }
 
@@ -57,7 +57,7 @@ public struct UndoneWrite: Equatable, Sendable {
     public let className: String
     /// The primary key of the object.
     public let key: PrimaryKey
-    /// Why, in the words of the server.
+    /// The reason, in the words of the server.
     public let reason: String
 
     static func all(of message: ErrorMessage) -> [UndoneWrite] {
@@ -66,7 +66,7 @@ public struct UndoneWrite: Equatable, Sendable {
         }
     }
 
-    /// Whether it is about an object.
+    /// True if it is about an object.
     public func concerns<Object: SyncedObject>(_ type: Object.Type, _ id: Object.ID) -> Bool {
         className == type.className && (try? id.primaryKey) == key
     }

@@ -1,55 +1,55 @@
 import AnabranchCore
 
-// How the synchronization stands (`Spec/Objects.md`, section 7).
+// The status of the synchronization (`Spec/Objects.md`, section 7).
 
 extension SyncedStore {
-    /// How the synchronization stands.
+    /// The status of the synchronization.
     public var status: StoreStatus { replica.board.status }
 
-    /// How the synchronization stands, at once and each time that this changes. Whoever is slow gets the newest alone.
+    /// The status of the synchronization, at once and each time that it changes. A slow observer gets only the newest.
     public var statusUpdates: AsyncStream<StoreStatus> { replica.board.updates() }
 
-    /// What keeps the store from being synchronized, at once and later: what occurs is resolved, or something else
-    /// takes its place. Whoever is slow gets the newest 64.
+    /// The issues that keep the store from being synchronized, at once and later: each one that occurs is resolved, or
+    /// another one takes its place. A slow observer gets the newest 64.
     public var issues: AsyncStream<SyncIssueNews> { replica.board.issues() }
 
-    /// Whether the store has once had everything that the server had. This is kept.
+    /// True once the store has had everything that the server had. This is stored.
     public var completedFirstSync: Bool { status.completedFirstSync }
 
-    /// Whether a client synchronizes the store, or tries to.
+    /// True while a client synchronizes the store, or tries to.
     public var isRunning: Bool { status.isRunning }
 
-    /// How an object stands.
-    /// - Throws: `ObjectError` if the key is none; `ReplicaError` if the store cannot be read.
+    /// The status of an object.
+    /// - Throws: `ObjectError` if the id is not a valid key; `ReplicaError` if the store cannot be read.
     public func status<Object: SyncedObject>(of type: Object.Type, _ id: Object.ID) async throws -> ObjectStatus {
         try await replica.status(of: try ItemName(type, id))
     }
 
-    /// How an object stands, at once and each time that this changes. Whoever is slow gets the newest alone.
-    /// - Throws: `ObjectError` if the key is none.
+    /// The status of an object, at once and each time that it changes. A slow observer gets only the newest.
+    /// - Throws: `ObjectError` if the id is not a valid key.
     public func statusUpdates<Object: SyncedObject>(
         of type: Object.Type, _ id: Object.ID
     ) throws -> AsyncStream<ObjectStatus> {
         replica.statusUpdates(of: try ItemName(type, id))
     }
 
-    /// What can be waited for.
+    /// The goals that can be waited for.
     public enum Goal: Sendable {
-        /// The server has everything that was written here before the call.
+        /// The server has all changes that were written here before the call.
         case upload
         /// Everything is here that the server had at the time of the call.
         case download
-        /// Both, with nothing written meanwhile.
+        /// Both, with no unacknowledged write left.
         case idle
-        /// The store has once had everything that the server had.
+        /// The store has had everything that the server had, once in its life.
         case firstSync
         /// The objects of the newest subscriptions are here.
         case subscriptions
     }
 
     /// Waits until something is synchronized, through as many connections as it takes.
-    /// - Throws: `SyncError` if it cannot come about by itself: nobody synchronizes the store, or the server has
-    ///   refused it; `CancellationError`.
+    /// - Throws: `SyncError` if waiting is of no use: no client synchronizes the store, or the server has refused it;
+    ///   `CancellationError`.
     public func wait(for goal: Goal) async throws {
         switch goal {
         case .upload: try await replica.waitForUpload()

@@ -2,23 +2,23 @@ import AnabranchCore
 import AnabranchProtocol
 import AnabranchReplica
 
-/// What goes to and fro between a replica and its server.
+/// The transfers between a replica and its server.
 struct Transfers {
     private(set) var download = TransferMeter()
     private(set) var upload = TransferMeter()
     private var downloadedBytes: Int64 = 0
-    /// Local transactions that the server has not acknowledged, and their bytes.
+    /// The number of local transactions that the server has not acknowledged, and their bytes.
     private(set) var pending: (changesets: Int, bytes: Int) = (0, 0)
     private var uploadTotal: Int64 = 0
-    /// Why the connection is not there.
+    /// The reason why there is no connection.
     var connectionIssue: SyncIssue?
 
     // MARK: Upload
 
-    /// A transaction was committed here.
+    /// Counts a transaction that was committed here.
     mutating func committed(bytes: Int) { count((pending.changesets + 1, pending.bytes + bytes)) }
 
-    /// The server has perhaps acknowledged something, or the log is another one.
+    /// Takes the new number of unacknowledged transactions, after an acknowledgement or when the log was replaced.
     mutating func count(_ now: (changesets: Int, bytes: Int)) {
         if !upload.isRunning { uploadTotal = 0 }
         if now.bytes > pending.bytes || !upload.isRunning {
@@ -36,13 +36,13 @@ struct Transfers {
 
     // MARK: Download
 
-    /// Something is going to come.
+    /// Begins a download, unless one is running.
     mutating func expect() {
         if !download.isRunning { downloadedBytes = 0 }
         download.begin()
     }
 
-    /// A message was integrated, or stored as part of a bootstrap.
+    /// Counts a message that was integrated, or stored as part of a bootstrap.
     mutating func came(_ message: DownloadMessage) {
         let bytes = Int64(message.changesetBytes)
         if bytes > 0 { expect() }
@@ -57,7 +57,7 @@ struct Transfers {
         }
     }
 
-    /// Everything is there.
+    /// Ends the download: everything has arrived.
     mutating func downloadIsComplete() { download.end() }
 
     mutating func disconnected() { download.stop() }

@@ -2,11 +2,11 @@ import AnabranchReplica
 import Foundation
 import Synchronization
 
-/// The right to write a file, for one object of one process: the system takes it back when the process ends.
+/// The right to write a file, for one object of one process: the system releases it when the process ends.
 final class FileLock: Sendable {
     private let descriptor: Mutex<Int32?>
 
-    /// - Parameter file: what is locked. The file beside it with the lock exists for nothing else.
+    /// - Parameter file: the file to be locked. The lock is a file next to it, which serves no other purpose.
     init(of file: String) throws(ReplicaError) {
         let path = file + ".lock"
         let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
@@ -20,7 +20,7 @@ final class FileLock: Sendable {
         self.descriptor = Mutex(descriptor)
     }
 
-    /// Makes a file that only its owner can read, unless it is there.
+    /// Creates a file that only its owner can read, unless it exists.
     static func makePrivate(_ path: String) throws(ReplicaError) {
         let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw ReplicaError(.storeFailed, String(cString: strerror(errno))) }
@@ -32,8 +32,8 @@ final class FileLock: Sendable {
     func release() {
         descriptor.withLock { descriptor in
             if let open = descriptor {
-                // A process that is being started has the descriptor as well, for a moment, and closing it here alone
-                // would not give the lock back.
+                // A process that is being started has the descriptor as well, for a moment, and closing it only here
+                // would not release the lock.
                 flock(open, LOCK_UN)
                 close(open)
             }

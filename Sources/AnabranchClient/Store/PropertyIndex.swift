@@ -22,7 +22,7 @@ struct PropertyIndex: Sendable {
 
         """
 
-    /// By class.
+    /// The indexed properties by class.
     private var properties: [ClassID: [Indexed]] = [:]
 
     private struct Indexed: Sendable {
@@ -30,11 +30,11 @@ struct PropertyIndex: Sendable {
         let property: Property
     }
 
-    /// - Parameter state: what is stored.
+    /// - Parameter state: the stored state.
     init(of state: ObjectGraph, in db: Database) throws {
         for row in try Row.fetchAll(db, sql: "SELECT number, class, slot FROM indexed_property ORDER BY number") {
             let classID = ClassID(try row.decode(UInt32.self, atIndex: 1)), slot: Int = try row.decode(atIndex: 2)
-            // One that was erased stays in the table, and nobody asks for it.
+            // An erased property stays in the table, and nobody asks for it.
             guard let property = state.schema(of: classID)?.properties.first(where: { $0.slot == slot }) else {
                 continue
             }
@@ -52,7 +52,7 @@ struct PropertyIndex: Sendable {
 
     // MARK: Commits
 
-    /// Carries out what a commit changes; the caller has a transaction.
+    /// Carries out the changes of a commit; the caller has a transaction.
     func write(_ commit: RowWrites, erasesState: Bool, in db: Database) throws {
         guard !properties.isEmpty else { return }
         if erasesState { try db.execute(sql: "DELETE FROM property_value") }
@@ -91,7 +91,7 @@ struct PropertyIndex: Sendable {
     /// Indexes exactly these properties of these classes; those of other classes stay as they are. The caller has a
     /// transaction.
     ///
-    /// - Parameter state: what is stored.
+    /// - Parameter state: the stored state.
     mutating func declare(_ wanted: [ClassID: Set<Property>], of state: ObjectGraph, in db: Database) throws {
         self = try PropertyIndex(of: state, in: db)
         for (classID, wanted) in wanted {
@@ -129,7 +129,7 @@ struct PropertyIndex: Sendable {
         if let failure { throw failure }
     }
 
-    /// Whether it holds exactly what the objects have.
+    /// True if it has exactly the values of the objects.
     func isWhole(of state: ObjectGraph, in db: Database) throws -> Bool {
         let exists = "SELECT EXISTS (SELECT 1 FROM property_value WHERE property = ? AND value = ? AND key = ?)"
         for (classID, indexed) in properties {
@@ -162,8 +162,8 @@ struct PropertyIndex: Sendable {
     // MARK: Finding
 
     /// Calls `body` with the keys of the objects whose values lie in a range, in the order of the values, and of the
-    /// keys where they are equal, until it returns false. With the key comes the beginning of the value where the index
-    /// has no more: those that have the same one come in no order.
+    /// keys where they are equal, until it returns false. With the key comes the beginning of the value if the index
+    /// does not have all of it: objects with the same beginning come in no particular order.
     func forEachKey(
         of property: Property, in range: ValueRange, isAscending: Bool = true, in db: Database,
         _ body: (PrimaryKey, _ beginning: [UInt8]?) throws -> Bool
@@ -176,7 +176,7 @@ struct PropertyIndex: Sendable {
             """
         let rows = try Row.fetchCursor(
             db.cachedStatement(sql: sql), arguments: [number, bounds.least, bounds.greatest])
-        // Backwards, those with equal values come in the wrong order.
+        // In descending order, keys with equal values come in the wrong order.
         var equal: (value: [UInt8], keys: [PrimaryKey]) = ([], [])
         func tellEqual() throws -> Bool {
             let beginning = Self.beginning(equal.value)
@@ -198,20 +198,21 @@ struct PropertyIndex: Sendable {
         _ = try tellEqual()
     }
 
-    /// Null, which sorts first, lies in no range that is not null alone.
+    /// The bounds of a range in the index. Null, which sorts first, lies in no range but that of null alone.
     private static func bounds(_ range: ValueRange) -> (least: Data, greatest: Data) {
         (range.least.flatMap(bytes) ?? Data([1]), range.greatest.flatMap(bytes) ?? Data([255]))
     }
 
     // MARK: Values
 
-    /// Of a longer text only the beginning is in the index: whoever looks something up compares the objects.
+    /// The size up to which a text is in the index, in bytes. Of a longer one only the beginning is, so that a look-up
+    /// has to compare the objects.
     static let valueBytesMax = 256
 
     /// - Returns: nil if it is the whole value.
     private static func beginning(_ value: [UInt8]) -> [UInt8]? { value.count > valueBytesMax ? value : nil }
 
-    /// A value as bytes that sort like numbers and times; nil for one that no index has.
+    /// A value as bytes that sort like numbers and times; nil for a value that no index has.
     private static func bytes(of value: StateValue) -> Data? { value.payload.flatMap(bytes) }
 
     private static func bytes(of value: Payload) -> Data? {

@@ -3,11 +3,11 @@ import Foundation
 /// Lets readers into a file, and keeps them out while another file is put in its place.
 final class ReadGate: Sendable {
     private let condition = NSCondition()
-    // Both belong to whoever has locked the condition.
+    // Both are used only while the condition is locked.
     nonisolated(unsafe) private var readerCount = 0
     nonisolated(unsafe) private var isClosing = false
 
-    /// Whether this thread, or this task, is in already: then it may come in once more, also when others may not.
+    /// The gates that this thread or task has entered already: it may enter these once more, even when others may not.
     @TaskLocal private static var entered: [ObjectIdentifier] = []
 
     func read<Value>(_ body: () throws -> Value) rethrows -> Value {
@@ -18,7 +18,7 @@ final class ReadGate: Sendable {
         return try Self.$entered.withValue(Self.entered + [identifier]) { try body() }
     }
 
-    /// The same in two calls.
+    /// Begins a read, which `leave` ends.
     func enter(mayNotWait: Bool = false) {
         condition.lock()
         while isClosing, !mayNotWait { condition.wait() }

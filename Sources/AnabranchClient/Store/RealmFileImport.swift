@@ -3,10 +3,10 @@ import AnabranchRealmFile
 import AnabranchReplica
 import Foundation
 
-/// A Realm file becomes the file of a replica (`Spec/Replica.md`, section 6): under another name, which it keeps until
-/// all is there. What a process leaves that ends before is removed by the next one.
+/// Imports a Realm file into a new replica (`Spec/Replica.md`, section 6), whose file has another name until it is
+/// complete. If a process ends before, the next one removes what it has left.
 struct RealmFileImport {
-    /// Objects are written in transactions of so many lines, or bytes, about.
+    /// The approximate size of the transactions in which objects are written, in lines and in bytes.
     private static let pieceLineCount = 1_000, pieceBytes = 1 << 20
 
     let realmPath: String
@@ -16,12 +16,12 @@ struct RealmFileImport {
 
     private var importing: String { path + ".importing" }
 
-    /// Does nothing if the replica is there, or no Realm file.
+    /// Imports the file, unless the replica exists already or there is no Realm file.
     func run() async throws {
         guard !isDone else { return }
         let lock = try FileLock(of: path + ".import")
         defer { lock.release() }
-        // Somebody else has done it meanwhile.
+        // Another process may have done it before the lock was taken.
         guard !isDone else { return }
         try removeLeftovers()
         let replica = try SyncedReplica(path: importing)
@@ -38,7 +38,7 @@ struct RealmFileImport {
         }
         try ReplicaReset.rename(importing, path)
         try removeLeftovers()
-        // Who has the lock from now on finds that there is nothing to do.
+        // The next one to get the lock finds that there is nothing to do.
         unlink(path + ".import.lock")
     }
 
@@ -112,7 +112,7 @@ struct RealmFileImport {
     }
 }
 
-/// Lines in a file that has no name: it is gone when nobody reads it any more.
+/// Lines in a file without a name, which is gone once it is closed.
 private final class LineSpool {
     private let file: UnsafeMutablePointer<FILE>
     private let path: String
@@ -134,12 +134,12 @@ private final class LineSpool {
         guard fwrite(line, 1, line.count, file) == line.count, fputc(0x0A, file) == 0x0A else { throw failure(path) }
     }
 
-    /// What was written is read from now on.
+    /// Goes back to the first line, to read what was written.
     func rewind() throws(ReplicaError) {
         guard fseek(file, 0, SEEK_SET) == 0 else { throw failure(path) }
     }
 
-    /// The next line, without its end; nil behind the last one.
+    /// The next line, without its end; nil after the last one.
     func next() throws(ReplicaError) -> [UInt8]? {
         let count = getline(&buffer, &capacity, file)
         guard count > 0, let buffer else {

@@ -5,14 +5,14 @@ import GRDB
 /// Copies of replicas for other devices or users, to be bundled with an application for example (`Spec/Replica.md`,
 /// section 5).
 package enum ReplicaCopy {
-    /// Writes a copy of what is committed in a replica's file, whoever else works on it: it has the same objects, and
-    /// goes on from the same place of the server's log under an ident of its own.
+    /// Writes a copy of what is committed in a replica's file, even while another process works on it: it has the same
+    /// objects, and goes on from the same place in the server's log under an ident of its own.
     ///
     /// - Parameters:
     ///   - source: the replica's file.
-    ///   - target: where nothing is yet.
+    ///   - target: the path of the copy, where no file exists yet.
     /// - Throws: `ReplicaError` with the code `notAllowed` if local changes wait to be uploaded, or there is a file
-    ///   already; as `ReplicaReader` if the replica cannot be read. No file is there then.
+    ///   already; as `ReplicaReader` if the replica cannot be read. Then no file is left.
     package static func write(_ source: String, to target: String) throws {
         guard access(target, F_OK) != 0 else {
             throw ReplicaError(.notAllowed, "\(target): there is a file already")

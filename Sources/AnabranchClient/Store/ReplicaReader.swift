@@ -20,8 +20,8 @@ public struct ReplicaSnapshot: Sendable {
         self.snapshot = snapshot
     }
 
-    /// Reads everything, and checks that it is what was written (`Spec/Replica.md`, section 2.6): also that nothing is
-    /// missing, which who reads an object here and there does not notice.
+    /// Reads everything, and checks that it is what was written (`Spec/Replica.md`, section 2.6), and that nothing is
+    /// missing, which would not be noticed when single objects are read.
     /// - Throws: `ReplicaError` with the code `damaged`, and the place.
     public func verify() throws(ReplicaError) {
         try SQLiteReplicaStore.translatingErrors(snapshot.path) {
@@ -53,14 +53,14 @@ public final class ReplicaReader: Sendable {
 
     /// Opens the file.
     /// - Throws: `ReplicaError` with the code `unknownFormat` if it is another kind of file, `damaged` if it is not
-    ///   what was written, `storeFailed` if it is not there or cannot be read.
+    ///   what was written, `storeFailed` if it does not exist or cannot be read.
     public init(path: String) throws(ReplicaError) {
         self.path = path
         _ = try snapshot()
     }
 
-    /// What is there now.
-    /// - Throws: `ReplicaError`, as when it is opened.
+    /// The replica as it is now.
+    /// - Throws: `ReplicaError`, as when the file is opened.
     public func snapshot() throws(ReplicaError) -> ReplicaSnapshot {
         try SQLiteReplicaStore.translatingErrors(path) {
             guard access(path, F_OK) == 0 else { throw ReplicaError(.storeFailed, "there is no such file") }

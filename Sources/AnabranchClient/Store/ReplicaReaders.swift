@@ -1,7 +1,7 @@
 import AnabranchReplica
 import Synchronization
 
-/// Those who read a replica's file while it is written, each on a thread of its own.
+/// The readers of a replica's file while it is written, each on a thread of its own.
 final class ReplicaReaders: Sendable {
     private let gate = ReadGate()
     /// Nil once it is closed.
@@ -17,7 +17,8 @@ final class ReplicaReaders: Sendable {
         }
     }
 
-    /// Calls `body` elsewhere with what is committed at the moment of the call. Whoever calls is the one who commits.
+    /// Calls `body` on another thread with what is committed at the moment of the call. The caller has to be the one
+    /// that commits.
     func readNow(_ body: @escaping @Sendable (Result<StoredState, any Error>) -> Void) {
         gate.enter()
         guard let store = store.withLock({ $0 }) else {
@@ -30,8 +31,8 @@ final class ReplicaReaders: Sendable {
         }
     }
 
-    /// Puts another store in the place of the one that is there, while nobody reads.
-    /// - Parameter make: closes that one, and gives the other one; nil if there is none.
+    /// Replaces the store by another one while nobody reads.
+    /// - Parameter make: closes the old store, and returns the new one; nil if there is none.
     func replaceStore(_ make: () throws -> SQLiteReplicaStore?) throws {
         try gate.whileClosed {
             let new = try make()

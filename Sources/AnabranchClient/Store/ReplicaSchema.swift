@@ -5,13 +5,13 @@ import Foundation
 import GRDB
 
 /// The tables of a replica's file (`Spec/Replica.md`, section 2.2). Numbers are stored as 64 bits: those above 2^63−1,
-/// which the times of clients can be, as negative ones.
+/// which the times of clients can exceed, as negative ones.
 enum ReplicaSchema {
     /// "Anar": marks our files among all of SQLite.
     static let applicationID = 0x416e_6172
     /// Raised with each change of the tables, so that an older program refuses a newer file.
     static let version = 3
-    /// What is chosen for the life of a file: the size of its pages, and that it can give free ones back.
+    /// The settings that a file keeps for life: the size of its pages, and that free ones can be given back.
     static let layout = "PRAGMA page_size = \(pageBytes); PRAGMA auto_vacuum = INCREMENTAL"
     private static let pageBytes: UInt64 = 4096
 
@@ -51,20 +51,20 @@ enum ReplicaSchema {
 
         """
 
-    /// Tables that came later: programs of the same format that do not know them can do without.
+    /// Tables that were added later: programs of the same format that do not know them work without them.
     private static let laterTables = """
         CREATE TABLE IF NOT EXISTS changed_element (version INTEGER PRIMARY KEY, digests BLOB NOT NULL);
         CREATE TABLE IF NOT EXISTS origin (number INTEGER PRIMARY KEY CHECK (number = 1), name BLOB NOT NULL);
         """
 
-    /// Looks at the beginning of a file, which SQLite would change when it opens it for writing. What is in a
-    /// write-ahead log beside it may be newer.
+    /// Checks the beginning of a file, which SQLite would change when it opens it for writing. The contents of a
+    /// write-ahead log next to it may be newer.
     /// - Throws: `ReplicaError` with the code `unknownFormat` or `damaged`.
     static func checkHeader(_ path: String) throws {
         guard let file = FileHandle(forReadingAtPath: path) else { return }
         defer { try? file.close() }
         let header = Array(try file.read(upToCount: 100) ?? Data()), size = try file.seekToEnd()
-        // One that was just made.
+        // A file that was just created.
         if header.isEmpty { return }
         guard header.count == 100, header.starts(with: "SQLite format 3\0".utf8) else {
             throw ReplicaError(.unknownFormat, "this is no replica, nor another database of SQLite")
@@ -88,7 +88,7 @@ enum ReplicaSchema {
         }
     }
 
-    /// Makes the tables in an empty file, or checks that they are there.
+    /// Creates the tables in an empty file, or checks that they exist.
     /// - Throws: `ReplicaError` with the code `unknownFormat`.
     static func prepare(_ db: Database) throws {
         let owner = try Int.fetchOne(db, sql: "PRAGMA application_id") ?? 0
@@ -145,7 +145,7 @@ extension ReplicaSchema {
         return (record, numbers[11], numbers[12])
     }
 
-    /// - Parameter logCount: how many entries the log has.
+    /// - Parameter logCount: the number of entries in the log.
     static func store(_ record: ReplicaRecord, logCount: Int, in db: Database) throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = .sortedKeys
@@ -168,7 +168,7 @@ extension ReplicaSchema {
 
     // MARK: The log
 
-    /// The numbers, and the entries of the log without what they hold.
+    /// The numbers, and the entries of the log without their changesets.
     static func recordAndLog(in db: Database) throws -> (ReplicaRecord, [LocalVersion]) {
         let sql = "SELECT version, base, timestamp, bytes, checksum FROM log ORDER BY version"
         let log = try Row.fetchAll(db, sql: sql).map { row in
@@ -205,7 +205,7 @@ extension ReplicaSchema {
         return try RowSeal.changeset.opened(try row.bytes(0), version.rawValue)
     }
 
-    /// What merges have made of it; nil if none has changed it.
+    /// The form that merges have given to a changeset of the log; nil if none has changed it.
     static func reciprocal(of version: ClientVersion, in db: Database) throws -> [UInt8]? {
         let sql = "SELECT reciprocal FROM log WHERE version = ? AND reciprocal IS NOT NULL"
         return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [version.stored]).map { row in
@@ -218,7 +218,7 @@ extension ReplicaSchema {
             .execute(arguments: [RowSeal.reciprocal.sealed(reciprocal, version.rawValue), version.stored])
     }
 
-    /// What a changeset of the log has changed in lists; nothing if that was not stored.
+    /// The digests of the elements of lists that a changeset of the log has changed; none if they were not stored.
     static func changedElements(of version: ClientVersion, in db: Database) throws -> [UInt64] {
         let sql = "SELECT digests FROM changed_element WHERE version = ?"
         guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [version.stored]) else { return [] }
@@ -236,7 +236,7 @@ extension ReplicaSchema {
 
     // MARK: The origin
 
-    /// What the replica is synchronized with; nil as long as nobody has said it.
+    /// The origin with which the replica is synchronized; nil if it is not known yet.
     static func origin(in db: Database) throws -> String? {
         guard let row = try Row.fetchOne(db, sql: "SELECT name FROM origin WHERE number = 1") else { return nil }
         return String(decoding: try RowSeal.origin.opened(try row.bytes(0), 1), as: UTF8.self)
@@ -250,7 +250,7 @@ extension ReplicaSchema {
 
     // MARK: Bootstraps
 
-    /// The parts of a bootstrap that have come.
+    /// The parts of a bootstrap received so far.
     static func bootstrapParts(in db: Database) throws -> [DownloadedChangeset] {
         let sql = """
             SELECT number, server, client, timestamp, ident, original_bytes, checksum, changeset

@@ -3,26 +3,26 @@ import AnabranchReplica
 import Foundation
 
 /// The checksums of the rows that are not the state's (`Spec/Replica.md`, section 2.6). Each depends on the place of
-/// the row, so that a row in the place of another one is found as well.
+/// the row, so that a row in the place of another one is detected as well.
 enum RowSeal: String {
     /// The row of the numbers.
     case replica
-    /// The numbers of an entry of the log, and what it holds.
+    /// The numbers of an entry of the log, and its contents.
     case entry, changeset, reciprocal, changed
     /// A part of a bootstrap.
     case part
-    /// What the replica is synchronized with.
+    /// The origin with which the replica is synchronized.
     case origin
 
     private func address(_ number: UInt64) -> RowAddress {
         RowAddress(classID: ClassID(0), key: Array(rawValue.utf8), part: number)
     }
 
-    /// The checksum of what a row holds beside it.
+    /// The checksum of the other columns of a row.
     ///
     /// - Parameters:
-    ///   - number: of the row.
-    ///   - numbers: nil where the row has null.
+    ///   - number: the number of the row.
+    ///   - numbers: the numbers in the row; nil where it has null.
     func sum(_ number: UInt64, of numbers: [Int64?], _ bytes: [UInt8] = []) -> [UInt8] {
         var content: [UInt8] = []
         content.reserveCapacity(numbers.count * 9 + bytes.count + 8)
@@ -36,7 +36,7 @@ enum RowSeal: String {
         return Array(content[count...])
     }
 
-    /// Bytes with their checksum behind them.
+    /// Bytes followed by their checksum.
     func sealed(_ bytes: [UInt8], _ number: UInt64) -> Data {
         var content = bytes
         RowChecksum.append(to: &content, at: address(number))

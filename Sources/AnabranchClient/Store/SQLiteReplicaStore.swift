@@ -7,8 +7,8 @@ import Synchronization
 
 /// Keeps a replica in one SQLite file (`Spec/Replica.md`, section 2.2). A commit is durable when it returns.
 ///
-/// One object writes a file; that another one, or another process, has it open is found by the lock of a file beside
-/// it, `<name>.lock`. Any number of `ReplicaReader`s may read at the same time.
+/// One object writes a file; a lock on a file next to it, `<name>.lock`, shows that another object or process has it
+/// open. Any number of `ReplicaReader`s may read at the same time.
 public final class SQLiteReplicaStore: ReplicaStore, Sendable {
     /// The file.
     public let path: String
@@ -18,9 +18,9 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
     private let schema = Mutex<KnownSchema?>(nil)
     static let table = StateTable(file: 1, hasPages: true)
 
-    /// Opens a replica's file, or makes it, readable for its owner alone.
-    /// - Throws: `ReplicaError` with the code `inUse` if somebody writes it, `unknownFormat` if it is another kind of
-    ///   file, `storeFailed` with the reason of the system.
+    /// Opens a replica's file, or creates it, readable only for its owner.
+    /// - Throws: `ReplicaError` with the code `inUse` if another object or process has it open for writing,
+    ///   `unknownFormat` if it is another kind of file, `storeFailed` with the reason of the system.
     public convenience init(path: String) throws(ReplicaError) {
         try self.init(path: path, try FileLock(of: path))
     }
@@ -45,9 +45,9 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
         self.index = Mutex(index)
     }
 
-    /// Of the database's pages for each connection, in bytes.
+    /// The size of each connection's cache of database pages, in bytes.
     static let cacheBytesMax = 1 << 20
-    /// Connections that read at the same time.
+    /// The largest number of connections that read at the same time.
     static let readersMax = 4
 
     static func configuration(label: String, isReadOnly: Bool = false) -> Configuration {
@@ -72,14 +72,14 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
         }
     }
 
-    /// Closes the file, and leaves no write-ahead log behind. Nothing else may be called afterwards.
-    /// - Throws: `ReplicaError` if a snapshot is still there.
+    /// Closes the file, and removes its write-ahead log. Nothing else may be called afterwards.
+    /// - Throws: `ReplicaError` if a snapshot still exists.
     public func close() throws(ReplicaError) {
         try closeFile()
         lock.release()
     }
 
-    /// The same, and nobody else can open the file before the lock is released.
+    /// Closes the file, which nobody else can open before the lock is released.
     func closeFile() throws(ReplicaError) {
         try Self.translatingErrors(path) {
             // The pool closes its writer first, and a connection that only reads leaves the write-ahead log behind.
@@ -126,7 +126,7 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
         try Self.translatingErrors(path) { try pool.unsafeReentrantRead(body) }
     }
 
-    /// See `ReplicaStore`. On return the disk has it.
+    /// See `ReplicaStore`. The commit is durable on return.
     public func commit(_ commit: ReplicaCommit) throws {
         try Self.translatingErrors(path) {
             try pool.writeWithoutTransaction { db in
@@ -172,10 +172,10 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
         }
     }
 
-    /// What the replica is synchronized with; nil as long as nobody has said it.
+    /// The origin with which the replica is synchronized; nil if it is not known yet.
     func origin() throws -> String? { try read { db in try ReplicaSchema.origin(in: db) } }
 
-    /// The replica is synchronized with this, and with nothing else.
+    /// Stores the origin with which alone the replica is synchronized.
     func store(origin: String) throws {
         try Self.translatingErrors(path) { try pool.write { db in try ReplicaSchema.store(origin: origin, in: db) } }
     }
@@ -206,12 +206,12 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
 
     // MARK: Reading
 
-    /// Calls `body` with what was committed last. It may be called within itself.
+    /// Calls `body` with what was committed last. Calls may be nested.
     func read<Value>(_ body: (StoredState) throws -> Value) throws -> Value {
         try readTogether { try body(try storedState()) }
     }
 
-    /// In one transaction of a reader: none of the reads has to find its way into the file by itself.
+    /// Calls `body` in one transaction of a reader, which saves each of its reads the work of beginning one.
     public func readTogether<Value>(_ body: () throws -> Value) throws -> Value {
         do {
             return try pool.unsafeReentrantRead { db in
@@ -229,7 +229,7 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
         }
     }
 
-    /// Calls `body` with what is committed at the moment of the call, elsewhere and while others commit.
+    /// Calls `body` on another thread with what is committed at the moment of the call, while others may commit.
     func readNow(_ body: @escaping @Sendable (Result<StoredState, any Error>) -> Void) {
         pool.writeWithoutTransaction { _ in
             pool.asyncConcurrentRead { db in
@@ -252,15 +252,16 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
         return StoredState(graph: state, index: storedIndex)
     }
 
-    /// What readers see now, for as long as they keep it.
+    /// The replica as it is now, for as long as the snapshot is kept.
     public func snapshot() throws(ReplicaError) -> ReplicaSnapshot {
         try Self.translatingErrors(path) { try ReplicaSnapshot(try pool.makeSnapshot()) }
     }
 }
 
 extension ReplicaError {
-    /// SQLite finds what is no database when it is opened, and damage when it gets there. Where there is no table, or
-    /// no column, somebody else has written the schema: the statements are our own.
+    /// The error for one of SQLite, which notices that a file is no database when it opens it, and damage when it gets
+    /// there. If a table or column is missing, another program has written the schema, since the statements are our
+    /// own.
     init(_ error: DatabaseError, of path: String) {
         let code: Code =
             switch error.resultCode {

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Wakes one task that waits, at a time or when it is rung. A ring that nobody waited for wakes the next one at once.
+/// Wakes one waiting task, at a given time or when it is rung. A ring while no task waits wakes the next one at once.
 final class Alarm: Sendable {
     private struct State {
         var isRung = false
@@ -19,15 +19,15 @@ final class Alarm: Sendable {
         waiter?.resume()
     }
 
-    /// Forgets a ring that nobody has waited for: what it asked for is about to happen.
+    /// Forgets a ring for which no task has waited: what it asked for is about to happen.
     func silence() { state.withLock { $0.isRung = false } }
 
     /// Waits for a ring, or until the time is up; not at all in a task that is cancelled.
-    /// - Parameter milliseconds: nil for no end.
+    /// - Parameter milliseconds: the longest time to wait; nil for no limit.
     func wait(milliseconds: Int64?) async {
         let timer = milliseconds.map { milliseconds in
             Task {
-                // One that is cancelled is not needed any more.
+                // A cancelled timer is not needed any more.
                 guard (try? await Task.sleep(for: .milliseconds(milliseconds))) != nil else { return }
                 ring()
             }

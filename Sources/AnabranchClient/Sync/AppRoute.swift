@@ -1,17 +1,17 @@
-/// Where an app's server is, for one of its users (`Spec/Protocol.md`, sections 1.2 and 1.5).
+/// The route to an app's server for one of its users (`Spec/Protocol.md`, sections 1.2 and 1.5).
 public struct AppRoute: RouteProvider {
     private let app: AppClient
     private let user: String
 
     /// - Parameters:
-    ///   - app: has the users and their tokens.
-    ///   - user: the id of one that is logged in.
+    ///   - app: the app, which has the users and their tokens.
+    ///   - user: the id of a user that is logged in.
     public init(_ app: AppClient, user: String) { (self.app, self.user) = (app, user) }
 
     var appID: String? { app.appID }
 
     /// The URL with the user's access token; a new one if the server does not accept the last one.
-    /// - Throws: `SyncError` with the code `loggedOut`; other errors are of the network, or of the server.
+    /// - Throws: `SyncError` with the code `loggedOut`; other errors come from the network or the server.
     public func url(_ news: RouteNews) async throws -> String {
         do {
             switch news {
@@ -25,6 +25,6 @@ public struct AppRoute: RouteProvider {
         }
     }
 
-    /// The user is logged out here as well; the server may not listen any more.
+    /// Logs the user out here as well, even if the server cannot be told.
     public func userIsLoggedOut() async { try? await app.logOut(user) }
 }

@@ -2,12 +2,13 @@
 import CMalloc
 #endif
 
-/// What large messages have needed, the C library keeps for later: a client that has downloaded many objects and then
-/// rests would hold tens of megabytes with nothing in them. How the process gets its memory is not changed.
+/// Gives back memory that large messages have needed and the C library keeps for later: a client that has downloaded
+/// many objects and then rests would hold tens of megabytes of unused memory. The process's allocator is not changed.
 enum FreedMemory {
-    /// In bytes; from here on a message is a large one.
+    /// The size from which a message counts as large, in bytes.
     static let largeMessageBytesMin = 256 << 10
-    /// What else comes in a burst of messages comes earlier.
+    /// The time without large messages after which memory is given back, in milliseconds: longer than the pauses within
+    /// a burst.
     static let restMilliseconds: Int64 = 500
 
     static func giveBack() {
@@ -18,7 +19,7 @@ enum FreedMemory {
 }
 
 extension SyncClient {
-    /// A message is not needed any more.
+    /// Notes that a message is not needed any more.
     func messageIsOver(bytes: Int) {
         guard bytes >= FreedMemory.largeMessageBytesMin else { return }
         largeMessageCount += 1

@@ -1,6 +1,6 @@
 import Dispatch
 
-/// Runs the work of one actor on a queue of its own: what waits for a disk does not take a thread from others.
+/// Runs the work of one actor on a queue of its own, so that waiting for a disk does not take a thread from others.
 final class QueueExecutor: SerialExecutor {
     private let queue: DispatchQueue
 

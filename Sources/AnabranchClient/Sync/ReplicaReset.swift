@@ -2,23 +2,23 @@ import AnabranchCore
 import AnabranchReplica
 import Foundation
 
-/// A client reset puts a fresh file in the place of a replica's (`Spec/Replica.md`, section 4). Each step is one that
-/// a process that ends in between leaves for the next one to finish:
+/// The files of a client reset, which puts a fresh file in the place of a replica's (`Spec/Replica.md`, section 4). If
+/// a process ends between two steps, the next one finishes the reset or starts it over:
 ///
-/// 1. `<path>.fresh` is downloaded; nobody has it as long as it has that name.
-/// 2. What is recovered is written there, and it becomes `<path>.ready`.
-/// 3. `<path>` becomes `<path>.<time>.backup`, or goes if everything in it was uploaded.
+/// 1. `<path>.fresh` is downloaded; nobody uses it as long as it has that name.
+/// 2. Recovered changes are written to it, and it becomes `<path>.ready`.
+/// 3. `<path>` becomes `<path>.<time>.backup`, or is removed if everything in it was uploaded.
 /// 4. `<path>.ready` becomes `<path>`.
 enum ReplicaReset {
     static func freshPath(_ path: String) -> String { path + ".fresh" }
     static func readyPath(_ path: String) -> String { path + ".ready" }
 
-    /// Finishes what an earlier process has left. The caller has the lock of the file, as in `replace`.
+    /// Finishes a reset that an earlier process has left. The caller has the lock of the file, as in `replace`.
     static func finish(_ path: String) throws(ReplicaError) {
         let ready = readyPath(path)
         if exists(ready) {
             if exists(path) {
-                // It ended before step 3, and it is not known what is in the file now: the reset begins anew.
+                // It ended before step 3, and the file may have changed since: the reset starts over.
                 try remove(ready)
             } else {
                 try rename(ready, path)
@@ -27,16 +27,16 @@ enum ReplicaReset {
         try removeFresh(path)
     }
 
-    /// Nobody needs its lock without that of the file.
+    /// Removes the fresh file and its lock, which nobody needs without the lock of the replica's file.
     static func removeFresh(_ path: String) throws(ReplicaError) {
         let fresh = freshPath(path)
         try remove(fresh)
         guard unlink(fresh + ".lock") == 0 || errno == ENOENT else { throw failure(fresh + ".lock") }
     }
 
-    /// Steps 2 to 4. Both files are closed.
-    /// - Parameter keepsBackup: whether something in the old file is nowhere else.
-    /// - Returns: where the backup is.
+    /// Carries out steps 2 to 4. Both files are closed.
+    /// - Parameter keepsBackup: whether the old file has something that exists nowhere else.
+    /// - Returns: the path of the backup.
     static func replace(_ path: String, keepsBackup: Bool, at time: ChangesetTime) throws(ReplicaError) -> String? {
         let fresh = freshPath(path), ready = readyPath(path)
         guard !exists(path + "-wal") else {
@@ -62,7 +62,7 @@ enum ReplicaReset {
 
     static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
-    /// A file that was closed has no write-ahead log beside it, and one that was not has one that belongs to it.
+    /// Removes a database. If it was not closed, there is a write-ahead log next to it, which belongs to it.
     static func remove(_ path: String) throws(ReplicaError) {
         for name in [path, path + "-wal", path + "-shm"] where unlink(name) != 0 && errno != ENOENT {
             throw failure(name)

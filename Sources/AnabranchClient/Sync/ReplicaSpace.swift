@@ -1,17 +1,17 @@
 import Foundation
 
-/// How much of a disk the downloads of a replica may take: no server can fill it.
+/// The space that the downloads of a replica may take on a disk, so that no server can fill it.
 public struct ReplicaSpace: Sendable {
-    /// A replica whose file has grown to so many bytes takes no further DOWNLOAD.
+    /// The size from which a replica's file takes no further DOWNLOAD, in bytes.
     public var fileBytesMax = 16 << 30
-    /// With less than that free on its disk, in bytes, neither.
+    /// The free space on its disk below which it takes no further DOWNLOAD, in bytes.
     public var freeBytesMin = 64 << 20
 
     /// The usual bounds.
     public init() {}
 
-    /// Why there is no room for more; nil if there is.
-    /// - Parameter path: of the replica's file.
+    /// The reason why there is no room for more; nil if there is room.
+    /// - Parameter path: the path of the replica's file.
     func shortage(at path: String) -> String? {
         let bytes = Self.size(of: path) + Self.size(of: path + "-wal")
         guard bytes < fileBytesMax else { return "the replica has \(bytes) bytes, and may have \(fileBytesMax)" }

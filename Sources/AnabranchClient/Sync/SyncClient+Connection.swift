@@ -4,10 +4,10 @@ import AnabranchReplica
 import Foundation
 import Logging
 
-// One connection after another.
+// The client's connections, one after another.
 
 extension SyncClient {
-    /// Connects, and stays connected as long as it goes well.
+    /// Connects, and returns after the connection has ended and the time for the next attempt has come.
     /// - Returns: whether to try again.
     func connectOnce() async -> Bool {
         guard isNeeded() else { return false }
@@ -45,9 +45,9 @@ extension SyncClient {
         return true
     }
 
-    /// A message was too big. If a replica has a transaction that makes one alone, a client reset brings it back again
-    /// and again: the session stops, and the application can show why.
-    /// - Returns: whether there was one.
+    /// Stops the sessions of replicas with a transaction that is too large for a message, after one was too big. A
+    /// client reset would bring the transaction back again and again; so the application can show the reason.
+    /// - Returns: whether there was such a replica.
     private func stopTooLarge() async -> Bool {
         var isFound = false
         for (ident, member) in members where !member.isStopped {
@@ -84,7 +84,7 @@ extension SyncClient {
 
     // MARK: A connection
 
-    /// The release of realm-core whose client this one is like (`Spec/Protocol.md`, section 2.1).
+    /// The release of realm-core whose client this one resembles (`Spec/Protocol.md`, section 2.1).
     static let newestCore = "14.14.0"
 
     private func runConnection() async -> Ending {
@@ -110,7 +110,7 @@ extension SyncClient {
         }
     }
 
-    /// A connection that opens in time.
+    /// Opens a connection, within the time for it.
     private func connect(_ request: WebSocketRequest) async throws -> any TransportConnection {
         let milliseconds = configuration.timers.connectMilliseconds
         return try await withThrowingTaskGroup(of: (any TransportConnection).self) { group in
@@ -121,7 +121,7 @@ extension SyncClient {
             }
             let first = await group.nextResult()
             group.cancelAll()
-            // It may have opened at the last moment.
+            // The connection may have opened at the last moment.
             if case .failure? = first { while let late = await group.nextResult() { try? await late.get().close() } }
             guard let first else { throw CancellationError() }
             return try first.get()
@@ -145,7 +145,7 @@ extension SyncClient {
             var ending = await group.next() ?? .closedHere
             await socket.close()
             group.cancelAll()
-            // What the server has said is worth more than that nothing can be sent to it any more.
+            // A reason that the server has given counts more than the failure to send to it.
             for await other in group where ending.end == .lost && other.end != .closedByClient { ending = other }
             return ending
         }
@@ -182,7 +182,7 @@ extension SyncClient {
         }
     }
 
-    /// Ends when the server is silent for too long, also while it takes nothing of what is sent to it.
+    /// Ends when the server is silent for too long, even while it accepts nothing that is sent to it.
     private func watch() async -> Ending {
         while !Task.isCancelled, let deadline = connection?.machine.deadline(after: now) {
             if isOverdue { return Ending(.pongTimeout, Self.overdue) }
@@ -195,7 +195,7 @@ extension SyncClient {
 
     private static let overdue = SyncError(.unreachable, "the server has not answered a PING in time")
 
-    /// - Returns: how many bytes were sent.
+    /// - Returns: the number of bytes that were sent.
     private func speak(_ ident: SessionID, to socket: any TransportConnection) async throws -> Int {
         guard let member = members[ident] else { return 0 }
         var count = 0
@@ -221,7 +221,7 @@ extension SyncClient {
         }
     }
 
-    /// - Returns: how long the message was, and how the connection has ended by it.
+    /// - Returns: the size of the message, and the end of the connection if the message was an error that ends it.
     private func readMessage(_ socket: any TransportConnection) async throws -> (bytes: Int, end: Ending?) {
         let bytes = try await socket.receive()
         switch try connection?.machine.receive(bytes, at: now, using: &randomness) {
@@ -258,8 +258,9 @@ extension SyncClient {
         }
     }
 
-    /// A replica whose file is damaged stops, and the others go on when the connection was made anew. A file that
-    /// cannot be read or written for the moment is tried again with the next connection.
+    /// Handles the failure of a replica's file, and closes the connection. If the file is damaged, its session stops,
+    /// and the others go on with the next connection. A file that cannot be read or written for the moment is tried
+    /// again then.
     private func fileFailed(_ ident: SessionID, _ error: any Error) async {
         if (error as? ReplicaError)?.code != .storeFailed { await stop(ident, SyncError(.storeFailed, "\(error)")) }
         await connection?.socket.close()
@@ -300,7 +301,7 @@ extension SyncClient {
         }
     }
 
-    /// - Parameter rest: is not to be resumed if something has ended it meanwhile.
+    /// - Parameter rest: the rest after which to resume, unless something else has ended it already.
     private func resume(_ ident: SessionID, after rest: Int?) async {
         if members[ident]?.rest == rest { await resume(ident) }
     }
@@ -309,7 +310,7 @@ extension SyncClient {
         guard let member = members[ident], !member.isStopped else { return }
         do {
             try await member.replica.resume()
-            // There was no use in joining as long as it was stopped.
+            // While it was stopped, it did not join.
             if let version = connection?.machine.version { await join(ident, version, isFast: false) }
             wake(ident)
         } catch {
@@ -318,11 +319,11 @@ extension SyncClient {
     }
 }
 
-/// How a connection has ended, for the machine and for people.
+/// The end of a connection, for the client's logic and for people.
 struct Ending {
     let end: ConnectionEnd
     let reason: SyncError
-    /// What the server has said, if that was the end.
+    /// The server's error, if it has ended the connection.
     let error: ErrorMessage?
 
     init(_ end: ConnectionEnd, _ reason: SyncError, _ error: ErrorMessage? = nil) {
@@ -344,7 +345,7 @@ struct Ending {
 }
 
 extension TransportError {
-    /// How the connection has ended, for the law of delays.
+    /// The end of the connection, by which the delay before the next one is chosen.
     var connectionEnd: ConnectionEnd {
         switch code {
         case .closed(let code): .closeCode(UInt16(code))

@@ -7,7 +7,7 @@ import AnabranchReplica
 
 extension SyncClient {
     /// Makes a client reset for a replica whose session has stopped with `clientResetRequired`.
-    /// - Parameter recovers: whether what was not uploaded is made again on what the server has.
+    /// - Parameter recovers: whether changes that were not uploaded are made again on the server's state.
     /// - Throws: `SyncError` if the client does not synchronize the replica, or its session has not stopped.
     public func reset(_ replica: SyncedReplica, recovers: Bool) async throws {
         guard let (ident, member) = members.first(where: { $0.value.replica === replica }) else {
@@ -17,7 +17,7 @@ extension SyncClient {
         guard case .stopped = await replica.syncStatus else {
             throw SyncError(.notSynchronized, "the session has not stopped: it needs no client reset")
         }
-        // One that has refused a download is still on the connection.
+        // A session that has refused a download is still on the connection.
         if !member.isStopped { await connection?.socket.close() }
         members[ident]?.isStopped = false
         retry.ring()
@@ -43,7 +43,7 @@ extension SyncClient {
         members[ident]?.rest += 1
         await member.replica.beginReset()
         do {
-            // What an attempt before has left is perhaps what the server does not know.
+            // The server may not know the file that an earlier attempt has left.
             try ReplicaReset.removeFresh(member.replica.path)
             let fresh = try SyncedReplica(path: ReplicaReset.freshPath(member.replica.path))
             if let subscriptions = await member.replica.activeSubscriptionList {
@@ -58,7 +58,7 @@ extension SyncClient {
         }
     }
 
-    /// A MARK of the fresh file's session was answered: perhaps everything is there.
+    /// Ends a client reset if the fresh file is complete, after a MARK of its session was answered.
     func endReset(_ freshIdent: SessionID) async {
         guard let fresh = members[freshIdent], !fresh.isLeaving, let (ident, recovers) = fresh.reset,
             let member = members[ident]
@@ -80,7 +80,7 @@ extension SyncClient {
         }
     }
 
-    /// The fresh file cannot be had.
+    /// Gives up a client reset, since its fresh file cannot be downloaded.
     func giveUp(_ freshIdent: SessionID, _ reason: SyncError) async {
         guard let (ident, _) = members[freshIdent]?.reset else { return }
         await leave(freshIdent)

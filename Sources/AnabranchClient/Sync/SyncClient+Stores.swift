@@ -20,12 +20,12 @@ extension SyncClient {
     }
 
     /// Makes a client reset for a store whose synchronization has stopped with `clientResetRequired`.
-    /// - Parameter recovers: whether what was not uploaded is made again on what the server has.
+    /// - Parameter recovers: whether changes that were not uploaded are made again on the server's state.
     public func reset(_ store: SyncedStore, recovers: Bool) async throws {
         try await reset(store.replica, recovers: recovers)
     }
 
-    /// Synchronizes a store no more. Returns when the server has confirmed that, or there is no connection. What was
-    /// not uploaded stays in the store.
+    /// Stops synchronizing a store. Returns when the server has confirmed it, or there is no connection. Changes that
+    /// were not uploaded stay in the store.
     public func remove(_ store: SyncedStore) async { await remove(store.replica) }
 }

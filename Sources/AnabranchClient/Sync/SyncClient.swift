@@ -6,8 +6,8 @@ import Synchronization
 import Logging
 
 /// Synchronizes replicas with one server, for one user, over one connection (`Spec/Replica.md`, section 3): it connects
-/// when there is a replica, connects again when the connection is lost, and does what errors of the server ask for. It
-/// goes on until `stop`, or until the last replica is removed, also if nobody holds it.
+/// when there is a replica, reconnects when the connection is lost, and does what errors of the server ask for. It goes
+/// on until `stop`, or until the last replica is removed, even if nothing refers to it any more.
 public actor SyncClient {
     let configuration: SyncConfiguration
     let handshake: ClientHandshake
@@ -16,43 +16,43 @@ public actor SyncClient {
     var members: [SessionID: Registration] = [:]
     /// The loop that connects, as long as there is a replica.
     private var running: Task<Void, Never>?
-    /// The one before, which may not have ended yet.
+    /// The loop before, which may not have ended yet.
     private var ended: Task<Void, Never>?
-    /// The connection that there is.
+    /// The current connection.
     var connection: (machine: ClientConnection, socket: any TransportConnection)?
-    /// Resumes whoever waits for something to do, or for the time to connect again.
+    /// Wakes the task that waits for work; `retry`, the one that waits for the time to connect again.
     let work = Alarm()
     let retry = Alarm()
-    /// Those who wait until a session is over.
+    /// The tasks that wait until a session is over.
     private var departures: [SessionID: [CheckedContinuation<Void, Never>]] = [:]
     var delay = RetryDelay<ConnectionEnd>()
     var news = RouteNews.none
-    /// Whether there has been a connection.
+    /// True once there has been a connection.
     var isRouteVerified = false
     var lastConnected: Int64?
-    /// The application wants no connection.
+    /// True while the application wants no connection.
     var isPaused = false
-    /// Why there is no connection at the moment, as far as one was tried; nil while there is one.
+    /// The reason why there is no connection at the moment, if one was tried; nil while there is one.
     public internal(set) var connectionError: SyncError?
-    /// A message is being integrated, which takes as long as it takes: no PONG can be read meanwhile.
+    /// True while a message is being integrated, which can take long: no PONG can be read during that time.
     var isIntegrating = false
     var largeMessageCount = 0
 
-    /// A replica, and what is known of its session.
+    /// A replica, and the state of its session.
     struct Registration {
         let replica: SyncedReplica
         let target: SyncTarget
         let resetMode: ResetMode
         var delay = RetryDelay<ErrorCode>()
-        /// Rises whenever something ends a rest of its session before the time is up.
+        /// Increases whenever something ends a rest of its session before the time is up.
         var rest = 0
-        /// Its session knows of the connection that there is.
+        /// True if its session knows of the current connection.
         var isConnected = false
-        /// The application does not want it any more.
+        /// True once the application has removed it.
         var isLeaving = false
-        /// Nothing happens before the application does something.
+        /// True if nothing happens until the application does something.
         var isStopped = false
-        /// The fresh file of a client reset, and for whom it is.
+        /// For the fresh file of a client reset: the session that it is for, and whether changes are recovered.
         var reset: (of: SessionID, recovers: Bool)?
     }
 
@@ -105,7 +105,7 @@ public actor SyncClient {
             let bind = FlexibleBind(sessionReason: isFresh ? 1 : 0)
             session = ClientSession(ident, flexible: bind, uploads: !isFresh)
         }
-        // Its answer ends the client reset.
+        // The answer to the MARK ends the client reset.
         if isFresh { _ = session.requestMark() }
         try await member.replica.claim(configuration.origin(of: member.target))
         try await member.replica.begin(session, within: configuration.space) { [weak self] in
@@ -119,20 +119,20 @@ public actor SyncClient {
                 while await connectOnce() {}
             }
         }
-        // Somebody wants a connection now, also where an error has said not to come back.
+        // A connection is wanted now, even if an error has said not to come back.
         delay.reset()
         retry.ring()
         wake(ident)
     }
 
-    /// Synchronizes a replica no more. Returns when the server has confirmed that, or there is no connection: the
-    /// replica can be closed then, or added again. What was not uploaded stays in it.
+    /// Stops synchronizing a replica. Returns when the server has confirmed it, or there is no connection: then the
+    /// replica can be closed, or added again. Changes that were not uploaded stay in it.
     public func remove(_ replica: SyncedReplica) async {
         let own = members.filter { $0.value.replica === replica }.keys
         await unbind(members.filter { own.contains($0.value.reset?.of ?? $0.key) }.keys)
     }
 
-    /// Synchronizes nothing any more, and closes the connection.
+    /// Stops synchronizing all replicas, and closes the connection.
     public func stop() async {
         await unbind(members.keys)
         running?.cancel()
@@ -149,7 +149,7 @@ public actor SyncClient {
             wake(ident)
         }
         for ident in idents where members[ident] != nil {
-            // A server that does not confirm it is not waited for much longer than for a PONG.
+            // The client does not wait longer for the confirmation than for a PONG.
             let impatience = Task { [weak self, patience = configuration.timers.pongMilliseconds] in
                 guard (try? await Task.sleep(for: .milliseconds(patience))) != nil else { return }
                 await self?.leave(ident)
@@ -159,7 +159,7 @@ public actor SyncClient {
         }
     }
 
-    /// Without replicas there is nothing to connect for.
+    /// Ends the loop that connects if there are no replicas any more.
     /// - Returns: whether the loop that connects is to go on.
     func isNeeded() -> Bool {
         if !Task.isCancelled, members.isEmpty { running = nil }
@@ -175,7 +175,7 @@ public actor SyncClient {
         if members.isEmpty { retry.ring() }
     }
 
-    /// Its session is inactive until the application does something.
+    /// Stops a session until the application does something.
     func stop(_ ident: SessionID, _ error: SyncError) async {
         if members[ident]?.reset != nil { return await giveUp(ident, error) }
         members[ident]?.isStopped = true
@@ -183,8 +183,8 @@ public actor SyncClient {
         await members[ident]?.replica.stop(error)
     }
 
-    /// Closes the connection, and makes no other one before `resume`: a switch for users who want to be off line. What
-    /// is written meanwhile waits in the replicas.
+    /// Closes the connection, and opens no other one before `resume`: a switch for users who want to be offline.
+    /// Changes made in that time wait in the replicas.
     public func pause() async {
         isPaused = true
         await connection?.socket.close()
@@ -196,7 +196,7 @@ public actor SyncClient {
         connectNow()
     }
 
-    /// There is a network again, or somebody does not want to wait: it is tried at once.
+    /// Tries to connect at once, because there is a network again or the user does not want to wait.
     public func connectNow() {
         delay.reset()
         retry.ring()
@@ -206,7 +206,7 @@ public actor SyncClient {
 
     // MARK: Time
 
-    /// Milliseconds that never go back.
+    /// The time since the client was made, in milliseconds; it never goes back.
     var now: Int64 {
         let (seconds, attoseconds) = start.duration(to: .now).components
         return seconds * 1000 + attoseconds / 1_000_000_000_000_000
@@ -218,7 +218,7 @@ public actor SyncClient {
     }
 }
 
-/// What a session is about.
+/// The subject of a session.
 enum SyncTarget: Sendable {
     case partition(String)
     case flexible

@@ -2,28 +2,28 @@ import AnabranchCore
 public import AnabranchProtocol
 public import Logging
 
-/// How a `SyncClient` reaches its server.
+/// The settings with which a `SyncClient` reaches its server.
 public struct SyncConfiguration: Sendable {
-    /// Where the server's WebSocket is, with the token in the query (`Spec/Protocol.md`, section 1.7).
+    /// The provider of the WebSocket's URL, with the token in the query (`Spec/Protocol.md`, section 1.7).
     public var route: any RouteProvider
-    /// What opens WebSockets.
+    /// The transport that opens WebSockets.
     public var transport: any Transport
     /// Partition-based or flexible sync.
     public var mode: SyncMode
-    /// How long it waits for what.
+    /// The times for which it waits.
     public var timers = ClientTimers()
     /// The delays between attempts to connect.
     public var backOff = BackOff.ofClients
-    /// How much of the disk the downloads of a replica may take.
+    /// The space that the downloads of a replica may take on the disk.
     public var space = ReplicaSpace()
     /// Headers of the application for the WebSocket's request.
     public var headers: [(name: String, value: String)] = []
     /// The name of the application for the header `User-Agent`.
     public var application = ""
-    /// What happens, for developers.
+    /// The logger for events that interest developers.
     public var logger = Logger(label: "anabranch.client", factory: { _ in SwiftLogNoOpLogHandler() })
 
-    /// Puts the parts together.
+    /// The usual settings for a route.
     public init(_ route: any RouteProvider, mode: SyncMode = .partition, transport: any Transport = NIOTransport()) {
         self.route = route
         self.mode = mode
@@ -32,7 +32,7 @@ public struct SyncConfiguration: Sendable {
 }
 
 extension SyncConfiguration {
-    /// What a replica is synchronized with, by a name that stays the same when server or user change.
+    /// The origin of a replica, by a name that stays the same when the server or the user changes.
     func origin(of target: SyncTarget) -> String {
         let app: String? =
             switch route {
@@ -50,29 +50,30 @@ extension SyncConfiguration {
     }
 }
 
-/// Tells where the server is, and as whom a client comes.
+/// Tells a client the URL of its server, with the token of its user.
 public protocol RouteProvider: Sendable {
-    /// The URL of the WebSocket, with a token that is good.
+    /// The URL of the WebSocket, with a valid token.
     ///
-    /// - Parameter news: what the server has said about the last one.
-    /// - Throws: `SyncError` with the code `loggedOut` if the user has to log in again; any other error is tried again.
+    /// - Parameter news: what the server has said about the last URL.
+    /// - Throws: `SyncError` with the code `loggedOut` if the user has to log in again; after any other error the
+    ///   client tries again.
     func url(_ news: RouteNews) async throws -> String
 
-    /// The server has said that the user is not welcome any more.
+    /// Called when the server has ended the user's log-in.
     func userIsLoggedOut() async
 }
 
-/// Why a route is asked for.
+/// The news from the server with which a route is asked for.
 public enum RouteNews: Sendable {
-    /// For no reason: what was said last is as good as anything.
+    /// No news: the last route is still valid.
     case none
     /// The token is not accepted.
     case tokenIsBad
-    /// The server may be somewhere else.
+    /// The server may have moved.
     case serverHasMoved
 }
 
-/// A server that is always in the same place, and wants no token, or always the same.
+/// The route to a server that always has the same URL, and needs no token or always the same one.
 public struct FixedRoute: RouteProvider {
     private let text: String
 
@@ -84,7 +85,7 @@ public struct FixedRoute: RouteProvider {
     /// - Parameters:
     ///   - server: scheme, host and port, as `ws://127.0.0.1:9090` or `wss://sync.example.com`.
     ///   - app: the id of the app.
-    ///   - token: an access token; empty for servers that take clients without one.
+    ///   - token: an access token; empty for servers that accept clients without one.
     public init(server: String, app: String, token: String = "") {
         text = "\(AppLocation.withoutSlashes(server))/api/client/v2.0/app/\(app)/realm-sync?baas_at=\(token)"
     }
@@ -92,12 +93,12 @@ public struct FixedRoute: RouteProvider {
     /// The app that the URL names; nil if it names none.
     var appID: String? { text.firstMatch(of: #/\/app\/([^\/?]+)\/realm-sync/#).map { String($0.output.1) } }
 
-    /// The URL; the error `loggedOut` if its token is bad.
+    /// The URL; the error `loggedOut` if its token was not accepted.
     public func url(_ news: RouteNews) throws -> String {
         if case .tokenIsBad = news { throw SyncError(.loggedOut, "the server does not accept the token") }
         return text
     }
 
-    /// There is no user.
+    /// Does nothing, since there is no user.
     public func userIsLoggedOut() {}
 }

@@ -1,8 +1,8 @@
 public import AnabranchProtocol
 
-/// Why a replica is not synchronized, or cannot be at the moment.
+/// The reason why a replica is not synchronized, or cannot be at the moment.
 public struct SyncError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// What is the matter, for programs.
+    /// The kind of an error.
     public enum Code: Equatable, Sendable {
         /// There is no session: the replica was not added to a client, or was removed.
         case notSynchronized
@@ -13,24 +13,24 @@ public struct SyncError: Error, Equatable, Sendable, CustomStringConvertible {
         case clientResetRequired
         /// The user is logged out, or may not sync.
         case loggedOut
-        /// The server has broken the rules of the protocol, or has sent what cannot be integrated.
+        /// The server has broken the rules of the protocol, or has sent something that cannot be integrated.
         case violation
         /// The replica's own file cannot be read or written.
         case storeFailed
         /// The server has refused a subscription set.
         case subscriptionsRefused
-        /// A transaction is larger than what the server takes. It stays in the replica, and so does what came later.
+        /// A transaction is larger than the server accepts. It stays in the replica, and so do all later ones.
         case transactionTooLarge
-        /// There is no way to the server at the moment; it is tried again.
+        /// The server cannot be reached at the moment; the client tries again.
         case unreachable
     }
 
-    /// What is the matter, for programs.
+    /// The kind of the error.
     public let code: Code
-    /// The same for people.
+    /// The reason as text for people.
     public let reason: String
 
-    /// Puts the parts together.
+    /// An error with its reason, for route providers and tests.
     public init(_ code: Code, _ reason: String) {
         self.code = code
         self.reason = reason

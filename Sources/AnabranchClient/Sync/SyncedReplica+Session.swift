@@ -2,14 +2,14 @@ import AnabranchCore
 import AnabranchProtocol
 import AnabranchReplica
 
-// What a `SyncClient` asks of a replica. Every call is one turn: nothing else happens in between.
+// The calls of a `SyncClient` to a replica. Every call is one turn: nothing else happens in between.
 
 extension SyncedReplica {
     /// The size of the largest transaction that the server has not acknowledged.
     var largestUnsentBytes: Int? { replica.largestUnsentBytes }
 
-    /// The replica is about to be synchronized with this. Once the server knows it, it stays with that: its changes
-    /// belong there, and would be recovered anywhere else.
+    /// Ties the replica to the origin with which it is about to be synchronized. Once the server knows it, this is
+    /// final: its changes belong there, and would otherwise be recovered elsewhere.
     func claim(_ origin: String) throws {
         let known = try replica.store.origin()
         guard known != origin else { return }
@@ -33,7 +33,7 @@ extension SyncedReplica {
         updateStatus()
     }
 
-    /// There is a connection.
+    /// Begins the session on a new connection.
     func connected(_ version: ProtocolVersion, isFast: Bool) throws {
         guard session?.isFinished == false else { return }
         try replica.dropBootstrapParts()
@@ -42,7 +42,7 @@ extension SyncedReplica {
         if session?.isWaitingToResume == false { set(.connecting) }
     }
 
-    /// The connection is gone.
+    /// Notes that the connection was lost.
     func disconnected() {
         session?.disconnected()
         transfers.disconnected()
@@ -52,10 +52,10 @@ extension SyncedReplica {
         }
     }
 
-    /// The session goes on after an error.
+    /// Resumes the session after an error.
     func resume() throws {
         do { try replica.dropBootstrapParts() } catch {
-            // The connection is closed now. The session begins on the next one, before which they are dropped.
+            // The connection is closed now. The session begins on the next one, before which the parts are dropped.
             session?.disconnected()
             session?.resume()
             throw error
@@ -67,7 +67,7 @@ extension SyncedReplica {
 
     func wait(because error: SyncError) { set(.waiting(error)) }
 
-    /// Nothing more happens; those who wait hear why.
+    /// Stops the session; waiting tasks get the error.
     func stop(_ error: SyncError) {
         set(.stopped(error))
         waiters.fail(error)
@@ -81,7 +81,7 @@ extension SyncedReplica {
         waiters.fail(error)
     }
 
-    /// The application does not want it any more; UNBIND is to be sent if there is a connection.
+    /// Ends the session for the application; UNBIND is sent if there is a connection.
     /// - Returns: whether the session is over.
     func unbind() -> Bool {
         session?.unbind()
@@ -107,16 +107,16 @@ extension SyncedReplica {
         return message
     }
 
-    /// Carries out what the server says.
+    /// Carries out a message of the server.
     /// - Returns: an error with which the server has ended the session.
-    /// - Throws: `ProtocolError` if it may not say that; `ReplicaError` if the disk fails. The connection has to be
-    ///   closed then.
+    /// - Throws: `ProtocolError` if the message is not allowed; `ReplicaError` if the disk fails. Then the connection
+    ///   has to be closed.
     func receive(_ message: ServerMessage) throws -> ErrorMessage? {
         defer { updateStatus() }
         do {
             return try carryOut(message)
         } catch {
-            // What has failed is not made up for on this connection: the session may do nothing more on it.
+            // A failure cannot be repaired on this connection: the session may do nothing more on it.
             session?.disconnected()
             throw error
         }
@@ -135,7 +135,7 @@ extension SyncedReplica {
         case .marked(let request, let complete)?:
             if complete != nil { try replica.subscriptionsMarked() }
             try replica.downloaded()
-            // Whoever has waited finds it so.
+            // Before the waiting tasks go on, so that they find the new status.
             updateStatus()
             waiters.release { $0 == .subscriptionNews || $0.isMarked(by: request) }
         case .queryRefused(let refusal)?:
@@ -149,7 +149,7 @@ extension SyncedReplica {
     }
 
     private func integrate(_ download: Download, as kind: DownloadKind) throws {
-        // It is a matter of this device: the application can make room, and begin again.
+        // A shortage concerns only this device: the application can make room, and start again.
         if !download.changesets.isEmpty, let reason = space.shortage(at: path) {
             return refuse(.otherSessionError, reason, .storeFailed)
         }
@@ -171,8 +171,8 @@ extension SyncedReplica {
         waiters.release { $0.isUploaded(by: acknowledged) }
     }
 
-    /// The server is told. It may ask for a client reset then; until it does, or there is another connection, nothing
-    /// more comes.
+    /// Tells the server that a download is refused. It may then ask for a client reset; until it does, or there is
+    /// another connection, nothing more is downloaded.
     private func refuse(_ code: ErrorCode, _ reason: String, _ own: SyncError.Code = .violation) {
         session?.integrationFailed(code, reason)
         stop(SyncError(own, reason))

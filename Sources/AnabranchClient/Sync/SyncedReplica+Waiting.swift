@@ -6,15 +6,15 @@ import AnabranchReplica
 
 extension SyncedReplica {
     /// Waits until the server has acknowledged everything that was written here before the call.
-    /// - Throws: `SyncError` if that cannot come about by itself; `CancellationError`.
+    /// - Throws: `SyncError` if waiting is of no use; `CancellationError`.
     public func waitForUpload() async throws {
         let version = replica.newestChange
         guard version > replica.progress.upload.clientVersion else { return }
         try await wait(for: .uploaded(version))
     }
 
-    /// Waits until everything is here that the server had when it heard of the call.
-    /// - Throws: `SyncError` if that cannot come about by itself; `CancellationError`.
+    /// Waits until everything is here that the server had when the call reached it.
+    /// - Throws: `SyncError` if waiting is of no use; `CancellationError`.
     public func waitForDownload() async throws {
         try checkSynchronizes()
         guard let request = session?.requestMark() else { return }
@@ -23,8 +23,8 @@ extension SyncedReplica {
     }
 
     /// Waits until the newest subscription set is complete: its objects are here.
-    /// - Throws: `SyncError` with the code `subscriptionsRefused` if the server refuses it; another one if it cannot
-    ///   come about by itself; `CancellationError`.
+    /// - Throws: `SyncError` with the code `subscriptionsRefused` if the server refuses it; another code if waiting is
+    ///   of no use; `CancellationError`.
     public func waitForSubscriptions() async throws {
         guard let version = replica.record.subscriptions?.latest.version else { return }
         while let entry = replica.record.subscriptions?.entry(version), entry.state != .complete {
@@ -57,13 +57,13 @@ extension SyncedReplica {
     private func cancelWaiter(_ number: Int) { waiters.cancel(number) }
 }
 
-/// Those who wait for something.
+/// The tasks that wait until something is synchronized.
 struct Waiters {
-    /// What for.
+    /// The goal for which a task waits.
     enum Goal: Equatable {
         case uploaded(ClientVersion)
         case marked(UInt64)
-        /// What has become of a subscription set.
+        /// A new state of a subscription set.
         case subscriptionNews
 
         func isUploaded(by acknowledged: ClientVersion) -> Bool {
@@ -94,7 +94,7 @@ struct Waiters {
         }
     }
 
-    /// Whoever waits until something is uploaded waits for this version.
+    /// Makes all tasks that wait for an upload wait for this version.
     mutating func waitForUpload(of version: ClientVersion) {
         for (number, waiter) in waiting {
             if case .uploaded = waiter.goal { waiting[number]?.goal = .uploaded(version) }

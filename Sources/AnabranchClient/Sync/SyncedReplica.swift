@@ -4,17 +4,17 @@ public import AnabranchReplica
 import Foundation
 
 /// A replica in a file that an application writes and reads, and that a `SyncClient` synchronizes in the background
-/// (`Spec/Replica.md`, section 3). It works without one as well.
+/// (`Spec/Replica.md`, section 3). It works without a client as well.
 ///
 ///     let replica = try SyncedReplica(path: "tasks.replica")
 ///     try await replica.write { tx in … }
 ///     try await client.add(replica, partition: …)
 ///     try await replica.waitForUpload()
 ///
-/// All calls take their turn, on a thread of the replica's own. `write` returns when the disk has the change.
+/// All calls take their turn, on a thread of the replica's own. `write` returns when the change is durable.
 public actor SyncedReplica {
     private let queue = QueueExecutor(label: "anabranch.replica")
-    /// Where the calls are carried out.
+    /// The executor that carries out the calls.
     public nonisolated var unownedExecutor: UnownedSerialExecutor { queue.asUnownedSerialExecutor() }
 
     /// The file.
@@ -24,9 +24,10 @@ public actor SyncedReplica {
     nonisolated let board = StatusBoard()
     var replica: Replica<SQLiteReplicaStore>
     let now: @Sendable () -> ChangesetTime
-    /// Those whose properties are indexed.
+    /// The schemas whose properties are indexed.
     private var indexed: [ObjectSchema] = []
-    /// What observers and indexes have been told of: the classes, and how often the state was made anew.
+    /// The stamp of the classes, and the number of times that the state was rebuilt, when observers and indexes were
+    /// told last.
     private var told: (stamp: SchemaStamp, renewals: Int)?
 
     // The session.
@@ -36,17 +37,17 @@ public actor SyncedReplica {
     var wake: (@Sendable () -> Void)?
     var status = SyncStatus.offline
     var waiters = Waiters()
-    /// How far it has come, for those who watch.
+    /// The progress of transfers, for observers.
     var transfers = Transfers()
     var items = ItemStatuses()
     private(set) var isClosed = false
     private var observers: [Int: AsyncStream<ReplicaEvent>.Continuation] = [:]
     private var observerCount = 0
 
-    /// Opens a replica's file, or makes it.
+    /// Opens or creates a replica's file.
     ///
     /// - Parameter now: the clock, for the times of changes.
-    /// - Throws: `ReplicaError`: with the code `inUse` if somebody else writes it.
+    /// - Throws: `ReplicaError`, with the code `inUse` if another object or process has it open for writing.
     public init(path: String, now: @escaping @Sendable () -> ChangesetTime = { .now }) throws(ReplicaError) {
         self.path = path
         self.now = now
@@ -59,7 +60,7 @@ public actor SyncedReplica {
         board.publish(Self.status(of: replica, transfers))
     }
 
-    /// Ends the session without a word, and closes the file. No other call may follow.
+    /// Ends the session without telling the server, and closes the file. No other call may follow.
     public func close() throws {
         end(SyncError(.notSynchronized, "the replica was closed"))
         for observer in observers.values { observer.finish() }
@@ -75,17 +76,17 @@ public actor SyncedReplica {
 
     // MARK: Reading and writing
 
-    /// A local transaction. When it returns, the disk has the change, and it is uploaded when there is a connection.
+    /// Makes a local transaction. When it returns, the change is durable; it is uploaded when there is a connection.
     ///
     /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws, and then nothing has happened; `ApplyError` with the place for what makes no
-    ///   sense; `ReplicaError` if the disk fails.
+    /// - Throws: what `body` throws, and then nothing is changed; `ApplyError` with the place, for a change that makes
+    ///   no sense; `ReplicaError` if the disk fails.
     @discardableResult
     public func write<Value: Sendable>(_ body: @Sendable (WriteTransaction) throws -> Value) throws -> Value {
         try write { transaction, _ in try body(transaction) }
     }
 
-    /// The same with the index of what is stored.
+    /// Makes a local transaction with the index of the stored state.
     func write<Value: Sendable>(
         _ body: @Sendable (WriteTransaction, StoredIndex) throws -> Value
     ) throws -> Value {
@@ -98,7 +99,7 @@ public actor SyncedReplica {
         return written.result
     }
 
-    /// Indexes the properties that types want to have indexed, also those that come later.
+    /// Indexes the properties that types want to have indexed, even those that are added later.
     func declareIndex(_ schemas: [ObjectSchema]) throws {
         indexed += schemas
         try declareIndex()
@@ -115,7 +116,7 @@ public actor SyncedReplica {
         try replica.store.declareIndex(of: properties)
     }
 
-    /// Reads what is there now.
+    /// Reads the current state.
     public func read<Value: Sendable>(_ body: @Sendable (WriteTransaction) throws -> Value) throws -> Value {
         try replica.state.read(body)
     }
@@ -125,22 +126,23 @@ public actor SyncedReplica {
         try readers.read(body)
     }
 
-    /// What is there now, for as long as it is needed. It can be read anywhere while the replica is written.
+    /// The replica as it is now, for as long as the snapshot is kept. It can be read on any thread while the replica is
+    /// written.
     public func snapshot() throws -> ReplicaSnapshot { try replica.store.snapshot() }
 
-    /// Numbers and cursors.
+    /// The numbers and cursors.
     public var record: ReplicaRecord { replica.record }
 
-    /// The local changes that the server has not acknowledged: how many transactions, and how many bytes.
+    /// The local changes that the server has not acknowledged, in transactions and in bytes.
     public var unacknowledged: (changesets: Int, bytes: Int) { replica.unacknowledged }
 
-    /// How the synchronization stands.
+    /// The status of the synchronization.
     public var syncStatus: SyncStatus { status }
 
     // MARK: Subscriptions
 
-    /// Takes other subscriptions in the place of those before (`Spec/FlexibleSync.md`, section 2.1).
-    /// - Returns: the number of the set; the server is told when what was written before is uploaded.
+    /// Replaces the subscriptions (`Spec/FlexibleSync.md`, section 2.1).
+    /// - Returns: the number of the set; the server is told once the changes made before are uploaded.
     @discardableResult
     public func subscribe(_ subscriptions: [Subscription]) throws -> QueryVersion {
         let version = try replica.subscribe(subscriptions)
@@ -153,7 +155,7 @@ public actor SyncedReplica {
 
     // MARK: Observing
 
-    /// What happens from now on, until the task that reads it is cancelled. A slow reader loses nothing.
+    /// The events from now on, until the task that reads them is cancelled. A slow reader loses nothing.
     public func events() -> AsyncStream<ReplicaEvent> {
         let (stream, continuation) = AsyncStream<ReplicaEvent>.makeStream()
         if isClosed { continuation.finish() }
@@ -167,18 +169,18 @@ public actor SyncedReplica {
         return stream
     }
 
-    /// Something was committed: those hear of it who observe objects.
+    /// Tells the observers of objects that something was committed.
     func publish(isLocal: Bool) {
         hub.publish(replica.noted, isLocal: isLocal)
         let now = (replica.state.schemaStamp, replica.renewalCount)
         guard told.map({ $0 != now }) ?? true else { return }
         told = now
-        // An index that cannot be made is missed by nobody but the clock.
+        // Without an index, queries only take longer.
         try? declareIndex()
         hub.renew(replica.state.classes)
     }
 
-    /// What is committed is noted for those who observe it.
+    /// Has the replica note the changes that are observed.
     func updateObserved() {
         if hub.isEmpty {
             replica.isObserved = nil
@@ -189,7 +191,7 @@ public actor SyncedReplica {
         }
     }
 
-    /// Another file has taken the place of this one.
+    /// Continues with a replica whose file has taken the place of this one.
     func adopt(_ new: consuming Replica<SQLiteReplicaStore>) {
         replica = new
         told = nil
@@ -214,52 +216,52 @@ public actor SyncedReplica {
     }
 }
 
-/// How the synchronization of a replica stands.
+/// The status of a replica's synchronization.
 public enum SyncStatus: Equatable, Sendable {
     /// No client synchronizes it, or there is no connection.
     case offline
     /// There is a connection, and the session is being set up.
     case connecting
-    /// Changes go to and fro.
+    /// Changes are sent and received.
     case running
-    /// The server wants some time; the session goes on by itself.
+    /// The server has asked for some time; the session goes on by itself.
     case waiting(SyncError)
     /// The replica is replaced by a fresh one.
     case resetting
-    /// Nothing more happens before the application does something.
+    /// Nothing more happens until the application does something.
     case stopped(SyncError)
 }
 
-/// What happens to a replica.
+/// An event of a replica.
 public enum ReplicaEvent: Sendable {
     /// A transaction was committed: the objects that it created, changed or erased.
     case changed(version: ClientVersion, objects: [ObjectReference], isLocal: Bool)
-    /// The synchronization stands otherwise.
+    /// The status of the synchronization has changed.
     case status(SyncStatus)
     /// The server has undone writes of this replica; the objects are as the server has them.
     case writesUndone(ErrorMessage)
-    /// A client reset begins: what is here now is kept in `SyncedReplica.path` and an ending until it is over.
+    /// A client reset begins: the replica stays as it is until the fresh file takes its place.
     case resetBegins
-    /// A client reset is over. What was not uploaded is in this backup; nil if there was nothing.
+    /// A client reset is over. The report names the backup, if there were changes that had not been uploaded.
     case resetEnded(ResetReport)
 }
 
-/// What a client reset has done.
+/// The outcome of a client reset.
 public struct ResetReport: Equatable, Sendable {
-    /// Where the replica is as it was; nil if everything in it had been uploaded.
+    /// The path of a backup of the replica as it was; nil if everything in it had been uploaded.
     public var backupPath: String?
-    /// Transactions that were made again on the fresh state.
+    /// The number of transactions that were made again on the fresh state.
     public var recoveredChangesets = 0
-    /// Changes that could not be made again, because what they change is gone.
+    /// The number of changes that could not be made again, because what they change is gone.
     public var droppedChanges = 0
-    /// Transactions that were not uploaded and not made again: only the backup has them.
+    /// The number of transactions that were neither uploaded nor made again: only the backup has them.
     public var discardedTransactions = 0
 
-    /// Of a reset without local changes.
+    /// The report of a reset without local changes.
     public init() {}
 }
 
 extension ChangesetTime {
-    /// What the clock of the system says.
+    /// The time by the clock of the system.
     public static var now: ChangesetTime { ChangesetTime(secondsSince1970: Date().timeIntervalSince1970) }
 }

@@ -6,18 +6,18 @@ import NIOSSL
 
 /// Opens WebSockets with SwiftNIO, over TCP or TLS (`Spec/Protocol.md`, section 2).
 ///
-/// The server is read only as fast as messages are asked for, and a message is sent when the system takes it. Whoever
-/// is cancelled while connecting, sending or receiving closes the connection.
+/// The server is read only as fast as messages are asked for, and a message counts as sent when the system has taken
+/// it. A task that is cancelled while connecting, sending or receiving closes the connection.
 public struct NIOTransport: Transport {
-    /// How long connecting may take, in milliseconds: asking for the address, TCP, TLS and the server's answer
-    /// (`Spec/Protocol.md`, section 13).
+    /// The longest time that connecting may take, in milliseconds: the look-up of the address, TCP, TLS and the
+    /// server's answer (`Spec/Protocol.md`, section 13).
     public var connectMillisecondsMax = 120_000
-    /// Longest message of the server, in bytes; longer ones end the connection. At most 4 GiB − 1.
+    /// The longest message of the server, in bytes; longer ones end the connection. At most 4 GiB − 1.
     public var messageBytesMax = 128 << 20
 
     private let tls: ClientTLS
 
-    /// - Parameter tls: whom to trust where the URL is one of `wss`.
+    /// - Parameter tls: the servers to trust if the URL is one of `wss`.
     public init(tls: TLSOptions = TLSOptions()) { self.tls = ClientTLS(tls) }
 
     /// See `Transport`.
@@ -38,7 +38,7 @@ public struct NIOTransport: Transport {
         }
     }
 
-    /// What a failure to connect means; one that is no failure of the connection stays what it is.
+    /// The `TransportError` for a failure to connect; a `CancellationError` stays what it is.
     private static func transportError(_ error: any Error, at url: WebURL) -> any Error {
         func because(_ code: TransportError.Code, _ reason: String? = nil) -> TransportError {
             TransportError(code, "\(url.authority): \(reason ?? OutgoingConnection.reason(error))")

@@ -3,7 +3,7 @@ import NIOCore
 import NIOSSL
 import Synchronization
 
-/// Whom a client trusts, where a URL asks for TLS.
+/// The servers that a client trusts if a URL asks for TLS.
 public struct TLSOptions: Sendable {
     /// The certificates that vouch for a server's.
     public enum Roots: Sendable {
@@ -17,18 +17,18 @@ public struct TLSOptions: Sendable {
 
     /// The certificates that vouch for a server's.
     public var roots = Roots.system
-    /// Whether a certificate has to be vouched for, and to be for the server's name. Without it anybody between client
+    /// True if a certificate has to be vouched for, and to be for the server's name. If false, anybody between client
     /// and server can read everything: for development only.
     public var verifiesCertificate = true
-    /// The name that the certificate has to be for; nil for the host of the URL. One that is for the address of the
-    /// socket is right as well.
+    /// The name that the certificate has to be for; nil for the host of the URL. One for the address of the socket is
+    /// valid as well.
     public var serverName: String?
 
     /// The certificates of the system.
     public init() {}
 }
 
-/// What encrypts the connections of one client. Certificates are read when the first one needs them.
+/// The TLS context for the connections of one client. Certificates are read when the first connection needs them.
 final class ClientTLS: Sendable {
     private let options: TLSOptions
     private let context = Mutex<NIOSSLContext?>(nil)

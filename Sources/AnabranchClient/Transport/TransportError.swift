@@ -1,10 +1,11 @@
-/// Why a WebSocket was not opened, or has ended (`Spec/Protocol.md`, sections 2.2, 2.3 and 2.5).
+/// The reason why a WebSocket was not opened, or has ended (`Spec/Protocol.md`, sections 2.2, 2.3 and 2.5).
 public struct TransportError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// What happened, for programs.
+    /// The kind of an error.
     public enum Code: Equatable, Sendable {
-        /// What was asked for is not possible: the URL, a header, a certificate of the settings. Nothing was sent.
+        /// The request is not possible: its URL, a header, or a certificate of the settings is not valid. Nothing was
+        /// sent.
         case invalidRequest
-        /// There is no such host, or nobody listens there.
+        /// There is no such host, or it does not accept connections.
         case unreachable
         /// TLS has failed: the server's certificate is not trusted, or it speaks no TLS.
         case notTrusted
@@ -18,19 +19,19 @@ public struct TransportError: Error, Equatable, Sendable, CustomStringConvertibl
         case messageTooLong
         /// The server has closed the WebSocket with this code; 1005 if it gave none.
         case closed(code: Int)
-        /// The connection has ended without a word, or was closed here.
+        /// The connection has ended without a close code, or was closed here.
         case disconnected
     }
 
-    /// What happened, for programs.
+    /// The kind of the error.
     public let code: Code
-    /// The same for people, without tokens.
+    /// The reason as text for people, without tokens.
     public let reason: String
 
     /// The reason.
     public var description: String { reason }
 
-    /// Puts the parts together.
+    /// An error with its reason, for transports of an application.
     public init(_ code: Code, _ reason: String) {
         self.code = code
         self.reason = reason

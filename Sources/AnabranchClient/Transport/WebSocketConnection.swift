@@ -2,13 +2,13 @@ import AnabranchHTTP
 import NIOCore
 import NIOWebSocket
 
-/// An open WebSocket of SwiftNIO. It closes when nobody has it any more.
+/// An open WebSocket of SwiftNIO. It closes when it is released.
 final class WebSocketConnection: TransportConnection {
     let chosenProtocol: String
     private let channel: any Channel
     private let receiver: NIOLoopBound<WebSocketReceiver>
 
-    /// On the event loop of the channel.
+    /// Has to be called on the event loop of the channel.
     init(_ channel: any Channel, _ receiver: WebSocketReceiver, chosenProtocol: String) {
         self.chosenProtocol = chosenProtocol
         self.channel = channel
@@ -52,7 +52,7 @@ final class WebSocketConnection: TransportConnection {
         try? await channel.closeFuture.get()
     }
 
-    /// Begins something and waits until it is done.
+    /// Begins an operation and waits until it is done; closes the channel if the task is cancelled.
     private func closingIfCancelled<Result: Sendable>(
         _ promise: EventLoopPromise<Result>, begin: () -> Void
     ) async throws -> Result {

@@ -12,11 +12,11 @@ struct WebSocketOpening: Sendable {
     let tls: (@Sendable () throws -> NIOSSLClientHandler)?
     let messageBytesMax: Int
 
-    /// Longest header line of the server, in bytes.
+    /// The longest header line of the server, in bytes.
     static let headerBytesMax = 8_192
-    /// Longest head of the server's answer, in bytes.
+    /// The longest head of the server's answer, in bytes.
     static let headBytesMax = 64 << 10
-    /// Header lines of the server.
+    /// The largest number of header lines of the server.
     static let headersMax = 100
 
     private enum Outcome {
@@ -45,7 +45,7 @@ struct WebSocketOpening: Sendable {
         return HTTPRequestHead(version: .http1_1, method: .GET, uri: url.target, headers: headers)
     }
 
-    /// Visible ASCII without these.
+    /// True if a text is visible ASCII without the excluded characters.
     private static func isWord(_ text: String, without excluded: String) -> Bool {
         !text.isEmpty && text.utf8.allSatisfy { (0x21...0x7e).contains($0) && !excluded.utf8.contains($0) }
     }
@@ -53,7 +53,8 @@ struct WebSocketOpening: Sendable {
     // MARK: The connection
 
     /// Sets up a channel before it connects.
-    /// - Returns: what the server answers. Fails with `TransportError` if it does not let the client in.
+    /// - Returns: a future of the open connection. It fails with `TransportError` if the server does not let the client
+    ///   in.
     @Sendable func configure(_ channel: any Channel) throws -> EventLoopFuture<WebSocketConnection> {
         let pipeline = channel.pipeline.syncOperations
         try channel.syncOptions?.setOption(.allowRemoteHalfClosure, value: true)
@@ -103,9 +104,9 @@ struct WebSocketOpening: Sendable {
     }
 }
 
-/// Closes the channel a moment after its end has come. NIO's decoder of HTTP leaves the pipeline a moment after it has
-/// read the answer: without this, messages and an end that come together with the answer would be lost, and with them
-/// the server's reason.
+/// Closes the channel a moment after its end has been read. NIO's HTTP decoder leaves the pipeline a moment after it
+/// has read the answer: without this, messages and an end that come together with the answer would be lost, and with
+/// them the server's reason.
 private final class LateEndHandler: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
@@ -115,7 +116,7 @@ private final class LateEndHandler: ChannelDuplexHandler {
         close(context: context, mode: .all, promise: nil)
     }
 
-    /// What TLS asks for when it has read the server's end.
+    /// The close that TLS asks for when it has read the server's end.
     func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         context.eventLoop.assumeIsolated().execute { context.close(mode: mode, promise: promise) }
     }
@@ -125,7 +126,7 @@ private final class LateEndHandler: ChannelDuplexHandler {
 private final class RefusalHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
 
-    /// So much of the text that comes with a refusal is passed on, in bytes.
+    /// The length to which the text of a refusal is passed on, in bytes.
     static let textBytesMax = 512
 
     private let refusal: EventLoopPromise<TransportError>

@@ -2,24 +2,24 @@ import AnabranchHTTP
 import NIOCore
 import NIOWebSocket
 
-/// Makes messages of what comes on a WebSocket, and reads on only if somebody waits for one (`Spec/Protocol.md`,
+/// Assembles messages from the frames of a WebSocket, and reads on only while a task waits for one (`Spec/Protocol.md`,
 /// section 2.5). It lives on the event loop of its channel.
 final class WebSocketReceiver: ChannelInboundHandler {
     typealias InboundIn = WebSocketFrame
     typealias OutboundOut = WebSocketFrame
 
     private let messageBytesMax: Int
-    /// What one reading has brought beyond what was asked for.
+    /// The messages that have arrived before they were asked for.
     private var messages = CircularBuffer<ByteBuffer>()
     private var waiting = CircularBuffer<EventLoopPromise<ByteBuffer>>()
     /// The fragments of a message that is not complete.
     private var fragments: (opcode: WebSocketOpcode, data: ByteBuffer)?
-    /// Why there is no further message.
+    /// The reason why there is no further message.
     private(set) var end: TransportError?
 
     init(messageBytesMax: Int) { self.messageBytesMax = messageBytesMax }
 
-    /// Passes on the next message when it is there.
+    /// Fulfils a promise with the next message when it arrives.
     func receive(_ message: EventLoopPromise<ByteBuffer>, from channel: any Channel) {
         if let next = messages.popFirst() {
             message.succeed(next)
@@ -46,7 +46,7 @@ final class WebSocketReceiver: ChannelInboundHandler {
             fragments = nil  // so that the bytes have one owner and are not copied
             add(frame, to: begun, context)
         case .ping:
-            // A server that takes nothing gets no answers, which would pile up here.
+            // A server that reads nothing gets no answers, which would pile up here.
             guard context.channel.isWritable else { return }
             context.writeAndFlush(wrapOutboundOut(Self.frame(.pong, frame.data)), promise: nil)
         case .pong: break
@@ -119,7 +119,7 @@ final class WebSocketReceiver: ChannelInboundHandler {
         context.close(promise: nil)
     }
 
-    /// From now on there is no message any more but those that have come.
+    /// Ends the receiver: no messages follow but those that have arrived.
     func finish(_ error: TransportError) {
         guard end == nil else { return }
         end = error

@@ -3,7 +3,7 @@ import AnabranchFoundation
 import AnabranchQuery
 public import Foundation
 
-/// A value of any type that a property can have: what the SDKs call Mixed. Lists and dictionaries can be nested.
+/// A value of any type that a property can have, which the SDKs call Mixed. Lists and dictionaries can be nested.
 public enum AnyValue: Hashable, Sendable {
     /// Null, a value of one of these types, or a collection of such values.
     case null
@@ -23,7 +23,7 @@ public enum AnyValue: Hashable, Sendable {
     case dictionary([String: AnyValue])
 
     /// A link to an object.
-    /// - Throws: `ObjectError` if its key is none.
+    /// - Throws: `ObjectError` if its key is not valid.
     public static func link(_ object: some SyncedObject) throws -> AnyValue {
         .link(type(of: object).className, try object.id.primaryKey)
     }
@@ -82,9 +82,9 @@ extension AnyValue: SyncedValue {
     }
 }
 
-// As JSON: a value keeps its type if JSON has it; others become texts.
+// In JSON, a value keeps its type if JSON has it; other values become texts.
 extension AnyValue: Codable {
-    /// Reads what JSON has: null, numbers, texts, arrays and objects.
+    /// Reads the values that JSON has: null, Booleans, numbers, texts, arrays and objects.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         if container.decodeNil() {
@@ -104,7 +104,7 @@ extension AnyValue: Codable {
         }
     }
 
-    /// Writes null, a number, a text, an array or an object; a link as the text of its key.
+    /// Writes null, a Boolean, a number, a text, an array or an object; a link as the text of its key.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         switch self {

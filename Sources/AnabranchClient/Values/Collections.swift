@@ -32,7 +32,7 @@ extension Optional: SyncedValue where Wrapped: SyncedValue {
 }
 
 extension _ValueShape {
-    /// Of a collection of such elements.
+    /// The shape of a collection of such elements.
     fileprivate func collected(as collection: CollectionType) -> _ValueShape {
         var shape = self
         shape.collection = collection

@@ -6,7 +6,7 @@ public import AnabranchCore
 ///     var likes = Counter()
 ///     try tx.edit(Photo.self, id) { $0.likes += 1 }
 public struct Counter: SyncedValue, Hashable, ExpressibleByIntegerLiteral, CustomStringConvertible {
-    /// What it has come to.
+    /// The current value.
     public var value: Int64
 
     /// A counter that begins with a value.
@@ -15,10 +15,10 @@ public struct Counter: SyncedValue, Hashable, ExpressibleByIntegerLiteral, Custo
     /// A counter that begins with a value.
     public init(integerLiteral value: Int64) { self.value = value }
 
-    /// Adds; it goes round at the end of 64 bits.
+    /// Adds; the value wraps around at 64 bits.
     public static func += (counter: inout Counter, amount: Int64) { counter.value &+= amount }
 
-    /// Takes away; it goes round at the end of 64 bits.
+    /// Subtracts; the value wraps around at 64 bits.
     public static func -= (counter: inout Counter, amount: Int64) { counter.value &-= amount }
 
     /// Its digits.
@@ -33,13 +33,13 @@ public struct Counter: SyncedValue, Hashable, ExpressibleByIntegerLiteral, Custo
         try container.encode(value)
     }
 
-    /// What its property is.
+    /// The shape of a property of this type.
     public static var _shape: _ValueShape { Int64._shape }
 
-    /// A value of its own, to find out what a type declares.
+    /// One of two sample values, by which the properties of a type are found.
     public static func _sample(_ isSecond: Bool, _ samples: _Samples) -> Counter? { Counter(isSecond ? 1 : 0) }
 
-    /// From what is stored.
+    /// Reads the stored value.
     public init(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError) {
         self.value = try Int64(value, classes)
     }

@@ -2,7 +2,7 @@ public import AnabranchCore
 import Foundation
 
 /// A value of any `Codable` type, stored as JSON in a `String` property: `var place: Encoded<Coordinates>?`. It is one
-/// value: of two that are written at the same time one stays, as a whole.
+/// value: if two are written at the same time, one of them stays, as a whole.
 public struct Encoded<Value: Codable & Sendable>: SyncedValue {
     /// The value.
     public var value: Value
@@ -16,13 +16,13 @@ public struct Encoded<Value: Codable & Sendable>: SyncedValue {
     /// Writes the value itself.
     public func encode(to encoder: any Encoder) throws { try value.encode(to: encoder) }
 
-    /// What its property is.
+    /// The shape of a property of this type.
     public static var _shape: _ValueShape { String._shape }
 
-    /// None is known, so such a property has to be optional.
+    /// Nil: no value is known, so a property of this type has to be optional.
     public static func _sample(_ isSecond: Bool, _ samples: _Samples) -> Encoded? { nil }
 
-    /// From what is stored.
+    /// Reads the stored value.
     public init(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError) {
         let text = try String(value, classes)
         do {

@@ -1,7 +1,7 @@
 public import AnabranchCore
 
-/// A link to an object, by its primary key: `var owner: Link<Person>?`. It says nothing about whether the object is
-/// there; `ObjectReading.find` does.
+/// A link to an object, by its primary key: `var owner: Link<Person>?`. It does not tell whether the object exists;
+/// `ObjectReading.find` does.
 public struct Link<Target: SyncedObject>: SyncedValue, Hashable {
     /// The primary key of the object.
     public let id: Target.ID
@@ -21,15 +21,15 @@ public struct Link<Target: SyncedObject>: SyncedValue, Hashable {
         try container.encode(id)
     }
 
-    /// What its property is.
+    /// The shape of a property of this type.
     public static var _shape: _ValueShape { _ValueShape(.link, target: .link(Target.self)) }
 
-    /// A value of its own, to find out what a type declares.
+    /// One of two sample values, by which the properties of a type are found.
     public static func _sample(_ isSecond: Bool, _ samples: _Samples) throws(ObjectError) -> Link? {
         try Target.ID._sample(isSecond, samples).map { Link(id: $0) }
     }
 
-    /// From what is stored.
+    /// Reads the stored value.
     public init(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError) {
         guard case .link(let object) = value else { throw ObjectError(.badValue, "\(value.kindName) is no link") }
         id = try Target.ID(object.key)

@@ -56,7 +56,7 @@ extension Decimal128: _SyncedScalar {
 }
 
 extension ObjectID {
-    /// A new one: the time in seconds, and random bytes.
+    /// A new id: the time in seconds, and random bytes.
     public init() {
         self.init(
             secondsSince1970: UInt32(truncatingIfNeeded: Int64(Date().timeIntervalSince1970)),

@@ -7,13 +7,13 @@ import AnabranchQuery
 /// The library has them all. An application makes its own with `SyncedEnum`, `EmbeddedObject` and `Encoded`; it
 /// implements nothing that begins with an underscore.
 public protocol SyncedValue: Codable, Sendable {
-    /// What a class declares for such a property.
+    /// The declaration of a property of this type in a class.
     static var _shape: _ValueShape { get }
 
     /// One of two values that differ, by which properties are told apart; nil if the type has only one value.
     static func _sample(_ isSecond: Bool, _ samples: _Samples) throws(ObjectError) -> Self?
 
-    /// What a property holds as a value of the type.
+    /// Reads the stored value of a property.
     /// - Throws: `ObjectError` with the code `badValue` if there is no such value.
     init(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError)
 
@@ -21,15 +21,15 @@ public protocol SyncedValue: Codable, Sendable {
     func _content() throws(ObjectError) -> _ValueContent
 }
 
-/// What a class declares for a property.
+/// The declaration of a property in a class.
 public struct _ValueShape: Sendable {
-    /// Of the value or the elements; `null` means Mixed, `link` also an embedded object.
+    /// The type of the value or the elements; `null` means Mixed, `link` also an embedded object.
     var type: PayloadType
     var isNullable = false
     var collection = CollectionType.single
     /// The class of links and embedded objects.
     var target: Target?
-    /// What is missing for a property, in words; nil if a property can be of the type.
+    /// The reason, in words, why no property can be of the type; nil if one can.
     var problem: String?
 
     enum Target: Sendable {
@@ -45,7 +45,7 @@ public struct _ValueShape: Sendable {
         if target != nil { problem = "it has to be optional: the object may be erased by somebody else" }
     }
 
-    /// For people: `[Int?]`.
+    /// The type as text for people, such as `[Int?]`.
     var description: String {
         let name = target.map(\.className) ?? (type == .null ? "AnyValue" : "\(type)")
         return _ValueShape.description(name, collection, isNullable: isNullable && type != .null)
@@ -73,10 +73,10 @@ extension _ValueShape.Target {
     var isEmbedded: Bool { if case .embedded = self { true } else { false } }
 }
 
-/// A value as it is written: what two of them differ in is what is recorded.
+/// A value as it is written: the differences between two of them are recorded.
 public enum _ValueContent: Hashable, Sendable {
     case value(Payload)
-    /// The value of a `Counter`: what it has grown by is added.
+    /// The value of a `Counter`: its growth is added.
     case sum(Int64)
     case object(EmbeddedContent)
     case list([_ValueContent])
@@ -85,13 +85,13 @@ public enum _ValueContent: Hashable, Sendable {
 
     static let null = _ValueContent.value(.null)
 
-    /// What an embedded object holds, by the properties of its class.
+    /// The values of an embedded object, in the order of its class's properties.
     public struct EmbeddedContent: Hashable, Sendable {
         let schema: ObjectSchema
         var contents: [_ValueContent]
     }
 
-    /// What stands at the place itself: for collections and embedded objects, that one is there.
+    /// The payload at the place itself: for a collection or an embedded object, the one that says that it is there.
     var payload: Payload {
         switch self {
         case .value(let payload): payload
@@ -106,19 +106,19 @@ public enum _ValueContent: Hashable, Sendable {
 
 // MARK: Scalars
 
-/// A scalar of the library, in the words of `PayloadConvertible`.
+/// A scalar of the library, based on `PayloadConvertible`.
 public protocol _SyncedScalar: SyncedValue, PayloadConvertible, Equatable {
     static var _samples: (Self, Self) { get }
 }
 
 extension _SyncedScalar {
-    /// What its property is.
+    /// The shape of a property of this type.
     public static var _shape: _ValueShape { _ValueShape(_samples.0.payload.type) }
 
-    /// A value of its own, to find out what a type declares.
+    /// One of two sample values, by which the properties of a type are found.
     public static func _sample(_ isSecond: Bool, _ samples: _Samples) -> Self? { isSecond ? _samples.1 : _samples.0 }
 
-    /// From what is stored.
+    /// Reads the stored value.
     public init(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError) {
         guard let payload = value.payload, let found = Self(payload: payload) else {
             throw ObjectError(.badValue, "\(value.kindName) is no \(Self.self)")
@@ -131,7 +131,7 @@ extension _SyncedScalar {
 }
 
 extension StateValue {
-    /// For people.
+    /// The kind of the value, as text for people.
     var kindName: String {
         switch self {
         case .link: "a link"

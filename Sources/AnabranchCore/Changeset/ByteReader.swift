@@ -105,8 +105,8 @@ struct ByteReader {
         return try unsigned(bits: 64)
     }
 
-    /// An opcode. As in the reference, a sign bit makes it another 64-bit number: what is no instruction even so is
-    /// called an unknown one (R13) rather than a negative number (S7).
+    /// An opcode. As in the reference, a sign bit makes it another 64-bit number; if that is no instruction either, it
+    /// is reported as unknown (R13) rather than as negative (S7).
     @inline(__always)
     mutating func opcode() throws(ChangesetError) -> (number: UInt64, hasSign: Bool) {
         if let small = small() { return (UInt64(small), false) }
@@ -160,7 +160,7 @@ struct ByteReader {
 
     // MARK: Raw bytes
 
-    /// Steps over a counted run of bytes and returns where it stands.
+    /// Skips a counted run of bytes and returns its range.
     @inline(__always)
     mutating func counted(atMost limit: UInt64) throws(ChangesetError) -> Range<Int> {
         let start = offset

@@ -4,7 +4,7 @@ struct ByteWriter {
 
     mutating func reserve(_ count: Int) { bytes.reserveCapacity(bytes.count + count) }
 
-    /// Hands out what was written and starts anew.
+    /// Returns the bytes written so far and starts over.
     mutating func take() -> [UInt8] {
         defer { bytes = [] }
         return bytes

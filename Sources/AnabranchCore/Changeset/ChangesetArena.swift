@@ -5,9 +5,9 @@
 /// elements of all changesets stand in contiguous arrays, and the bytes of payloads stay where they arrived.
 /// Format: `Spec/Changeset.md`; merging: `Spec/Transform.md`.
 public struct ChangesetArena: Sendable {
-    /// What a merge adds to a changeset (rule R8 only, hence rarely any).
+    /// The instructions and strings that a merge adds to a changeset (by rule R8 only, hence rarely any).
     struct Additions: Sendable {
-        /// Instructions to stand directly before one of the changeset, in this order.
+        /// The instructions to be placed directly before one of the changeset's own, in this order.
         var prepended: [InstructionIndex: [InstructionIndex]] = [:]
         var strings: [NameID] = []
         /// The names of the changeset's string table, added ones included.
@@ -24,17 +24,17 @@ public struct ChangesetArena: Sendable {
     var elements: [PathElement] = []
     var headers: [ChangesetHeader] = []
     var additions: [ChangesetIndex: Additions] = [:]
-    /// Some payload is a Float or Double NaN: it makes a changeset dirty by being merged at all.
+    /// True if some payload is a Float or Double NaN: merging it at all makes its changeset dirty.
     var holdsNaN = false
-    /// Some instruction erases a class or a column: such ones meet others than those on the same object.
+    /// True if some instruction erases a class or a column: these meet instructions beyond those on the same object.
     var holdsErasure = false
-    /// Some SetErase takes null out of a set.
+    /// True if some SetErase takes null out of a set.
     package internal(set) var holdsNullErasure = false
 
     /// An arena without changesets.
     public init() {}
 
-    /// Makes room for changesets of so many bytes together.
+    /// Makes room for `count` changesets of `byteCount` bytes in total.
     public mutating func reserve(changesets count: Int, byteCount: Int) {
         headers.reserveCapacity(headers.count + count)
         bytes.reserveCapacity(bytes.count + byteCount)
@@ -61,7 +61,7 @@ public struct ChangesetArena: Sendable {
         _modify { yield &instructions[index.position] }
     }
 
-    /// About what the arena occupies, in bytes.
+    /// The approximate size of the arena in memory, in bytes.
     public var memoryBytes: Int {
         bytes.count + headers.count * MemoryLayout<ChangesetHeader>.stride + instructions.count
             * MemoryLayout<Instruction>.stride
@@ -75,10 +75,10 @@ public struct ChangesetArena: Sendable {
     /// When and where the changeset was made.
     public func tag(of changeset: ChangesetIndex) -> OriginTag { self[changeset].tag }
 
-    /// Whether a merge has changed the changeset since it was decoded (`Spec/Transform.md`, section 2.2).
+    /// True if a merge has changed the changeset since it was decoded (`Spec/Transform.md`, section 2.2).
     public func isDirty(_ changeset: ChangesetIndex) -> Bool { self[changeset].isDirty }
 
-    /// Whether no instruction is left: such a changeset encodes to zero bytes, whatever strings it has.
+    /// True if no instruction is left: such a changeset encodes to zero bytes, whatever strings it has.
     public func isEmpty(_ changeset: ChangesetIndex) -> Bool { self[changeset].liveCount == 0 }
 
     /// The changeset's live instructions in order.
@@ -86,7 +86,7 @@ public struct ChangesetArena: Sendable {
         instructionIndices(of: changeset).map { self[$0] }
     }
 
-    /// Where the changeset's live instructions stand, in order.
+    /// The indices of the changeset's live instructions, in order.
     func instructionIndices(of changeset: ChangesetIndex) -> [InstructionIndex] {
         var indices: [InstructionIndex] = []
         indices.reserveCapacity(self[changeset].liveCount)
@@ -113,13 +113,13 @@ public struct ChangesetArena: Sendable {
         return bytes[Int(span.offset)..<Int(span.offset) + Int(span.count)]
     }
 
-    /// Gives the objects keys of a client file that a client made before it had an ident. Nothing may be decoded
-    /// behind it.
+    /// Assigns the GlobalKeys without an owner, which a client made before it had an ident, to its client file. Nothing
+    /// may be decoded afterwards.
     package mutating func adopt(_ ident: ClientFileID) { objects.adopt(ident) }
 
     // MARK: Changing
 
-    /// Writes what a merge has made of an instruction, or discards it. Its changeset is dirty then.
+    /// Stores an instruction as a merge has changed or discarded it. Its changeset becomes dirty.
     @inline(__always)
     mutating func store(_ instruction: Instruction, at index: InstructionIndex) {
         if instruction.isDiscarded { self[instruction.owner].liveCount -= 1 }
@@ -127,15 +127,16 @@ public struct ChangesetArena: Sendable {
         self[index] = instruction
     }
 
-    /// Discards an instruction. Its changeset is dirty then.
+    /// Discards an instruction. Its changeset becomes dirty.
     mutating func discard(_ index: InstructionIndex) {
         var instruction = self[index]
         instruction.discard()
         store(instruction, at: index)
     }
 
-    /// Inserts an instruction into the changeset of another one, directly before it and behind those that were inserted
-    /// there earlier. The changeset is dirty then. The names that it uses have to be among the changeset's strings.
+    /// Inserts an instruction into the changeset of another one, directly before it and after those that were inserted
+    /// there earlier. The changeset becomes dirty. The names that the instruction uses have to be among the changeset's
+    /// strings.
     @discardableResult
     mutating func insert(_ instruction: Instruction, before index: InstructionIndex) -> InstructionIndex {
         let owner = self[index].owner

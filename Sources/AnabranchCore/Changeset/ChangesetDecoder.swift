@@ -1,5 +1,5 @@
-// The decoder: one method a line of the grammar of `Spec/Changeset.md`, section 1, in the order of that grammar.
-// It raises R1–R17, and S1–S8 where the reference would wrap, truncate or abort.
+// The decoder: one method per line of the grammar of `Spec/Changeset.md`, section 1, in the order of that grammar. It
+// raises R1–R17, and S1–S8 where the reference would wrap, truncate or abort.
 
 extension ChangesetArena {
     /// Decodes a changeset and adds it to the arena.
@@ -83,7 +83,7 @@ private struct ItemDecoder {
     var reader: ByteReader
     let owner: ChangesetIndex
     let start: ChangesetArena.Mark
-    /// The string table of the changeset before, in the arena's strings: this one's is often the same.
+    /// The string table of the previous changeset, in the arena's strings: this one's is often the same.
     let likelyNames: Range<Int>
     /// The total length of the strings and binaries so far: the reference's string buffer (rule R28).
     private var bufferOffset: UInt64 = 0

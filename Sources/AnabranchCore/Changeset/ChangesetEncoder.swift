@@ -31,10 +31,10 @@ extension ChangesetArena {
     }
 }
 
-/// Encodes changesets one after another with storage that it uses again.
+/// Encodes changesets one after another, reusing its storage.
 public struct ChangesetEncoder: Sendable {
     private var writer = ByteWriter()
-    /// The index of a name in the string table of the current changeset; what other names have means nothing.
+    /// The index of each name in the string table of the current changeset; meaningless for names that are not in it.
     private var localIndices: [UInt32] = []
 
     /// An encoder without storage yet.
@@ -89,7 +89,7 @@ public struct ChangesetEncoder: Sendable {
         }
     }
 
-    /// A count and so many bytes of the arena. A slice of them would be retained and released each time.
+    /// Writes a count and that many bytes of the arena. A slice of them would be retained and released each time.
     @inline(__always)
     private mutating func write(counted offset: Int, _ count: Int, of arena: ChangesetArena) {
         arena.bytes.withUnsafeBufferPointer {

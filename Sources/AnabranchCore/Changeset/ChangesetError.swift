@@ -1,7 +1,7 @@
-/// Why bytes are not a changeset (`Spec/Changeset.md`, section 11). On the wire: error 212, bad changeset.
+/// The reason why bytes are not a changeset (`Spec/Changeset.md`, section 11). On the wire: error 212, bad changeset.
 public struct ChangesetError: Error, Equatable, Sendable {
-    /// What is wrong. The raw value is the code of the chapter: R1 to R17 are the reference's rules, S1 to S8 the
-    /// strict ones.
+    /// The rules for changesets. The raw value is the rule's code in the chapter: R1 to R17 are the reference's rules,
+    /// S1 to S8 the strict ones.
     public enum Rule: String, Sendable, CaseIterable {
         /// The rules of the chapter.
         case malformedInteger = "R1"
@@ -35,9 +35,9 @@ public struct ChangesetError: Error, Equatable, Sendable {
 
     /// The violated rule.
     public let rule: Rule
-    /// Where in the changeset, in bytes from its start, the item or operand was found.
+    /// The offset of the item or operand in the changeset, in bytes from its start.
     public let offset: Int
-    /// What is wrong, in words.
+    /// A description of the fault.
     public let reason: String
 
     init(_ rule: Rule, at offset: Int, _ reason: String) {

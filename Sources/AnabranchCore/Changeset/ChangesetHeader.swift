@@ -1,13 +1,13 @@
-/// What a `ChangesetArena` knows of one of its changesets.
+/// The record that a `ChangesetArena` keeps of one of its changesets.
 struct ChangesetHeader: Sendable {
     let version: UInt64
     let tag: OriginTag
     private let spans: (bytes: Span, strings: Span, instructions: Span)
-    /// How many instructions are not discarded, prepended ones included.
+    /// The number of instructions that are not discarded, prepended ones included.
     var liveCount: Int
-    /// The encoder would write exactly the bytes that were decoded.
+    /// True if the encoder would write exactly the bytes that were decoded.
     let isCanonical: Bool
-    /// A merge has changed the changeset (`Spec/Transform.md`, section 2.2).
+    /// True if a merge has changed the changeset (`Spec/Transform.md`, section 2.2).
     var isDirty = false
 
     /// A range in as few bytes as will do: what an arena may hold is limited to 2^32 bytes.
@@ -34,11 +34,11 @@ struct ChangesetHeader: Sendable {
         self.isCanonical = isCanonical
     }
 
-    /// Among the arena's bytes.
+    /// The range of its encoded form among the arena's bytes.
     @inline(__always) var bytes: Range<Int> { spans.bytes.range }
     /// The changeset's own string table: the names of the arena by local index.
     @inline(__always) var strings: Range<Int> { spans.strings.range }
-    /// Without those that a merge has prepended.
+    /// The changeset's own instructions, without those that a merge has prepended.
     @inline(__always) var instructions: Range<InstructionIndex> {
         InstructionIndex(rawValue: spans.instructions.start)..<InstructionIndex(rawValue: spans.instructions.end)
     }

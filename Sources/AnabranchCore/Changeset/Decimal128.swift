@@ -11,24 +11,24 @@ public struct Decimal128: Hashable, Sendable {
     /// The high word: sign, biased exponent and the upper 49 bits of the coefficient.
     public let high: UInt64
 
-    /// A number of the two words; every pair of words is one.
+    /// Creates a number from its two words; every pair of words is valid.
     public init(low: UInt64, high: UInt64) {
         self.low = low
         self.high = high
     }
 
-    /// The sign bit is set, also that of a zero or a NaN.
+    /// True if the sign bit is set, even that of a zero or a NaN.
     public var isNegative: Bool { high >> 63 == 1 }
-    /// Not a number.
+    /// True if it is not a number.
     public var isNaN: Bool { high >> 58 & 0x1F == 0x1F }
-    /// An infinity of either sign.
+    /// True for an infinity of either sign.
     public var isInfinite: Bool { high >> 59 & 0xF == 0xF && !isNaN }
     /// The 113 bits of the coefficient field; meaningless for an infinity, a payload for a NaN.
     var coefficient: (low: UInt64, high: UInt64) { (low, high & (1 << 49 - 1)) }
     /// The exponent of ten, −6176 … 10207.
     var exponent: Int { Int(high >> 49 & 0x3FFF) - Self.exponentBias }
 
-    /// Whether both are the same number: 10.5 and 10.50 are, and 0, −0 and 0 × 10^5.
+    /// True if both are the same number, as 10.5 and 10.50 are, or 0, −0 and 0 × 10^5.
     ///
     /// A coefficient of more than 34 digits counts as 0. A NaN equals only a NaN with the same bits.
     public func isEqualNumber(to other: Decimal128) -> Bool {

@@ -1,4 +1,4 @@
-// The text form of changesets, for people: one line an instruction, in the words of `Spec/Changeset.md`. Names stand
+// The text form of changesets, for people: one line per instruction, in the words of `Spec/Changeset.md`. Names stand
 // bare if they look like identifiers and quoted otherwise; text that is not UTF-8 stands in hexadecimal as x"ff00".
 
 extension ChangesetArena {
@@ -233,7 +233,7 @@ extension UUIDBytes: CustomStringConvertible {
 }
 
 extension Decimal128 {
-    /// Whether the text tells all bits: an infinity or NaN can carry bits besides.
+    /// True if the text shows all bits: an infinity or NaN can carry further ones.
     var hasPlainText: Bool {
         guard isNaN || isInfinite else { return true }
         return low == 0 && high & (1 << 58 - 1) == 0

@@ -10,7 +10,7 @@
 // Text, values and keys have the forms of `Text/ValueJSON.swift`, in the style that loses nothing.
 
 extension ChangesetArena {
-    /// The changeset as a JSON object; the strings as they are, the live instructions an object each.
+    /// The changeset as a JSON object: the strings as they are, the live instructions as one object each.
     public func json(of changeset: ChangesetIndex) -> String {
         var text: [UInt8] = []
         text += "{\"strings\":[".utf8

@@ -1,8 +1,8 @@
 // Objects without a primary key that were created before the server had given the file a number (`Spec/State.md`, A2).
 
 extension ChangesetArena {
-    /// Gives the GlobalKeys of a changeset that have no owner to a client file, in keys and in links; the changeset is
-    /// dirty then.
+    /// Assigns the GlobalKeys of a changeset that have no owner to a client file, in keys and in links; if there is
+    /// one, the changeset becomes dirty.
     ///
     /// - Precondition: the arena has no other changeset, and no merge has begun.
     /// - Returns: whether there was one.

@@ -1,4 +1,4 @@
-/// Mixes bytes and words into hash values that a peer cannot foresee: the secrets are drawn once a process.
+/// Mixes bytes and words into hash values that a peer cannot foresee: the secrets are drawn once per process.
 ///
 /// Only the tables of an arena use it; nothing that is stored depends on it. Whatever a peer chooses is mixed with a
 /// secret before it is multiplied: with a known factor on the other side it could make the product 0 and all values
@@ -39,7 +39,7 @@ enum SeededHash {
     }
 }
 
-/// Slots of an open-addressing hash table whose entries live in an array beside it.
+/// Slots of an open-addressing hash table whose entries live in a separate array.
 struct HashSlots: Sendable {
     /// The upper half of an entry's hash value, and the entry's number plus one; 0 is free.
     private var slots: [UInt64] = Array(repeating: 0, count: 16)

@@ -13,7 +13,7 @@ public struct ObjectKeyID: Hashable, Sendable {
 
     @inline(__always) init(_ rawValue: UInt32) { self.rawValue = rawValue }
 
-    /// Stands in instructions that name no object.
+    /// The number in instructions that name no object.
     static let none = ObjectKeyID(.max)
 }
 
@@ -25,7 +25,7 @@ public struct PathElement: Hashable, Sendable {
     @inline(__always) init(index: UInt32) { raw = Int64(index) }
     @inline(__always) init(name: NameID) { raw = ~Int64(name.rawValue) }
 
-    /// Whether the element is a list index, not a name.
+    /// True if the element is a list index, not a name.
     @inline(__always) public var isIndex: Bool { raw >= 0 }
 
     /// Different elements have different keys.
@@ -47,10 +47,10 @@ public struct PathElement: Hashable, Sendable {
 /// Names and objects are numbers of the arena's common tables. What merging can change stands here or in the arena's
 /// path elements; the bytes of strings and binaries stay where they arrived and are referenced. One cache line.
 public struct Instruction: Sendable {
-    /// What the instruction does.
+    /// The kind of the instruction.
     public internal(set) var kind: InstructionKind
     var flags: Flags = []
-    /// Of the payload; for AddColumn of the column, for AddTable of the primary key.
+    /// The type of the payload; for AddColumn of the column, for AddTable of the primary key.
     public internal(set) var type: PayloadType = .null
     /// A `CollectionType` (AddColumn, Clear) or a `TableType` (AddTable).
     var detail: UInt8 = 0
@@ -58,11 +58,11 @@ public struct Instruction: Sendable {
     var owner: ChangesetIndex
     /// The class that the instruction is about, or whose object it is about.
     public internal(set) var className: NameID
-    /// For AddTable the name of the primary key field.
+    /// The field or column; for AddTable the primary key field.
     public internal(set) var field = NameID(0)
     /// The object; of an instruction on the schema, no meaningful number.
     public internal(set) var object: ObjectKeyID = .none
-    /// Where the path's elements but the last one stand among the arena's path elements.
+    /// The position of the path's elements, except the last one, among the arena's path elements.
     var pathStart: UInt32 = 0
     /// The number of path elements, the last one included.
     var pathCount: UInt32 = 0
@@ -83,18 +83,18 @@ public struct Instruction: Sendable {
         static let nullable = Flags(rawValue: 4)
     }
 
-    /// Discarded by a merge: it is never merged, applied or encoded again.
+    /// True once a merge has discarded it: it is never merged, applied or encoded again.
     @inline(__always) public var isDiscarded: Bool { flags.contains(.discarded) }
-    /// Of an Update: the value was set as a default of a newly created object.
+    /// True for an Update whose value was set as a default of a newly created object.
     public var isDefault: Bool { flags.contains(.isDefault) }
-    /// Of an AddColumn, or of the primary key of an AddTable.
+    /// True if the column of an AddColumn, or the primary key of an AddTable, is nullable.
     public var isNullable: Bool { flags.contains(.nullable) }
-    /// Of an AddColumn or Clear.
+    /// The collection type of an AddColumn or Clear.
     public var collection: CollectionType { CollectionType(rawValue: detail) ?? .single }
-    /// Of an AddTable.
+    /// The kind of class of an AddTable.
     public var tableType: TableType { TableType(rawValue: detail) ?? .topLevel }
 
-    /// The path is not empty and ends in a list index.
+    /// True if the path is not empty and ends in a list index.
     @inline(__always) public var isIndexed: Bool { pathCount > 0 && last.isIndex }
 
     /// Of an AddColumn of type Link, the target class.

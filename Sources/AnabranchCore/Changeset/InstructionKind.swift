@@ -16,15 +16,15 @@ public enum InstructionKind: UInt8, CaseIterable, Sendable {
     case setInsert
     case setErase
 
-    /// AddTable, EraseTable, AddColumn and EraseColumn: they name no object.
+    /// True for AddTable, EraseTable, AddColumn and EraseColumn, which name no object.
     @inline(__always)
     public var isSchema: Bool { 0b0000_0000_1100_0011 >> UInt16(rawValue) & 1 == 1 }
 
-    /// The instructions that address a place in an object: class, key, field and path.
+    /// True for the instructions that address a place in an object: class, key, field and path.
     @inline(__always)
     public var hasPath: Bool { 0b0011_1111_0011_0000 >> UInt16(rawValue) & 1 == 1 }
 
-    /// The instructions that carry a payload.
+    /// True for the instructions that carry a payload.
     @inline(__always)
     public var hasPayload: Bool { 0b0011_0001_0001_0000 >> UInt16(rawValue) & 1 == 1 }
 }
@@ -53,7 +53,7 @@ public enum PayloadType: Int8, CaseIterable, Sendable {
     case objectID
     case uuid
 
-    /// A type that an object key may have.
+    /// True for a type that an object key may have.
     var isKeyType: Bool {
         switch self {
         case .null, .int, .string, .globalKey, .objectID, .uuid: true
@@ -61,11 +61,11 @@ public enum PayloadType: Int8, CaseIterable, Sendable {
         }
     }
 
-    /// A type that a column may be declared with; `null` declares a Mixed column.
+    /// True for a type that a column may be declared with; `null` declares a Mixed column.
     var isColumnType: Bool { rawValue >= PayloadType.null.rawValue }
 }
 
-/// What a property holds: one value or a collection (`Spec/Changeset.md`, section 9).
+/// The kind of content that a property holds: one value or a collection (`Spec/Changeset.md`, section 9).
 public enum CollectionType: UInt8, CaseIterable, Sendable {
     /// One value.
     case single = 0

@@ -1,6 +1,6 @@
 /// The common table of the names of all changesets of an arena: classes, fields, path keys and string primary keys.
 struct InternedStrings: Sendable {
-    /// Where a name's bytes stand in the arena's bytes.
+    /// The place of a name's bytes in the arena's bytes.
     struct Span: Sendable {
         var offset: UInt32
         var count: UInt32
@@ -19,7 +19,7 @@ struct InternedStrings: Sendable {
 
     /// The number of a name; `isNew` is false if the current changeset has defined it before.
     ///
-    /// - Parameter guess: a name that it may well be.
+    /// - Parameter guess: a name that it is likely to be.
     @inline(__always)
     mutating func define(_ range: Range<Int>, in bytes: [UInt8], guess: NameID?) -> (name: NameID, isNew: Bool) {
         if let guess, isEqual(Int(guess.rawValue), range, in: bytes) { return redefine(Int(guess.rawValue)) }

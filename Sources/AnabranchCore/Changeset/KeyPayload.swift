@@ -1,5 +1,5 @@
 // A primary key outside of a changeset: its type and its value, as a changeset has them (`Spec/Changeset.md`, section
-// 7), but with the text itself in the place of the number of a name. So error messages name objects
+// 7), but with the text itself instead of the number of a name. Error messages name objects in this form
 // (`Spec/FlexibleSync.md`, section 2.7).
 
 extension PrimaryKey {

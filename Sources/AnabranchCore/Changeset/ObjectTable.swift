@@ -48,8 +48,8 @@ struct ObjectTable: Sendable {
         return ObjectKeyID(UInt32(truncatingIfNeeded: latest))
     }
 
-    /// Gives the objects keys of a client file that a client made before it had an ident. Nothing may be decoded
-    /// behind it.
+    /// Assigns the GlobalKeys without an owner, which a client made before it had an ident, to its client file. Nothing
+    /// may be decoded afterwards.
     mutating func adopt(_ ident: ClientFileID) {
         for index in keys.indices where keys[index].type == .globalKey && keys[index].word0 == 0 {
             keys[index].word0 = ident.rawValue
@@ -61,7 +61,7 @@ struct ObjectTable: Sendable {
         slots.find(key.hash) { keys[$0] == key }.entry.map { ObjectKeyID(UInt32(truncatingIfNeeded: $0)) }
     }
 
-    /// Gives the GlobalKeys without an owner to a client file. No object can be looked up afterwards.
+    /// Assigns the GlobalKeys without an owner to a client file. No object can be looked up afterwards.
     /// - Returns: whether there was one.
     mutating func adoptGlobalKeys(as ident: ClientFileID) -> Bool {
         var isChanged = false

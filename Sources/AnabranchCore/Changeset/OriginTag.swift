@@ -1,6 +1,6 @@
 /// When and where a changeset was made: the tie-break of every merge rule (`Spec/Transform.md`, section 1).
 public struct OriginTag: Equatable, Hashable, Comparable, Sendable {
-    /// When the change was made, as its author's clock says; never corrected.
+    /// The time at which the change was made, by its author's clock; never corrected.
     public var timestamp: ChangesetTime
     /// The client file in which the change was made; 1 is the server's own file.
     public var ident: ClientFileID

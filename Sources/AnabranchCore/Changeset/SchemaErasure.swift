@@ -1,4 +1,4 @@
-// Whether a changeset takes classes and columns away, and whether it does so in a way that no client survives
+// Finds out whether a changeset erases classes or columns, and whether it does so in a way that no client survives
 // (`Spec/History.md`, section 16.2).
 
 extension ChangesetArena {
@@ -27,7 +27,7 @@ extension ChangesetArena {
         return nil
     }
 
-    /// The names of a class and a column that a state can have fit in.
+    /// An instruction in words, cut to a length into which the names of any class and column of a state fit.
     private func excerpt(of instruction: Instruction) -> String {
         String(excerptOf: text(of: instruction).utf8, upTo: 4 * String.excerptBytesMax)
     }

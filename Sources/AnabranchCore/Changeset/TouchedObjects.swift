@@ -1,5 +1,6 @@
-// Which objects a changeset is about, and changesets without what is about some of them: for views of a state
-// (`Spec/FlexibleSync.md`). An instruction is about one top-level object, whatever path it has, or about the schema.
+// The objects that a changeset is about, and changesets without the instructions about some of them: for views of a
+// state (`Spec/FlexibleSync.md`). An instruction is about one top-level object, whatever path it has, or about the
+// schema.
 
 /// A top-level object as the instructions of a changeset name it.
 package struct TouchedObject: Sendable {
@@ -8,14 +9,14 @@ package struct TouchedObject: Sendable {
     /// The name of its class.
     package let className: [UInt8]
     package let key: PrimaryKey
-    /// What the first live instruction on it does.
+    /// The kind of the first live instruction on it.
     package let firstKind: InstructionKind
-    /// Whether a live instruction creates it.
+    /// True if a live instruction creates it.
     package let isCreated: Bool
 }
 
 /// The live instructions of a changeset by what they are about: the schema, or one of its objects. The objects have
-/// positions, in the order in which they come first. Holds numbers of the arena alone, no names and no keys.
+/// positions, in the order in which they come first. Holds only numbers of the arena, no names or keys.
 package struct ChangesetObjects: Sendable {
     private struct Entry {
         let id: ObjectKeyID
@@ -27,7 +28,7 @@ package struct ChangesetObjects: Sendable {
 
     let changeset: ChangesetIndex
     private let instructions: [InstructionIndex]
-    /// Which of them are about the schema, and then which are about each object.
+    /// The numbers of the instructions about the schema, followed by those of the instructions about each object.
     private var order: [UInt32]
     private var schemaCount = 0
     private var entries: [Entry] = []
@@ -65,10 +66,10 @@ package struct ChangesetObjects: Sendable {
         }
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     package var count: Int { entries.count }
 
-    /// Whether something is about the schema.
+    /// True if an instruction is about the schema.
     package var changesSchema: Bool { schemaCount > 0 }
 
     package func id(at position: Int) -> ObjectKeyID { entries[position].id }
@@ -82,15 +83,15 @@ package struct ChangesetObjects: Sendable {
             firstKind: entry.firstKind, isCreated: entry.isCreated)
     }
 
-    /// How many instructions are about an object.
+    /// The number of instructions about an object.
     package func instructionCount(at position: Int) -> Int { range(at: position).count }
 
     private func range(at position: Int) -> Range<Int> {
         (position == 0 ? schemaCount : entries[position - 1].end)..<entries[position].end
     }
 
-    /// What is about the schema, and then what is about each of some objects: the number among the live instructions
-    /// of the changeset, and the place.
+    /// The instructions about the schema, followed by those about each of some objects: the number among the live
+    /// instructions of the changeset, and the index in the arena.
     func instructions(on part: some Sequence<Int>) -> [(number: Int, index: InstructionIndex)] {
         let chosen = order[..<schemaCount] + part.flatMap { order[range(at: $0)] }
         return chosen.map { (Int($0), instructions[Int($0)]) }
@@ -122,7 +123,8 @@ extension ChangesetArena {
         return objects.find(found)
     }
 
-    /// Takes out of a changeset what is about some objects; it is dirty then.
+    /// Discards the instructions of a changeset that are about some objects; if there is one, the changeset becomes
+    /// dirty.
     package mutating func discardInstructions(on objects: Set<ObjectKeyID>, of changeset: ChangesetIndex) {
         guard !objects.isEmpty else { return }
         for index in instructionIndices(of: changeset)

@@ -9,7 +9,7 @@ extension ObjectID: LosslessStringConvertible, Codable {
 
     /// - Parameters:
     ///   - secondsSince1970: when it was made; later ones are greater.
-    ///   - rest: what tells those of one second apart, 8 bytes, the highest first.
+    ///   - rest: 8 bytes that tell those of one second apart, the highest first.
     public init(secondsSince1970: UInt32, rest: UInt64) {
         self.init(low: UInt64(secondsSince1970.byteSwapped) | rest.byteSwapped << 32, high: rest.byteSwapped >> 32)
     }

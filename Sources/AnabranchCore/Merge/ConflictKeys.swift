@@ -1,8 +1,8 @@
-/// What a changeset can conflict with, as hash values that may be stored: the keys of an index that finds the log
-/// entries which an upload has to be merged with (`Spec/History.md`, section 15).
+/// The things that a changeset can conflict with, as hash values that may be stored: the keys of an index that finds
+/// the log entries which an upload has to be merged with (`Spec/History.md`, section 15).
 ///
 /// The names are those of transactions: a log entry none of whose `writes` is among the `reads` of an upload cannot
-/// change the upload, nor be changed by it. Two things can have one hash value; then an entry is merged in vain.
+/// change the upload, nor be changed by it. Two things can have one hash value; then an entry is merged without need.
 package struct ConflictKeys: Equatable, Sendable {
     /// The keys under which a log entry is stored in the index; ascending, each once.
     package var writes: [UInt64]
@@ -15,7 +15,7 @@ package struct ConflictKeys: Equatable, Sendable {
         (self.writes, self.reads, self.readsEverything) = (writes, reads, readsEverything)
     }
 
-    /// Whether an upload looks for entries under a key.
+    /// True if an upload looks for entries under a key.
     package func isRead(_ key: UInt64) -> Bool {
         if readsEverything { return true }
         var range = reads.indices
@@ -27,7 +27,7 @@ package struct ConflictKeys: Equatable, Sendable {
         return false
     }
 
-    /// Takes in those of other changesets.
+    /// Adds the keys of other changesets.
     package mutating func merge(_ others: [ConflictKeys]) {
         if reads.isEmpty, writes.isEmpty, others.count == 1 { return self = others[0] }
         writes = (writes + others.flatMap(\.writes)).sortedUnique()
@@ -76,7 +76,7 @@ extension ChangesetArena {
 extension ChangesetArena {
     /// The key under which the instructions on an object are stored.
     ///
-    /// - Parameter number: Of a live instruction of the changeset that is about the object, from 0.
+    /// - Parameter number: The number, from 0, of a live instruction of the changeset that is about the object.
     package func conflictKey(ofObjectIn changeset: ChangesetIndex, at number: Int) -> UInt64 {
         let instruction = self[instructionIndices(of: changeset)[number]]
         let className = ConflictHash(bytes(of: instruction.className))
@@ -122,7 +122,7 @@ private struct ConflictKeyCollector {
     }
 }
 
-/// A fixed function: what it yields is stored, so it must never change.
+/// A fixed function: its values are stored, so it must never change.
 private struct ConflictHash {
     enum Kind: UInt64 {
         case object = 1, declaredClass, erasedClass, declaredColumn, erasedColumn, columnUse

@@ -25,7 +25,7 @@
 package struct LogMerge: ~Copyable, Sendable {
     /// A changeset as the peer has sent it.
     package struct Incoming: Sendable {
-        /// What the changeset produced on the peer.
+        /// The version that the changeset produced on the peer.
         package var version: UInt64
         /// The last version of the receiver's log that the peer had integrated before.
         package var base: UInt64
@@ -34,7 +34,7 @@ package struct LogMerge: ~Copyable, Sendable {
         /// The changeset, encoded.
         package var changeset: [UInt8]
 
-        /// What a server receives from the client file `ident`.
+        /// A changeset that a server receives from the client file `ident`.
         package init(_ uploaded: UploadedChangeset, from ident: ClientFileID) {
             version = uploaded.cursor.clientVersion.rawValue
             base = uploaded.cursor.serverVersion.rawValue
@@ -42,7 +42,7 @@ package struct LogMerge: ~Copyable, Sendable {
             changeset = uploaded.changeset
         }
 
-        /// What a client receives.
+        /// A changeset that a client receives.
         package init(_ downloaded: DownloadedChangeset) {
             version = downloaded.cursor.serverVersion.rawValue
             base = downloaded.cursor.clientVersion.rawValue
@@ -55,7 +55,7 @@ package struct LogMerge: ~Copyable, Sendable {
     package struct DecodingError: Error {
         /// The version of the changeset.
         package let version: UInt64
-        /// What is wrong with it.
+        /// The reason why it cannot be decoded.
         package let error: ChangesetError
     }
 
@@ -65,9 +65,9 @@ package struct LogMerge: ~Copyable, Sendable {
         var index: ChangesetIndex
     }
 
-    /// Holds the changesets of the run and the entries. While a run is merged nobody else may change it.
+    /// Holds the changesets of the run and the entries. While a run is merged, nothing else may change it.
     package var arena = ChangesetArena()
-    /// What follows the run.
+    /// The changesets that follow the run.
     private var rest: ArraySlice<Incoming>
     /// The changesets that are merged together, as they came: the peer made them on one base.
     package private(set) var run: ArraySlice<Incoming> = []
@@ -82,7 +82,7 @@ package struct LogMerge: ~Copyable, Sendable {
     private var merge: Merge
     private var encoder = ChangesetEncoder()
 
-    /// - Parameter changesets: What the peer sends, in its order; their bases never go back.
+    /// - Parameter changesets: The changesets that the peer sends, in its order; their bases never go back.
     package init(_ changesets: [Incoming], strategy: MergeStrategy = .indexed) {
         rest = changesets[...]
         merge = Merge(strategy: strategy)
@@ -93,7 +93,7 @@ package struct LogMerge: ~Copyable, Sendable {
     /// The base of the run: the peer has seen the entries up to this one.
     package var base: UInt64 { run.first?.base ?? 0 }
 
-    /// Whether any entry of the log takes part, or did so.
+    /// True if any entry of the log takes part, or took part in an earlier run.
     package var hasEntries: Bool { !entries.isEmpty || !passedEntries.isEmpty }
 
     /// Decodes the next changesets of one base.
@@ -103,13 +103,13 @@ package struct LogMerge: ~Copyable, Sendable {
         try beginRun(bytesMax: .max, overheadBytes: 0) { _, _ in false }
     }
 
-    /// The same, with an end before the next base: where a run ends does not matter for what comes out. What is behind
-    /// the end is not decoded yet.
+    /// The same, but the run may end before the next base: where it ends does not matter for the result. The changesets
+    /// after the end are not decoded yet.
     ///
     /// - Parameters:
-    ///   - bytesMax: The run ends behind the changeset with which it has so many bytes.
-    ///   - overheadBytes: What is counted for each changeset beside its own bytes.
-    ///   - isLast: Whether it ends behind a changeset for another reason.
+    ///   - bytesMax: The run ends after the changeset with which it reaches this number of bytes.
+    ///   - overheadBytes: The number of bytes that is counted for each changeset in addition to its own.
+    ///   - isLast: Whether it ends after a changeset for another reason.
     package mutating func beginRun(
         bytesMax: Int, overheadBytes: Int,
         endingBehind isLast: (ChangesetIndex, borrowing ChangesetArena) -> Bool
@@ -127,10 +127,9 @@ package struct LogMerge: ~Copyable, Sendable {
         return !run.isEmpty
     }
 
-    /// Goes over to an arena that holds entries of the log already. Nothing happens if the merge has entries of its
-    /// own.
+    /// Switches to an arena that already holds entries of the log. Nothing happens if the merge has entries of its own.
     ///
-    /// - Parameter arena: No merge has changed it.
+    /// - Parameter arena: An arena that no merge has changed.
     package mutating func continueRun(in arena: ChangesetArena) throws(DecodingError) {
         guard !hasEntries else { return }
         self.arena = arena
@@ -155,9 +154,9 @@ package struct LogMerge: ~Copyable, Sendable {
     ///
     /// - Parameters:
     ///   - versions: The entries above `base` that the run can meet, in any order.
-    ///   - decode: Decodes an entry into the arena, in the form that it has for the peer. It is asked once for each
+    ///   - decode: Decodes an entry into the arena, in the form that it has for the peer. It is called once for each
     ///     entry that has not taken part before.
-    /// - Throws: What `decode` throws. The merge must be dropped then.
+    /// - Throws: The error of `decode`. The merge must be dropped then.
     package mutating func begin<Failure: Error>(
         meeting versions: [UInt64],
         decode: (_ version: UInt64, _ arena: inout ChangesetArena) throws(Failure) -> ChangesetIndex
@@ -181,13 +180,13 @@ package struct LogMerge: ~Copyable, Sendable {
         merge.begin(local: indices, incoming: incoming, in: arena)
     }
 
-    /// Begins to merge what is left of a run that is merged with entries that have come since, behind all others.
+    /// Begins to merge the rest of a run, after it has met all other entries, with those that have been added since.
     ///
     /// - Parameters:
-    ///   - count: So many of its changesets are done; they do not meet the entries.
+    ///   - count: The number of its changesets that are done; they do not meet the entries.
     ///   - versions: The entries that the rest can meet, in the order of the log.
     ///   - decode: As for `begin(meeting:decode:)`.
-    /// - Throws: What `decode` throws. The merge must be dropped then.
+    /// - Throws: The error of `decode`. The merge must be dropped then.
     package mutating func continueRun<Failure: Error>(
         after count: Int, meeting versions: [UInt64],
         decode: (_ version: UInt64, _ arena: inout ChangesetArena) throws(Failure) -> ChangesetIndex
@@ -199,7 +198,7 @@ package struct LogMerge: ~Copyable, Sendable {
         merge.begin(local: entries[known...].map(\.index), incoming: incoming, in: arena)
     }
 
-    /// Those above the base that are changed and can still meet something.
+    /// The versions of the entries above the base that are changed and can still meet something.
     private var changedVersions: [UInt64] {
         entries.filter { $0.version > base && arena.isDirty($0.index) && !arena.isEmpty($0.index) }.map(\.version)
     }
@@ -219,7 +218,7 @@ package struct LogMerge: ~Copyable, Sendable {
     package mutating func encoded(_ changeset: ChangesetIndex) -> [UInt8] { encoder.encode(changeset, of: arena) }
 
     /// The entries that the merge has changed, in the order of the log: the form in which they meet what the peer sends
-    /// later. Some are empty; that is something else than unchanged. To be asked for after the last run.
+    /// later. Some are empty, which is not the same as unchanged. To be called after the last run.
     ///
     /// - Parameter base: Entries up to this one are left out: nothing that the peer sends later has a lower base.
     package mutating func changedEntries(after base: UInt64 = 0) -> [(version: UInt64, changeset: [UInt8])] {

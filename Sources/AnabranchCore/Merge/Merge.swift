@@ -7,15 +7,15 @@ package enum MergeStrategy: Sendable {
 }
 
 /// Rewrites two lists of changesets that start from the same state, so that each can come after the other
-/// (`Spec/Transform.md`; how it goes about it: `README.md` beside this file).
+/// (`Spec/Transform.md`; how it does so: `README.md` next to this file).
 ///
 ///     var merge = Merge()
 ///     merge.begin(local: local, incoming: incoming, in: arena)
 ///     while try !merge.advance(in: &arena, pairs: 100_000) { /* do something else for a while */ }
 ///
-/// What the changesets become, which of them count as dirty, and what is an error, does not depend on how large the
-/// steps are. A merge that is not finished can be dropped at any time, together with the arena. `run` takes all steps
-/// at once. One value serves any number of merges: it keeps its memory, and all its merges share one limit.
+/// The size of the steps has no influence on what the changesets become, which of them count as dirty, and what is an
+/// error. A merge that is not finished can be dropped at any time, together with the arena. `run` takes all steps at
+/// once. One value serves any number of merges: it keeps its memory, and all its merges share one limit.
 public struct Merge: ~Copyable, Sendable {
     /// The most pairs of instructions that one value's merges may visit. A pair takes 5 to 30 ns of one core, so this
     /// is one to four minutes.
@@ -27,15 +27,15 @@ public struct Merge: ~Copyable, Sendable {
     private let strategy: MergeStrategy
     let thresholds: MergeThresholds
     var budget: PairBudget
-    /// What is still to be done; the last one is next.
+    /// The work that is still to be done; the last piece is next.
     var waiting: [MergeWork] = []
 
-    /// The groups of the objects, and of each instruction the next one of its group: memory that is kept.
+    /// The groups of the objects, and for each instruction the next one of its group: memory that is kept.
     var objectGroups = GroupLists()
     var links: [InstructionIndex] = []
     var listMerger: ListMerger
     var tagRanks = TagRanks()
-    /// How many pairs the lists had, and how many of them were visited, in all merges of this value.
+    /// The number of pairs that the lists had, and of those that were visited, in all merges of this value.
     package internal(set) var listPairs = ListPairs()
 
     /// A value that has not merged anything yet.

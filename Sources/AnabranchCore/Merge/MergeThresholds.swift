@@ -1,9 +1,9 @@
-/// When a merge changes over from one way to another: what the ways are assumed to cost, in pairs of instructions that
-/// meet. The defaults are right for merging; tests use others so that every path is taken.
+/// The points at which a merge changes from one way to another: the assumed costs of the ways, in pairs of instructions
+/// that meet. The defaults are right for merging; tests use others so that every path is taken.
 package struct MergeThresholds: Sendable {
     /// The cost of grouping one instruction, in pair visits.
     var groupingPairs = 4
-    /// The cost of a block between barriers beside that of its instructions, in pair visits.
+    /// The cost of a block between barriers in addition to that of its instructions, in pair visits.
     var blockPairs = 64
     /// The most pairs that the first rows meet before anything is grouped.
     var firstRowPairs = 4096
@@ -34,7 +34,7 @@ package struct MergeThresholds: Sendable {
     }
 }
 
-/// How many pairs of instructions the lists of merges had, and how many of them were visited.
+/// The number of pairs of instructions that the lists of merges had, and of those that were visited.
 package struct ListPairs: Sendable {
     package var all = 0
     package var visited = 0

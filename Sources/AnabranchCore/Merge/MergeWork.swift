@@ -11,20 +11,20 @@ enum MergeWork: Sendable {
     case affectedRows(NaNAffectedRows)
 }
 
-/// What grouping has found and not merged: merges that do not depend on each other and can take long.
+/// The work that grouping has found and not done: merges that do not depend on each other and can take long.
 ///
-/// All groups of a block are found before any of this is merged. What a pair can refuse comes first, and in the order
-/// of the rows: so a merge that the grid refuses early is refused early.
+/// All groups of a block are found before any of this is merged. Work in which a pair can be refused comes first, in
+/// the order of the rows: so a merge that the grid refuses early is refused early.
 struct DeferredWork {
     var pairs: [PairGroup] = []
     var sets: [RawSetPairs] = []
     var blocks: [BlockGrid] = []
-    /// What is inside of elements can be refused; the lists themselves cannot but for too many pairs.
+    /// Merges inside elements can be refused; those of the lists themselves only for too many pairs.
     var lists: [ListMergeTask] = []
 }
 
 extension Merge {
-    /// Does a piece of work, or a part of it: then what is left waits again.
+    /// Does a piece of work, or a part of it: then the rest waits again.
     mutating func run(_ work: consuming MergeWork, in arena: inout ChangesetArena) throws(TransformError) {
         switch consume work {
         case .firstRows(let rows): try run(rows, in: &arena)
@@ -39,7 +39,7 @@ extension Merge {
         }
     }
 
-    /// Puts what grouping has left on top of what waits.
+    /// Puts the work that grouping has left on top of the work that waits.
     mutating func wait(for work: consuming DeferredWork) {
         if !work.lists.isEmpty { waiting.append(.lists(ListMerges(work.lists))) }
         for block in work.blocks.reversed() { waiting.append(.blocks(block)) }

@@ -1,8 +1,8 @@
-/// How many pairs of instructions a merge may still visit: in the current step, and in all steps to come.
+/// The number of pairs of instructions that a merge may still visit: in the current step, and in all steps to come.
 struct PairBudget: Sendable {
-    /// Of the current step. The step is over when nothing is left of it.
+    /// The pairs of the current step, which is over when none is left.
     private var step = 0
-    /// Of all later steps. Less than nothing where work was paid for that is still to be done.
+    /// The pairs of all later steps. Negative where work was paid for that is still to be done.
     private var later: Int
 
     init(pairs: Int) { later = pairs }
@@ -11,12 +11,12 @@ struct PairBudget: Sendable {
         @inline(__always) get { step <= 0 }
     }
 
-    /// More was visited than allowed: the merge is refused.
+    /// True if more was visited than allowed: the merge is refused.
     var isOverdrawn: Bool {
         @inline(__always) get { step &+ later < 0 }
     }
 
-    /// What may be visited in all steps together.
+    /// The pairs that may still be visited in all steps together.
     var left: Int { step &+ later }
 
     /// A step visits one pair at least, so that each of them advances the merge.

@@ -1,7 +1,7 @@
 /// The origin tags of the changesets of a merge as numbers in the same order: equal tags have equal ranks.
 struct TagRanks: Sendable {
     private let changesets: [ChangesetIndex]
-    /// By changeset of the arena; those that take no part have none. Empty until somebody asks.
+    /// By changeset of the arena; those that take no part have none. Empty until they are needed.
     private var ranks: [UInt32] = []
 
     init(of changesets: [ChangesetIndex] = []) { self.changesets = changesets }

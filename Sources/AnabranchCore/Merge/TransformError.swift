@@ -1,6 +1,6 @@
-/// Why two lists of changesets cannot be merged (`Spec/Transform.md`, section 7.6). On the wire: error 212.
+/// The reason why two lists of changesets cannot be merged (`Spec/Transform.md`, section 7.6). On the wire: error 212.
 public struct TransformError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// Why the merge is refused.
+    /// The reason why a merge is refused.
     public enum Code: String, Sendable {
         /// Both sides declare a class or a column, in ways that contradict each other.
         case incompatibleSchema
@@ -14,7 +14,7 @@ public struct TransformError: Error, Equatable, Sendable, CustomStringConvertibl
         case tooManyPairs
     }
 
-    /// Why the merge is refused.
+    /// The reason why the merge is refused.
     public let code: Code
     /// The same in words, with kinds and numbers.
     public let reason: String

@@ -21,12 +21,13 @@ public struct ChangesetTime: TypedNumber {
     /// Seconds since 1970-01-01T00:00:00 UTC, exact to the millisecond for times of this era.
     public var secondsSince1970: Double { (Double(rawValue) + Self.epochMilliseconds) / 1000 }
 
-    /// How far behind the last write a clock may be and still be taken for one that was corrected by a little, in
-    /// milliseconds: clocks on a network are adjusted by less all the time.
+    /// The most that a clock may be behind the last write and still count as slightly corrected, in milliseconds:
+    /// clocks on a network are adjusted by less all the time.
     package static let backstepMillisecondsMax: UInt64 = 5_000
 
-    /// The time of what is written behind something else, when the clock shows this: never before it, unless that is
-    /// so far ahead that a clock was wrong. Then this one counts, or the wrong one would decide about all that comes.
+    /// The time of a write after the one at `last`, when the clock shows this time: never before `last`, unless that is
+    /// so far ahead that a clock must have been wrong. Then this time counts; otherwise the wrong one would decide
+    /// everything that follows.
     package func following(_ last: ChangesetTime) -> ChangesetTime {
         last > self && last.rawValue - rawValue <= Self.backstepMillisecondsMax ? last : self
     }

@@ -1,15 +1,15 @@
-/// What a client's release can do with what it downloads (`Spec/Protocol.md`, section 6.1).
+/// The abilities of a client's release to handle what it downloads (`Spec/Protocol.md`, section 6.1).
 public struct ClientCapabilities: Hashable, Sendable {
-    /// It can read lists and dictionaries inside Mixed.
+    /// True if it can read lists and dictionaries inside Mixed.
     public var readsCollectionsInMixed: Bool
-    /// It can read asymmetric classes.
+    /// True if it can read asymmetric classes.
     public var readsAsymmetricClasses: Bool
-    /// It survives the erasure of a dictionary entry that it does not have.
+    /// True if it survives the erasure of a dictionary entry that it does not have.
     public var erasesAbsentEntries: Bool
-    /// It can write into a list of Mixed over a link whose target it does not have.
+    /// True if it can write into a list of Mixed over a link whose target it does not have.
     public var overwritesDanglingLinks: Bool
 
-    /// What the newest releases can do, unless something else is said.
+    /// Creates the capabilities of the newest releases, except for those that are given.
     public init(
         readsCollectionsInMixed: Bool = true, readsAsymmetricClasses: Bool = true, erasesAbsentEntries: Bool = true,
         overwritesDanglingLinks: Bool = true
@@ -20,6 +20,6 @@ public struct ClientCapabilities: Hashable, Sendable {
         self.overwritesDanglingLinks = overwritesDanglingLinks
     }
 
-    /// Of the newest releases: they get every changeset as it is in the log.
+    /// The capabilities of the newest releases, which get every changeset as it is in the log.
     public static let all = ClientCapabilities()
 }

@@ -13,7 +13,7 @@ public struct ClientFileID: TypedNumber {
     public static let server: ClientFileID = 1
 }
 
-/// The number of a client's file with the salt that proves that both sides mean the same file: what IDENT says
+/// The number of a client's file with the salt that proves that both sides mean the same file: as IDENT carries them
 /// (`Spec/Protocol.md`, section 5.1).
 public struct SaltedFileID: Hashable, Sendable {
     /// 2 … 2^63−1 for a client's file.
@@ -21,7 +21,7 @@ public struct SaltedFileID: Hashable, Sendable {
     /// 1 … 2^63−1.
     public var salt: Salt
 
-    /// Puts a number together with its salt.
+    /// Creates the identity of a client's file from its number and salt.
     public init(ident: ClientFileID, salt: Salt) {
         self.ident = ident
         self.salt = salt
@@ -43,7 +43,7 @@ public struct Salt: TypedNumber {
         Salt(rawValue: UInt64.random(in: 1...UInt64(Int64.max), using: &randomness))
     }
 
-    /// Whether the number can prove something.
+    /// True if the number can prove something: 1 … 2^63−1.
     public var isProof: Bool { rawValue > 0 && rawValue <= UInt64(Int64.max) }
 }
 

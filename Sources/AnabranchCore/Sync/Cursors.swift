@@ -5,13 +5,13 @@ public struct DownloadCursor: Equatable, Hashable, Sendable {
     /// The client version of this client's last changeset before the place; 0 if there is none.
     public var clientVersion: ClientVersion
 
-    /// Takes the two versions between which and the next ones the place lies; 0 and 0 is the beginning.
+    /// Creates the place directly after the two versions; 0 and 0 is the beginning.
     public init(serverVersion: ServerVersion = 0, clientVersion: ClientVersion = 0) {
         self.serverVersion = serverVersion
         self.clientVersion = clientVersion
     }
 
-    /// At the beginning of the server's log no change of the client can precede.
+    /// True if such a place is possible: no change of the client can precede the beginning of the server's log.
     public var isConsistent: Bool { serverVersion != 0 || clientVersion == 0 }
 }
 
@@ -22,16 +22,17 @@ public struct UploadCursor: Equatable, Hashable, Sendable {
     /// The last server version that the client had integrated before the place; 0 if none.
     public var serverVersion: ServerVersion
 
-    /// Takes the two versions between which and the next ones the place lies; 0 and 0 is the beginning.
+    /// Creates the place directly after the two versions; 0 and 0 is the beginning.
     public init(clientVersion: ClientVersion = 0, serverVersion: ServerVersion = 0) {
         self.clientVersion = clientVersion
         self.serverVersion = serverVersion
     }
 
-    /// At the beginning of the client's log nothing of the server can have been integrated.
+    /// True if such a place is possible: at the beginning of the client's log nothing of the server can have been
+    /// integrated.
     public var isConsistent: Bool { clientVersion != 0 || serverVersion == 0 }
 
-    /// Whether time runs in the same direction on both sides between the two cursors.
+    /// True if time runs in the same direction on both sides between the two cursors.
     public func isMutuallyConsistent(with other: UploadCursor) -> Bool {
         if clientVersion < other.clientVersion { return serverVersion <= other.serverVersion }
         if clientVersion > other.clientVersion { return serverVersion >= other.serverVersion }

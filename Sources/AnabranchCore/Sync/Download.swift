@@ -1,6 +1,6 @@
 /// A changeset as a client downloads it (`Spec/Protocol.md`, section 5.2).
 public struct DownloadedChangeset: Equatable, Sendable {
-    /// Where the reader stands behind the changeset: the version of its log entry, and the newest of the reader's own
+    /// The reader's position after the changeset: the version of its log entry, and the newest of the reader's own
     /// client versions that precede it in the log. The reader merges the changeset with precisely its own changes after
     /// the latter, which is the only part that differs between readers.
     public var cursor: DownloadCursor
@@ -11,7 +11,7 @@ public struct DownloadedChangeset: Equatable, Sendable {
     /// The size in bytes before any compaction of the log, for displays of progress only.
     public var originalBytes: Int
 
-    /// Puts the parts together.
+    /// Creates a changeset as a DOWNLOAD carries it.
     /// - Parameter originalBytes: nil if the changeset has not been compacted.
     public init(cursor: DownloadCursor, tag: OriginTag, changeset: [UInt8], originalBytes: Int? = nil) {
         self.cursor = cursor
@@ -23,7 +23,7 @@ public struct DownloadedChangeset: Equatable, Sendable {
 
 /// The progress that a DOWNLOAD reports: its header (`Spec/Protocol.md`, section 5.2).
 public struct DownloadProgress: Equatable, Sendable {
-    /// Where the reader stands behind the message.
+    /// The reader's position after the message.
     public var cursor: DownloadCursor
     /// The newest version when the message was made.
     public var latest: SaltedVersion
@@ -32,7 +32,7 @@ public struct DownloadProgress: Equatable, Sendable {
     /// An estimate of the bytes still to come after the message; 0 exactly if nothing is.
     public var downloadableBytes: UInt64
 
-    /// Puts the parts together.
+    /// Creates the progress that a DOWNLOAD reports.
     public init(cursor: DownloadCursor, latest: SaltedVersion, upload: UploadCursor, downloadableBytes: UInt64) {
         self.cursor = cursor
         self.latest = latest
@@ -40,18 +40,18 @@ public struct DownloadProgress: Equatable, Sendable {
         self.downloadableBytes = downloadableBytes
     }
 
-    /// Whether the reader has everything there was.
+    /// True if the reader has everything up to the newest version.
     public var isComplete: Bool { cursor.serverVersion == latest.version }
 }
 
-/// What one DOWNLOAD says.
+/// The content of one DOWNLOAD.
 public struct Download: Equatable, Sendable {
-    /// Where the reader stands behind it.
+    /// The reader's progress after the message.
     public var progress: DownloadProgress
-    /// In the order of the server's log, none of the reader's own and none empty.
+    /// The changesets in the order of the server's log, none of the reader's own and none empty.
     public var changesets: [DownloadedChangeset]
 
-    /// Puts the parts together. A download without changesets still reports progress.
+    /// Creates the content of a DOWNLOAD. One without changesets still reports progress.
     public init(progress: DownloadProgress, changesets: [DownloadedChangeset] = []) {
         self.progress = progress
         self.changesets = changesets

@@ -1,15 +1,15 @@
-/// What a client says of its file when a session begins: IDENT (`Spec/Protocol.md`, section 4.3).
+/// The statement of a client about its file when a session begins: IDENT (`Spec/Protocol.md`, section 4.3).
 public struct IdentRequest: Equatable, Sendable {
     /// The file, with the salt that the server gave it.
     public var file: SaltedFileID
-    /// Where downloading resumes.
+    /// The place at which downloading resumes.
     public var download: DownloadCursor
     /// The newest version that a DOWNLOAD told this file of; 0 if there was none.
     public var latest: SaltedVersion
     /// The active subscription set; nil in partition-based sync.
     public var subscriptions: SubscriptionSet?
 
-    /// Puts the parts together. A new file has downloaded nothing.
+    /// Creates the content of an IDENT. A new file has downloaded nothing.
     public init(
         file: SaltedFileID, download: DownloadCursor = DownloadCursor(), latest: SaltedVersion = SaltedVersion(),
         subscriptions: SubscriptionSet? = nil

@@ -39,7 +39,7 @@ public enum PartitionValue: Sendable {
 }
 
 extension PartitionValue: Hashable {
-    /// Whether both name one partition: texts are compared as they are, without normalization.
+    /// True if both name one partition: texts are compared as they are, without normalization.
     public static func == (left: PartitionValue, right: PartitionValue) -> Bool { left.bytes == right.bytes }
 
     /// Equal values have equal bytes.
@@ -55,9 +55,9 @@ extension PartitionValue: ExpressibleByStringLiteral, ExpressibleByIntegerLitera
 // MARK: - Reading
 
 extension PartitionValue {
-    /// As deep as a UUID needs it.
+    /// The depth that a UUID needs.
     private static let depthMax = 2
-    /// Beyond it a Double does not tell one integer from the next.
+    /// The magnitude beyond which a Double does not tell one integer from the next.
     private static let exactDoubleMax: Double = 9_007_199_254_740_992
 
     /// Reads a value in MongoDB's extended JSON, however it is spelled: canonical, relaxed, or as older programs write
@@ -86,8 +86,8 @@ extension PartitionValue {
         self = value
     }
 
-    /// Whether this is the one text of a string, as can be seen without reading it: in quotation marks, and all else is
-    /// visible ASCII without any need of escapes.
+    /// True if this is the one text of a string, as can be seen without parsing it: in quotation marks, with nothing
+    /// between them but printable ASCII that needs no escapes.
     package static func isPlainText(_ partition: ArraySlice<UInt8>) -> Bool {
         let quote = UInt8(ascii: "\"")
         guard partition.count > 1, partition.first == quote, partition.last == quote else { return false }
@@ -96,13 +96,14 @@ extension PartitionValue {
         }
     }
 
-    /// The partition as synced files are named by it: a value in its one text, and bytes that are none as they are.
+    /// The partition as synced files are named after it: a value in its one text, and bytes that are no value as they
+    /// are.
     package static func canonical(_ partition: some Collection<UInt8>) -> [UInt8] {
         PartitionValue(extendedJSON: partition)?.bytes ?? Array(partition)
     }
 
-    /// The same of clients that send strings as they are (`Spec/Forks.md`, section 4): a text is a string, unless it is
-    /// a number, an object or null in JSON.
+    /// The same for clients that send strings as they are (`Spec/Forks.md`, section 4): a text is a string, unless it
+    /// is a number, an object or null in JSON.
     package static func canonical(plain partition: some Collection<UInt8>) -> [UInt8] {
         let json = try? JSONValue(parsing: partition)
         if let value = json.flatMap({ PartitionValue($0) }) { return value.bytes }
@@ -119,8 +120,8 @@ extension PartitionValue {
         canonical.starts(with: "\"/".utf8) ? [canonical[0]] + canonical[2...] : canonical
     }
 
-    /// Whether a partition looks like extended JSON and names no value: `{"$numberLong":42}`, for instance. Its bytes
-    /// are a partition of their own then, which was hardly meant.
+    /// True if a partition looks like extended JSON but names no value: `{"$numberLong":42}`, for instance. Its bytes
+    /// are then a partition of their own, which was hardly intended.
     package static func isMistaken(_ partition: some Collection<UInt8>) -> Bool {
         guard partition.first == UInt8(ascii: "{"),
             let json = try? JSONValue(parsing: partition, depthMax: depthMax),

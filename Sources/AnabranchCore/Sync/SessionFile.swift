@@ -1,40 +1,40 @@
-/// What a session needs to know of the client's file that it syncs (`Spec/History.md`, section 12): a replica is one,
-/// and the machine of the session (`AnabranchProtocol`) knows nothing else of it.
+/// The client's file that a session syncs, as far as the session has to know it (`Spec/History.md`, section 12): a
+/// replica is one, and the session's state machine (`AnabranchProtocol`) knows nothing else of it.
 ///
 /// Whoever drives the session passes on to the file what the server says: an ident, downloads, refused queries.
 public protocol SessionFile {
-    /// What the server called the file; nil for one that has never been connected.
+    /// The number and the salt that the server gave the file; nil for one that has never been connected.
     var file: SaltedFileID? { get }
-    /// What the last DOWNLOAD said that was integrated; all 0 for a new file.
+    /// The progress reported by the last DOWNLOAD that was integrated; all 0 for a new file.
     var progress: DownloadProgress { get }
     /// The newest version of the file's own log.
     var version: ClientVersion { get }
     /// The subscription set whose bootstrap was integrated last, for IDENT; nil in partition-based sync.
     var activeSubscriptions: SubscriptionSet? { get }
 
-    /// The oldest subscription set behind `version` and behind the active one that the server has to be told of by
-    /// QUERY, and the version of the file at which it was committed: what was written before is uploaded before the
-    /// QUERY, what was written later behind it. Nil in partition-based sync.
+    /// The oldest subscription set after `version` and after the active one that the server has to be told of by QUERY,
+    /// and the version of the file at which it was committed: what was written before is uploaded before the QUERY,
+    /// what was written later after it. Nil in partition-based sync.
     func unsentSubscriptions(after version: QueryVersion) -> UnsentSubscriptions?
 
-    /// Whether a MARK may have been answered of which nothing was stored: that everything is here that there was, or
-    /// the objects of a subscription set. The default is that none was.
+    /// True if a MARK may have been answered without the answer having been stored: that the file has everything there
+    /// was, or the objects of a subscription set. False by default.
     var needsMark: Bool { get }
 
-    /// A session begins: what was uploaded and is not acknowledged is uploaded again.
+    /// Begins a session: what was uploaded and is not acknowledged is uploaded again.
     mutating func startUploading()
 
-    /// Whether all changes up to a version were uploaded in this session.
+    /// True if all changes up to a version were uploaded in this session.
     func hasUploaded(through version: ClientVersion) -> Bool
 
-    /// The next UPLOAD; nil if there is nothing to say. It ends with the last version that it names, at the latest.
+    /// The next UPLOAD; nil if there is nothing to report. It ends at `version` at the latest.
     ///
     /// - Throws: if the log cannot be read.
     mutating func nextUpload(through version: ClientVersion) throws -> Upload?
 }
 
 extension SessionFile {
-    /// None was.
+    /// False: no answer to a MARK is missing.
     public var needsMark: Bool { false }
 }
 
@@ -45,7 +45,7 @@ public struct UnsentSubscriptions: Equatable, Sendable {
     /// The version of the file at which it was committed.
     public var snapshot: ClientVersion
 
-    /// Puts the parts together.
+    /// Creates a set that the server has to be told of.
     public init(set: SubscriptionSet, snapshot: ClientVersion) {
         self.set = set
         self.snapshot = snapshot

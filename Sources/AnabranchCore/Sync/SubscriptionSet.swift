@@ -25,15 +25,15 @@ extension Predicates {
     package var byteCount: Int { reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count } }
 }
 
-/// What an application subscribes to: a query for each class, as IDENT and QUERY of flexible sync say it
+/// The subscriptions of an application: a query for each class, as IDENT and QUERY of flexible sync carry them
 /// (`Spec/FlexibleSync.md`, section 1.8).
 public struct SubscriptionSet: Hashable, Sendable {
     /// The number that the client gave it. A client reset gives the same set another one.
     public var version: QueryVersion
-    /// A JSON object from the names of classes to predicates, as it came: nobody has parsed it.
+    /// A JSON object from the names of classes to predicates, as it was received: it has not been parsed.
     public var query: [UInt8]
 
-    /// Puts the parts together.
+    /// Creates a set from its number and its queries.
     public init(version: QueryVersion, query: [UInt8]) {
         self.version = version
         self.query = query
@@ -42,6 +42,6 @@ public struct SubscriptionSet: Hashable, Sendable {
     /// The predicates by the names of their classes; nil if the text is no JSON object of texts.
     package var predicates: Predicates? { (try? JSONValue(parsing: query)).flatMap { Predicates($0) } }
 
-    /// Of a new file: it has no subscriptions.
+    /// The set of a new file, which has no subscriptions.
     public static let none = SubscriptionSet(version: 0, query: Array("{}".utf8))
 }

@@ -25,12 +25,12 @@ extension TypedNumber {
     /// The largest number that 64 bits hold.
     @inlinable package static var largest: Self { Self(rawValue: .max) }
 
-    /// The number that lies so far behind. It goes round at the end of 64 bits and does not trap: no message holds such
-    /// a number, and a damaged record that does must not end the process.
+    /// The number that is `right` larger. It wraps around at the end of 64 bits and does not trap: no message holds
+    /// such a number, and a damaged record that does must not end the process.
     @inlinable package static func + (left: Self, right: UInt64) -> Self { Self(rawValue: left.rawValue &+ right) }
 
     @inlinable package static func += (left: inout Self, right: UInt64) { left = left + right }
 
-    /// The number that lies so far before; it goes round like `+`.
+    /// The number that is `right` smaller; it wraps around like `+`.
     @inlinable package static func - (left: Self, right: UInt64) -> Self { Self(rawValue: left.rawValue &- right) }
 }

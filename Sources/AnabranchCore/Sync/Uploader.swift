@@ -5,12 +5,12 @@ public struct Uploader: Hashable, Sendable {
     /// The version of the protocol that it spoke; 0 if it is not known.
     public var protocolVersion: UInt64
 
-    /// Puts the numbers together.
+    /// Creates an uploader from its numbers, with 0 for one that is not known.
     public init(release: UInt64 = 0, protocolVersion: UInt64 = 0) {
         self.release = release
         self.protocolVersion = protocolVersion
     }
 
-    /// Of entries that the server made itself, and of those from before this was recorded.
+    /// The uploader of entries that the server made itself, and of those from before uploaders were recorded.
     public static let unknown = Uploader()
 }

@@ -12,7 +12,7 @@ public struct ServerVersion: TypedNumber {
 }
 
 /// The number of a commit in a client's file (`Spec/History.md`, section 1). Those of uploaded changesets have gaps
-/// between them, since also commits count that are not uploaded; the first one that can be uploaded is 2. At most
+/// between them, since commits that are not uploaded count as well; the first one that can be uploaded is 2. At most
 /// 2^63−1.
 public struct ClientVersion: TypedNumber {
     /// The number.
@@ -29,7 +29,7 @@ public struct SaltedVersion: Hashable, Sendable {
     /// The salt that the version was given when it was made.
     public var salt: Salt
 
-    /// Puts a version together with its salt.
+    /// Creates a version with its salt.
     public init(version: ServerVersion = 0, salt: Salt = 0) {
         self.version = version
         self.salt = salt
@@ -43,15 +43,15 @@ public struct VersionRange: Equatable, Sendable {
     /// The last version of the piece. It is empty if this is not above `base`.
     public var last: ServerVersion
 
-    /// Takes the piece that begins behind `base`.
+    /// Creates the piece that begins after `base`.
     public init(after base: ServerVersion, through last: ServerVersion) {
         self.base = base
         self.last = last
     }
 
-    /// Whether the piece has the version.
+    /// True if the piece has the version.
     public func contains(_ version: ServerVersion) -> Bool { base < version && version <= last }
 
-    /// Whether the piece has no version.
+    /// True if the piece has no version.
     public var isEmpty: Bool { base >= last }
 }

@@ -5,9 +5,9 @@ package struct DecimalText: Equatable, Sendable {
     package private(set) var significand: UInt128 = 0
     /// The power of ten that the significand is multiplied by.
     package private(set) var exponent = 0
-    /// How many zeros end the digits as they are written.
+    /// The number of zeros at the end of the digits as they are written.
     private(set) var zeroCount = 0
-    /// The digits are more than 128 bits hold.
+    /// True if the digits are more than 128 bits hold.
     private var isTooLong = false
 
     /// - Returns: nil for another text, for digits that 128 bits do not hold, and for powers that no number needs.
@@ -61,7 +61,7 @@ package struct DecimalText: Equatable, Sendable {
         }
     }
 
-    /// Takes the digits that come next, and says how many they are.
+    /// Takes the digits that come next, and returns their number.
     private mutating func takeDigits(_ rest: inout ArraySlice<UInt8>) -> Int {
         let start = rest.startIndex
         while let byte = rest.first, 0x30...0x39 ~= byte {
@@ -85,12 +85,12 @@ package struct DecimalText: Equatable, Sendable {
         (significand, isTooLong) = (sum, isTooLong || isTooLarge)
     }
 
-    /// Whether both are the same number, but for its sign.
+    /// True if both are the same number except for its sign.
     package func hasValue(of other: DecimalText) -> Bool {
         significand == other.significand && (significand == 0 || exponent == other.exponent)
     }
 
-    /// The integer that it is.
+    /// The number as an integer; nil if it is not one of 64 bits.
     package var integer: Int64? {
         guard significand > 0 else { return 0 }
         guard 0...18 ~= exponent, let whole = scaled(by: exponent) else { return nil }

@@ -34,12 +34,12 @@ extension [JSONName: JSONValue] {
 // MARK: - Strings as they are
 
 extension String {
-    /// Whether both are the same bytes.
+    /// True if both have the same bytes.
     package func hasBytes(of other: String) -> Bool { utf8.elementsEqual(other.utf8) }
 }
 
 extension Optional<String> {
-    /// Whether both are nil, or the same bytes.
+    /// True if both are nil, or have the same bytes.
     package func hasBytes(of other: String?) -> Bool {
         guard let text = self, let other else { return self == nil && other == nil }
         return text.utf8.elementsEqual(other.utf8)
@@ -47,14 +47,14 @@ extension Optional<String> {
 }
 
 extension Dictionary where Key == String {
-    /// The value of the key with these bytes; of keys that look alike, there is one.
+    /// The value of the key with these bytes; of keys that look alike, a dictionary has only one.
     package subscript(exactly key: String) -> Value? {
         index(forKey: key).flatMap { self[$0].key.hasBytes(of: key) ? self[$0].value : nil }
     }
 }
 
 extension Set<String> {
-    /// Whether the member with these bytes is in the set; of members that look alike, there is one.
+    /// True if the member with these bytes is in the set; of members that look alike, a set has only one.
     package func contains(exactly member: String) -> Bool {
         firstIndex(of: member).map { self[$0].hasBytes(of: member) } ?? false
     }

@@ -1,9 +1,10 @@
 extension String {
-    /// What peers call something is cut to this length in reasons of errors, and so on the wire and in logs, in bytes.
+    /// The length, in bytes, to which names chosen by peers are cut in reasons of errors, and so on the wire and in
+    /// logs.
     package static let excerptBytesMax = 64
 
-    /// What a peer has written, in words of ours: it may be megabytes. What is longer than `limit` is cut before the
-    /// character that crosses it, and says how long it is.
+    /// Creates an excerpt of what a peer has written, which may be megabytes, for a message of ours. A text of more
+    /// than `limit` bytes is cut before the character that crosses the limit, and its length is added.
     package init(excerptOf text: some BidirectionalCollection<UInt8>, upTo limit: Int = String.excerptBytesMax) {
         guard text.count > limit else {
             self.init(decoding: text, as: UTF8.self)

@@ -1,8 +1,8 @@
 // Texts of constants in MongoDB's extended JSON.
 
 extension Double {
-    /// The number of `$numberDouble`; nil for a finite one that is too large, and for what else Swift would take:
-    /// hexadecimal digits and other words.
+    /// The number of `$numberDouble`; nil for a finite one that is too large, and for other texts that Swift would
+    /// accept: hexadecimal digits and other words.
     package init?(extendedJSON text: String) {
         switch text {
         case "Infinity": self = .infinity

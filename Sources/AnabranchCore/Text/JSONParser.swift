@@ -1,11 +1,11 @@
-/// Where a text is no JSON.
+/// The place at which a text is not JSON, and the reason.
 package struct JSONError: Error, Equatable, Sendable {
     package let offset: Int
     package let reason: String
 }
 
 extension JSONValue {
-    /// Arrays and objects within each other, unless somebody asks for more.
+    /// The number of arrays and objects that may stand within each other by default.
     package static let depthMax = 64
 
     /// Parses a whole text (RFC 8259). Stricter than most: an object has each name once, because programs that take the

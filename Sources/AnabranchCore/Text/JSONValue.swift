@@ -4,14 +4,14 @@ package enum JSONValue: Equatable, Sendable {
     case bool(Bool)
     /// A number without fraction and exponent that 64 bits can hold.
     case integer(Int64)
-    /// A longer one, by its digits: it is passed on as it is, and no number to those who calculate.
+    /// A larger integer, by its digits: it is passed on as it is, and is no number for calculations.
     case largeInteger(String)
     case real(Double)
     case string(String)
     case array([JSONValue])
     case object([JSONName: JSONValue])
 
-    /// Whether both are the same. Texts are if their bytes are, like names.
+    /// True if both are the same. Texts, like names, are the same if their bytes are.
     package static func == (left: JSONValue, right: JSONValue) -> Bool {
         switch (left, right) {
         case (.null, .null): true
@@ -32,7 +32,7 @@ package enum JSONValue: Equatable, Sendable {
     package var array: [JSONValue]? { if case .array(let values) = self { values } else { nil } }
     package var members: [JSONName: JSONValue]? { if case .object(let members) = self { members } else { nil } }
 
-    /// The members of an object whose names are a program's own: of names that a `String` takes for one, it has one.
+    /// The members of an object whose names are a program's own: of names that are equal as `String`s, it has only one.
     package var object: [String: JSONValue]? {
         members.map { Dictionary($0.map { ($0.key.text, $0.value) }) { first, _ in first } }
     }

@@ -1,7 +1,7 @@
 /// Times as texts of RFC 3339 (`Spec/Export.md`, section 4), in the proleptic Gregorian calendar.
 package enum RFC3339 {
     /// The milliseconds from 1970-01-01T00:00:00Z to the time in a text; nil for any other text, and for a day or an
-    /// hour that there is not.
+    /// hour that does not exist.
     ///
     /// Years are 0001 … 9999. A fraction of any length is cut after its third digit, towards the past. `T` and `Z` may
     /// be lower-case letters, and an offset may lack its colon, as old versions of mongoexport write it.
@@ -34,7 +34,7 @@ package enum RFC3339 {
     private struct Reader {
         var rest: ArraySlice<UInt8>
 
-        /// A number of so many digits.
+        /// A number of `count` digits.
         mutating func number(_ count: Int) -> Int? {
             var value = 0
             for _ in 0..<count {

@@ -3,7 +3,7 @@
 // {"double":"bits in hex"}, {"dec":"text"}, {"oid":"24 hex"}, {"uuid":"8-4-4-4-12"}, {"gk":"hi-lo"},
 // {"link":["Class",key]}, null, true, false and text.
 
-/// What becomes of the values that text cannot show exactly.
+/// The treatment of values that text cannot show exactly.
 package enum ValueJSONStyle: Sendable {
     /// As the reference writes a state: strings as the bytes they are, a decimal without bits that its text lacks.
     case canonical

@@ -8,12 +8,12 @@ public struct User: Equatable, Sendable {
     public var identities: [Identity]
     /// A JSON object that the operator attaches to the user.
     public var customData: String
-    /// Shut out by the operator: the sessions of the user are not valid.
+    /// True if the operator has shut the user out: the user's sessions are not valid.
     public var isDisabled: Bool
     /// Seconds since 1970.
     public var createdAt: UInt64
 
-    /// Puts the parts together.
+    /// Creates a user, to be added to an `AccountStore` or returned by one.
     public init(
         ident: String, app: String, identities: [Identity], customData: String = "{}", isDisabled: Bool = false,
         createdAt: UInt64
@@ -33,19 +33,19 @@ public struct Identity: Equatable, Sendable {
     public var ident: String
     /// As in the URL of a login: `anon-user`, `local-userpass`, `custom-token`.
     public var provider: String
-    /// What the provider knows the user by: an e-mail address, the subject of somebody else's token. Unique for the app
-    /// and the provider. E-mail addresses are the same in capital letters or not, A to Z; all else is compared byte by
-    /// byte.
+    /// The name by which the provider knows the user: an e-mail address, or the subject of somebody else's token.
+    /// Unique for the app and the provider. E-mail addresses are the same in capital letters or not, A to Z; everything
+    /// else is compared byte by byte.
     public var name: String
     /// A hashed password, with the way it was hashed; nil if the provider needs none.
     public var secret: String?
-    /// Nobody has shown yet that the e-mail address is theirs.
+    /// True while nobody has shown that the e-mail address is theirs.
     public var isPending: Bool
 
     /// The provider whose names are e-mail addresses.
     package static let emailProvider = "local-userpass"
 
-    /// Puts the parts together.
+    /// Creates an identity, to be added to a user.
     public init(ident: String, provider: String, name: String, secret: String? = nil, isPending: Bool = false) {
         self.ident = ident
         self.provider = provider
@@ -55,7 +55,7 @@ public struct Identity: Equatable, Sendable {
     }
 }
 
-/// What a refresh token stands for: a login that has not been ended.
+/// A login that has not been ended; a refresh token stands for it.
 public struct LoginSession: Equatable, Sendable {
     /// 24 hexadecimal digits; the `sid` of the session's tokens.
     public var ident: String
@@ -68,7 +68,7 @@ public struct LoginSession: Equatable, Sendable {
     /// Seconds since 1970: from then on the session is over.
     public var expiresAt: UInt64
 
-    /// Puts the parts together.
+    /// Creates a session, to be added to an `AccountStore` or returned by one.
     public init(ident: String, user: String, provider: String, createdAt: UInt64, expiresAt: UInt64) {
         self.ident = ident
         self.user = user
@@ -88,10 +88,10 @@ public struct APIKey: Equatable, Sendable {
     public var name: String
     /// A cryptographic hash of the key, unique in the store.
     public var digest: [UInt8]
-    /// Nobody can log in with the key at present.
+    /// True while nobody can log in with the key.
     public var isDisabled: Bool
 
-    /// Puts the parts together.
+    /// Creates a key, to be added to an `AccountStore` or returned by one.
     public init(ident: String, user: String, name: String, digest: [UInt8], isDisabled: Bool = false) {
         self.ident = ident
         self.user = user
@@ -101,15 +101,15 @@ public struct APIKey: Equatable, Sendable {
     }
 }
 
-/// Where users, their logins and their keys are kept. Calls are synchronous, block until what they did is durable, and
-/// may come from any thread.
+/// A store of users, their logins and their keys. Calls are synchronous, block until their effect is durable, and may
+/// come from any thread.
 ///
 /// Promises of every store, checked by one conformance suite:
 /// 1. A call takes effect entirely or not at all. When it throws, nothing was changed.
-/// 2. A user's sessions and keys end with the user; a session of a disabled user is kept but good for nothing.
-/// 3. Text is compared byte by byte, but for the names of `local-userpass`: capital letters from A to Z and small ones
-///    are the same in them. Older stores may hold names that differ in case alone: each of these is found as it is
-///    written, and in no other way. They may be moved, and no further one of them can be added.
+/// 2. A user's sessions and keys end with the user; a session of a disabled user is kept, but is not valid.
+/// 3. Text is compared byte by byte, except the names of `local-userpass`: capital letters from A to Z and small ones
+///    are the same in them. Older stores may hold names that differ in case alone: each of these is found only as it is
+///    written. They may be moved, but no further one of them can be added.
 public protocol AccountStore: Sendable {
     /// Adds a user with all identities.
     /// - Throws: `nameTaken` if a user of that ident, or an identity of the same app, provider and name, exists;
@@ -126,7 +126,7 @@ public protocol AccountStore: Sendable {
     /// At most `countMax` users of all apps whose idents come after `ident`, in the order of their idents.
     func users(after ident: String, countMax: Int) throws(AccountError) -> [User]
 
-    /// The same, of one app.
+    /// At most `countMax` users of one app whose idents come after `ident`, in the order of their idents.
     func users(of app: String, after ident: String, countMax: Int) throws(AccountError) -> [User]
 
     /// Gives a user one more way to log in.
@@ -137,8 +137,8 @@ public protocol AccountStore: Sendable {
     /// - Throws: `nameTaken` if the user has logged in or has other identities; `noSuchUser` if there is neither.
     func move(_ identity: String, from owner: String, to user: String) throws(AccountError)
 
-    /// An identity is no longer pending.
-    /// - Returns: false if it was not: nothing has changed.
+    /// Notes that an identity is no longer pending.
+    /// - Returns: false if it was not pending; then nothing has changed.
     /// - Throws: `noSuchUser` if the user has no such identity.
     func confirm(_ identity: String, of user: String) throws(AccountError) -> Bool
 
@@ -147,10 +147,10 @@ public protocol AccountStore: Sendable {
     /// - Throws: `noSuchUser` if the user has no such identity.
     func setSecret(_ secret: String, of identity: String, user: String) throws(AccountError)
 
-    /// The same, if the hashed password is still the one that is to be replaced. Of several who would replace one, the
-    /// first does.
-    /// - Parameter old: what is to be replaced; nil stands for an identity without a password.
-    /// - Returns: false if it is another one by now: nothing has changed.
+    /// The same, if the hashed password is still the one that is to be replaced. Of several callers that would replace
+    /// one, the first succeeds.
+    /// - Parameter old: the hashed password to replace; nil stands for an identity without a password.
+    /// - Returns: false if it is another one by now; then nothing has changed.
     /// - Throws: `noSuchUser` if the user has no such identity.
     func setSecret(
         _ secret: String, of identity: String, user: String, replacing old: String?
@@ -164,10 +164,10 @@ public protocol AccountStore: Sendable {
     /// - Throws: `noSuchUser`.
     func setCustomData(_ customData: String, user: String) throws(AccountError)
 
-    /// Forgets a user, with sessions and keys. Nothing happens if there is none.
+    /// Removes a user, with sessions and keys. Nothing happens if there is none.
     func removeUser(_ ident: String) throws(AccountError)
 
-    /// Begins a session and forgets all sessions that are over at its `createdAt`.
+    /// Adds a session, and removes all sessions that are over at its `createdAt`.
     /// - Parameter secret: the one with which the user has just logged in; nil for a login without a secret.
     /// - Throws: `noSuchUser`; `secretReplaced` if no identity of the user has that secret any more.
     func add(_ session: LoginSession, by secret: String?) throws(AccountError)
@@ -195,14 +195,14 @@ public protocol AccountStore: Sendable {
     /// - Returns: false if the user has no such key.
     func setDisabled(_ isDisabled: Bool, apiKey ident: String, of user: String) throws(AccountError) -> Bool
 
-    /// Forgets a key.
+    /// Removes a key.
     /// - Returns: false if the user has no such key.
     func removeAPIKey(_ ident: String, of user: String) throws(AccountError) -> Bool
 }
 
-/// Why an account store did not do something. Two errors are equal if their codes are.
+/// The reason why an account store did not do something. Two errors are equal if their codes are.
 public struct AccountError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// What went wrong.
+    /// The kind of failure.
     public enum Code: Equatable, Sendable {
         /// Somebody else has the name, or the ident.
         case nameTaken
@@ -216,18 +216,18 @@ public struct AccountError: Error, Equatable, Sendable, CustomStringConvertible 
         case storeFailed
     }
 
-    /// What went wrong.
+    /// The kind of failure.
     public var code: Code
-    /// What was found, in words for a log; no secrets, no names of users.
+    /// An explanation for a log; no secrets, no names of users.
     public var reason: String
 
-    /// Puts the parts together.
+    /// Creates an error with an explanation for a log.
     public init(_ code: Code, _ reason: String) {
         self.code = code
         self.reason = reason
     }
 
-    /// Whether the codes are the same; the reasons may differ.
+    /// True if the codes are the same; the reasons may differ.
     public static func == (left: AccountError, right: AccountError) -> Bool { left.code == right.code }
 
     /// The code and the reason in one line.

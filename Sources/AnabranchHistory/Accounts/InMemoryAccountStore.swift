@@ -1,7 +1,7 @@
 import AnabranchCore
 import Synchronization
 
-/// Accounts that end with the process: for tests, and for servers whose users may register anew each time.
+/// An account store that ends with the process: for tests, and for servers whose users may register again each time.
 public final class InMemoryAccountStore: Sendable {
     /// The name of an identity, compared byte by byte: `String` would compare characters.
     fileprivate struct Name: Hashable {
@@ -17,7 +17,7 @@ public final class InMemoryAccountStore: Sendable {
             (self.app, self.provider, self.name) = (app, provider, name)
         }
 
-        /// What it has in common with all names that are the same.
+        /// The form that all names which count as the same have in common.
         var caseless: Name {
             guard provider.elementsEqual(Identity.emailProvider.utf8) else { return self }
             return Name(app, provider, name.map { (0x41...0x5a).contains($0) ? $0 | 0x20 : $0 })
@@ -27,7 +27,7 @@ public final class InMemoryAccountStore: Sendable {
     fileprivate struct State {
         var users: [String: User] = [:]
         var owners: [Name: String] = [:]
-        /// The names that there are, by what they have in common.
+        /// All names, by their caseless forms.
         var spellings: [Name: [Name]] = [:]
         var sessions: [String: LoginSession] = [:]
         /// When the first session is over, in seconds since 1970.
@@ -236,7 +236,7 @@ extension InMemoryAccountStore.State {
         return owners[same[0]]
     }
 
-    /// Adds an identity whose name nobody has as it is written.
+    /// Adds an identity whose name nobody has in this spelling.
     mutating func add(_ identity: Identity, to ident: String) throws(AccountError) {
         let user = try requireUser(ident)
         let name = InMemoryAccountStore.Name(user.app, identity.provider, identity.name)

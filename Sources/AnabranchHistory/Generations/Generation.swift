@@ -5,14 +5,14 @@ public import AnabranchCore
 public struct Generation: Equatable, Sendable {
     /// The version whose state it is, and that of its last entry. It tells a generation from the others of its file.
     public var version: ServerVersion
-    /// How many entries it has: at least 1, at most as many as there are versions up to its own.
+    /// The number of its entries: at least 1, at most as many as there are versions up to its own.
     public var entryCount: UInt64
     /// The size of their changesets, in bytes.
     public var bytes: UInt64
     /// The cumulative size of the log at its version, in bytes.
     public var cumulativeSize: UInt64
 
-    /// Puts the parts together.
+    /// Creates a generation, to be published in a file or returned by its store.
     public init(version: ServerVersion, entryCount: UInt64, bytes: UInt64, cumulativeSize: UInt64) {
         self.version = version
         self.entryCount = entryCount
@@ -20,31 +20,32 @@ public struct Generation: Equatable, Sendable {
         self.cumulativeSize = cumulativeSize
     }
 
-    /// Whether one of its entries has the version: they have 1, 2, 3 … but the last one has `version`.
+    /// True if one of its entries has the version: they have 1, 2, 3 …, but the last one has `version`.
     package func has(_ version: ServerVersion) -> Bool {
         version == self.version || version > 0 && version.rawValue < entryCount
     }
 
-    /// Whether a client can have integrated what ends with the version: nothing, some of it, or all and maybe more.
+    /// True if a client can have integrated the entries up to the version: none, some, or all of them and maybe more.
     func canEnd(at version: ServerVersion) -> Bool { version == 0 || has(version) || version >= self.version }
 }
 
-/// What a commit does to a bootstrap generation.
+/// A change that a commit makes to a bootstrap generation.
 package enum GenerationChange: Sendable {
-    /// One that is being made gets its next entries, a segment whose last version is `last`. Nobody uses them yet.
+    /// Adds the next entries to a generation in the making: a segment whose last version is `last`. Nobody uses them
+    /// yet.
     case append(to: ServerVersion, last: ServerVersion, block: [UInt8])
-    /// It is complete: from now on client files can have it as lineage.
+    /// Completes a generation: from now on client files can have it as lineage.
     case publish(Generation)
-    /// It is gone for everybody, and so are as many of its entries as one commit takes away. The next one takes more,
-    /// while `FileView.leftoverGeneration` says that there are some.
+    /// Removes a generation for everybody, and as many of its entries as one commit takes away. The next commit takes
+    /// more, while `FileView.leftoverGeneration` says that there are some.
     case remove(ServerVersion)
 
-    /// How many segments one commit takes away at most.
+    /// The largest number of segments that one commit takes away.
     package static let removedSegmentsMax = 32
 }
 
 extension Checksum {
-    /// What the segments of a generation are keyed with, so that none can be taken for that of another.
+    /// The checksum that the segments of a generation are keyed with, so that none can be taken for that of another.
     /// The receiver is where the chain of the file begins.
     package func start(ofGeneration version: ServerVersion) -> Checksum { keyed([version.rawValue], []) }
 }
@@ -52,12 +53,12 @@ extension Checksum {
 /// The entries of a bootstrap generation, within one reading.
 public struct GenerationEntries {
     let generation: Generation
-    /// With the versions 1, 2, 3 … to the last one.
+    /// The stored entries, with the versions 1, 2, 3 … to the last one.
     private let sealed: SealedLog
 
     /// - Parameters:
     ///   - start: where the chain of the file begins.
-    ///   - source: where its segments are; of use as long as this.
+    ///   - source: where its segments are; to be usable for as long as this value is.
     package init(
         _ generation: Generation, of file: SyncedFileID, _ start: Checksum, in source: any SegmentSource,
         keptBy cache: SegmentCache
@@ -81,8 +82,8 @@ public struct GenerationEntries {
 
     private func told(_ version: ServerVersion) -> ServerVersion { version == last ? generation.version : version }
 
-    /// The entry as a client is told it. Its cumulative size goes on to that of the log, as if the generation stood in
-    /// place of the log up to its version; it can begin below 0, and goes round then.
+    /// An entry as it is sent to a client. Its cumulative size leads up to that of the log, as if the generation stood
+    /// in place of the log up to its version; it can begin below 0, and wraps around then.
     private func told(_ entry: LogEntry) -> LogEntry {
         var entry = entry
         entry.version = told(entry.version)

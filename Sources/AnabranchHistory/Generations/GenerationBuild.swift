@@ -7,7 +7,7 @@ public struct FrozenState: Sendable {
     /// The head of the file at that moment.
     public var head: FileHead
 
-    /// Puts the parts together.
+    /// Creates a frozen state, to make a generation of.
     public init(state: ObjectGraph, head: FileHead) {
         self.state = state
         self.head = head
@@ -27,7 +27,7 @@ struct GenerationBuild {
 
     /// - Parameters:
     ///   - start: where the chain of the file begins.
-    ///   - entryBytes: at about how many bytes an entry ends.
+    ///   - entryBytes: the approximate size at which an entry ends, in bytes.
     init(of frozen: FrozenState, _ start: Checksum, endingAt entryBytes: Int) {
         head = frozen.head
         self.start = start.start(ofGeneration: frozen.head.version)
@@ -35,7 +35,7 @@ struct GenerationBuild {
         end = LogPlace(version: 0, cumulativeSize: 0, chain: self.start)
     }
 
-    /// What it is, when all entries are made.
+    /// The generation, once all entries are made.
     var generation: Generation {
         Generation(
             version: head.version, entryCount: end.version.rawValue, bytes: end.cumulativeSize,

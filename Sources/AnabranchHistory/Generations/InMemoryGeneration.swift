@@ -3,7 +3,7 @@ import AnabranchCore
 /// The entries of a bootstrap generation, in memory.
 struct InMemoryGeneration: SegmentSource {
     let version: ServerVersion
-    /// Nil while it is not complete, and when it is gone.
+    /// Nil while it is not complete, and once it is removed.
     var generation: Generation?
     var segments: [(last: ServerVersion, block: [UInt8])] = []
 

@@ -1,9 +1,9 @@
 package import AnabranchCore
 
 extension FileView {
-    /// Refuses what would leave a client file without the entries that it needs, or make a generation of a part of
-    /// one. To be asked within the commit, when its client files are stored.
-    /// - Parameter segmentCount: how many segments there are of a generation, each with one entry.
+    /// Refuses a change that would leave a client file without the entries that it needs, or publish a generation that
+    /// is not whole. To be called within the commit, once its client files are stored.
+    /// - Parameter segmentCount: the number of segments that there are of a generation, each with one entry.
     /// - Throws: `storeFailed` with what is wrong.
     package func check(
         _ change: GenerationChange, segmentCount: (ServerVersion) throws(HistoryError) -> UInt64
@@ -31,23 +31,24 @@ extension FileView {
     }
 }
 
-/// Which lineage a client file gets, and what may be said with it (`Spec/BoundedHistory.md`, sections 3 and 4).
+/// The choice of a client file's lineage, and the positions that a client may name in it (`Spec/BoundedHistory.md`,
+/// sections 3 and 4).
 extension FileView {
     /// The generation of a version; nil if there is none.
     package func generation(_ version: ServerVersion) throws(HistoryError) -> Generation? {
         try generations().first { $0.version == version }
     }
 
-    /// What a client file is sent that was sent nothing yet: the newest generation, if the log is no longer there from
-    /// its beginning, or is more than twice as long as the generation and what follows it.
+    /// The lineage for a client file that was sent nothing yet: the newest generation, if the log is no longer there
+    /// from its beginning, or is more than twice as long as the generation and the entries after it.
     func chosenLineage() throws(HistoryError) -> Lineage {
         guard let newest = try generations().last else { return .log }
         let head = try head(), bytes = newest.bytes + (head.cumulativeSize - newest.cumulativeSize)
         return head.baseVersion > 0 || bytes < head.cumulativeSize / 2 ? .generation(newest.version) : .log
     }
 
-    /// The generation whose entries a client file needs that has come to `version`; nil if it needs the log alone.
-    /// - Throws: `clientFileExpired` if the generation is gone, or the log begins behind the version.
+    /// The generation whose entries a client file at `version` needs; nil if it needs the log alone.
+    /// - Throws: `clientFileExpired` if the generation is gone, or the log begins after the version.
     func generation(of file: ClientFile, after version: ServerVersion) throws(HistoryError) -> Generation? {
         guard case .generation(let number) = file.lineage, version < number else {
             if case .view = file.lineage, version == 0 { return nil }
@@ -62,14 +63,15 @@ extension FileView {
         return generation
     }
 
-    /// What a client file is sent when it has come to `version`, and merged with when it made changes on it.
+    /// The file with the log that a client file at `version` is sent, and that its changes on that version are merged
+    /// with.
     /// - Throws: as `generation(of:after:)`.
     func lineage(of file: ClientFile, after version: ServerVersion) throws(HistoryError) -> any FileView {
         guard let generation = try generation(of: file, after: version) else { return self }
         return LineageView(generation, in: self)
     }
 
-    /// Checks where a client says that it is (`Spec/BoundedHistory.md`, section 4).
+    /// Checks the position that a client names in IDENT (`Spec/BoundedHistory.md`, section 4).
     /// - Throws: `badServerVersion`, `clientFileExpired` or `divergingHistories`.
     func check(_ request: IdentRequest, of file: ClientFile) throws(HistoryError) {
         let download = request.download
@@ -84,10 +86,10 @@ extension FileView {
         if try !names(generation, request.latest) { try checkSalt(of: request) }
     }
 
-    /// The lineage of a client file that is new while its client has come to a version already, with a copy of another
+    /// The lineage of a client file that is new while its client is at a version already, with a copy of another
     /// client's file. The salt says in which sequence that version is.
     /// - Throws: `divergingHistories` if nothing that is still there has the salt; `clientFileExpired` if the log
-    ///   begins behind the version.
+    ///   begins after the version.
     func lineage(ofCopy request: IdentRequest) throws(HistoryError) -> Lineage {
         let version = request.download.serverVersion, base = try head().baseVersion
         for generation in try generations() where generation.version >= base && version < generation.version {
@@ -110,7 +112,7 @@ extension FileView {
         try SyncedFile.isSalt(salt, of: version, head: try head(), view: self)
     }
 
-    /// Whether a DOWNLOAD that ended within the generation has named the version with its salt.
+    /// True if a DOWNLOAD that ended within the generation has named the version with its salt.
     private func names(_ generation: Generation, _ latest: SaltedVersion) throws(HistoryError) -> Bool {
         guard latest.version >= generation.version else { return false }
         return try isSalt(latest.salt.within(generation.version), of: latest.version)
@@ -118,9 +120,9 @@ extension FileView {
 }
 
 extension Salt {
-    /// The salt under which a DOWNLOAD that ends within a generation names the newest version; applied to that, the
-    /// salt of the version. A copy of the client's file brings it along: equal cursors are other places in the log and
-    /// in each generation, and nothing else in IDENT tells them apart.
+    /// The salt under which a DOWNLOAD that ends within a generation names the newest version; applied to that salt,
+    /// the salt of the version again. A copy of the client's file brings it along: equal cursors are different places
+    /// in the log and in each generation, and nothing else in IDENT tells them apart.
     package func within(_ generation: ServerVersion) -> Salt {
         // An odd factor: different generations differ in what they change.
         let mask = (generation.rawValue &* 0x9E37_79B9_7F4A_7C15) & UInt64(Int64.max), changed = rawValue ^ mask
@@ -129,14 +131,14 @@ extension Salt {
 }
 
 extension SyncedFile {
-    /// Decides what a client file is sent from now on; that is written with the next commit.
+    /// Chooses the lineage of a client file; the choice is written with the next commit.
     /// - Returns: the file with its lineage. In flexible sync the first bootstrap decides.
     func chooseLineage(for file: ClientFile, in view: any FileView) throws(HistoryError) -> ClientFile {
         guard file.lineage == .none, head.version > 0, makesGenerations else { return file }
         return choose(try view.chosenLineage(), for: file)
     }
 
-    /// Notes the choice, which is durable with the next commit.
+    /// Notes the choice, which becomes durable with the next commit.
     func choose(_ lineage: Lineage, for file: ClientFile) -> ClientFile {
         var file = file
         file.lineage = lineage
@@ -148,7 +150,7 @@ extension SyncedFile {
         return file
     }
 
-    /// As `chooseLineage` does for who begins with nothing.
+    /// As `chooseLineage(for:in:)`, for a client that begins with a copy of another client's file.
     /// - Throws: as `FileView.lineage(ofCopy:)`.
     func chooseLineage(
         for file: ClientFile, ofCopy request: IdentRequest, in view: any FileView

@@ -1,7 +1,7 @@
 import AnabranchCore
 
-/// A synced file as a client file with a generation as lineage has to see it: its log is the entries of the generation,
-/// and those of the log behind it (`Spec/BoundedHistory.md`, section 3).
+/// A synced file as a client file sees it whose lineage is a generation: its log consists of the entries of the
+/// generation, followed by those of the log after it (`Spec/BoundedHistory.md`, section 3).
 struct LineageView: FileView {
     private let file: any FileView
     private let generation: Generation
@@ -11,7 +11,7 @@ struct LineageView: FileView {
         self.generation = generation
     }
 
-    /// That of the generation.
+    /// The version of the generation.
     var version: ServerVersion { generation.version }
 
     /// The part of a range that is in the generation, and the part that is in the log.
@@ -77,7 +77,7 @@ struct LineageView: FileView {
         return found + (newer.isEmpty ? [] : try file.versions(writing: keys, in: newer, excludingOrigin: origin))
     }
 
-    // MARK: What a generation holds nothing of
+    // MARK: Receipts, which a generation does not have
 
     func receipts(from ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [Receipt] {
         let newer = split(range).newer
@@ -88,7 +88,7 @@ struct LineageView: FileView {
         version > generation.version ? try file.lastReceipt(from: ident, upTo: version) : nil
     }
 
-    // MARK: What is the same
+    // MARK: Passed on unchanged
 
     func head() throws(HistoryError) -> FileHead { try file.head() }
 

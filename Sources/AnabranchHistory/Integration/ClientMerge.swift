@@ -2,7 +2,7 @@ import AnabranchCore
 
 /// A changeset in the form in which it enters the log.
 struct MergedChangeset {
-    /// 0, and client version 0, for one that puts nulls back (`Spec/History.md`, section 16.3).
+    /// 0, with client version 0, for one that puts nulls back (`Spec/History.md`, section 16.3).
     var origin: ClientFileID
     var clientVersion: ClientVersion
     var timestamp: ChangesetTime
@@ -11,7 +11,7 @@ struct MergedChangeset {
     var writes: [UInt64]
     /// The version on which it was made; nil for one of the server's own.
     var base: ServerVersion?
-    /// What was received, if the merge has made something else of it.
+    /// The changeset as it was received, if merging has changed it.
     var received: [UInt8]?
 }
 
@@ -31,11 +31,11 @@ struct ClientMerge: ~Copyable {
         case paused
         /// All changesets are merged, or as many as the commit takes.
         case merged
-        /// So many changesets can be merged; the objects of all that were to be need too much memory.
+        /// Only the given number of changesets can be merged; the objects of all of them need too much memory.
         case onlyFirst(Int)
     }
 
-    /// To merge with fewer entries than this, they are decoded for the client alone.
+    /// With fewer entries than this to merge with, they are decoded for the client alone.
     private static let sharedEntriesMin = 16
 
     let ident: ClientFileID
@@ -44,7 +44,7 @@ struct ClientMerge: ~Copyable {
     private(set) var merged: [MergedChangeset] = []
     private(set) var skippedInstructions = SkippedInstructions()
     private let options: MergeOptions
-    /// Whether it is the log alone that it is merged with: of entries that others may meet as well.
+    /// True if the upload is merged with the log alone, whose entries others may meet as well.
     private let isOfLog: Bool
 
     private var stage = Stage.begin
@@ -54,9 +54,9 @@ struct ClientMerge: ~Copyable {
     private var search = EntrySearch(for: [], in: VersionRange(after: 0, through: 0))
     /// The entries that the run meets, ascending.
     private var versions: [ServerVersion] = []
-    /// Those of `versions` that were not read yet.
+    /// The part of `versions` that was not read yet.
     private var unread: ArraySlice<ServerVersion> = []
-    /// Those that were not yet read into the cache that clients share.
+    /// The versions that were not yet read into the cache that clients share.
     private var unshared: ArraySlice<ServerVersion> = []
     /// The last changeset that is merged.
     private(set) var mergedThrough: UploadCursor?
@@ -72,13 +72,13 @@ struct ClientMerge: ~Copyable {
         merged.reserveCapacity(changesets.count)
     }
 
-    /// How many log entries were decoded, or found decoded.
+    /// The number of log entries that were decoded, or found decoded.
     var entriesVisited: Int { reader.count }
 
-    /// How many of `merged` put nulls back.
+    /// The number of changesets in `merged` that put nulls back.
     var restoringCount: Int { reader.restored.count }
 
-    /// What the merge occupies, in bytes, beside the upload.
+    /// The memory that the merge occupies in addition to the upload, in bytes.
     var memoryBytes: Int { merge.arena.memoryBytes }
 
     /// Merges changesets and applies them to the state, if one is kept, until the step is over or the commit full.
@@ -121,8 +121,8 @@ struct ClientMerge: ~Copyable {
         past log: PendingLog, bytesMax: Int, keepsState: Bool
     ) throws(HistoryError) -> Bool {
         do {
-            // What follows a changeset that may have taken nulls out of sets is a run of its own: it has to be merged
-            // with the entry that puts them back.
+            // Anything that follows a changeset which may have taken nulls out of sets is a run of its own: it has to
+            // be merged with the entry that puts them back.
             let hasRun = try merge.beginRun(
                 bytesMax: bytesMax, overheadBytes: UploadQueue.overheadBytes
             ) { index, arena in
@@ -182,14 +182,14 @@ struct ClientMerge: ~Copyable {
         }
     }
 
-    /// The versions above the base that can conflict with the run. Beside those that the conflict keys find these are
+    /// The versions above the base that can conflict with the run. Besides those that the conflict keys find, these are
     /// the entries whose form for this client differs from the log: that form can contain instructions which the log
     /// entry lacks (`Spec/Transform.md`, rule R8), so the index does not know it.
     private mutating func endSearch(
         past log: PendingLog, sharing shared: inout DecodedEntryCache
     ) throws(HistoryError) {
         let base = base, reciprocals = try reader.reciprocals(of: ident, after: base, in: log)
-        // What is empty meets nothing.
+        // An empty changeset meets nothing.
         let changed = reciprocals.filter { $0 > base.rawValue && !$1.isEmpty }.keys.map { ServerVersion(rawValue: $0) }
         versions = (search.found + changed + reader.restored.keys).sortedUnique()
         unread = versions[...]
@@ -201,7 +201,7 @@ struct ClientMerge: ~Copyable {
         stage = .share
     }
 
-    /// Goes over to a copy of what is decoded for all clients, when that holds all of `versions` that have no form of
+    /// Switches to a copy of what is decoded for all clients, when that holds all of `versions` that have no form of
     /// their own. The client's own arena holds no log entry yet.
     /// - Returns: whether that is done, or cannot be done because they are too large.
     private mutating func share(

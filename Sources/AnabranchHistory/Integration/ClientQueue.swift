@@ -1,21 +1,21 @@
 package import AnabranchCore
 
-/// What clients have queued, in the order in which it came. What is done goes from the front, without a look at the
-/// rest: there can be millions behind it.
+/// The work that clients have queued, in order of arrival. Finished work is removed from the front, without a look at
+/// the rest: millions of elements may follow it.
 package struct ClientQueue<Element>: Sequence {
-    /// So that removing the first ones does not move all others. None is empty.
+    /// Batches, so that removing the first elements does not move all others. None is empty.
     private var batches: [[Element]] = []
     private static var batchCount: Int { 1_024 }
     private let ident: (Element) -> ClientFileID
 
-    /// - Parameter ident: whose an element is.
+    /// - Parameter ident: the client file that an element belongs to.
     package init(of ident: @escaping (Element) -> ClientFileID) { self.ident = ident }
 
     package private(set) var count = 0
 
     package func makeIterator() -> some IteratorProtocol<Element> { batches.joined().makeIterator() }
 
-    /// How many elements client files have.
+    /// The number of elements of each client file.
     package func counts(from clients: Set<ClientFileID>) -> [ClientFileID: Int] {
         var counts: [ClientFileID: Int] = [:]
         for client in batches.joined().lazy.map(ident) where clients.contains(client) {
@@ -35,7 +35,7 @@ package struct ClientQueue<Element>: Sequence {
 
     /// Removes the first elements of client files.
     /// - Parameter counts: how many of each; at most all of them.
-    /// - Returns: what is removed, in its order.
+    /// - Returns: the removed elements, in order.
     package mutating func removeFirst(_ counts: [ClientFileID: Int]) -> [Element] {
         var counts = counts, removed: [Element] = [], kept = ClientQueue(of: ident)
         let total = counts.values.reduce(0, +)
@@ -57,7 +57,7 @@ package struct ClientQueue<Element>: Sequence {
         return removed
     }
 
-    /// - Returns: what is removed, in its order.
+    /// - Returns: the removed elements, in order.
     package mutating func removeAll() -> [Element] {
         defer { (batches, count) = ([], 0) }
         return Array(self)

@@ -1,10 +1,10 @@
 import AnabranchCore
 
-/// Whether clients may take classes and columns away (`Spec/History.md`, section 16.2).
+/// The rule for clients that take classes and columns away (`Spec/History.md`, section 16.2).
 public enum DestructiveSchema: String, CaseIterable, Sendable {
     /// An upload with an EraseTable or EraseColumn is refused with `destructiveSchemaChange`.
     case refuse
-    /// Clients may, but for changesets that would end the process of every client that downloads them.
+    /// Clients may take them away, except by changesets that would end the process of every client that downloads them.
     case allow
 }
 

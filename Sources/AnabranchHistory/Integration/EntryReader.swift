@@ -2,10 +2,10 @@ import AnabranchCore
 
 /// Decodes log entries in the form that they have for one client.
 struct EntryReader {
-    /// What the log entries that were decoded for the client may occupy, in bytes.
+    /// The memory that the log entries decoded for the client may occupy, in bytes.
     let bytesMax: Int
     private var bytes = 0
-    /// How many entries the merge has met.
+    /// The number of entries that the merge has met.
     var count = 0
     /// The entries that the arena holds as they are in the log, because it began as a copy of a shared one.
     var shared: [UInt64: ChangesetIndex] = [:]
@@ -29,12 +29,12 @@ struct EntryReader {
         return read
     }
 
-    /// Whether the entry is not, or not like this, in the log.
+    /// True if the entry is not in the log, or not in this form.
     func hasOwnForm(of version: ServerVersion) -> Bool {
         reciprocals?[version.rawValue] != nil || restored[version] != nil
     }
 
-    /// Where an entry is in the arena; decodes it unless it is there.
+    /// The index of an entry in the arena; decodes it unless it is there.
     mutating func index(
         of version: ServerVersion, from log: PendingLog, into arena: inout ChangesetArena
     ) throws(HistoryError) -> ChangesetIndex {

@@ -3,19 +3,20 @@ import AnabranchCore
 /// Finds the log entries that can conflict with the changesets of a run, piece by piece (`Spec/History.md`, section
 /// 15).
 struct EntrySearch {
-    /// How many conflict keys at most, and how many versions, are looked at before the limit of the step is asked.
+    /// The largest numbers of conflict keys and of versions that are looked at before the limit of the step is asked.
     private static let keysOfPieceMax = 64, versionsOfPiece: UInt64 = 1024
-    /// What a key costs, and a version, in pairs of instructions.
+    /// The costs of a key and of a version, in pairs of instructions.
     private static let pairsOfKey = 256, pairsOfVersion = 64
 
     /// The keys that were not looked for yet.
     private var keys: ArraySlice<UInt64>
-    /// Where entries are looked for; of a run that reads everything the versions that were not looked at yet.
+    /// The range in which entries are looked for; for a run that reads everything, the versions that were not looked at
+    /// yet.
     private var range: VersionRange
     private let readsEverything: Bool
-    /// In no order, perhaps several times.
+    /// The entries found so far, unordered, perhaps several times.
     private(set) var found: [ServerVersion] = []
-    /// With more, those that were found several times are removed.
+    /// The number of found entries above which duplicates are removed.
     private var crowdedCount = 65_536
     private var keysOfPiece = keysOfPieceMax
 
@@ -26,7 +27,7 @@ struct EntrySearch {
         keys = readsEverything ? [] : reads[...]
     }
 
-    /// - Parameter origin: whose entries are left out.
+    /// - Parameter origin: the client file whose entries are left out.
     /// - Returns: whether all are found.
     mutating func advance(
         past log: PendingLog, excludingOrigin origin: ClientFileID, until limit: inout StepLimit

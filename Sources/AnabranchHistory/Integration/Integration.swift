@@ -1,31 +1,31 @@
 package import AnabranchCore
 
-/// How uploads are merged with the log.
+/// The rules and limits for merging uploads with the log.
 package struct MergeOptions: Sendable {
-    /// Merging every pair is the definition, for comparison.
+    /// The strategy of the merge. Merging every pair is the definition, for comparison.
     package var strategy = MergeStrategy.indexed
-    /// Whether uploads may take classes and columns away.
+    /// The rule for uploads that take classes and columns away.
     package var destructiveSchema = DestructiveSchema.refuse
-    /// Whether a class may be used in the changeset that replaces it: for recorded histories that no client loads.
+    /// True if a class may be used in the changeset that replaces it: for recorded histories that no client loads.
     package var allowsReplacedClasses = false
-    /// What the log entries that an upload is merged with may occupy in memory, in bytes.
+    /// The memory that the log entries which an upload is merged with may occupy, in bytes.
     package var localBytesMax = 1 << 30
-    /// How large uploads can make an object, in bytes (`Spec/State.md`, B11).
+    /// The largest size to which uploads can bring an object, in bytes (`Spec/State.md`, B11).
     package var objectBytesMax = Int.max
-    /// How many bytes of changesets are merged together and committed together, and what exceeds that of the last one.
-    /// What is left of the uploads follows in further commits.
+    /// The size of the changesets that are merged and committed together, in bytes; the last one may exceed it. The
+    /// rest of the uploads follows in further commits.
     package var commitBytesMax = 1 << 20
-    /// With so many bytes of objects in memory the commit ends as well.
+    /// The size of objects in memory, in bytes, with which the commit ends as well.
     package var loadedBytesMax = 64 << 20
-    /// How many bytes of objects the changesets may need that are applied together.
+    /// The size of the objects that changesets applied together may need, in bytes.
     package var appliedBytesMax = 512 << 20
-    /// Whose uploads are watched, if the store remembers them.
+    /// Watches the uploads, if the store remembers them.
     var watch: UploadWatch?
 }
 
-/// What a commit in the making still takes.
+/// The room that is left in a commit in the making.
 struct CommitRoom {
-    /// Of changesets.
+    /// The size of the changesets that still fit, in bytes.
     var bytes: Int
     let loadedBytesMax: Int
 
@@ -34,22 +34,22 @@ struct CommitRoom {
     }
 }
 
-/// Computes what queued uploads make of one state of a file (`Spec/History.md`, section 6): a commit, and what each
-/// client is told. Works in steps, each of which reads through a view of its own, and changes nothing: it can be
-/// dropped between two steps. Nobody else may write to the log meanwhile.
+/// Computes the result of merging queued uploads into one state of a file (`Spec/History.md`, section 6): a commit, and
+/// a message for each client. Works in steps, each of which reads through a view of its own and changes nothing: it can
+/// be dropped between two steps. Until it ends, nobody else may write to the log.
 struct Integration: ~Copyable {
     /// The client whose changesets are merged now.
     private struct Current: ~Copyable {
         let uploads: JoinedUploads
         let file: ClientFile
-        /// What it has to be merged with, if that is not the log alone.
+        /// The generation to merge with; nil for the log alone.
         let generation: Generation?
-        /// Those that are not in the log yet.
+        /// The changesets that are not in the log yet.
         var changesets: ArraySlice<UploadedChangeset>
-        /// Whether they begin with what was withheld of the client's schema.
+        /// True if the changesets begin with the withheld part of the client's schema.
         var hasWithheldSchema = false
         let stateBefore: PendingState?
-        /// Its name for the watch.
+        /// The name of the upload for the watch.
         let watched: Checksum?
         var merge: ClientMerge
     }
@@ -58,7 +58,7 @@ struct Integration: ~Copyable {
     private var added = AddedEntries()
     /// The state at the end of the log; nil for a relay.
     private var state: PendingState?
-    /// Client files that are further than the store says.
+    /// Client files that are more recent than their stored rows.
     private let unwritten: [ClientFileID: ClientFile]
     private let versionSalt: Salt
     /// Seconds since 1970.
@@ -67,20 +67,20 @@ struct Integration: ~Copyable {
     private var waiting: ArraySlice<JoinedUploads>
     private var current: Current?
     private var room: CommitRoom
-    /// The uploads that are merged: the commit can still end the process.
+    /// The uploads that were merged: the commit can still end the process.
     private(set) var watched: [Checksum] = []
     private var reciprocals: [ReciprocalChange] = []
     private var clientFiles: [ClientFile] = []
     private var withheldSchemas: [ClientFileID: [UInt8]] = [:]
     private(set) var report = IntegrationReport()
-    /// Entries of this log, those included that the commit adds.
+    /// Entries of this log, including those that the commit adds.
     var decodedEntries = DecodedEntryCache()
 
     /// - Parameters:
-    ///   - queue: what to integrate.
+    ///   - queue: the uploads to integrate.
     ///   - head: the head of the log.
     ///   - state: the state there; nil for a relay.
-    ///   - unwritten: client files that are further than the store says.
+    ///   - unwritten: client files that are more recent than their stored rows.
     ///   - time: seconds since 1970, at least 1.
     init(
         of queue: UploadQueue, at head: FileHead, state: ObjectGraph?, unwritten: [ClientFileID: ClientFile],
@@ -98,7 +98,7 @@ struct Integration: ~Copyable {
         self.options = options
     }
 
-    /// What it occupies, in bytes, beside the uploads.
+    /// The memory that the integration occupies in addition to the uploads, in bytes.
     var memoryBytes: Int {
         let shared = decodedEntries.arena.memoryBytes + (state?.loadedBytes ?? 0)
         switch current {
@@ -107,9 +107,9 @@ struct Integration: ~Copyable {
         }
     }
 
-    /// Goes on until the step is over.
+    /// Continues until the step is over.
     /// - Parameter view: the file; its log ends where it did when the integration began.
-    /// - Returns: whether everything is merged that the commit takes.
+    /// - Returns: whether everything that the commit takes is merged.
     mutating func advance(over view: any FileView, until limit: inout StepLimit) -> Bool {
         var log = PendingLog(continuing: view, head: head)
         swap(&log.added, &added)
@@ -160,10 +160,11 @@ struct Integration: ~Copyable {
             of: changesets, from: client.file.ident, options: options, isOfLog: client.generation == nil)
     }
 
-    // MARK: Schemas that were withheld
+    // MARK: Withheld schemas
 
-    /// What a client uploads after its user might only read can need what was withheld of its schema.
-    /// - Returns: its changesets, of which the first one begins with that; nil if that is no help.
+    /// Puts the withheld part of a client's schema before its changesets, which may need it if the client first
+    /// uploaded while its user might only read.
+    /// - Returns: the client's changesets, the first one beginning with that part; nil if that is no help.
     private func completed(
         _ client: borrowing Current, after error: HistoryError, in view: any FileView
     ) throws(HistoryError) -> ArraySlice<UploadedChangeset>? {
@@ -184,8 +185,8 @@ struct Integration: ~Copyable {
         return (kept.isEmpty ? [] : [kept]) + client.uploads.upload.withheldSchemas
     }
 
-    /// Keeps what is withheld of the client's schema with the entry that acknowledges it; or nothing any more, once it
-    /// is taken over.
+    /// Keeps the withheld part of the client's schema with the entry that acknowledges it; or removes it, once the log
+    /// has it.
     private mutating func keepSchema(of client: borrowing Current, in view: any FileView) throws(HistoryError) {
         if client.hasWithheldSchema {
             withheldSchemas[client.file.ident] = []
@@ -195,8 +196,8 @@ struct Integration: ~Copyable {
         }
     }
 
-    /// A refused client leaves no trace, and the others go on as if it had not been there: also when the store cannot
-    /// read what its changesets have to be merged with, for the others need something else.
+    /// Refuses a client. It leaves no trace, and the others go on as if it had not been there: also when the store
+    /// cannot read the entries that its changesets have to be merged with, for the others need different ones.
     private mutating func refuse(_ ident: ClientFileID, because error: HistoryError) {
         report.outcomes.append(ClientOutcome(ident: ident, newVersions: 0, refusal: error))
     }
@@ -220,7 +221,7 @@ struct Integration: ~Copyable {
             throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
         }
         try require(!file.isExpired, .clientFileExpired, "the client file has expired")
-        // What it has made is in no generation yet, but will be in the next one.
+        // Its own changes are in no generation yet, but will be in the next one.
         if file.lineage == .none { file.lineage = try view.chosenLineage() }
         // A changeset can be in the log already, by an earlier commit for a part of the upload, or if the store made a
         // commit durable and then failed to report it.
@@ -266,7 +267,7 @@ struct Integration: ~Copyable {
             upTo: isWhole ? .largest : file.uploadCursor.clientVersion)
     }
 
-    /// Puts everything that was computed into a commit.
+    /// Makes a commit of everything that was computed.
     /// - Parameter nextIdent: of the head as it is now. Client files may have been made since the integration began.
     func commit(to file: SyncedFileID, _ lease: Lease, nextIdent: ClientFileID) -> Commit {
         var head = head
@@ -282,7 +283,7 @@ struct Integration: ~Copyable {
         return commit
     }
 
-    /// What the checks of a session guarantee, for callers that have no session; and the origin, which is checked here.
+    /// Checks what a session guarantees, for callers that have no session; and the origin, which is checked only here.
     private func check(
         _ changesets: ArraySlice<UploadedChangeset>, of upload: Upload, after integrated: UploadCursor,
         _ newest: ServerVersion
@@ -306,7 +307,7 @@ struct Integration: ~Copyable {
 }
 
 extension Integration {
-    /// What is made in the middle of a generation is made on one of its entries.
+    /// Checks that changesets made in the middle of a generation are made on one of its entries.
     private func check(
         _ changesets: ArraySlice<UploadedChangeset>, in generation: Generation
     ) throws(HistoryError) {
@@ -318,14 +319,15 @@ extension Integration {
 }
 
 extension ClientFile {
-    /// - Parameter entry: the newest one that was made of the upload.
+    /// - Parameter entry: the newest entry that was made of the upload.
     fileprivate mutating func note(_ entry: LogEntry?) {
         guard let entry else { return }
         newestReceipt = Receipt(version: entry.version, clientVersion: entry.clientVersion)
     }
 
-    /// Section 6, steps 9 and 10: nothing ever goes back. Who needs nothing of its generation any more goes over to the
-    /// log, which is the same from there on; so does a copy that has come so far that it needs no other beginning.
+    /// Advances the cursors (section 6, steps 9 and 10): nothing ever goes back. A client file that no longer needs its
+    /// generation switches to the log, which is the same from there on; so does a copy that has come so far that it
+    /// needs no other beginning.
     mutating func advance(to progress: UploadCursor, lockedVersion: ServerVersion) {
         if progress.clientVersion > uploadCursor.clientVersion {
             uploadCursor.clientVersion = progress.clientVersion

@@ -1,13 +1,13 @@
 public import AnabranchCore
 
-/// What a write of the server itself made.
+/// The outcome of a write by the server itself.
 public struct ServerWrite: Equatable, Sendable {
     /// The log entry that it became; the version that the file had if nothing was changed.
     public var version: ServerVersion
     /// The write had been made before, under the same key; nothing happened now.
     public var isRepetition: Bool
 
-    /// Puts the parts together.
+    /// Creates the outcome of a write.
     public init(version: ServerVersion, isRepetition: Bool) {
         self.version = version
         self.isRepetition = isRepetition
@@ -15,7 +15,7 @@ public struct ServerWrite: Equatable, Sendable {
 }
 
 extension SyncedFile {
-    /// Writes to the file's state in the name of the server: a transaction that clients download like everybody's
+    /// Writes to the file's state in the name of the server: a transaction that clients download like any other
     /// (`Spec/History.md`, section 17). It is durable when the call returns.
     ///
     /// - Parameters:
@@ -23,8 +23,8 @@ extension SyncedFile {
     ///     `IdempotencyKey.countMax` other names came in between. Nil: the write has no name.
     ///   - timestamp: the wall clock. The entry gets it, or the time of the entry before if that is a little later.
     ///   - body: makes the transaction. Nothing is written if it throws.
-    /// - Throws: what `body` throws; `ApplyError` with the place for what makes no sense, also in an assignment;
-    ///   `HistoryError` if the store fails, after which the write may be repeated, with its key.
+    /// - Throws: what `body` throws; `ApplyError` with the place for an operation that makes no sense, also in an
+    ///   assignment; `HistoryError` if the store fails, after which the write may be repeated, with its key.
     @discardableResult
     public func write(
         idempotencyKey: String? = nil, at timestamp: ChangesetTime, _ body: (WriteTransaction) throws -> Void
@@ -34,13 +34,13 @@ extension SyncedFile {
         return made
     }
 
-    /// What `write` commits, and returns when that is done.
-    /// - Returns: no commit if there is nothing to be stored.
+    /// Prepares the commit of `write`, and the result that it returns once that is durable.
+    /// - Returns: no commit if there is nothing to store.
     /// - Throws: as `write`.
     package func prepareWrite(
         idempotencyKey: String?, at timestamp: ChangesetTime, _ body: (WriteTransaction) throws -> Void
     ) throws -> (commit: Commit?, made: ServerWrite) {
-        // It would come behind the write.
+        // An integration under way would follow the write.
         dropIntegration()
         let key = idempotencyKey.map { Array($0.utf8) }
         let (head, made, newest) = try read(missesTail: key != nil) { view throws(HistoryError) in
@@ -85,7 +85,7 @@ extension SyncedFile {
         }
     }
 
-    /// A log entry of the server's own, and the conflict keys that it writes; nil if the changeset has no instruction.
+    /// A log entry of the server's own, with the conflict keys that it writes; nil if the changeset has no instruction.
     private func entry(
         with recorded: [UInt8], at timestamp: ChangesetTime, after head: FileHead
     ) throws(HistoryError) -> (LogEntry, [ConflictKeyEntry])? {

@@ -1,14 +1,14 @@
 /// Says when a step of a merge is over, so that a thread can do something else before the next one.
 package struct StepLimit: Sendable {
-    /// Nil: never.
+    /// Returns true when the step is over; nil: it never is.
     private let ask: (@Sendable () -> Bool)?
-    /// After how much work it is asked.
+    /// The amount of work between two questions, in pairs of instructions.
     let piece: Int
     private var done = 0
 
-    /// What never ends a step.
+    /// A limit that never ends a step.
     package static let none = StepLimit(piece: .max, ask: nil)
-    /// The end of a step that does as little as possible.
+    /// A limit that ends a step after as little work as possible.
     package static let smallest = StepLimit(asking: { true }, piece: 1)
 
     /// - Parameters:
@@ -18,7 +18,7 @@ package struct StepLimit: Sendable {
         self.init(piece: piece, ask: isOver)
     }
 
-    /// A step of some milliseconds, from now on.
+    /// Creates a limit that ends a step after a number of milliseconds from now.
     package init(milliseconds: Int64) {
         let end = ContinuousClock.now + .milliseconds(milliseconds)
         self.init { ContinuousClock.now >= end }
@@ -29,10 +29,10 @@ package struct StepLimit: Sendable {
         self.ask = ask
     }
 
-    /// Whether the step is over now.
+    /// True if the step is over now.
     package var isOver: Bool { ask?() ?? false }
 
-    /// Whether the step is over after some more work.
+    /// True if the step is over after some more work. Asks once for each `piece` of work.
     /// - Parameter work: what was done since the last question, as pairs of instructions.
     mutating func isOver(after work: Int) -> Bool {
         guard let ask else { return false }

@@ -1,13 +1,13 @@
 public import AnabranchCore
 
 extension SyncedFile {
-    /// Whether uploads wait for integration.
+    /// True if uploads wait for integration.
     public var hasQueuedUploads: Bool { !queue.isEmpty }
 
-    /// What waits for integration, in bytes.
+    /// The memory that waiting uploads occupy, in bytes.
     package var backlogBytes: Int { queue.byteCount }
 
-    /// Queues what `SessionProgress.accept` has left of an upload.
+    /// Queues the part of an upload that `SessionProgress.accept` has left.
     /// - Throws: `backlogFull` (`Spec/History.md`, section 5, row 12); the upload was not queued then.
     public func enqueue(_ upload: Upload, from ident: ClientFileID) throws(HistoryError) {
         let byteCount = UploadQueue.byteCount(of: upload)
@@ -17,17 +17,18 @@ extension SyncedFile {
         queue.append(upload, from: ident)
     }
 
-    /// Integrates what is queued, in one transaction, or in several if it is much (`Spec/History.md`, section 6.1).
+    /// Integrates the queued uploads, in one transaction, or in several if they are large (`Spec/History.md`, section
+    /// 6.1).
     /// - Parameter time: seconds since 1970.
-    /// - Throws: a failure of the store. Then what is not integrated stays queued, to be tried again.
+    /// - Throws: a failure of the store. Then everything not yet integrated stays queued, to be tried again.
     public func integrate(at time: UInt64) throws(HistoryError) -> IntegrationReport {
         try SyncedFile.integrate([self], at: time).first ?? IntegrationReport()
     }
 
-    /// Integrates what is queued for different files of one store, in common transactions of those that are in one
+    /// Integrates the queued uploads of different files of one store, in common transactions for those in the same
     /// shard; a report for each file.
     /// - Parameter time: seconds since 1970.
-    /// - Throws: the first failure of the store. Then what is not integrated stays queued, to be tried again.
+    /// - Throws: the first failure of the store. Then everything not yet integrated stays queued, to be tried again.
     public static func integrate(_ files: [SyncedFile], at time: UInt64) throws(HistoryError) -> [IntegrationReport] {
         var reports = files.map { _ in IntegrationReport() }
         repeat {
@@ -44,16 +45,17 @@ extension SyncedFile {
 
     // MARK: In steps
 
-    /// Whether an integration has begun and is not committed yet. Uploads that come now wait for the next one.
+    /// True while an integration has begun and is not committed yet. Uploads that come now wait for the next one.
     package var isIntegrating: Bool { integration != nil }
 
-    /// What the integration occupies, in bytes, beside the uploads.
+    /// The memory that the integration occupies in addition to the uploads, in bytes.
     package var integrationBytes: Int { integration?.memoryBytes ?? 0 }
 
-    /// Merges what is queued until the step is over. In between, everything else may go on, from what is committed.
+    /// Merges queued uploads until the step is over. Between steps, everything else may go on, from what is committed.
     /// - Parameter time: seconds since 1970.
-    /// - Returns: whether everything is merged that one commit takes of what was queued when the integration began.
-    /// - Throws: a failure of the store. Then everything stays queued, and the next call begins anew.
+    /// - Returns: whether everything is merged that one commit takes of the uploads that were queued when the
+    ///   integration began.
+    /// - Throws: a failure of the store. Then everything stays queued, and the next call starts over.
     package func advanceIntegration(
         at time: UInt64, until limit: inout StepLimit
     ) throws(HistoryError) -> Bool {
@@ -69,13 +71,13 @@ extension SyncedFile {
         }
     }
 
-    /// Everything stays queued, and is merged anew.
+    /// Gives up the integration: everything stays queued, and is merged again.
     package func dropIntegration() {
         if isIntegrating { state?.forgetReads(beyond: readBytesBefore) }
         integration = nil
     }
 
-    /// The file has no decoded entries until the commit is done: those that it adds may never come into being.
+    /// Until the commit is done, the file has no decoded entries: those that it adds may never come into being.
     private func begin(at head: FileHead, _ state: ObjectGraph?, _ time: UInt64) -> Integration {
         readBytesBefore = state?.readBytes ?? 0
         var integration = Integration(
@@ -85,16 +87,16 @@ extension SyncedFile {
         return integration
     }
 
-    /// Commits what is merged for different files of one store, in one transaction for each shard.
+    /// Commits the merged uploads of different files of one store, in one transaction for each shard.
     /// - Returns: a report for each file, or why the commit of its shard failed: then everything of the file stays
-    ///   queued, to be merged anew.
+    ///   queued, to be merged again.
     package static func commitIntegrations(of files: [SyncedFile]) -> [Result<IntegrationReport, HistoryError>] {
         let merged = files.map { $0.takeMerged() }
         let failures = commit(Array(zip(files, merged.map(\.commit))))
         return files.indices.map { files[$0].finish(merged[$0], failures[$0]) }
     }
 
-    /// What an integration has come to, between its last step and the outcome of its commit.
+    /// The result of an integration, between its last step and the outcome of its commit.
     package struct MergedUploads {
         package fileprivate(set) var commit: Commit
         fileprivate var report = IntegrationReport()
@@ -102,7 +104,7 @@ extension SyncedFile {
         fileprivate var decodedEntries = DecodedEntryCache()
     }
 
-    /// What is merged, to be committed. `finish` has to be called with it.
+    /// Takes the merged uploads, to be committed. `finish` has to be called with them.
     package func takeMerged() -> MergedUploads {
         var merged = MergedUploads(commit: Commit(file: id, lease: lease, head: head))
         guard var integration = integration.take() else { return merged }
@@ -116,7 +118,7 @@ extension SyncedFile {
     }
 
     /// To be called when the outcome of the commit is known.
-    /// - Returns: what was done with the uploads, or `failure`: then everything stays queued, to be merged anew.
+    /// - Returns: what was done with the uploads, or `failure`: then everything stays queued, to be merged again.
     package func finish(
         _ merged: MergedUploads, _ failure: HistoryError?
     ) -> Result<IntegrationReport, HistoryError> {
@@ -126,7 +128,7 @@ extension SyncedFile {
         }
         var merged = merged
         let refused = Set(merged.report.outcomes.lazy.filter { $0.refusal != nil }.map(\.ident))
-        // What follows a refused changeset would leave a gap.
+        // Anything that follows a refused changeset would leave a gap.
         if !refused.isEmpty { merged.report.uploadsDone.merge(queue.counts(from: refused)) { $1 } }
         queue.remove(merged.report.uploadsDone)
         watch(merged.watched) { $0.end($1) }

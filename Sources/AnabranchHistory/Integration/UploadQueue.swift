@@ -8,11 +8,11 @@ struct UploadQueue {
     }
 
     private var items = ClientQueue<Item> { $0.ident }
-    /// How many uploads each client file has, and where they end.
+    /// The number of uploads of each client file, and where they end.
     private var ends: [ClientFileID: (count: Int, progress: UploadCursor, lockedVersion: ServerVersion)] = [:]
-    /// What the items occupy, in bytes.
+    /// The memory that the items occupy, in bytes.
     private(set) var byteCount = 0
-    /// Counted for each upload and each changeset beside its bytes, so that empty ones cost something too.
+    /// The bytes counted for each upload and each changeset besides its content, so that empty ones cost something too.
     static let overheadBytes = 64
 
     var isEmpty: Bool { items.count == 0 }
@@ -22,10 +22,10 @@ struct UploadQueue {
             + upload.withheldSchemas.reduce(0) { $0 + $1.count + overheadBytes }
     }
 
-    /// Integrating more than this, in bytes, needs objects that are not in memory, most likely.
+    /// The size of uploads, in bytes, above which integration most likely needs objects that are not in memory.
     private static let littleBytes = 8 << 10
 
-    /// Whether the integration needs more than a little that a tail does not have.
+    /// True if the integration needs more than a little that a tail does not have.
     func missesTail(_ tail: LogTail?) -> Bool {
         guard let tail, byteCount <= Self.littleBytes else { return true }
         return !items.allSatisfy { item in
@@ -50,7 +50,7 @@ struct UploadQueue {
         }
     }
 
-    /// How many uploads client files have.
+    /// The number of uploads of each client file.
     func counts(from idents: Set<ClientFileID>) -> [ClientFileID: Int] { items.counts(from: idents) }
 
     /// Where the queued uploads of a client file end; nil if there are none. The progress of a file never goes back, so
@@ -61,7 +61,7 @@ struct UploadQueue {
 
     /// The uploads that came first, up to the one with which they have `bytesMax` bytes: one for each client file, in
     /// ascending order of ident. Several of one file are joined, since a changeset merges the same whether it comes
-    /// alone or behind others.
+    /// alone or after others.
     func joined(bytesMax: Int) -> [JoinedUploads] {
         var bytes = 0
         let first = items.prefix { item in
@@ -82,13 +82,14 @@ struct UploadQueue {
     }
 }
 
-/// Uploads of one client file that follow each other, as one.
+/// Consecutive uploads of one client file, as one.
 struct JoinedUploads {
     let ident: ClientFileID
     private(set) var upload: Upload
-    /// Up to which client version each of them goes.
+    /// The client version up to which each of them goes.
     private var ends: [ClientVersion]
-    /// Whose program uploaded them, up to which client version. One that is updated goes on with what it has.
+    /// The programs that uploaded them, each with the client version up to which it did. A program that is updated
+    /// continues with the uploads that it has.
     private var uploaders: [(uploader: Uploader, end: ClientVersion)]
 
     init(_ upload: Upload, from ident: ClientFileID) {
@@ -112,6 +113,6 @@ struct JoinedUploads {
         uploaders.first { version <= $0.end }?.uploader ?? upload.uploader
     }
 
-    /// How many of them are integrated when all changesets up to `version` are.
+    /// The number of uploads that are integrated once all changesets up to `version` are.
     func count(upTo version: ClientVersion) -> Int { ends.prefix { $0 <= version }.count }
 }

@@ -1,13 +1,13 @@
 import AnabranchCore
 
-/// An upload in whose integration the process may have ended before.
+/// An upload during whose integration the process may have ended before.
 public struct SuspectUpload: Equatable, Sendable {
-    /// How many times it has.
+    /// The number of times that this has happened.
     public var strikes: UInt64
-    /// When the integration began that was the last to be under way, in seconds since 1970.
+    /// When the last integration that was under way began, in seconds since 1970.
     public var lastTried: UInt64
 
-    /// Puts the parts together.
+    /// Creates the record of an upload.
     public init(strikes: UInt64, lastTried: UInt64) {
         self.strikes = strikes
         self.lastTried = lastTried
@@ -17,36 +17,38 @@ public struct SuspectUpload: Equatable, Sendable {
 /// Remembers which uploads were being integrated when a process ended: one of them may have ended it. Calls come from
 /// several threads.
 public protocol UploadSuspects: Sendable {
-    /// What is known of an upload when its integration begins; nil if nothing is.
+    /// The record of an upload when its integration begins; nil if there is none.
     func find(_ upload: Checksum) -> SuspectUpload?
-    /// Notes before an integration, or a step of it, that it is under way. To be there when the process ends is enough:
-    /// the machine goes on.
+    /// Notes before an integration, or a step of it, that it is under way. The note only has to outlast the process,
+    /// not the machine.
     func begin(_ upload: Checksum, at time: UInt64)
-    /// Notes that an integration waits for its next step: if the process ends now, it has nothing to do with it.
+    /// Notes that an integration waits for its next step: if the process ends now, this upload has nothing to do with
+    /// it.
     func pause(_ upload: Checksum)
-    /// Forgets an upload whose integration has come to an end, whatever it was.
+    /// Forgets an upload whose integration has ended, with whatever outcome.
     func end(_ upload: Checksum)
 }
 
-/// Keeps an upload that ends the process from doing it again and again (`Spec/Durability.md`, section 5).
+/// Keeps an upload that ends the process from doing so over and over (`Spec/Durability.md`, section 5).
 struct UploadWatch: Sendable {
-    /// So many ends of the process during the integration of one upload are no accident any more.
+    /// Once the process has ended this many times during the integration of one upload, it is no accident.
     static let strikesMax = 2
-    /// How long such an upload is not tried again, in seconds; twice as long each time that it ends the process again.
+    /// The time for which such an upload is not tried again, in seconds; doubled each time that it ends the process
+    /// again.
     private static let parkedSeconds: UInt64 = 300
     private static let parkedSecondsMax: UInt64 = 24 * 3600
 
     let suspects: any UploadSuspects
     let path: VirtualPath
 
-    /// - Parameter changesets: what is left of an upload.
+    /// - Parameter changesets: the rest of an upload.
     /// - Returns: its name for the other methods; nil if nothing is left.
     /// - Throws: `uploadPutOff` for an upload that has ended the process too often: it is to come again later.
     func check(
         _ changesets: ArraySlice<UploadedChangeset>, from ident: ClientFileID, at time: UInt64
     ) throws(HistoryError) -> Checksum? {
         guard let first = changesets.first else { return nil }
-        // After the end of the process the client begins with the same changeset, perhaps with more behind it.
+        // After the process has ended, the client begins with the same changeset, perhaps with more after it.
         let name = Checksum(startOf: path).covering(first, from: ident)
         if let suspect = suspects.find(name), suspect.strikes >= Self.strikesMax {
             let doublings = min(suspect.strikes - UInt64(Self.strikesMax), 10)
@@ -66,9 +68,9 @@ struct UploadWatch: Sendable {
 
     func begin(_ name: Checksum?, at time: UInt64) { if let name { suspects.begin(name, at: time) } }
 
-    /// Also if it comes to nothing: the next attempt can end the process as the ones before.
+    /// Notes the end of a step, even of one that fails: the next attempt can end the process as the ones before.
     func pause(_ name: Checksum?) { if let name { suspects.pause(name) } }
 
-    /// It is committed, or refused.
+    /// Notes that the upload is committed or refused.
     func end(_ name: Checksum?) { if let name { suspects.end(name) } }
 }

@@ -1,36 +1,36 @@
 package import AnabranchCore
 
-/// What a device has not uploaded, from its file: made again on what a synced file holds, each change at its time
-/// (`Spec/Export.md`, section 6). It is used by one thread at a time: that of the synced file.
+/// The changes that a device has not uploaded, from its file: made again on the content of a synced file, each change
+/// at its time (`Spec/Export.md`, section 6). Used by one thread at a time: that of the synced file.
 package final class DeviceChanges: @unchecked Sendable {
-    /// Elements of lists that the changes of one device can speak of.
+    /// The largest number of list elements that the changes of one device can refer to.
     package static let listElementsMax = 4_000_000
 
     package struct Change: Sendable {
         let time: ChangesetTime
         fileprivate let changeset: ChangesetIndex
-        /// Names the write.
+        /// Identifies the write.
         package let idempotencyKey: String
     }
 
     /// A change that is not made, in words.
     package struct Loss: Sendable {
-        /// The object, the field, and the way from there.
+        /// The object, the field, and the path from there.
         package var place: String
-        /// All of it, with the device's value.
+        /// The change in full, with the device's value.
         package var change: String
         package var time: ChangesetTime
         package var reason: String
-        /// What stands there instead, and when that was written.
+        /// The value that stands there instead, and the time at which it was written.
         package var kept: String?
         package var keptTime: ChangesetTime?
     }
 
     package private(set) var changes: [Change] = []
-    /// The first of what is not made.
+    /// The first changes that are not made, at most `lossesMax`.
     package private(set) var losses: [Loss] = []
     package private(set) var lossCount = 0
-    /// How many have changed something.
+    /// The number of changes that have changed something.
     package var madeCount: Int { made.count }
     private var arena = ChangesetArena()
     private let asymmetric: Set<[UInt8]>
@@ -39,7 +39,7 @@ package final class DeviceChanges: @unchecked Sendable {
     private let owned: Set<ObjectName>
     private var old = ObjectGraph()
     private var recovery: ChangeRecovery?
-    /// Those that need not be made again: by position.
+    /// By position, true for changes that need not be made again.
     private var isDone: [Bool] = []
     private var expected: ServerVersion?
     private var made: Set<ServerVersion> = []
@@ -47,19 +47,19 @@ package final class DeviceChanges: @unchecked Sendable {
     private var time: ChangesetTime = 0
     /// Objects that the synced file holds as the device does.
     private var held: Set<ObjectName> = []
-    /// The number of a change, and that of an instruction in it that is none of classes and columns.
+    /// The number of a change, and that of an instruction in it, not counting those on classes and columns.
     private struct Step: Equatable {
         var change: Int, instruction = 0
     }
 
-    /// Where a place is written last: what the device itself has replaced is not lost.
+    /// By place, the step that writes it last: a value that the device itself has replaced is not lost.
     private var lastWrites: [LoggedWrites.PlaceName: Step] = [:]
     private var step = Step(change: 0)
     private var isHeldKnown = false
 
     /// - Parameters:
-    ///   - classes: of the device's file.
-    ///   - objects: those that the changes are about, as the device has them.
+    ///   - classes: the classes of the device's file.
+    ///   - objects: the objects that the changes are about, as the device has them.
     /// - Throws: `LineError` or `ApplyError` for objects that do not fit the classes.
     package init(classes: [ExportedClass], objects: [ExportLine]) throws {
         self.objects = objects
@@ -78,8 +78,8 @@ package final class DeviceChanges: @unchecked Sendable {
     }
 
     /// Adds the next change.
-    /// - Parameter name: no other change has it.
-    /// - Throws: `HistoryError` if it cannot be decoded, or speaks of too many elements.
+    /// - Parameter name: a name that no other change has.
+    /// - Throws: `HistoryError` if it cannot be decoded, or refers to too many elements.
     package func add(
         _ changeset: [UInt8], named name: String, version: UInt64, at time: ChangesetTime
     ) throws(HistoryError) {
@@ -93,9 +93,9 @@ package final class DeviceChanges: @unchecked Sendable {
             Change(time: time, changeset: index, idempotencyKey: "device change \(name)"))
     }
 
-    /// No change comes any more.
-    /// - Parameter ident: that of the device's file, for the keys that it made before it had one.
-    /// - Throws: `HistoryError` if the changes speak of too many elements.
+    /// Ends the list of changes: no more are added.
+    /// - Parameter ident: the ident of the device's file, for the keys that it made before it had one.
+    /// - Throws: `HistoryError` if the changes refer to too many elements.
     package func end(of ident: ClientFileID) throws(HistoryError) {
         arena.adopt(ident)
         isDone = changes.map { _ in false }
@@ -131,7 +131,7 @@ package final class DeviceChanges: @unchecked Sendable {
 
     // MARK: Making
 
-    /// Looks what was written since. Nothing may be written between this and `make`.
+    /// Finds out what was written since. Nothing may be written between this and `make`.
     package func prepare(_ position: Int, in file: SyncedFile, at now: ChangesetTime) throws(HistoryError) {
         let change = changes[position]
         if expected != file.head.version {
@@ -158,7 +158,7 @@ package final class DeviceChanges: @unchecked Sendable {
         }
     }
 
-    /// When the change counts as made: what is still to come is none.
+    /// The time at which the change counts as made, which is never in the future.
     package func time(of position: Int, at now: ChangesetTime) -> ChangesetTime { min(changes[position].time, now) }
 
     /// Makes a change again.
@@ -168,7 +168,7 @@ package final class DeviceChanges: @unchecked Sendable {
         try recovery?.repeatChanges(of: changes[position].changeset, in: arena, on: transaction)
     }
 
-    /// The change cannot be written, and the next ones can.
+    /// Notes that the change cannot be written; the next ones can.
     package func refuse(_ position: Int, _ error: ApplyError) {
         isDone[position] = true
         lossCount += 1
@@ -179,7 +179,7 @@ package final class DeviceChanges: @unchecked Sendable {
                 reason: String(excerptOf: "\(error)".utf8, upTo: Self.wordBytesMax)))
     }
 
-    /// The write is over.
+    /// Notes that the write of a change is over.
     package func note(_ write: ServerWrite, of position: Int) {
         isDone[position] = true
         guard !write.isRepetition, write.version != expected else { return }
@@ -197,9 +197,9 @@ package final class DeviceChanges: @unchecked Sendable {
 }
 
 extension DeviceChanges: RecoveryJudge {
-    /// Losses that are named.
+    /// The largest number of losses that are kept; further ones are only counted.
     package static let lossesMax = 1_000
-    /// What is said of a value, in bytes.
+    /// The largest size of the text about a value, in bytes.
     private static let wordBytesMax = 256
 
     package func allows(
@@ -226,7 +226,8 @@ extension DeviceChanges: RecoveryJudge {
         return false
     }
 
-    /// A held object needs no change, but it shall be known when its values were written.
+    /// True if the values of a held object are to be written again: it needs no change, but it shall be known when they
+    /// were written.
     private func isToBeNoted(
         _ instruction: Instruction, in arena: ChangesetArena, on transaction: WriteTransaction
     ) throws(ApplyError) -> Bool {
@@ -241,7 +242,8 @@ extension DeviceChanges: RecoveryJudge {
         return try transaction.exportedText(where: instruction, in: arena) == ExportedValue.value(payload).text
     }
 
-    /// What the device does not have itself any more is not lost, nor are classes and properties that it has erased.
+    /// Notes the loss of an instruction, unless the device itself no longer has the object. Classes and properties that
+    /// the device has erased are not lost either.
     package func note(dropped instruction: Instruction, in arena: ChangesetArena, _ reason: String) {
         switch instruction.kind {
         case .eraseTable, .eraseColumn: return

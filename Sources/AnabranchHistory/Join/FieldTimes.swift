@@ -15,10 +15,10 @@ struct ObjectName: Hashable {
     }
 }
 
-/// When the fields of a synced file's objects were last written, as far as its log and its archive tell.
+/// The times at which the fields of a synced file's objects were last written, as far as its log and its archive tell.
 struct FieldTimes: Sendable {
     private var times: [ObjectName: [[UInt8]: ChangesetTime]] = [:]
-    /// Objects of which older entries tell nothing.
+    /// Objects about which older entries tell nothing.
     private var erased: Set<ObjectName> = []
 
     init(of file: SyncedFile) throws(HistoryError) {
@@ -65,19 +65,19 @@ struct FieldTimes: Sendable {
         }
     }
 
-    /// Nil if nobody has written the field, or nothing tells of it any more.
+    /// The time at which a field was last written; nil if nobody has written it, or no entry tells of it any more.
     func time(of field: String, of object: ObjectName) -> ChangesetTime? { times[object]?[Array(field.utf8)] }
 }
 
-/// The versions at which a synced file has last lost something for good, whatever else is merged with them. What is
-/// made on such a version stays; later writes are merged with it as ever.
+/// The versions at which a synced file has last lost something for good, whatever is merged with them. A change that is
+/// made on such a version stays; later writes are merged with it as usual.
 struct Removals: Sendable {
     private var objects: [ObjectName: ServerVersion] = [:]
     private var fields: [ObjectName: [[UInt8]: ServerVersion]] = [:]
-    /// Of a class or a column.
+    /// The version at which a class or a column was last removed.
     private(set) var ofSchema: ServerVersion = 0
 
-    /// Of what uploads of a new client are merged with.
+    /// Reads the removals from the entries that uploads of a new client are merged with.
     init(of file: SyncedFile) throws(HistoryError) {
         self = try file.read { view throws(HistoryError) in
             var start: ServerVersion = 0
@@ -106,7 +106,7 @@ struct Removals: Sendable {
         }
     }
 
-    /// Whether the object was erased.
+    /// True if the object was erased.
     func has(_ object: ObjectName) -> Bool { objects[object] != nil }
 
     /// The version on which the object has to be made.

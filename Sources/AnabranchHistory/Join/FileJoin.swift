@@ -1,14 +1,14 @@
 package import AnabranchCore
 
-/// Brings all that a synced file holds into another one, which then is the only one of the two
-/// (`Spec/Protocol.md`, section 4.2): as a device would that has written it off line and uploads it. So the merge
-/// decides where both hold something, and nothing that one of them holds is lost.
+/// Brings all that a synced file holds into another one, which then is the only one of the two (`Spec/Protocol.md`,
+/// section 4.2), as a device would that has written it off line and uploads it. So the merge decides where both hold
+/// something, and nothing that only one of them holds is lost.
 package struct FileJoin {
-    /// What a join has done.
+    /// The result of a join.
     package struct Report: Equatable, Sendable {
-        /// How many objects the file held that is gone.
+        /// The number of objects that the removed file held.
         package var objectCount: Int
-        /// How many of them the other file had erased: they are there again.
+        /// The number of those that the other file had erased; they are there again.
         package var restoredCount: Int
     }
 
@@ -27,11 +27,11 @@ package struct FileJoin {
         content = try JoinedContent(of: source, for: target)
     }
 
-    /// Joins the files. It can be interrupted: the next one goes on with it, and nothing comes twice unless one of the
-    /// files was changed meanwhile.
+    /// Joins the files. A join can be interrupted: the next one continues it, and nothing is written twice unless one
+    /// of the files was changed in between.
     /// - Parameter time: seconds since 1970.
-    /// - Throws: why the other file cannot take it, if classes do not fit for instance: then the file stays; or a
-    ///   failure of the store.
+    /// - Throws: the reason why the other file cannot take the content, if classes do not fit for instance; then the
+    ///   file stays. Or a failure of the store.
     package func run(at time: UInt64) throws -> Report {
         let ident = try upload(at: time)
         try source.commit(source.deletion())
@@ -40,7 +40,7 @@ package struct FileJoin {
         return Report(objectCount: content.objectCount, restoredCount: content.restoredCount)
     }
 
-    /// Has the other file hold everything.
+    /// Uploads the content to the other file.
     /// - Returns: the client file that has uploaded it.
     @discardableResult
     package func upload(at time: UInt64) throws -> ClientFileID {

@@ -1,16 +1,16 @@
 import AnabranchCore
 
-/// All that a synced file holds, as writes of a device that was never on line: each field at the time when it was last
+/// The content of a synced file, as writes of a device that was never on line: each field at the time when it was last
 /// written.
 struct JoinedContent: Sendable {
     /// Fields of an object that are written in one changeset.
     private struct Write: Sendable {
-        /// On which version of the other file.
+        /// The version of the other file on which they are written.
         let base: ServerVersion
         let time: ChangesetTime
         /// The object: a line of the export.
         let line: Int
-        /// Whether their values count although they are those that a new object has.
+        /// True if their values count even where they are those that a new object has.
         let areExplicit: Bool
         let fields: [String]
 
@@ -22,7 +22,7 @@ struct JoinedContent: Sendable {
         let time: ChangesetTime
     }
 
-    /// At about how many bytes a changeset ends.
+    /// The approximate size at which a changeset ends, in bytes.
     private static let changesetBytes = 128 << 10
 
     private var classes: [ExportedClass] = []
@@ -30,7 +30,7 @@ struct JoinedContent: Sendable {
     private let schemaBase: ServerVersion
     /// In the order in which they are uploaded.
     private var writes: [Write] = []
-    /// How many objects the other file has erased, and does not have.
+    /// The number of objects that the other file has erased and does not have.
     private(set) var restoredCount = 0
     /// Equal writes have equal digests.
     private(set) var digest = Checksum(low: 0, high: 0)
@@ -61,14 +61,15 @@ struct JoinedContent: Sendable {
         }
     }
 
-    /// An object without a primary key is new in the other file, which so has removed nothing of it.
+    /// Adds the writes of an object. One without a primary key is new in the other file, which therefore has removed
+    /// nothing of it.
     private mutating func add(
         _ text: [UInt8], _ object: ObjectName, _ fields: [String], _ times: FieldTimes, _ removals: Removals
     ) {
         var isNew = false
         if case .globalKey = object.key { isNew = true }
         let start = isNew ? schemaBase : removals.base(of: object)
-        // What nobody is known to have written is as old as can be. The object itself is there in any case.
+        // Fields that nobody is known to have written are as old as can be. The object itself is there in any case.
         var unknown: [Moment: [String]] = [Moment(base: start, time: 0): []], known: [Moment: [String]] = [:]
         for field in fields {
             let base = isNew ? start : removals.base(of: field, of: object)
@@ -89,7 +90,6 @@ struct JoinedContent: Sendable {
         lines.append(text)
     }
 
-    /// How many objects there are.
     var objectCount: Int { lines.count }
 
     /// The changesets that a client file has to upload, so that the other file holds all this. Objects without a
@@ -147,7 +147,7 @@ private struct Recording {
 /// Keys of objects without a primary key: in another file the same key can be that of another object.
 private struct AdoptedKeys {
     let ident: ClientFileID
-    /// In the order in which they come first.
+    /// The numbers of the keys, in the order of their first appearance.
     private var numbers: [String: UInt64] = [:]
 
     init(of ident: ClientFileID) { self.ident = ident }
@@ -160,7 +160,7 @@ private struct AdoptedKeys {
         return ["gk": .string("\(String(ident.rawValue, radix: 16))-\(String(number, radix: 16))")]
     }
 
-    /// A value with the new keys in its links. Only a link is written as an array behind the name `link`.
+    /// A value with the new keys in its links. Only a link is written as an array under the name `link`.
     mutating func links(in value: JSONValue) -> JSONValue {
         switch value {
         case .array(let elements): return .array(elements.map { links(in: $0) })

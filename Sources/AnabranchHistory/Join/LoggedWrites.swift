@@ -1,10 +1,10 @@
 import AnabranchCore
 
-/// When places of objects were written last, as the log of a synced file tells.
+/// The times at which places of objects were last written, as the log of a synced file tells.
 struct LoggedWrites {
     struct PlaceName: Hashable {
         let object: ObjectName
-        /// The field, and the names on the way from there.
+        /// The field, and the names on the path from there.
         var path: [[UInt8]]
     }
 
@@ -14,12 +14,12 @@ struct LoggedWrites {
 
     private let objects: Set<ObjectName>
     private var times: [Kind: [PlaceName: ChangesetTime]] = [.write: [:], .sum: [:]]
-    /// Objects of which older entries tell nothing.
+    /// Objects about which older entries tell nothing.
     private var erased: Set<ObjectName> = []
 
     private init(of objects: Set<ObjectName>) { self.objects = objects }
 
-    /// Of the objects that a changeset is about.
+    /// Reads the writes of the objects that a changeset is about from the log.
     /// - Parameter made: entries that do not count.
     init(
         on changeset: ChangesetIndex, in arena: ChangesetArena, of file: SyncedFile, without made: Set<ServerVersion>
@@ -37,7 +37,7 @@ struct LoggedWrites {
         }
     }
 
-    /// What the archive tells of the objects that some changesets are about.
+    /// Reads the writes of the objects that some changesets are about from the archive.
     init(
         archivedOn changesets: [ChangesetIndex], in arena: ChangesetArena, of file: SyncedFile
     ) throws(HistoryError) {
@@ -81,7 +81,7 @@ struct LoggedWrites {
         }
     }
 
-    /// Nil for what is in a list, whose elements have no names.
+    /// The place that an instruction writes; nil for one in a list, whose elements have no names.
     static func place(of instruction: Instruction, in arena: ChangesetArena) -> PlaceName? {
         let steps = arena.path(of: instruction)
         guard !steps.contains(where: \.isIndex) else { return nil }
@@ -90,8 +90,8 @@ struct LoggedWrites {
             object: ObjectName(of: instruction, in: arena), path: names.map { Array(arena.bytes(of: $0)) })
     }
 
-    /// When a place was last written that a change competes for, or one that it is in; nil if nothing tells of it. Sums
-    /// do not compete with each other.
+    /// The time at which the place that a change competes for, or one that it is in, was last written; nil if no entry
+    /// tells of it. Sums do not compete with each other.
     func time(competingWith instruction: Instruction, in arena: ChangesetArena) -> ChangesetTime? {
         guard let kind = Self.kind(of: instruction), var place = Self.place(of: instruction, in: arena) else {
             return nil

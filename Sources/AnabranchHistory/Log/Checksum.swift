@@ -9,7 +9,7 @@ public struct Checksum: Equatable, Sendable {
     /// The last eight bytes.
     public var high: UInt64
 
-    /// Puts the words together.
+    /// Creates a checksum from its two words.
     public init(low: UInt64, high: UInt64) {
         self.low = low
         self.high = high
@@ -27,7 +27,7 @@ public struct Checksum: Equatable, Sendable {
         [low, high].flatMap { word in (0..<8).map { UInt8(truncatingIfNeeded: word >> (8 * $0)) } }
     }
 
-    /// Where the chain of a file begins.
+    /// The start of a file's chain.
     public init(startOf path: VirtualPath) {
         self = Checksum(low: 0, high: 0).keyed([], path.bytes)
     }
@@ -43,7 +43,7 @@ public struct Checksum: Equatable, Sendable {
         return entry.section.isEmpty ? link : link.keyed([], entry.section)
     }
 
-    /// Of a client file, keyed with the start of its file's chain.
+    /// The checksum of a client file, keyed with the start of its file's chain.
     public func covering(_ file: ClientFile) -> Checksum {
         let user = file.user.map { Array($0.utf8) }
         return keyed(
@@ -56,17 +56,17 @@ public struct Checksum: Equatable, Sendable {
             ], user ?? [])
     }
 
-    /// Of a reciprocal changeset, keyed with the start of its file's chain.
+    /// The checksum of a reciprocal changeset, keyed with the start of its file's chain.
     public func covering(_ change: ReciprocalChange) -> Checksum {
         keyed([change.ident.rawValue, change.reciprocal.version.rawValue], change.reciprocal.changeset)
     }
 
-    /// Of a changeset that is kept as it was received, keyed with the start of its file's chain.
+    /// The checksum of a changeset that is kept as it was received, keyed with the start of its file's chain.
     public func covering(_ received: ReceivedChangeset) -> Checksum {
         keyed([received.version.rawValue, received.time], received.changeset)
     }
 
-    /// Of a changeset as a client file has uploaded it, keyed with the start of its file's chain.
+    /// The checksum of a changeset as a client file has uploaded it, keyed with the start of its file's chain.
     public func covering(_ uploaded: UploadedChangeset, from ident: ClientFileID) -> Checksum {
         keyed([ident.rawValue, uploaded.cursor.clientVersion.rawValue], uploaded.changeset)
     }

@@ -18,7 +18,7 @@ struct ConflictKeyIndex {
     /// The newest node of each key.
     private var newest: [UInt64: Int] = [:]
 
-    /// Versions have to arrive in ascending order.
+    /// Inserts an entry. Versions have to arrive in ascending order.
     mutating func insert(_ entry: ConflictKeyEntry) {
         let older = newest.updateValue(nodes.count, forKey: entry.key) ?? -1
         var olderOfOthers = older
@@ -29,13 +29,13 @@ struct ConflictKeyIndex {
                 olderOfOthers: olderOfOthers))
     }
 
-    /// How many conflict keys of entries it has.
+    /// The number of conflict keys, counted once for each entry.
     var count: Int { nodes.count }
 
-    /// About what it occupies, in bytes.
+    /// The approximate memory that the index occupies, in bytes.
     var byteCount: Int { nodes.count * MemoryLayout<Node>.stride + newest.capacity * 24 }
 
-    /// Forgets what the entries up to `version` write. Costs as much as inserting the others.
+    /// Forgets the keys that entries up to `version` write. Costs as much as inserting the others.
     mutating func removeAll(through version: ServerVersion) {
         let kept = nodes.drop { $0.version <= version }
         self = ConflictKeyIndex()
@@ -53,7 +53,7 @@ struct ConflictKeyIndex {
         return versions.sortedUnique()
     }
 
-    /// Appends the versions in `range` that write one of `keys` and have another origin, in no order, perhaps several
+    /// Appends the versions in `range` that write one of `keys` and have another origin, unordered, perhaps several
     /// times.
     func collect(
         _ keys: [UInt64], in range: VersionRange, excludingOrigin origin: ClientFileID,

@@ -1,9 +1,10 @@
 package import AnabranchCore
 
-/// Log entries in decoded form, kept from one integration to the next: clients that come back to the same entries share
+/// Log entries in decoded form, kept from one integration to the next: clients that return to the same entries share
 /// the work of decoding them.
 struct DecodedEntryCache: Sendable {
-    /// Of the arena, in bytes. If more were needed, the entries are decoded for one client alone, and none is kept.
+    /// The largest size of the arena, in bytes. If more is needed, the entries are decoded for one client alone, and
+    /// none is kept.
     static let memoryBytesMax = 16 << 20
 
     /// Copying the arena costs less than decoding one in this many of its entries.
@@ -11,15 +12,15 @@ struct DecodedEntryCache: Sendable {
 
     /// The entries as they are in the log. Nothing is ever merged in it: a merge works on a copy.
     private(set) var arena = ChangesetArena()
-    /// Where they are in the arena, by version.
+    /// Their places in the arena, by version.
     private(set) var indices: [UInt64: ChangesetIndex] = [:]
-    /// How many entries were asked for since the arena was last of use.
+    /// The number of entries asked for since the arena was last of use.
     private var missed = 0
 
-    /// To be asked before so many entries are loaded.
+    /// To be asked before `count` entries are loaded.
     ///
-    /// - Returns: Whether that is worth it: not if they are so few beside what the arena holds already that decoding
-    ///   them alone costs less than copying it.
+    /// - Returns: Whether loading them is worthwhile: not if they are so few compared with what the arena holds already
+    ///   that decoding them alone costs less than copying it.
     mutating func beginLoading(_ count: Int) -> Bool {
         if arena.count > Self.copiedPerDecoded * count {
             missed += count

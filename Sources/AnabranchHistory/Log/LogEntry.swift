@@ -24,7 +24,7 @@ public struct LogEntry: Equatable, Sendable {
     /// Fields with a tag each (`Spec/Durability.md`, section 3).
     public var section: [UInt8]
 
-    /// Puts the parts together.
+    /// Creates an entry, new or read from a store.
     public init(
         version: ServerVersion, salt: Salt, origin: ClientFileID, clientVersion: ClientVersion,
         timestamp: ChangesetTime, cumulativeSize: UInt64, changeset: [UInt8], base: ServerVersion? = nil,
@@ -42,22 +42,22 @@ public struct LogEntry: Equatable, Sendable {
         self.section = section
     }
 
-    /// The origin as it is said on the wire and as the merge rules see it: never 0.
+    /// The origin as it is sent on the wire and as the merge rules see it: never 0.
     public var originOnWire: ClientFileID { origin == 0 ? .server : origin }
 
     /// When and where the changeset was made, as the merge rules see it.
     public var tag: OriginTag { OriginTag(timestamp: timestamp, ident: originOnWire) }
 }
 
-/// A log entry as one client file has to see it: after it was merged with changes of that client
-/// (`Spec/History.md`, section 2.3). An empty changeset is something else than no reciprocal changeset.
+/// A log entry as one client file has to see it: after it was merged with changes of that client (`Spec/History.md`,
+/// section 2.3). An empty changeset is not the same as no reciprocal changeset.
 public struct ReciprocalChangeset: Equatable, Sendable {
     /// The version of the log entry.
     public var version: ServerVersion
     /// The changeset in the form for the client, encoded.
     public var changeset: [UInt8]
 
-    /// Puts the parts together.
+    /// Creates the form of a log entry for one client file.
     public init(version: ServerVersion, changeset: [UInt8]) {
         self.version = version
         self.changeset = changeset
@@ -74,7 +74,7 @@ public struct ReceivedChangeset: Equatable, Sendable {
     /// The changeset, encoded.
     public var changeset: [UInt8]
 
-    /// Puts the parts together.
+    /// Creates the record of a changeset that merging has changed.
     public init(version: ServerVersion, time: UInt64, changeset: [UInt8]) {
         self.version = version
         self.time = time
@@ -82,14 +82,14 @@ public struct ReceivedChangeset: Equatable, Sendable {
     }
 }
 
-/// Which changeset of a client a log entry holds.
+/// Links a log entry to the changeset of a client that it holds.
 public struct Receipt: Equatable, Sendable {
     /// The version of the log entry.
     public var version: ServerVersion
     /// The version that its changeset produced on the client.
     public var clientVersion: ClientVersion
 
-    /// Puts the parts together.
+    /// Creates the receipt for a changeset in the log.
     public init(version: ServerVersion, clientVersion: ClientVersion) {
         self.version = version
         self.clientVersion = clientVersion
@@ -106,7 +106,7 @@ public struct ConflictKeyEntry: Equatable, Sendable {
     /// The entry's origin: an upload is not merged with entries of its own client.
     public var origin: ClientFileID
 
-    /// Puts the parts together.
+    /// Creates a key of the index.
     public init(key: UInt64, version: ServerVersion, origin: ClientFileID) {
         self.key = key
         self.version = version

@@ -1,17 +1,17 @@
 package import AnabranchCore
 
-/// A piece of the log for those who follow it.
+/// A piece of the log for readers that follow it.
 package struct LogPage: Sendable {
-    /// Those that are not empty.
+    /// The entries of the piece that are not empty.
     package let entries: [LogEntry]
-    /// Whose client files they came from, as far as the server knows.
+    /// The users of the client files that the entries came from, as far as the server knows them.
     package let users: [ClientFileID: String]
-    /// Where the next piece begins.
+    /// The version after which the next piece begins.
     package let end: SaltedVersion
 }
 
 extension LogPage {
-    /// What follows a version where there is no synced file.
+    /// The page after `cursor` where there is no synced file.
     /// - Throws: `divergingHistories` unless the version is 0.
     package init(ofNoFile cursor: SaltedVersion) throws(HistoryError) {
         try require(cursor == SaltedVersion(), .divergingHistories, "there is no log")
@@ -20,9 +20,9 @@ extension LogPage {
 }
 
 extension SyncedFile {
-    /// What follows a version in the log, until it has so many bytes of changesets.
-    /// - Throws: `badServerVersion` if the log begins behind it, `divergingHistories` if the log never had it; a
-    ///   failure of the store.
+    /// Reads the entries that follow a version in the log, until they have `byteBudget` bytes of changesets.
+    /// - Throws: `badServerVersion` if the log begins after the version, `divergingHistories` if the log never had it;
+    ///   a failure of the store.
     package func page(after cursor: SaltedVersion, byteBudget: Int) throws(HistoryError) -> LogPage {
         try read { view throws(HistoryError) in
             let head = try view.head()

@@ -1,6 +1,6 @@
 public import AnabranchCore
 
-/// A place between two entries of a log: all that the entry behind it follows from.
+/// A place between two entries of a log, with everything that the next entry follows from.
 public struct LogPlace: Equatable, Sendable {
     /// The version of the entry before the place.
     public var version: ServerVersion
@@ -9,7 +9,7 @@ public struct LogPlace: Equatable, Sendable {
     /// The checksum of that entry, with which that of the next one is keyed.
     public var chain: Checksum
 
-    /// Puts the parts together.
+    /// Creates the place after an entry.
     public init(version: ServerVersion, cumulativeSize: UInt64, chain: Checksum) {
         self.version = version
         self.cumulativeSize = cumulativeSize

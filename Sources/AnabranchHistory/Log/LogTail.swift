@@ -1,12 +1,12 @@
 import AnabranchCore
 
-/// The newest part of a file's log in memory, and the client files that were asked for: so nobody who has come along
-/// with the log costs a reading of the store.
+/// The newest part of a file's log in memory, and the client files that were asked for: so clients that have kept up
+/// with the log cost no reading of the store.
 ///
-/// The owner of a file alone writes it. So what it has read, and changed with each of its commits, is what the store
-/// holds, until a commit fails: then a tail begins anew.
+/// Only the owner of a file writes it. So what it has read, and changed with each of its commits, is what the store
+/// holds, until a commit fails: then a new tail begins.
 final class LogTail {
-    /// What is kept of one client file.
+    /// The part of one client file that is kept.
     private struct Client {
         var file: ClientFile
         /// The client's newest receipt at or below `base`.
@@ -21,11 +21,11 @@ final class LogTail {
         private var rowByteCount: Int { 256 + (file.user?.utf8.count ?? 0) }
     }
 
-    /// What was asked of the store, or not.
+    /// The result of asking the store, if it was asked.
     enum Lookup<Value> {
         case unknown
         case known(Value)
-        /// There is more than is kept of one client file.
+        /// There is more than is kept for one client file.
         case tooMuch
     }
 
@@ -35,35 +35,35 @@ final class LogTail {
     private(set) var base: ServerVersion
     private var entries: [LogEntry] = []
     private var conflictKeys = ConflictKeyIndex()
-    /// Of `entries`, by their origin.
+    /// The receipts of `entries`, by their origin.
     private var receipts: [ClientFileID: [Receipt]] = [:]
     private var entryBytes = 0
     private var clients: [ClientFileID: Client] = [:]
     private var clientBytes = 0
     private let bytesMax: Int
-    /// Whether nothing is forgotten, because the store has not got all of it yet.
+    /// True while nothing is forgotten, because the store does not have all of it yet.
     private var isHeld = false
 
     /// - Parameters:
     ///   - head: the head of the file. The tail begins without entries.
-    ///   - bytesMax: how much memory the entries may occupy, and as much the client files.
+    ///   - bytesMax: the memory that the entries may occupy, in bytes; the client files may occupy as much.
     init(at head: FileHead, bytesMax: Int) {
         self.head = head
         self.bytesMax = bytesMax
         base = head.version
     }
 
-    /// What it occupies, in bytes.
+    /// The memory that the tail occupies, in bytes.
     var byteCount: Int { entryBytes + clientBytes }
 
-    /// Whether what a client that has come to `version` asks for is there.
+    /// True if the tail has everything that a client at `version` asks for.
     func covers(_ ident: ClientFileID, after version: ServerVersion) -> Bool {
         version >= base && clients[ident] != nil
     }
 
     // MARK: Commits
 
-    /// Takes over what a commit has made of the file.
+    /// Applies a commit to the tail.
     func append(_ commit: Commit) {
         let nextIdent = head.nextIdent
         head = commit.newHead
@@ -89,15 +89,15 @@ final class LogTail {
         limitEntries()
     }
 
-    /// Half of them at a time: what is kept has to be indexed anew.
+    /// Removes half of the entries at a time: the remaining ones have to be indexed again.
     private func limitEntries() {
         while !isHeld, entryBytes > bytesMax { removeEntries((entries.count + 1) / 2) }
     }
 
-    /// From now on all that is appended stays, because the store has not got it yet.
+    /// Keeps everything that is appended from now on, because the store does not have it yet.
     func beginHold() { isHeld = true }
 
-    /// The store has everything.
+    /// Ends the hold: the store has everything.
     func endHold() {
         isHeld = false
         limitEntries()
@@ -121,7 +121,7 @@ final class LogTail {
         for entry in entries { note(entry) }
     }
 
-    /// The store has no entries up to `version` any more.
+    /// Removes the entries up to `version`, which the store no longer has.
     private func remove(through version: ServerVersion) {
         removeEntries(version > base ? Int(version.rawValue - base.rawValue) : 0)
         for (ident, client) in clients {
@@ -139,7 +139,7 @@ final class LogTail {
     /// A client file that is kept; nil if it has to be read.
     func clientFile(_ ident: ClientFileID) -> ClientFile? { clients[ident]?.file }
 
-    /// Keeps what was read.
+    /// Keeps a client file that was read.
     func keep(_ file: ClientFile) {
         change(file.ident) { $0 = Client(file: file) }
         limitClients()
@@ -162,7 +162,7 @@ final class LogTail {
     /// The newest receipt of a client file at or below `base`.
     func olderReceipt(of ident: ClientFileID) -> Lookup<Receipt?> { clients[ident]?.olderReceipt ?? .unknown }
 
-    /// Keeps it, if the file is kept.
+    /// Keeps the receipt, if the file is kept.
     func keep(_ olderReceipt: Receipt?, of ident: ClientFileID) {
         clients[ident]?.olderReceipt = .known(olderReceipt)
     }
@@ -171,7 +171,7 @@ final class LogTail {
         let base = file.uploadCursor.serverVersion
         change(file.ident) { client in
             if isNew { client = Client(file: file, olderReceipt: .known(nil), reciprocals: .known([])) }
-            // Who has just been changed is likely to be asked for. Of a client file that was not kept the rest is read
+            // A client file that has just been changed is likely to be asked for. If it was not kept, the rest is read
             // when it is needed.
             guard client != nil else { return client = Client(file: file) }
             client?.file = file
@@ -191,7 +191,7 @@ final class LogTail {
         }
     }
 
-    /// One with very many reciprocal changesets would make all others be forgotten.
+    /// Drops very many reciprocal changesets of one client file: they would make all others be forgotten.
     private func limit(_ client: inout Client?) {
         if !isHeld, let found = client, found.byteCount > bytesMax / 2 { client?.reciprocals = .tooMuch }
     }
@@ -202,13 +202,13 @@ final class LogTail {
         clientBytes += clients[ident]?.byteCount ?? 0
     }
 
-    /// All of them are forgotten, not just some: reading the row of one that is needed again costs little.
+    /// Forgets all of them, not just some: reading the row of one that is needed again costs little.
     private func limitClients() {
         if !isHeld, clientBytes > bytesMax { (clients, clientBytes) = ([:], 0) }
     }
 }
 
-/// What `FileView` says, of the entries that are kept: `range` must not begin below `base`.
+/// The queries of `FileView`, answered from the entries that are kept: `range` must not begin below `base`.
 extension LogTail {
     func entry(_ version: ServerVersion) -> LogEntry { entries[index(of: version)] }
 

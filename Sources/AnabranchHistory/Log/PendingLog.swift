@@ -1,19 +1,19 @@
 import AnabranchCore
 
-/// What a commit in the making adds to a log.
+/// The entries that a commit in the making adds to a log.
 struct AddedEntries {
     private(set) var entries: [LogEntry] = []
     /// The conflict keys that `entries` write, in their order.
     private(set) var conflictKeys: [ConflictKeyEntry] = []
-    /// Those of `entries` that are not as they were received.
+    /// The received changesets of those `entries` that merging has changed.
     private(set) var received: [ReceivedChangeset] = []
-    /// Has the first `indexedCount` of `conflictKeys`.
+    /// Holds the first `indexedCount` of `conflictKeys`.
     private var index = ConflictKeyIndex()
     private var indexedCount = 0
 
     /// Appends the entries that one client's changesets became, giving them their versions.
     /// - Parameters:
-    ///   - uploads: what the changesets were in.
+    ///   - uploads: the uploads that had the changesets.
     ///   - time: seconds since 1970.
     mutating func append(
         _ changesets: [MergedChangeset], of uploads: JoinedUploads, behind head: FileHead, versionSalt: Salt,
@@ -39,13 +39,13 @@ struct AddedEntries {
         }
     }
 
-    /// Makes the entries that were appended so far findable: needed only before another client's changesets are merged.
+    /// Makes the entries appended so far findable: needed only before another client's changesets are merged.
     mutating func indexEntries() {
         for entry in conflictKeys[indexedCount...] { index.insert(entry) }
         indexedCount = conflictKeys.count
     }
 
-    /// Those that were made findable.
+    /// Appends the versions of entries that were made findable.
     func collect(
         _ keys: [UInt64], in range: VersionRange, excludingOrigin origin: ClientFileID,
         into versions: inout [ServerVersion]
@@ -54,14 +54,15 @@ struct AddedEntries {
     }
 }
 
-/// A log as it will be: what the store has, continued by what a commit in the making adds. Of use as long as the view.
+/// A log as it will be: the stored log, continued by the entries that a commit in the making adds. It is valid as long
+/// as the view.
 struct PendingLog {
     /// The file as it is stored.
     let stored: any FileView
-    /// The file as the client has to see it whose changesets are merged.
+    /// The file as the client whose changesets are merged has to see it.
     var view: any FileView
     let head: FileHead
-    /// What the commit adds.
+    /// The entries that the commit adds.
     var added = AddedEntries()
 
     init(continuing view: any FileView, head: FileHead) {
@@ -81,7 +82,7 @@ struct PendingLog {
         return entry
     }
 
-    /// The versions above `base` that write one of `keys` and have another origin, in no order.
+    /// The versions above `base` that write one of `keys` and have another origin, unordered.
     func versions(
         writing keys: [UInt64], after base: ServerVersion, excludingOrigin origin: ClientFileID
     ) throws(HistoryError) -> [ServerVersion] {

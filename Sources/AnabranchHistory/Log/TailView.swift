@@ -1,13 +1,13 @@
 import AnabranchCore
 
-/// One state of a synced file: what its tail has, from memory, and anything else from the store. Both say the same,
-/// so what it answers does not depend on how much the tail keeps.
+/// One state of a synced file: what its tail has, from memory, and anything else from the store. Both agree, so an
+/// answer does not depend on how much the tail keeps.
 struct TailView: FileView {
-    /// How the store is read.
+    /// The way in which the store is read.
     enum Stored {
-        /// All at once.
+        /// In one reading.
         case open(any FileView)
-        /// Each time that something is missing, for those who hardly miss anything.
+        /// In a reading for each miss, for callers that hardly miss anything.
         case closed(any HistoryStore, SyncedFileID)
     }
 
@@ -182,7 +182,7 @@ struct TailView: FileView {
         return all.filter { range.contains($0.version) }
     }
 
-    /// What lies before the tail, and in it.
+    /// The parts of a range before the tail and in it.
     private func split(_ range: VersionRange) -> (older: VersionRange, newer: VersionRange) {
         (
             VersionRange(after: range.base, through: min(range.last, tail.base)),

@@ -1,66 +1,69 @@
 import AnabranchCore
 
-/// How much of the past synced files keep (`Spec/BoundedHistory.md`, sections 6 to 8). Days have 86,400 seconds.
+/// The rules for how much of the past synced files keep (`Spec/BoundedHistory.md`, sections 6 to 8). Days have 86,400
+/// seconds.
 public struct HistoryPolicy: Equatable, Sendable {
-    /// What becomes of the entries that nobody needs any more when they go from the log.
+    /// The fate of entries that are no longer needed when they go from the log.
     public enum Keep: String, CaseIterable, Sendable {
         /// They are gone.
         case drop
-        /// The store keeps their segments as an archive, which nobody is served from.
+        /// The store keeps their segments as an archive, from which no client is served.
         case archive
     }
 
-    /// Entries are sealed when there are so many that are not: a segment of 768 takes about 11 bytes a small
-    /// transaction, and one that is much shorter takes more.
+    /// The number of unsealed entries with which they are sealed: a segment of 768 takes about 11 bytes for each small
+    /// transaction, and a much shorter one takes more.
     public var sealEntries: UInt64 = 768
-    /// Or when they have so many bytes of changesets, so that a segment is decoded in about a millisecond.
+    /// The size of the changesets of unsealed entries with which they are sealed as well, in bytes, so that a segment
+    /// is decoded in about a millisecond.
     public var sealBytes: UInt64 = 256 << 10
-    /// A bootstrap generation is made when the log behind the newest one has more than so many bytes of changesets.
+    /// A bootstrap generation is made when the log after the newest one has more bytes of changesets than this ...
     public var generationBytes: UInt64 = 4 << 20
-    /// And more than so many times those of the newest one, which is about the size of the state.
+    /// ... and more than this many times those of the newest one, which is about the size of the state.
     public var generationRatio: Double = 2
-    /// A client file that keeps entries from going expires when its client was not seen for so many days.
+    /// A client file that keeps entries from going expires when its client was not seen for this many days.
     public var offlineDays: UInt64 = 60
-    /// Or when it keeps more than so many bytes of changesets, and its client was not seen for a day.
+    /// It also expires when it keeps more bytes of changesets than this, and its client was not seen for a day.
     public var pinnedBytes: UInt64 = 1 << 30
-    /// Or when its client began with a bootstrap, has uploaded nothing, and was not seen for so many days:
-    /// no write of it is lost with the file.
+    /// It also expires when its client began with a bootstrap, has uploaded nothing, and was not seen for this many
+    /// days: no write of the client is lost with the file.
     public var bootstrapDays: UInt64 = 7
-    /// What becomes of the entries that go.
+    /// The fate of the entries that go.
     public var keep = Keep.drop
-    /// What the log of a file may hold, in bytes of changesets. While one holds more, a server refuses changes of its
-    /// clients with code 201, which they repeat later. A log of more than half as many is looked at more often, and
-    /// gets a bootstrap generation as soon as enough of it can go then.
+    /// The largest size of a file's log, in bytes of changesets. While a log is larger, a server refuses changes of its
+    /// clients with code 201, and they repeat them later. A log of more than half this size is looked at more often,
+    /// and gets a bootstrap generation as soon as enough of it can go then.
     public var logBytesMax = UInt64.max
 
-    /// At about how many bytes an entry of a generation ends.
+    /// The approximate size with which an entry of a generation ends, in bytes.
     package var generationEntryBytes = BootstrapChangesets.usualBytes
 
-    /// The defaults.
+    /// Creates the default policy.
     public init() {}
 
-    /// Whether a file may have something to be done; if not, it need not be opened for that.
+    /// True if a file may have maintenance due; if not, it need not be opened for that.
     package func mayBeDue(for head: FileHead) -> Bool {
         head.version.rawValue - head.baseVersion.rawValue >= sealEntries
             || head.logBytes >= sealBytes && head.logBytes > 0 || isLong(head)
     }
 
-    /// Whether nothing may be added to the log of a file. A single entry always stays, so it does not count as full.
+    /// True if nothing may be added to the log of a file. A single entry always stays, so it does not count as full.
     package func isFull(_ head: FileHead) -> Bool {
         head.logBytes > logBytesMax && head.version > head.baseVersion + 1
     }
 
-    /// The first generation is made when the log has more than so many bytes: before, nothing can go.
+    /// The size of the log above which the first generation is made, in bytes: before, nothing can go.
     package var firstGenerationBytes: UInt64 { min(generationBytes, logBytesMax / 2) }
 
-    /// Whether the log of a file is on its way to be full.
+    /// True if the log of a file is on its way to becoming full.
     func isLong(_ head: FileHead) -> Bool { head.logBytes > logBytesMax / 2 }
 
-    /// So many bytes have to go from a long log for a generation to be worth it. After so many the next round is due.
+    /// The bytes that have to go from a long log for a generation to be worthwhile. After that many more the next round
+    /// is due.
     var worthwhileBytes: UInt64 { max(1, logBytesMax / 8) }
 }
 
-/// Why a client file has expired.
+/// The reason why a client file has expired.
 public enum ExpiryReason: String, CaseIterable, Sendable {
     /// It was not seen for `HistoryPolicy.offlineDays`.
     case offline
@@ -70,25 +73,25 @@ public enum ExpiryReason: String, CaseIterable, Sendable {
     case bootstrap
 }
 
-/// Which client files are to expire, at one moment.
+/// Decides which client files are to expire, at one moment.
 struct Expiry {
     let policy: HistoryPolicy
     /// In seconds since 1970.
     let time: UInt64
-    /// Whose clients are connected: they are seen now.
+    /// The client files whose clients are connected: they are seen now.
     let connected: Set<ClientFileID>
-    /// Up to where entries may go if nobody keeps them.
+    /// The version up to which entries may go if nobody keeps them.
     let limit: ServerVersion
-    /// Who keeps entries at or below it keeps more than `HistoryPolicy.pinnedBytes`; nil if nobody can.
+    /// The version at or below which a pin keeps more than `HistoryPolicy.pinnedBytes`; nil if none can.
     let heavyVersion: ServerVersion?
 
     private static let day: UInt64 = 86_400
 
     /// - Parameter pin: of the file.
-    /// - Returns: nil if it stays.
+    /// - Returns: nil if the file stays.
     func reason(for file: ClientFile, pin: ServerVersion) -> ExpiryReason? {
         guard pin < limit, !connected.contains(file.ident) else { return nil }
-        // A time to come is that of a clock that was ahead once.
+        // A time in the future comes from a clock that was once ahead.
         let days = (time - min(time, file.lastSeen)) / Self.day
         switch file.lineage {
         case .generation, .copy, .view:
@@ -103,8 +106,8 @@ struct Expiry {
 }
 
 extension FileView {
-    /// The newest version from which to `limit` there are more than so many bytes of changesets; nil if the log has
-    /// not so many.
+    /// The newest version from which to `limit` there are more than `bytes` bytes of changesets; nil if the log has
+    /// fewer.
     func version(moreThan bytes: UInt64, before limit: ServerVersion) throws(HistoryError) -> ServerVersion? {
         let head = try head(), end = try cumulativeSize(at: limit)
         guard limit > head.baseVersion, end > bytes, head.baseCumulativeSize < end - bytes else { return nil }

@@ -1,27 +1,27 @@
 package import AnabranchCore
 
-/// What a synced file keeps of the past, and because of whom.
+/// The part of the past that a synced file keeps, and the client file for which it keeps most.
 package struct HistoryStatus: Equatable, Sendable {
     /// The beginning and the end of the log.
     package var head: FileHead
-    /// The version up to which the log is in segments; where it begins if none of it is.
+    /// The version up to which the log is in segments; the base of the log if none of it is.
     package var sealedVersion: ServerVersion
     /// The bootstrap generations, the newest one last.
     package var generations: [Generation]
     /// The version of the newest bootstrap generation; 0 if there is none.
     package var generationVersion: ServerVersion { generations.last?.version ?? 0 }
-    /// Who keeps most of the log; nil if nobody keeps any of it.
+    /// The client file that keeps most of the log; nil if none keeps any of it.
     package var lowestPin: ClientFilePin?
     /// The user of that client file; nil if there is none, or the server did not know.
     package var user: String?
-    /// How many bytes of changesets it keeps.
+    /// The size of the changesets that it keeps, in bytes.
     package var pinnedBytes: UInt64
-    /// What the archive of the file occupies, in bytes.
+    /// The size of the file's archive, in bytes.
     package var archivedBytes: UInt64
 }
 
 extension SyncedFile {
-    /// What the file keeps of the past. All client files are looked at.
+    /// Looks at all client files to find out how much of the past the file keeps.
     package func historyStatus() throws(HistoryError) -> HistoryStatus {
         var scan = PinScan(upTo: head.version)
         try run(&scan)
@@ -38,15 +38,15 @@ extension SyncedFile {
         }
     }
 
-    /// The newest entries of the archive up to a version, in order: as many as one segment has of them. None if there
-    /// are none. Who wants all of it asks again for those before the first one.
+    /// The newest entries of the archive up to a version, in order: as many as one segment has; empty if there are
+    /// none. To read the whole archive, ask again for the entries before the first one.
     /// - Throws: `storeDamaged` if they are not what was written; a failure of the store.
     package func archivedEntries(upTo version: ServerVersion) throws(HistoryError) -> [LogEntry] {
         try read { view throws(HistoryError) in try view.archivedEntries(upTo: version) }
     }
 
-    /// What could go if a client file expired: entries, and the bytes of their changesets.
-    /// - Parameter policy: of a log that is long by it all may go, since there would be a generation.
+    /// Computes what could go if a client file expired: entries, and the bytes of their changesets.
+    /// - Parameter policy: if it counts the log as long, all of that may go, since there would be a generation.
     /// - Throws: `badClientFileIdent` if there is no such client file; a failure of the store.
     package func freed(
         byExpiring ident: ClientFileID, under policy: HistoryPolicy = HistoryPolicy()
@@ -56,7 +56,7 @@ extension SyncedFile {
         return try freed(byExpiring: ident, upTo: limit)
     }
 
-    /// - Parameter limit: up to where entries may go if nobody needs them.
+    /// - Parameter limit: the version up to which entries may go if nobody needs them.
     func freed(
         byExpiring ident: ClientFileID, upTo limit: ServerVersion
     ) throws(HistoryError) -> (entries: UInt64, bytes: UInt64) {
@@ -74,7 +74,7 @@ extension SyncedFile {
         return (after.rawValue - before.rawValue, end - start)
     }
 
-    /// Who would keep most of the log if a client file expired; nil if nobody would keep any of it.
+    /// The client file that would keep most of the log if another one expired; nil if none would keep any of it.
     /// - Throws: a failure of the store.
     package func lowestPin(afterExpiring ident: ClientFileID) throws(HistoryError) -> ClientFilePin? {
         var others = PinScan(upTo: head.version, excluding: ident)

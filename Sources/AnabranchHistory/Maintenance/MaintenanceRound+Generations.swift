@@ -1,32 +1,32 @@
 import AnabranchCore
 
-/// What of a log could go if there were a generation of its end, as far as client files were looked at.
+/// The part of a log that could go if there were a generation of its end, as far as client files were looked at.
 struct GenerationBenefit {
-    /// What is up to here can go as it is.
+    /// The version up to which entries can go without the generation.
     let start: ServerVersion
-    /// And with the generation up to here.
+    /// The version up to which they can go with it.
     var floor: ServerVersion
     var pins: PinScan
-    /// Who is to expire keeps nothing.
+    /// A client file that is to expire keeps nothing.
     let expiry: Expiry
 }
 
 /// The bootstrap generations of a file: when one is made, and when one goes (`Spec/BoundedHistory.md`, section 2).
 extension SyncedFile {
-    /// Whether much was written since the newest one. A relay has no state to make one of.
+    /// True if much was written since the newest one. A relay has no state to make one of.
     func isGenerationDue(_ policy: HistoryPolicy) throws(HistoryError) -> Bool {
         guard keepsState, makesGenerations, head.stateVersion == head.version else { return false }
         guard let newest = try generations().last else {
-            // Who begins with nothing has nothing to begin with, after a repair.
+            // After a repair, a client that begins with nothing has nothing to begin with.
             return head.baseVersion > 0 || head.cumulativeSize > policy.generationBytes
         }
         let bytes = head.cumulativeSize - newest.cumulativeSize
         return bytes > policy.generationBytes && Double(bytes) > policy.generationRatio * Double(newest.bytes)
     }
 
-    /// A log of more than half of what it may hold gets a generation if that lets enough of it go: otherwise it would
-    /// become full, and stay so, where nobody needs it.
-    /// - Returns: nil if it cannot.
+    /// Weighs a generation for a log of more than half of its largest size, which gets one if that lets enough of it
+    /// go: otherwise it would become full, and stay so, though it is not needed.
+    /// - Returns: nil if a generation cannot let enough go.
     func benefitOfGeneration(_ round: MaintenanceRound) throws(HistoryError) -> GenerationBenefit? {
         guard keepsState, makesGenerations, head.stateVersion == head.version, round.limit == nil,
             round.policy.isLong(head)
@@ -37,12 +37,12 @@ extension SyncedFile {
         return try bytes(of: benefit) >= round.policy.worthwhileBytes ? benefit : nil
     }
 
-    /// Looks at a page of client files. Behind the last one the generation is made, or not.
+    /// Looks at a page of client files. After the last one the generation is made, or not.
     func weigh(_ benefit: GenerationBenefit, _ round: inout MaintenanceRound) throws(HistoryError) -> Commit? {
         let weighed = try read { view throws(HistoryError) in
             var benefit = benefit
             try benefit.pins.advance(over: view) { file, pin throws(HistoryError) in
-                // It expires as soon as it is the generation's turn to go.
+                // It expires once the generation is there.
                 if isAway(file.ident), benefit.expiry.reason(for: file, pin: pin) != nil { return }
                 benefit.floor = min(benefit.floor, pin)
             }
@@ -65,14 +65,14 @@ extension SyncedFile {
         }
     }
 
-    /// Makes a generation if the log has lost its beginning and there is none, and forgets nothing.
+    /// Makes a generation if the log has lost its beginning and there is none; nothing else goes.
     /// - Throws: a failure of the store.
     package func makeMissingGeneration() throws(HistoryError) {
         guard try generations().isEmpty else { return }
         _ = try run(MaintenanceRound(HistoryPolicy(), at: 0, expires: false, connected: [], upTo: 0))
     }
 
-    /// Removes what is left of one that was not finished, or begins.
+    /// Removes the remains of an unfinished generation, or begins a new one.
     func beginGeneration(_ round: inout MaintenanceRound) throws(HistoryError) -> Commit? {
         if let commit = try leftoverRemoval() { return commit }
         guard let frozen = try store.frozenState(of: id), frozen.head.version == frozen.head.stateVersion,
@@ -86,7 +86,7 @@ extension SyncedFile {
         return nil
     }
 
-    /// Stores the next entry of a generation. Behind the last one it becomes visible.
+    /// Stores the next entry of a generation. After the last one it becomes visible.
     func continueGeneration(
         _ build: GenerationBuild, _ round: inout MaintenanceRound
     ) throws(HistoryError) -> Commit? {
@@ -107,8 +107,8 @@ extension SyncedFile {
         return commit
     }
 
-    /// Appends entries without changesets, which no client sees: each entry of a generation needs a version. It is made
-    /// anew then.
+    /// Appends entries without changesets, which no client sees: each entry of a generation needs a version. The
+    /// generation is then made again.
     private func lengthened(
         for generation: Generation, _ commit: Commit, _ round: inout MaintenanceRound
     ) throws(HistoryError) -> Commit? {
@@ -132,7 +132,7 @@ extension SyncedFile {
         return commit
     }
 
-    /// Lets the oldest generation go that nobody needs, or what is left of one.
+    /// Drops the oldest generation that is not needed, or the remains of one.
     func droppedGeneration(_ round: inout MaintenanceRound) throws(HistoryError) -> Commit? {
         if let commit = try leftoverRemoval() { return commit }
         let chosen = Set(unwrittenChoices.compactMap { unwritten[$0]?.lineage })

@@ -1,39 +1,40 @@
 public import AnabranchCore
 
-/// What maintenance has done to a file.
+/// The work that maintenance has done on a file.
 public struct MaintenanceReport: Equatable, Sendable {
     /// The entries that were sealed.
     public var sealedEntries: UInt64 = 0
     /// The bytes of their changesets.
     public var sealedBytes: UInt64 = 0
-    /// How many bootstrap generations were made.
+    /// The number of bootstrap generations that were made.
     public var generationsMade: UInt64 = 0
     /// The bytes of their changesets.
     public var generationBytes: UInt64 = 0
-    /// How many older ones went.
+    /// The number of older generations that were dropped.
     public var generationsDropped: UInt64 = 0
     /// The client files that have expired.
     public var expired: [ExpiredClientFile] = []
-    /// The entries that went.
+    /// The number of entries that were trimmed.
     public var trimmedEntries: UInt64 = 0
     /// The bytes of their changesets.
     public var trimmedBytes: UInt64 = 0
-    /// How many of them are in the archive now.
+    /// The number of them that are in the archive now.
     public var archivedEntries: UInt64 = 0
     /// The bytes of their changesets.
     public var archivedBytes: UInt64 = 0
-    /// Who keeps most of the entries that are left below the newest bootstrap generation; nil if nobody keeps any.
+    /// The client file that keeps most of the entries left below the newest bootstrap generation; nil if none keeps
+    /// any.
     public var lowestPin: ClientFilePin?
 
-    /// Nothing.
+    /// Creates a report of no work.
     public init() {}
 
-    /// Whether the file is as it was.
+    /// True if maintenance has changed nothing.
     public var isEmpty: Bool {
         sealedEntries == 0 && generationsMade == 0 && generationsDropped == 0 && expired.isEmpty && trimmedEntries == 0
     }
 
-    /// Counts what a trim takes away.
+    /// Counts the entries that a trim removes.
     fileprivate mutating func note(_ commit: Commit) {
         guard let trim = commit.trim else { return }
         let entries = trim.version.rawValue - commit.head.baseVersion.rawValue
@@ -52,7 +53,7 @@ public struct ExpiredClientFile: Equatable, Sendable {
     public let ident: ClientFileID
     /// Its user; nil if the server did not know.
     public let user: String?
-    /// Why it has.
+    /// The reason why it has expired.
     public let reason: ExpiryReason
     /// When its client was last seen, in seconds since 1970.
     public let lastSeen: UInt64
@@ -77,17 +78,17 @@ package struct MaintenanceRound {
         case done
     }
 
-    /// Who is to expire, as far as a scan has come.
+    /// The client files that are to expire, as far as a scan has come.
     struct ExpiryScan {
         fileprivate let expiry: Expiry
         fileprivate var reasons: [ClientFileID: ExpiryReason] = [:]
     }
 
-    /// How many client files expire in one commit; the others follow.
+    /// The largest number of client files that expire in one commit; the others follow.
     static let expiredCountMax = 512
 
-    /// How often empty entries are appended for a generation that has more entries than there are versions: the next
-    /// one may have more again, if much is written meanwhile.
+    /// The largest number of times that empty entries are appended for a generation with more entries than there are
+    /// versions: the next one may have more again, if much is written in between.
     static let lengtheningsMax = 3
 
     let policy: HistoryPolicy
@@ -97,18 +98,19 @@ package struct MaintenanceRound {
     let limit: ServerVersion?
     fileprivate let isThorough: Bool
     var stage = Stage.seal
-    /// How often empty entries were appended in this round.
+    /// The number of times that empty entries were appended in this round.
     var lengthenings = 0
-    /// What was done so far.
+    /// The work done so far.
     package internal(set) var report = MaintenanceReport()
 
     /// - Parameters:
     ///   - time: seconds since 1970.
     ///   - expires: whether client files may expire.
-    ///   - connected: those that have a session.
-    ///   - limit: up to where entries may go if nobody needs them; nil: up to the newest bootstrap generation.
-    ///   - isThorough: whether client files are looked at in any case. If not, they are when much was written for their
-    ///     number.
+    ///   - connected: the client files that have a session.
+    ///   - limit: the version up to which entries may go if nobody needs them; nil: up to the newest bootstrap
+    ///     generation.
+    ///   - isThorough: whether client files are looked at in any case. If not, they are when much was written in
+    ///     relation to their number.
     package init(
         _ policy: HistoryPolicy, at time: UInt64, expires: Bool, connected: Set<ClientFileID>,
         upTo limit: ServerVersion? = nil, isThorough: Bool = true
@@ -149,8 +151,8 @@ extension SyncedFile {
         return round.report
     }
 
-    /// Whether so much was written since the last round, or since the file was opened, that one may find work; or room
-    /// is sought.
+    /// True if enough was written since the last round, or since the file was opened, for a round to find work; or if
+    /// room is sought.
     package func isMaintenanceDue(_ policy: HistoryPolicy) -> Bool {
         let written = head.version.rawValue - maintained.version.rawValue
         let bytes = head.cumulativeSize - maintained.cumulativeSize
@@ -158,10 +160,10 @@ extension SyncedFile {
         return written >= policy.sealEntries || bytes >= bytesMax && written > 0 || isRoomSought
     }
 
-    /// Has a round be due though nothing was written: client files may need less than when it was last looked at.
+    /// Makes a round due though nothing was written: client files may need less than when the file was last looked at.
     package func seekRoom() { isRoomSought = true }
 
-    /// Nothing is due before more is written.
+    /// Makes no round due before more is written.
     package func putOffMaintenance() { (maintained, isRoomSought) = (head, false) }
 
     /// Notes that clients are connected, as if they had just identified themselves.
@@ -173,8 +175,8 @@ extension SyncedFile {
         for case (let ident, let time?) in seen { identified[ident] = time }
     }
 
-    /// One step of a round. None may be taken while uploads are merged.
-    /// - Returns: what has to be committed before the next step; nil if nothing has.
+    /// Takes one step of a round. None may be taken while uploads are merged.
+    /// - Returns: the commit to make before the next step; nil if there is none.
     /// - Throws: a failure of the store. The round is over then.
     package func step(_ round: inout MaintenanceRound) throws(HistoryError) -> Commit? {
         switch round.stage {
@@ -182,7 +184,7 @@ extension SyncedFile {
             if let commit = try sealCommit(&round) { return commit }
             round.stage = .generate
         case .generate:
-            // One is enough, however much is written meanwhile.
+            // One is enough, however much is written in the meantime.
             if round.report.generationsMade == 0 {
                 if try isGenerationDue(round.policy) { return try beginGeneration(&round) }
                 if let benefit = try benefitOfGeneration(round) {
@@ -201,7 +203,7 @@ extension SyncedFile {
             round.stage = try beginScan(round)
             return try expiryCommit(reasons, &round)
         case .trim(let floor):
-            // Somebody may have begun with the log meanwhile.
+            // A client may have begun with the log in the meantime.
             let floor = min(floor, lowestCommittedPin)
             if round.policy.keep == .archive, let commit = try sealCommit(&round, upTo: floor) { return commit }
             if let commit = try trimCommit(upTo: floor, keep: round.policy.keep) {
@@ -237,7 +239,7 @@ extension SyncedFile {
         return .scan(PinScan(upTo: limit), MaintenanceRound.ExpiryScan(expiry: expiry))
     }
 
-    /// - Parameter limit: up to where entries may go if nobody keeps them.
+    /// - Parameter limit: the version up to which entries may go if nobody keeps them.
     func expiry(_ round: MaintenanceRound, _ limit: ServerVersion) throws(HistoryError) -> Expiry {
         let heavy = try read { view throws(HistoryError) in
             try view.version(moreThan: round.policy.pinnedBytes, before: limit)
@@ -247,7 +249,7 @@ extension SyncedFile {
             connected: round.expires ? round.connected : [], limit: limit, heavyVersion: heavy)
     }
 
-    /// Whether nothing is known of a client file that its row does not say.
+    /// True if nothing is known of a client file but its row.
     func isAway(_ ident: ClientFileID) -> Bool {
         queue.progress(of: ident) == nil && unwritten[ident] == nil && identified[ident] == nil
     }
@@ -286,7 +288,7 @@ extension SyncedFile {
         }
         var commit = Commit(file: id, lease: lease, head: head)
         for case var file? in files where !file.isExpired {
-            // Somebody has come meanwhile.
+            // A client may have come back in the meantime.
             guard let reason = reasons[file.ident], isAway(file.ident), !round.connected.contains(file.ident),
                 file.lastSeen &+ Self.seenPrecision <= round.time
             else { continue }
@@ -300,7 +302,7 @@ extension SyncedFile {
 
     // MARK: Segments
 
-    /// - Parameter end: up to there entries are sealed in any case.
+    /// - Parameter end: entries up to this version are sealed in any case.
     private func sealCommit(
         _ round: inout MaintenanceRound, upTo end: ServerVersion? = nil
     ) throws(HistoryError) -> Commit? {

@@ -1,31 +1,31 @@
 public import AnabranchCore
 
-/// Who keeps entries of a log from going.
+/// A client file that keeps entries of a log from going.
 public struct ClientFilePin: Equatable, Sendable {
     /// The client file.
     public let ident: ClientFileID
-    /// The version behind which it may need all entries.
+    /// The version after which it may need all entries.
     public let version: ServerVersion
     /// When its client was last seen, in seconds since 1970.
     public let lastSeen: UInt64
 }
 
-/// Finds out how much of a log nobody needs any more, page by page through the client files
-/// (`Spec/BoundedHistory.md`, section 6). What is committed between two pages does no harm: the store refuses a trim of
-/// what somebody needs.
+/// Finds out how much of a log is no longer needed, page by page through the client files (`Spec/BoundedHistory.md`,
+/// section 6). Commits between two pages do no harm: the store refuses to trim entries that are still needed.
 package struct PinScan {
-    /// How many client files are read for a page.
+    /// The number of client files that are read for a page.
     package static let pageCount = 1_000
 
     /// The version up to which entries may go, as far as the scan has come.
     package private(set) var floor: ServerVersion
-    /// Who needs the most; nil if everything up to the limit may go.
+    /// The pin of the client file that needs the most; nil if everything up to the limit may go.
     package private(set) var lowest: ClientFilePin?
     package private(set) var isDone = false
     private let excluded: ClientFileID?
     private var last = ClientFileID(rawValue: UInt64(ClientFile.reserved.count - 1))
 
-    /// - Parameter limit: the version of the newest generation: who begins with nothing needs what follows it.
+    /// - Parameter limit: the version of the newest generation: a client that begins with nothing needs what follows
+    ///   it.
     /// - Parameter excluded: a client file that is passed over.
     package init(upTo limit: ServerVersion, excluding excluded: ClientFileID? = nil) {
         floor = limit

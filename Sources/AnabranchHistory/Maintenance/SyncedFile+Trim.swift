@@ -1,12 +1,12 @@
 package import AnabranchCore
 
 extension SyncedFile {
-    /// How many entries one commit takes away at most.
+    /// The largest number of entries that one commit removes.
     package static let trimmedEntriesMax = 4_096
-    /// Of how many bytes of changesets, and the entry with which they are more.
+    /// The size of the changesets that one commit removes, in bytes; its last entry may exceed it.
     package static let trimmedBytesMax = 4 << 20
 
-    /// The version up to which nobody needs the log any more.
+    /// The version up to which the log is no longer needed.
     /// - Parameter limit: the version of the newest generation; 0 if there is none.
     package func floor(upTo limit: ServerVersion) throws(HistoryError) -> ServerVersion {
         var scan = PinScan(upTo: min(limit, head.stateVersion))
@@ -14,13 +14,12 @@ extension SyncedFile {
         return scan.floor
     }
 
-    /// A commit that takes the oldest entries away, or a part of them if they are many. The newest entry stays: what
-    /// the server writes next must not be older than it.
+    /// A commit that removes the oldest entries, or a part of them if they are many. The newest entry stays: what the
+    /// server writes next must not be older than it.
     /// - Parameters:
     ///   - floor: the version up to which they may go.
-    ///   - keep: what becomes of them. To the archive go those that are sealed.
-    /// - Returns: nil if nothing is left to be taken away, or a merge has begun, which knows the client files as they
-    ///   were.
+    ///   - keep: the fate of the entries. To the archive go those that are sealed.
+    /// - Returns: nil if nothing is left to remove, or a merge has begun, which knows the client files as they were.
     /// - Throws: a failure of the store.
     package func trimCommit(
         upTo floor: ServerVersion, keep: HistoryPolicy.Keep = .drop,
@@ -68,7 +67,7 @@ extension SyncedFile {
         return end
     }
 
-    /// Takes away everything up to `floor`, in as many commits as that needs.
+    /// Removes everything up to `floor`, in as many commits as that needs.
     /// - Throws: a failure of the store.
     package func trim(upTo floor: ServerVersion, keep: HistoryPolicy.Keep = .drop) throws(HistoryError) {
         while keep == .archive, let commit = try sealIfDue(upTo: floor) { try self.commit(commit) }

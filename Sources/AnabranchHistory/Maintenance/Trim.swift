@@ -1,7 +1,7 @@
 public import AnabranchCore
 
-/// Where a log begins after its oldest entries went (`Spec/BoundedHistory.md`, section 6). Conflict keys, receipts and
-/// changesets as received go with their entries; what clients have to be told of them for ever is in
+/// The beginning of a log after its oldest entries have gone (`Spec/BoundedHistory.md`, section 6). Conflict keys,
+/// receipts and changesets as received go with their entries; what clients have to be told about them for ever is in
 /// `ClientFile.baseClientVersion`.
 public struct Trim: Equatable, Sendable {
     /// The version of the last entry that goes: the new base of the log.
@@ -10,10 +10,10 @@ public struct Trim: Equatable, Sendable {
     public var salt: Salt
     /// The cumulative size there, in bytes.
     public var cumulativeSize: UInt64
-    /// What becomes of the entries. An archive has segments only: so all that goes there has been sealed.
+    /// The fate of the entries. An archive has segments only: so all that goes there has been sealed.
     public var keep: HistoryPolicy.Keep
 
-    /// Puts the parts together.
+    /// Creates a trim that ends with a version.
     public init(
         version: ServerVersion, salt: Salt, cumulativeSize: UInt64, keep: HistoryPolicy.Keep = .drop
     ) {
@@ -23,14 +23,14 @@ public struct Trim: Equatable, Sendable {
         self.keep = keep
     }
 
-    /// Everything up to and including an entry goes.
+    /// Creates a trim of everything up to and including an entry.
     public init(through entry: LogEntry, keep: HistoryPolicy.Keep = .drop) {
         self.init(version: entry.version, salt: entry.salt, cumulativeSize: entry.cumulativeSize, keep: keep)
     }
 }
 
 extension ClientFile {
-    /// The version behind which the file may still need all entries of its lineage; nil if it needs none.
+    /// The version after which the file may still need all entries of its lineage; nil if it needs none.
     /// - Parameter generation: the version of its generation. If it is not known, the file keeps everything.
     package func pin(generation: ServerVersion?) -> ServerVersion? {
         if isExpired || salt == 0 { return nil }
@@ -42,18 +42,18 @@ extension ClientFile {
         }
     }
 
-    /// The same, where its generation is there.
+    /// The same, for a file whose generation is there.
     var pin: ServerVersion? {
         if case .generation(let version) = lineage { pin(generation: version) } else { pin(generation: nil) }
     }
 
-    /// The same, where it is known which generations there are.
+    /// The same, for a caller that knows which generations there are.
     func pin(among generations: Set<ServerVersion>) -> ServerVersion? {
         guard case .generation(let version) = lineage else { return pin(generation: nil) }
         return pin(generation: generations.contains(version) ? version : nil)
     }
 
-    /// The file as it is when entries up to `version` are gone.
+    /// Notes that the entries up to `version` have gone.
     /// - Parameter newest: the newest receipt of the file among them.
     mutating func trim(through version: ServerVersion, newest: Receipt) {
         baseClientVersion = max(baseClientVersion, newest.clientVersion)
@@ -68,7 +68,7 @@ extension FileView {
         return file.pin(among: Set(try generations().map(\.version)))
     }
 
-    /// Refuses a trim after which something would be missing. To be asked within the commit, when its client files are
+    /// Refuses a trim after which something would be missing. To be called within the commit, when its client files are
     /// stored and the entries are still there.
     /// - Throws: `storeFailed` with what is wrong.
     package func check(_ trim: Trim, of head: FileHead) throws(HistoryError) {

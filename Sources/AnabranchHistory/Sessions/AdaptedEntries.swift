@@ -8,7 +8,7 @@ struct AdaptedEntries {
     /// - Parameters:
     ///   - ident: the reader.
     ///   - state: the state at `head`.
-    /// - Throws: `clientTooOld` if it cannot read the first one.
+    /// - Throws: `clientTooOld` if the release cannot read the first one.
     init(
         _ entries: [LogEntry], for ident: ClientFileID, _ capabilities: ClientCapabilities, _ state: ObjectGraph,
         _ view: any FileView, _ head: FileHead

@@ -1,7 +1,7 @@
 public import AnabranchCore
 
-/// What the server keeps of one client file (`Spec/History.md`, section 2.3). Rows 0 and 1 are reserved; their salt is
-/// 0, so that nobody can bind them.
+/// The server's record of one client file (`Spec/History.md`, section 2.3). Rows 0 and 1 are reserved; their salt is 0,
+/// so that nobody can bind them.
 public struct ClientFile: Equatable, Sendable {
     /// 2, 3, 4 … in the order of allocation; never used again.
     public var ident: ClientFileID
@@ -25,7 +25,7 @@ public struct ClientFile: Equatable, Sendable {
     /// The newest log entry that was received from the client; nil if there is none.
     public var newestReceipt: Receipt?
 
-    /// Puts the parts together. A new file has uploaded nothing.
+    /// Creates a client file; by default a new one, which has uploaded nothing.
     public init(
         ident: ClientFileID, salt: Salt, uploadCursor: UploadCursor = UploadCursor(), lockedVersion: ServerVersion = 0,
         lastSeen: UInt64, isExpired: Bool = false, user: String? = nil, lineage: Lineage = .log,
@@ -56,19 +56,19 @@ public enum Lineage: Hashable, Sendable, RawRepresentable {
     case none
     /// The log from its beginning.
     case log
-    /// The bootstrap generation of a version, which is at least 1, and the log behind it.
+    /// The bootstrap generation of a version, which is at least 1, and the log after it.
     case generation(ServerVersion)
-    /// The log behind a version: the client came with a copy of another client's file, which was there already.
+    /// The log after a version: the client came with a copy of another client's file, which had everything up to there.
     case copy(ServerVersion)
-    /// In flexible sync: a view, whose first bootstrap has the version, and what the log makes of it behind that.
+    /// In flexible sync: a view, whose first bootstrap has the version, and its changes by the log after that.
     case view(ServerVersion)
 
-    /// What is added to the version of a copy.
+    /// The number that is added to the version of a copy.
     package static let copyOffset: UInt64 = 1 << 61
-    /// What is added to the version of a view.
+    /// The number that is added to the version of a view.
     package static let viewOffset: UInt64 = 1 << 62
 
-    /// As it is stored: 0 for none, 1 for the log, n + 1 for the generation of version n, n + 2^61 for a copy, n + 2^62
+    /// The stored form: 0 for none, 1 for the log, n + 1 for the generation of version n, n + 2^61 for a copy, n + 2^62
     /// for a view.
     public var rawValue: UInt64 {
         switch self {
@@ -80,7 +80,7 @@ public enum Lineage: Hashable, Sendable, RawRepresentable {
         }
     }
 
-    /// Takes what is stored; every number has a meaning.
+    /// Reads the stored form; every number has a meaning.
     public init(rawValue: UInt64) {
         self =
             switch rawValue {

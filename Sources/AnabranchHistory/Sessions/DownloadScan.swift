@@ -6,22 +6,22 @@ public struct DownloadScan {
     let file: SyncedFile
     let ident: ClientFileID
     let capabilities: ClientCapabilities
-    /// How many versions one DOWNLOAD passes over; the next one goes on behind them.
+    /// The number of versions that one DOWNLOAD passes over; the next one continues after them.
     static let versionsMax = 65_536
     var versionsMax = DownloadScan.versionsMax
 }
 
 extension DownloadScan: DownloadSource {
-    /// Readers at one place, of whom the log holds nothing behind it, share the work.
+    /// Readers at the same place share the work if the log holds no entries of their own after it.
     public func download(after cursor: DownloadCursor, byteBudget: Int) throws(HistoryError) -> Download {
         while true {
-            // What the reader is sent is durable before anything is sent.
+            // The choice of what the reader is sent is durable before anything is sent.
             if file.unwrittenChoices.contains(ident) { try file.writeProgress() }
             if let download = try find(after: cursor, byteBudget: byteBudget) { return download }
         }
     }
 
-    /// - Returns: nil if it was just decided what the reader is sent.
+    /// - Returns: nil if the choice of what the reader is sent has only just been made.
     private func find(after cursor: DownloadCursor, byteBudget: Int) throws(HistoryError) -> Download? {
         let isFollowing = file.tail?.covers(ident, after: cursor.serverVersion) ?? false
         let state = capabilities == .all ? nil : try file.currentState()
@@ -57,7 +57,8 @@ extension DownloadScan: DownloadSource {
         }
     }
 
-    /// The sequence that the reader gets what follows `cursor` from: equal cursors mean the same only in equal ones.
+    /// The sequence of entries that follow `cursor` for the reader: equal cursors mean the same only in equal
+    /// sequences.
     /// - Throws: as `download`.
     package func lineage(after cursor: DownloadCursor) throws(HistoryError) -> Lineage {
         let reader = try file.clientFile(ident)
@@ -65,7 +66,7 @@ extension DownloadScan: DownloadSource {
         return .generation(version)
     }
 
-    /// What follows `cursor`, but for the reader's upload cursor.
+    /// The entries that follow `cursor`, without the reader's upload cursor.
     private func scan(
         _ view: any FileView, after cursor: DownloadCursor, through last: ServerVersion, byteBudget: Int,
         _ state: ObjectGraph?
@@ -74,7 +75,7 @@ extension DownloadScan: DownloadSource {
         let range = VersionRange(after: cursor.serverVersion, through: last)
         var found = try view.entries(in: range, excludingOrigin: ident, byteBudget: byteBudget)
         var isAtEnd = found.reduce(0) { $0 + $1.changeset.count } <= byteBudget
-        // A relay knows no types, and passes on what it has.
+        // A relay knows no types, and passes entries on as they are.
         if let state {
             let count = found.count
             found = try AdaptedEntries(found, for: ident, capabilities, state, view, head).entries
@@ -122,9 +123,9 @@ extension DownloadScan: DownloadSource {
 }
 
 extension SyncedFile {
-    /// What a session of client file `ident` downloads.
-    /// - Parameter capabilities: what the client's release can do with it. Its downloads throw `clientTooOld` where the
-    ///   log goes on with something that it cannot read.
+    /// The downloads for a session of client file `ident`.
+    /// - Parameter capabilities: the abilities of the client's release. Its downloads throw `clientTooOld` where the
+    ///   log continues with something that it cannot read.
     public func downloads(for ident: ClientFileID, _ capabilities: ClientCapabilities = .all) -> DownloadScan {
         DownloadScan(file: self, ident: ident, capabilities: capabilities)
     }

@@ -1,26 +1,26 @@
 public import AnabranchCore
 
-/// How far a running session has come in both directions; it decides which UPLOAD is acceptable
-/// (`Spec/History.md`, section 5). A value, which the owner of the session keeps.
+/// The progress of a running session in both directions; it decides which UPLOAD is acceptable (`Spec/History.md`,
+/// section 5). A value, which the owner of the session keeps.
 public struct SessionProgress: Equatable, Sendable {
-    /// D: up to where DOWNLOADs were built for this session. Advances with each of them.
+    /// D: the place up to which DOWNLOADs were built for this session. Advances with each of them.
     public var download: DownloadCursor
-    /// T: what earlier sessions of the file had uploaded; fixed for the session.
+    /// T: the progress of the uploads of earlier sessions of the file; fixed for the session.
     public let threshold: UploadCursor
     /// Q: the progress of the previous UPLOAD.
     public private(set) var uploaded = UploadCursor()
     /// K: the highest locked version so far.
     public private(set) var lockedVersion: ServerVersion
 
-    /// A session that has sent and received nothing yet.
+    /// Creates the progress of a session that has sent and received nothing yet.
     public init(download: DownloadCursor, threshold: UploadCursor, lockedVersion: ServerVersion) {
         self.download = download
         self.threshold = threshold
         self.lockedVersion = lockedVersion
     }
 
-    /// Checks an UPLOAD and advances behind it.
-    /// - Returns: what is left to be queued for integration; nil if earlier sessions have brought all of it.
+    /// Checks an UPLOAD and advances past it.
+    /// - Returns: the rest to be queued for integration; nil if earlier sessions have brought all of it.
     /// - Throws: `badClientVersion` or `badServerVersion` for the first failing check; then nothing has changed.
     public mutating func accept(_ upload: Upload) throws(HistoryError) -> Upload? {
         try checkProgress(of: upload)
@@ -78,7 +78,7 @@ public struct SessionProgress: Equatable, Sendable {
     }
 }
 
-/// Turns a failed check of a client's message into its error.
+/// Throws the error for a failed check of a client's message.
 func require(
     _ holds: Bool, _ code: HistoryError.Code, _ reason: @autoclosure () -> String
 ) throws(HistoryError) {

@@ -1,7 +1,7 @@
 import AnabranchCore
 
-/// What scans of a log have found for readers of whom it holds nothing behind the place where they are: it is the same
-/// for all of them. Of use until the log grows.
+/// The results of scans of a log, shared by readers at the same place if the log holds no entries of their own after
+/// it: they are the same for all of them. They are valid until the log grows.
 struct SharedScans {
     struct Key: Hashable {
         /// The same cursor is another place in another generation.
@@ -13,12 +13,12 @@ struct SharedScans {
         let capabilities: ClientCapabilities
     }
 
-    /// Readers of one file are at few places at a time.
+    /// The number of results that are kept: the readers of a file are at few places at a time.
     private static let countMax = 4
 
     private var downloads: [Key: Download] = [:]
 
-    /// What was found, with the upload cursor of some other reader.
+    /// The result of an earlier scan, with the upload cursor of some other reader.
     func find(_ key: Key) -> Download? { downloads[key] }
 
     mutating func keep(_ download: Download, as key: Key) {

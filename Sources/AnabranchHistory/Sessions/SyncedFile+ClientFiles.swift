@@ -3,9 +3,9 @@ public import AnabranchCore
 extension SyncedFile {
     /// Makes new client files, one for each of `users`, in one transaction. They are durable when the call returns.
     /// - Parameters:
-    ///   - users: who asks for each; nil if the server does not know.
+    ///   - users: the user who asks for each; nil if the server does not know.
     ///   - time: seconds since 1970.
-    /// - Throws: a failure of the store; nothing was made then.
+    /// - Throws: a failure of the store; then nothing was made.
     public func allocateIdents(for users: [String?], at time: UInt64) throws(HistoryError) -> [SaltedFileID] {
         try SyncedFile.updateClientFiles(of: [(self, users)], at: time)[0].get()
     }
@@ -13,10 +13,10 @@ extension SyncedFile {
     /// Makes new client files of different synced files of one store, and notes which have identified themselves, in
     /// one transaction for each shard.
     /// - Parameters:
-    ///   - requests: who asks for new ones.
+    ///   - requests: the users who ask for new ones.
     ///   - time: seconds since 1970.
-    /// - Returns: for each synced file its new client files, which are durable, or why there are none. What was to be
-    ///   noted is forgotten in any case.
+    /// - Returns: for each synced file its new client files, which are durable, or why there are none. Identifications
+    ///   to be noted are forgotten in any case.
     package static func updateClientFiles(
         of requests: [(file: SyncedFile, users: [String?])], at time: UInt64
     ) -> [Result<[SaltedFileID], HistoryError>] {
@@ -36,7 +36,7 @@ extension SyncedFile {
     }
 
     /// The commit that makes new client files, one for each of `users`, and notes which have identified themselves.
-    /// What is to be noted is forgotten in any case.
+    /// These identifications are forgotten in any case.
     /// - Parameter time: seconds since 1970.
     /// - Throws: a failure of the store.
     package func changedClientFiles(_ users: [String?], at time: UInt64) throws(HistoryError) -> Commit {
@@ -61,10 +61,10 @@ extension SyncedFile {
         return commit
     }
 
-    /// How old `ClientFile.lastSeen` gets before it is written anew, in seconds: a day.
+    /// The age with which `ClientFile.lastSeen` is written again, in seconds: a day.
     static var seenPrecision: UInt64 { 86_400 }
 
-    /// Whether client files have identified themselves that `updateClientFiles` may have to note.
+    /// True if client files have identified themselves that `updateClientFiles` may have to note.
     package var hasIdentified: Bool { !identified.isEmpty }
 
     /// Checks an IDENT (`Spec/History.md`, section 4, rows 1 to 10; `Spec/BoundedHistory.md`, section 4)
@@ -73,8 +73,9 @@ extension SyncedFile {
     /// Rows 11 and 12, a file that another session has bound, are the caller's: it knows the connections. Row 10 cannot
     /// fail, since this server makes files of one type only.
     ///
-    /// - Parameter user: whom the connection was authenticated as; nil if connections are not authenticated, and then
-    ///   the file's user is not compared. A file without one is made this user's, durably, if the file may be adopted.
+    /// - Parameter user: the user as whom the connection was authenticated; nil if connections are not authenticated,
+    ///   and then the file's user is not compared. A file without one is made this user's, durably, if the file may be
+    ///   adopted.
     /// - Throws: for the first check that fails `badServerVersion`, `badClientFileIdent`, `divergingHistories`,
     ///   `clientFileExpired`, `badClientVersion` or `userMismatch`; a failure of the store.
     public func identify(_ request: IdentRequest, user: String? = nil) throws(HistoryError) -> SessionProgress {
@@ -88,7 +89,7 @@ extension SyncedFile {
         var file = found
         if adoptsUnownedClientFiles, let user, file.user == nil {
             file.user = user
-            // It would write the file without its user.
+            // An integration under way would write the file without its user.
             if queue.progress(of: file.ident) != nil { dropIntegration() }
             try commit([file], at: stored)
         }
@@ -142,18 +143,18 @@ extension SyncedFile {
         if version == 0 { return salt == 0 }
         if version == head.baseVersion { return salt == head.baseSalt }
         if version == head.version { return salt == head.versionSalt }
-        // Nobody guesses a salt, not even a damaged one. Only a refusal needs the whole entry, which is checked.
+        // A salt cannot be guessed, nor does damage yield one. Only a refusal needs the whole entry, which is checked.
         if try view.salt(of: version) == salt { return true }
         return try view.entry(version)?.salt == salt
     }
 
-    /// What is stored about a client file; nil if there is none.
+    /// The stored row of a client file; nil if there is none.
     package func clientFile(_ ident: ClientFileID) throws(HistoryError) -> ClientFile? {
         try read(missesTail: false) { view throws(HistoryError) in try view.clientFile(ident) }
     }
 
-    /// The latest time before which a client file cannot have made a change in knowledge of a version, as two entries
-    /// of the log tell it: the newest one of its own, and that version if the server has made it. Clocks of other
+    /// The latest time before which a client file cannot have made a change in knowledge of a version, according to two
+    /// entries of the log: the newest one of its own, and that version if the server has made it. Clocks of other
     /// clients are not believed. Nil if there is neither.
     package func time(knownTo ident: ClientFileID, at version: ServerVersion) throws(HistoryError) -> ChangesetTime? {
         try read(missesTail: false) { view throws(HistoryError) in
@@ -167,7 +168,7 @@ extension SyncedFile {
         }
     }
 
-    /// Whether nobody else has ever taken part.
+    /// True if nobody else has ever taken part.
     package func isUsed(onlyBy user: String) throws(HistoryError) -> Bool {
         var last = ClientFileID(rawValue: UInt64(ClientFile.reserved.count - 1))
         while true {
@@ -182,7 +183,7 @@ extension SyncedFile {
 
     /// Lets a client file expire: from now on it is refused with `clientFileExpired`. Nothing happens to one that has
     /// expired already.
-    /// - Returns: whether it had not.
+    /// - Returns: whether it has expired only now.
     /// - Throws: `badClientFileIdent` if there is no such file or it is a reserved row.
     @discardableResult
     public func expire(_ ident: ClientFileID) throws(HistoryError) -> Bool {
@@ -193,7 +194,7 @@ extension SyncedFile {
             throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
         }
         if file.isExpired { return false }
-        // It would revive the file.
+        // An integration under way would revive the file.
         if queue.progress(of: ident) != nil { dropIntegration() }
         file.isExpired = true
         try commit([file], at: head)
@@ -202,7 +203,7 @@ extension SyncedFile {
 }
 
 extension Commit {
-    /// The newest of the client files, as they are told to their clients.
+    /// The newest of the client files, in the form that is sent to their clients.
     package func newIdents(_ count: Int) -> [SaltedFileID] {
         clientFiles.suffix(count).map { SaltedFileID(ident: $0.ident, salt: $0.salt) }
     }

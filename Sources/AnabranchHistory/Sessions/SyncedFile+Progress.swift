@@ -1,16 +1,15 @@
 public import AnabranchCore
 
-/// UPLOADs without changesets, which only say how far a client has come. Nobody is promised that: it stays in memory
-/// and is written with another commit of the file, or by `writeProgress` (`Spec/Durability.md`, section 1). A DOWNLOAD
-/// reports what is stored.
+/// UPLOADs without changesets, which only report a client's progress. The server promises nobody to keep it: it stays
+/// in memory and is written with another commit of the file, or by `writeProgress` (`Spec/Durability.md`, section 1). A
+/// DOWNLOAD reports what is stored.
 extension SyncedFile {
-    /// Whether progress is not written yet.
+    /// True while progress is not written yet.
     public var hasUnwrittenProgress: Bool { !unwritten.isEmpty }
 
-    /// Takes over what `SessionProgress.accept` has left of an upload without changesets.
+    /// Notes the rest of an upload without changesets that `SessionProgress.accept` has left.
     /// - Parameter time: seconds since 1970.
-    /// - Returns: false if it has to be queued: it has changesets, comes behind something that is queued, or is to be
-    ///   refused.
+    /// - Returns: false if it has to be queued: it has changesets, follows a queued upload, or is to be refused.
     /// - Throws: a failure of the store.
     public func noteProgress(
         _ upload: Upload, from ident: ClientFileID, at time: UInt64
@@ -29,13 +28,13 @@ extension SyncedFile {
         return true
     }
 
-    /// Writes what is not written.
-    /// - Throws: a failure of the store. Then it is forgotten, like a message that got lost.
+    /// Writes all unwritten progress.
+    /// - Throws: a failure of the store. Then the progress is forgotten, like a message that got lost.
     public func writeProgress() throws(HistoryError) {
         while let commit = try progressCommit() { try self.commit(commit) }
     }
 
-    /// A commit of nothing but what is not written, or a part of it if it is much; nil if everything is written.
+    /// A commit of nothing but unwritten progress, or a part of it if it is much; nil if everything is written.
     /// - Throws: a failure of the store.
     package func progressCommit() throws(HistoryError) -> Commit? {
         guard hasUnwrittenProgress else { return nil }
@@ -44,22 +43,22 @@ extension SyncedFile {
         return Commit(file: id, lease: lease, head: head)
     }
 
-    /// Has the next commits of the file, also empty ones, write what is not written.
+    /// Makes the next commits of the file, even empty ones, write the unwritten progress.
     package func writeProgressWithNextCommit() { allProgressIsDue = true }
 
-    /// A client file as it is, whether that is written or not.
+    /// A client file as it is, written or not.
     func current(_ ident: ClientFileID, in view: any FileView) throws(HistoryError) -> ClientFile? {
         if let file = unwritten[ident] { return file }
         return try view.clientFile(ident)
     }
 
-    /// So much of it every commit takes along: the rows of a few clients cost less than a commit of their own. Those of
-    /// many would delay it.
+    /// The number of client files whose progress every commit takes along: the rows of a few clients cost less than a
+    /// commit of their own. Those of many would delay it.
     private static let carriedCountMax = 64
-    /// When it is due, a commit takes so much of it, and the next one more.
+    /// The number of client files whose progress one commit takes along when it is due; the next commit takes more.
     static let writtenCountMax = 512
 
-    /// A commit with the progress that it does not know of.
+    /// Adds unwritten progress to a commit that does not have it.
     func withProgress(_ commit: Commit) -> Commit {
         guard isProgressDue || unwritten.count <= Self.carriedCountMax, hasUnwrittenProgress else { return commit }
         var commit = commit

@@ -3,13 +3,13 @@ package import AnabranchCore
 /// Clients whose users may only read. An SDK that opens a partition writes the schema of its app into the local file
 /// first, and uploads it like everything else; so to upload a schema is no write (`Spec/Server.md`, section 3).
 extension SyncedFile {
-    /// Takes its schema out of what the client of a reader has uploaded. The classes and columns that the file lacks
-    /// stay the client's own; they are withheld until the user may write. An entry without a changeset acknowledges
-    /// them: SDKs wait for that.
+    /// Takes the schema out of an upload by the client of a reader. The classes and columns that the file lacks stay
+    /// the client's own; they are withheld until the user may write. An entry without a changeset acknowledges them:
+    /// SDKs wait for that.
     ///
     /// - Returns: the names of what the file lacks, at most a few of them.
     /// - Throws: `writeNotAllowed`, with the objects, if there are other changes; `badChangeset` if one cannot be read,
-    ///   or says something else of a class or column than the file does; a failure of the store.
+    ///   or contradicts the file about a class or column; a failure of the store.
     package func withholdSchema(of upload: inout Upload) throws(HistoryError) -> [String] {
         var missing: [String] = []
         let state = try currentState()
@@ -26,7 +26,7 @@ extension SyncedFile {
             let lacking = arena.takeSchema(of: index, missingFrom: state)
             missing += lacking.names.prefix(10 - missing.count)
             if !lacking.changeset.isEmpty { upload.withheldSchemas.append(lacking.changeset) }
-            // What is left is there, and says the same or fails.
+            // The remaining definitions are there, and agree or fail.
             do { _ = try state.applyTransactions([index], of: &arena) { _ in false } } catch {
                 guard error.code != .unavailable else { throw HistoryError(readingStateFailed: error) }
                 throw HistoryError(.badChangeset, "\(error)")
@@ -40,7 +40,7 @@ extension SyncedFile {
         return missing
     }
 
-    /// Up to which of its versions the changes of a client file were integrated.
+    /// The client version up to which the changes of a client file were integrated.
     /// - Parameter user: as of `identify`.
     /// - Returns: 0 if there is no such file, or it is another user's.
     package func integratedVersion(of claimed: SaltedFileID, user: String?) throws(HistoryError) -> ClientVersion {
@@ -53,8 +53,8 @@ extension SyncedFile {
 }
 
 extension Upload {
-    /// The most that is kept of what was withheld of one client file's schema, in bytes. Who has more begins anew when
-    /// he needs it: he is refused with `badChangeset`.
+    /// The largest withheld schema that is kept for one client file, in bytes. A client with more starts over when it
+    /// needs the schema: it is refused with `badChangeset`.
     package static let withheldSchemaBytesMax = 64 << 10
 }
 

@@ -1,13 +1,13 @@
 import AnabranchCore
 
-/// A state as it will be: what the store has, changed by what a commit in the making adds to the log
-/// (`Spec/History.md`, section 16).
+/// A state as it will be: the stored one, changed by what a commit in the making adds to the log (`Spec/History.md`,
+/// section 16).
 struct PendingState {
     private(set) var graph: ObjectGraph
     private var changes = StateChanges()
     private let limits: ApplyLimits
     private let loadedBytesBefore: Int
-    /// What was read up to the last run: copies count together.
+    /// The bytes that were read up to the last run: copies count together.
     private var readBytes: Int
 
     /// - Parameter limits: of a run.
@@ -18,10 +18,10 @@ struct PendingState {
         graph = stored
     }
 
-    /// What was read into memory, or written there, in bytes.
+    /// The bytes that were read into memory, or written there.
     var loadedBytes: Int { max(0, graph.loadedBytes - loadedBytesBefore) }
 
-    /// The state as it is, when all later copies are given up: what these have read is not in memory any more.
+    /// The state as it is, once all later copies are given up: what they have read is no longer in memory.
     func restored() -> PendingState {
         graph.forgetReads(beyond: readBytes)
         return self
@@ -31,24 +31,24 @@ struct PendingState {
         StateUpdate(version: version, after: graph, changes: changes)
     }
 
-    /// What became of a run.
+    /// The outcome of a run.
     struct Outcome {
         var skipped = SkippedInstructions()
-        /// What is to follow the run, because its last changeset has taken nulls out of sets
+        /// The changeset that is to follow the run, because the last changeset of the run has taken nulls out of sets
         /// (`Spec/History.md`, section 16.3).
         var nullInsertions: [UInt8]?
-        /// Nothing was applied, because that would have needed too much memory; so many of its changesets can be.
+        /// The number of changesets that fit into memory, if the run needs too much and so nothing was applied.
         var countInMemory: Int?
     }
 
     /// Applies the changesets of a run, and takes out of them the instructions that are skipped. If it throws, the
-    /// state is of no use any more.
+    /// state is no longer of use.
     ///
     /// - Parameters:
     ///   - ident: the client file that they come from.
     ///   - base: the last server version that their author had integrated.
-    /// - Throws: `badChangeset` for what cannot be applied; `tooLarge` if that is nobody's fault; `storeFailed` when
-    ///   objects cannot be read.
+    /// - Throws: `badChangeset` for a changeset that cannot be applied; `tooLarge` if that is nobody's fault;
+    ///   `storeFailed` if objects cannot be read.
     mutating func apply(
         _ run: [ChangesetIndex], of arena: inout ChangesetArena, from ident: ClientFileID, on base: ServerVersion,
         past log: PendingLog
@@ -66,8 +66,8 @@ struct PendingState {
         }
     }
 
-    /// Applies what a changeset does to a part of its objects, to see what becomes of these: the state is of no other
-    /// use. Throws as `apply` does.
+    /// Applies a changeset to a part of its objects, to see what becomes of these: the state is of no other use. Throws
+    /// as `apply` does.
     mutating func preview(
         _ part: [Int], of objects: ChangesetObjects, in arena: ChangesetArena, from ident: ClientFileID,
         on base: ServerVersion, past log: PendingLog
@@ -116,7 +116,7 @@ struct PendingState {
     }
 }
 
-/// Finds out whether an instruction cannot be applied because of what somebody else has done: erased its class or
+/// Finds out whether an instruction cannot be applied because of a change by somebody else, who erased its class or
 /// column, or made its object larger.
 private struct CauseSearch {
     private let log: PendingLog
@@ -131,7 +131,7 @@ private struct CauseSearch {
         self.ident = ident
     }
 
-    /// Whether an instruction is skipped, which is then counted.
+    /// True if an instruction is skipped, which is then counted.
     mutating func explain(
         _ error: ApplyError, countingIn skipped: inout SkippedInstructions
     ) throws(ApplyError) -> Bool {
@@ -144,7 +144,7 @@ private struct CauseSearch {
         return true
     }
 
-    /// What is told when changesets cannot be applied.
+    /// The error for changesets that cannot be applied.
     mutating func refusal(because error: ApplyError, in arena: ChangesetArena) throws(HistoryError) -> HistoryError {
         guard error.code != .unavailable else { return HistoryError(readingStateFailed: error) }
         let version = error.changeset.map { arena.version(of: $0) } ?? 0
@@ -153,7 +153,7 @@ private struct CauseSearch {
             isTooLarge ? .tooLarge : .badChangeset, "changeset \(version) cannot be applied: \(error)")
     }
 
-    /// Whether an object has become too large together with what others have made of it since its author looked: the
+    /// True if an object has become too large together with what others have made of it since its author looked: the
     /// author could not know, and a reset would not help.
     private func isGrownByOthers(_ error: ApplyError, in arena: ChangesetArena) throws(HistoryError) -> Bool {
         guard error.code == .objectTooLarge, let changeset = error.changeset, let number = error.instruction else {
@@ -163,7 +163,7 @@ private struct CauseSearch {
         return try !log.versions(writing: [key], after: base, excludingOrigin: ident).isEmpty
     }
 
-    /// Whether the class of the instruction, or a column on its path, was erased since its author looked. A class or
+    /// True if the class of the instruction, or a column on its path, was erased since its author looked. A class or
     /// column of that name may exist again.
     private mutating func explain(_ error: ApplyError) throws(ApplyError) -> Bool {
         guard error.object != nil, let className = error.className else { return false }

@@ -2,17 +2,17 @@ public import AnabranchCore
 
 /// A piece of a log that is applied to a state step by step, so that memory is bounded however long it is.
 package struct LogReplay {
-    /// How many bytes of changesets a step reads, and one entry more.
+    /// The bytes of changesets that a step reads, exceeded by at most one entry.
     private static let stepBytes = 1 << 20
 
-    /// What was not applied yet.
+    /// The versions that were not applied yet.
     package private(set) var rest: VersionRange
 
     package init(_ range: VersionRange) { rest = range }
 
     package var isDone: Bool { rest.isEmpty }
 
-    /// The next entries that are not empty, perhaps none; they are taken off the rest.
+    /// The next entries that are not empty, perhaps none; they are removed from the rest.
     package mutating func next(from view: any FileView) throws(HistoryError) -> [LogEntry] {
         let entries = try view.entries(in: rest, excludingOrigin: nil, byteBudget: Self.stepBytes)
         let isLast = entries.reduce(0) { $0 + $1.changeset.count } <= Self.stepBytes
@@ -22,8 +22,8 @@ package struct LogReplay {
 }
 
 extension SyncedFile {
-    /// Brings a state that is behind its log up to it: after a time as a relay. Each
-    /// step is a commit, so that an interruption loses little.
+    /// Brings a state that is behind its log up to date, as after a time as a relay. Each step is a commit, so that an
+    /// interruption loses little.
     func replayLog() throws(HistoryError) {
         guard head.stateVersion <= head.version, head.stateVersion >= head.baseVersion else {
             throw HistoryError(

@@ -1,23 +1,23 @@
 public import AnabranchCore
 import Synchronization
 
-/// What a commit does to the stored state of a file (`Spec/History.md`, section 16).
+/// The change that a commit makes to the stored state of a file (`Spec/History.md`, section 16).
 public struct StateUpdate: Sendable {
     /// The version whose state `after` is.
     public let version: ServerVersion
     private let pending: PendingRows
 
-    /// Puts the parts together.
+    /// Creates the update that a commit stores.
     ///
     /// - Parameters:
     ///   - after: The state as it is after the commit, made from the stored one.
-    ///   - changes: What turned the one into the other.
+    ///   - changes: The changes that turned the one into the other.
     public init(version: ServerVersion, after: ObjectGraph, changes: StateChanges) {
         self.version = version
         pending = PendingRows(PendingRows.Content(state: after, changes: changes))
     }
 
-    /// An update followed by another one that was made from its state. Their rows are not made out yet.
+    /// Joins an update with a later one that was made from its state. Their rows have not been determined yet.
     init(_ first: StateUpdate, followedBy second: StateUpdate) {
         var changes = first.pending.content.withLock { $0.changes }
         let last = second.pending.content.withLock { ($0.state, $0.changes) }
@@ -25,11 +25,11 @@ public struct StateUpdate: Sendable {
         self.init(version: second.version, after: last.0, changes: changes)
     }
 
-    /// The state as it is after the commit; it tells what is stored once that is known.
+    /// The state after the commit; it refers to the stored rows once these are known.
     public var after: ObjectGraph { pending.content.withLock { $0.state } }
 
-    /// The rows to be written, for stores that keep states as rows; the stored ones must be as they were. They are made
-    /// out once.
+    /// The rows to be written, for stores that keep states as rows; the stored ones must be as they were. They are
+    /// determined once.
     /// - Throws: `storeFailed` if stored rows cannot be read, `storeDamaged` if they are not what was written.
     public func rowWrites() throws(HistoryError) -> RowWrites {
         try pending.content.withLock { content throws(HistoryError) in

@@ -25,33 +25,33 @@ public struct Commit: Sendable {
     /// Changesets of new entries as they were received, where the merge has changed them; in the order of the entries.
     /// A store may forget them.
     public var received: [ReceivedChangeset] = []
-    /// What is withheld of the schema of client files, as it is afterwards (`FileView.withheldSchema`): nothing, if it
-    /// has no bytes. That of a client file that expires goes away.
+    /// The withheld schemas of client files, as they are afterwards (`FileView.withheldSchema`); no bytes if nothing is
+    /// withheld any more. That of a client file that expires goes away.
     public var withheldSchemas: [ClientFileID: [UInt8]] = [:]
     /// Entries that are sealed; nil if none are. Only for stores whose views have a `sealedEnd`.
     package var sealed: SealedEntries?
     /// Views as they are afterwards. Only for stores that keep some.
     package var views: [ViewChange] = []
-    /// What views ask for that none has asked for before, or not since so long.
+    /// The fields that views ask for and that none has asked for before, or not for long.
     package var viewFields: [ViewField] = []
     /// New objects of asymmetric classes, in the order of their numbers. Only for such stores.
     package var ingested: [IngestedObject] = []
     /// Up to which number they go; 0 if none do.
     package var freedIngested: UInt64 = 0
-    /// What becomes of a bootstrap generation; nil if nothing does. Only for stores whose files have a `frozenState`.
+    /// The change to a bootstrap generation; nil if there is none. Only for stores whose files have a `frozenState`.
     package var generation: GenerationChange?
-    /// What becomes of the stored state; nil if it stays as it is.
+    /// The change to the stored state; nil if it stays as it is.
     public var state: StateUpdate?
-    /// Where the log begins afterwards; nil: where it began. Such a commit has no new entries, and the client files of
-    /// which entries go know of them (`ClientFile.baseClientVersion`).
+    /// The beginning of the log afterwards; nil if it stays. A commit with a trim has no new entries, and the client
+    /// files whose entries go know of them (`ClientFile.baseClientVersion`).
     public var trim: Trim?
     /// The key of the server's own write that this is.
     public var idempotencyKey: IdempotencyKey?
-    /// Whether the file goes away, with all that is stored of it; then nothing else is in the commit. Afterwards there
+    /// True if the file goes away, with all that is stored of it; then nothing else is in the commit. Afterwards there
     /// is none at the path, until somebody makes a new one.
     public var deletesFile = false
 
-    /// A commit that changes nothing yet.
+    /// Creates a commit that changes nothing yet.
     public init(file: SyncedFileID, lease: Lease, head: FileHead) {
         self.file = file
         self.lease = lease
@@ -88,7 +88,7 @@ public struct Commit: Sendable {
         return files
     }
 
-    /// Whether nothing is changed.
+    /// True if nothing is changed.
     public var isEmpty: Bool {
         entries.isEmpty && clientFiles.isEmpty && reciprocals.isEmpty && state == nil && idempotencyKey == nil
             && trim == nil && sealed == nil && generation == nil && views.isEmpty && viewFields.isEmpty
@@ -127,7 +127,7 @@ extension Commit {
         if let update = later.state { state = state.map { StateUpdate($0, followedBy: update) } ?? update }
     }
 
-    /// About what it writes, in bytes: changesets, blocks, and 256 bytes for each row.
+    /// The approximate size of what it writes, in bytes: changesets, blocks, and 256 bytes for each row.
     package var byteCount: Int {
         let rows = entries.count + conflictKeys.count + clientFiles.count + reciprocals.count + received.count + 1
         let sealed = sealed.map { $0.block.count + 256 * ($0.count + $0.conflictKeys.count) } ?? 0
@@ -139,7 +139,7 @@ extension Commit {
     }
 }
 
-/// Which reciprocal changeset a change is about.
+/// The reciprocal changeset that a change is about.
 private struct ReciprocalPlace: Hashable {
     let ident: ClientFileID
     let version: ServerVersion
@@ -154,7 +154,7 @@ public struct ReciprocalChange: Equatable, Sendable {
     /// The log entry in its form for the client.
     public var reciprocal: ReciprocalChangeset
 
-    /// Puts the parts together.
+    /// Creates a change of one reciprocal changeset.
     public init(ident: ClientFileID, reciprocal: ReciprocalChangeset) {
         self.ident = ident
         self.reciprocal = reciprocal
@@ -164,7 +164,7 @@ public struct ReciprocalChange: Equatable, Sendable {
 /// The name under which the server itself has written to a file, and the version that the write made
 /// (`Spec/History.md`, section 17).
 public struct IdempotencyKey: Equatable, Sendable {
-    /// The newest keys of a file that a store keeps at least.
+    /// The number of newest keys of a file that a store keeps at least.
     public static let countMax = 10_000
 
     /// A text in UTF-8, compared byte by byte.
@@ -172,7 +172,7 @@ public struct IdempotencyKey: Equatable, Sendable {
     /// The version that the file had after the write.
     public var version: ServerVersion
 
-    /// Puts the parts together.
+    /// Creates the key of a write.
     public init(key: [UInt8], version: ServerVersion) {
         self.key = key
         self.version = version

@@ -1,7 +1,7 @@
 public import AnabranchCore
 
-/// What a store holds, for its operator. Reading it ends no lease and makes no file. Lists come in pieces: each call
-/// gives at most `countMax` elements, those that follow the last one known.
+/// The contents of a store, for its operator. Reading it ends no lease and makes no file. Lists come in pieces: each
+/// call gives at most `countMax` elements, those that follow the last one known.
 public protocol HistoryCatalog: Sendable {
     /// The synced files whose paths come after `path`, in the order of their bytes; from the first one on if it is nil.
     func files(after path: VirtualPath?, countMax: Int) throws(HistoryError) -> [CatalogFile]
@@ -33,7 +33,7 @@ public protocol HistoryCatalog: Sendable {
 
     /// Commits as a change of a file does, without changing anything that is stored of one: in every part of the store,
     /// and as durably.
-    /// - Throws: what a change would meet.
+    /// - Throws: the error that a change would meet.
     func checkCommit() throws(HistoryError)
 
     /// The size of the store's write-ahead log, in bytes; 0 if it has none.
@@ -41,7 +41,7 @@ public protocol HistoryCatalog: Sendable {
 }
 
 extension HistoryCatalog {
-    /// Of what `files` lists of each file the path.
+    /// Takes the paths from what `files` lists.
     public func forEachPath(_ body: (VirtualPath) -> Void) throws(HistoryError) {
         var last: VirtualPath?
         repeat {
@@ -55,7 +55,7 @@ extension HistoryCatalog {
 }
 
 extension HistoryStore where Self: HistoryCatalog {
-    /// Whether the catalog has a synced file at the path.
+    /// True if the catalog has a synced file at the path.
     public func contains(_ path: VirtualPath) throws(HistoryError) -> Bool { try file(path) != nil }
 }
 
@@ -65,10 +65,10 @@ public struct CatalogFile: Equatable, Sendable {
     public var path: VirtualPath
     /// The end and the beginning of its log.
     public var head: FileHead
-    /// What the archive of the file occupies, in bytes.
+    /// The size of the file's archive, in bytes.
     public var archivedBytes: UInt64
 
-    /// Puts the parts together.
+    /// Creates the description of a synced file.
     public init(path: VirtualPath, head: FileHead, archivedBytes: UInt64 = 0) {
         self.path = path
         self.head = head
@@ -80,12 +80,12 @@ public struct CatalogFile: Equatable, Sendable {
 public struct UserFile: Equatable, Sendable {
     /// The name of the file.
     public var path: VirtualPath
-    /// How many client files the user has there, expired ones included.
+    /// The number of client files that the user has there, including expired ones.
     public var ownCount: Int
-    /// How many others there are: those of other users, and those whose users the server did not know.
+    /// The number of other client files: those of other users, and those whose users the server did not know.
     public var otherCount: Int
 
-    /// Puts the parts together.
+    /// Creates the description of a user's part in a synced file.
     public init(path: VirtualPath, ownCount: Int, otherCount: Int) {
         self.path = path
         self.ownCount = ownCount
@@ -101,12 +101,12 @@ public struct CatalogEntry: Equatable, Sendable {
     public var origin: ClientFileID
     /// The version that the changeset produced on the client; 0 if the server made it.
     public var clientVersion: ClientVersion
-    /// When the change was made, as its author's clock says.
+    /// When the change was made, by its author's clock.
     public var timestamp: ChangesetTime
     /// The size of the changeset in bytes.
     public var changesetBytes: Int
 
-    /// Puts the parts together.
+    /// Creates the description of a log entry.
     public init(
         version: ServerVersion, origin: ClientFileID, clientVersion: ClientVersion, timestamp: ChangesetTime,
         changesetBytes: Int

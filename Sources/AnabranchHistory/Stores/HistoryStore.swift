@@ -4,26 +4,26 @@ public import AnabranchCore
 public struct SyncedFileID: Hashable, Sendable {
     /// The part of the store that the file is in: only commits within one are made in one transaction.
     public var shard: Int
-    /// Any number; only the store knows its meaning.
+    /// A number whose meaning only the store knows.
     public var number: Int64
 
-    /// Takes numbers of the store; some stores have one shard only.
+    /// Creates an id from numbers of the store; some stores have one shard only.
     public init(_ number: Int64, shard: Int = 0) {
         self.shard = shard
         self.number = number
     }
 }
 
-/// A fencing number: each opening of a file gets a higher one, and from then on commits under the lower ones are
-/// refused. So at most one party writes a file, also where stores are shared by machines.
+/// A fencing number: each opening of a file gets a higher one, and from then on commits under lower ones are refused.
+/// So at most one party writes a file, even where machines share a store.
 public struct Lease: Hashable, Comparable, Sendable {
     /// Higher than that of every earlier lease of the file.
     public var number: UInt64
 
-    /// Takes a number of the store.
+    /// Creates a lease from a number of the store.
     public init(_ number: UInt64) { self.number = number }
 
-    /// Whether a lease has been replaced by another one.
+    /// True if the left lease has been replaced by the right one.
     public static func < (left: Lease, right: Lease) -> Bool { left.number < right.number }
 }
 
@@ -31,12 +31,12 @@ public struct Lease: Hashable, Comparable, Sendable {
 public struct OpenedFile: Equatable, Sendable {
     /// Names the file in further calls.
     public var id: SyncedFileID
-    /// Allows to write it, until somebody else opens it.
+    /// Allows its holder to write the file, until somebody else opens it.
     public var lease: Lease
     /// Its newest head.
     public var head: FileHead
 
-    /// Puts the parts together.
+    /// Creates the answer to an opening.
     public init(id: SyncedFileID, lease: Lease, head: FileHead) {
         self.id = id
         self.lease = lease
@@ -66,10 +66,10 @@ public struct FileHead: Equatable, Sendable {
     /// The size of the changesets in the log, in bytes.
     public var logBytes: UInt64 { cumulativeSize - min(baseCumulativeSize, cumulativeSize) }
 
-    /// How many client files have been allocated, expired ones included.
+    /// The number of client files that have been allocated, including expired ones.
     public var clientFileCount: UInt64 { nextIdent.rawValue - UInt64(ClientFile.reserved.count) }
 
-    /// An empty file, unless something else is said.
+    /// Creates a head; by default that of an empty file.
     public init(
         version: ServerVersion = 0, versionSalt: Salt = 0, cumulativeSize: UInt64 = 0, baseVersion: ServerVersion = 0,
         baseSalt: Salt = 0, baseCumulativeSize: UInt64 = 0, nextIdent: ClientFileID = 2, stateVersion: ServerVersion = 0
@@ -85,11 +85,11 @@ public struct FileHead: Equatable, Sendable {
     }
 }
 
-/// Where synced files are kept. Calls are synchronous and block until they are done; they may come from several threads
-/// at once, but those about one file come from one thread at a time.
+/// A place where synced files are kept. Calls are synchronous and block until they are done; they may come from several
+/// threads at once, but those about one file come from one thread at a time.
 ///
 /// Promises of every store, checked by one conformance suite:
-/// 1. A commit takes effect entirely or not at all, also across a crash, and so do all commits of one call that are of
+/// 1. A commit takes effect entirely or not at all, even across a crash, and so do all commits of one call that are of
 ///    files in one shard.
 /// 2. When `commit` returns, what it wrote survives the end of the process (and, for a store on disk, of the machine).
 /// 3. When `commit` throws, nothing was changed, unless the error came so late that the store cannot know; the caller
@@ -102,19 +102,19 @@ public struct FileHead: Equatable, Sendable {
 /// 8. Errors are `HistoryError`s that tell of the store itself (`storeFailed`, `leaseLost`, `storeDamaged`), never a
 ///    refusal of a client.
 /// 9. What is read of log, client files and reciprocal changesets is what was written; otherwise `storeDamaged`.
-/// 10. A trim of what an unexpired client file may still need (`ClientFile.pin`) is refused with `storeFailed`.
+/// 10. A trim of entries that an unexpired client file may still need (`ClientFile.pin`) is refused with `storeFailed`.
 /// 11. A generation is there as a whole or not at all, and stays while an unexpired client file has it as lineage.
 /// 12. A store whose views have a `sealedEnd` answers after a commit that seals entries as before.
-/// 13. What goes from a log to the archive is there after the same commit, as it was, until the file is deleted.
+/// 13. Entries that go from a log to the archive are there after the same commit, unchanged, until the file is deleted.
 public protocol HistoryStore: Sendable {
     /// Opens a synced file. If there is none, it has an empty log and the reserved client files, and its first commit
     /// makes it. The lease of an earlier opening ends.
     func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile
 
-    /// Ends a lease, unless it has ended already. What is not committed is lost; a file without a commit is gone.
+    /// Ends a lease, unless it has ended already. Uncommitted changes are lost; a file without a commit is gone.
     func close(_ file: SyncedFileID, _ lease: Lease)
 
-    /// Whether there is a synced file at the path, or it is open. Nothing is opened or made.
+    /// True if there is a synced file at the path, or it is open. Nothing is opened or made.
     func contains(_ path: VirtualPath) throws(HistoryError) -> Bool
 
     /// Runs `body` over the newest state of a file. The view must not be kept.
@@ -126,8 +126,8 @@ public protocol HistoryStore: Sendable {
     /// is of use until the next commit, and beyond it only as that commit's `StateUpdate.after`.
     func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph
 
-    /// The state of the file's newest commit, to be read as it is now for as long as that is needed, whatever is
-    /// committed meanwhile; nil if the store cannot. It costs the store room for what is overwritten.
+    /// The state of the file's newest commit, to be read as it is now for as long as that is needed, regardless of
+    /// later commits; nil if the store cannot do that. It costs the store room for what is overwritten.
     func frozenState(of file: SyncedFileID) throws(HistoryError) -> FrozenState?
 
     /// Applies commits of different files of one shard in one transaction.
@@ -137,13 +137,12 @@ public protocol HistoryStore: Sendable {
     /// once a day, from any thread; it can take long.
     /// - Parameters:
     ///   - time: seconds since 1970.
-    ///   - goesOn: is asked again and again whether to go on. What is left then is freed another time.
-    /// - Throws: `storeFailed`, `storeDamaged`: the first trouble, after all that could be freed was.
+    ///   - goesOn: asked repeatedly whether to go on. The rest is freed another time.
+    /// - Throws: `storeFailed`, `storeDamaged`: the first failure, after all that could be freed was.
     func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError)
 
-    /// Frees what the files occupied that were deleted (`Commit.deletesFile`). To be called from any thread; it can
-    /// take long.
-    /// - Parameter goesOn: is asked again and again whether to go on. What is left then is freed another time.
+    /// Frees what deleted files occupied (`Commit.deletesFile`). To be called from any thread; it can take long.
+    /// - Parameter goesOn: asked repeatedly whether to go on. The rest is freed another time.
     /// - Returns: whether all is freed.
     func freeDeleted(while goesOn: () -> Bool) throws(HistoryError) -> Bool
 
@@ -153,16 +152,18 @@ public protocol HistoryStore: Sendable {
     /// Remembers a time, in seconds since 1970.
     func noteTime(_ time: UInt64) throws(HistoryError)
 
-    /// How many parts the store has that can be written at the same time: the shards of its files are numbered from 0.
+    /// The number of parts of the store that can be written at the same time: the shards of its files are numbered from
+    /// 0.
     var shardCount: Int { get }
 
-    /// Whether reading costs next to nothing, so that nothing that was read or written need be kept a second time.
+    /// True if reading costs next to nothing, so that nothing that was read or written need be kept a second time.
     var isInMemory: Bool { get }
 
-    /// How much more fits where the store is, in bytes; nil if it does not know.
+    /// The room that is left where the store is, in bytes; nil if it does not know.
     var freeBytes: Int? { get }
 
-    /// What the store has in use, in bytes: less when something is deleted; nil if it does not know.
+    /// The size of everything that the store has in use, in bytes: less when something is deleted; nil if it does not
+    /// know.
     var usedBytes: Int? { get }
 
     /// Remembers uploads that may have ended a process; nil if the store cannot.
@@ -195,18 +196,18 @@ public protocol FileView {
     /// A client file that has not expired and has a generation as lineage; nil if there is none.
     func clientFile(ofGeneration version: ServerVersion) throws(HistoryError) -> ClientFileID?
 
-    /// The version of something that was to be a generation, or is one no more, of which entries are left; nil if
-    /// nothing is.
+    /// The version of an unfinished or removed generation of which entries are left; nil if there is none.
     func leftoverGeneration() throws(HistoryError) -> ServerVersion?
 
     /// The entry that produced `version`; nil outside the log.
     func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry?
 
-    /// The salt of `version`, as it is stored; nil outside the log. Other than `entry` it may be damaged without an
-    /// error: if it is not the one that is expected, ask for the entry.
+    /// The salt of `version`, as it is stored; nil outside the log. Unlike `entry`, it may be damaged without an error:
+    /// if it is not the one that is expected, ask for the entry.
     func salt(of version: ServerVersion) throws(HistoryError) -> Salt?
 
-    /// What was received as the entry `version`; nil if merging has not changed it, or the store has forgotten it.
+    /// The changeset of the entry `version` as it was received; nil if merging has not changed it, or the store has
+    /// forgotten it.
     func received(_ version: ServerVersion) throws(HistoryError) -> ReceivedChangeset?
 
     /// The entries of `range` that are not empty, in order, up to and including the one with which their sizes together
@@ -220,14 +221,14 @@ public protocol FileView {
     /// empty. Their changesets are not read.
     func versions(in range: VersionRange, excludingOrigin: ClientFileID) throws(HistoryError) -> [ServerVersion]
 
-    /// What was received from `ident` in `range`, in order.
+    /// The receipts of changesets from `ident` in `range`, in order.
     func receipts(from ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [Receipt]
 
     /// The newest of `receipts` in `range` of each client file that has any.
     func newestReceipts(in range: VersionRange) throws(HistoryError) -> [ClientFileID: Receipt]
 
-    /// With which version a trim ends that is to go to `version`: the newest one up to that with which it can end, or
-    /// else the oldest one up to `last`; nil if there is none. A segment goes as a whole or not at all.
+    /// The version with which a trim that is to go to `version` ends: the newest possible one up to that, or else the
+    /// oldest one up to `last`; nil if there is none. A segment goes as a whole or not at all.
     func trimEnd(near version: ServerVersion, upTo last: ServerVersion) throws(HistoryError) -> ServerVersion?
 
     /// The newest entry at or below `version` that was received from `ident` (invariant I-21); nil if there is none.
@@ -250,37 +251,39 @@ public protocol FileView {
     /// uploaded them (`Commit.withheldSchemas`): one changeset, encoded; no bytes if there are none.
     func withheldSchema(of ident: ClientFileID) throws(HistoryError) -> [UInt8]
 
-    /// The place up to which the log is in segments, its beginning if none of it is; nil if the store makes none.
+    /// The place up to which the log is in segments, the beginning of the log if none of it is; nil if the store makes
+    /// none.
     func sealedEnd() throws(HistoryError) -> LogPlace?
 
-    /// The newest entries of the archive up to a version, in order: as many as one segment has of them, empty ones
-    /// included. None if there are none.
+    /// The newest entries of the archive up to a version, in order: as many as one segment has, including empty ones;
+    /// empty if there are none.
     func archivedEntries(upTo version: ServerVersion) throws(HistoryError) -> [LogEntry]
 
-    /// What the archive occupies, in bytes.
+    /// The size of the archive, in bytes.
     func archivedBytes() throws(HistoryError) -> UInt64
 }
 
 /// For stores that make no segments, and so have no archive.
 extension FileView {
-    /// There is none.
+    /// Nil: there are no segments.
     public func sealedEnd() throws(HistoryError) -> LogPlace? { nil }
 
-    /// There are none.
+    /// Empty: there is no archive.
     public func archivedEntries(upTo version: ServerVersion) throws(HistoryError) -> [LogEntry] { [] }
 
-    /// Nothing.
+    /// Zero: there is no archive.
     public func archivedBytes() throws(HistoryError) -> UInt64 { 0 }
 }
 
-/// For stores that keep no schemas of readers: who may write later is refused for what the log lacks, and begins anew.
+/// For stores that keep no schemas of readers: a client that may write later is refused if the log lacks its schema,
+/// and starts over.
 extension FileView {
-    /// Nothing is kept.
+    /// Empty: nothing is kept.
     public func withheldSchema(of ident: ClientFileID) throws(HistoryError) -> [UInt8] { [] }
 }
 
 extension FileView {
-    /// Every entry that has a row can be the last one that goes.
+    /// Lets a trim end with every entry that has a row.
     public func trimEnd(near version: ServerVersion, upTo last: ServerVersion) throws(HistoryError) -> ServerVersion? {
         version
     }
@@ -289,20 +292,20 @@ extension FileView {
 
 /// For stores without generations.
 extension FileView {
-    /// There are none.
+    /// Empty: there are none.
     public func generations() throws(HistoryError) -> [Generation] { [] }
 
-    /// There is none.
+    /// Throws: there is none.
     public func readGeneration<Result: Sendable>(
         _ version: ServerVersion, _ body: (GenerationEntries) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
         throw HistoryError.noGeneration(version)
     }
 
-    /// There is none.
+    /// Nil: there are none.
     public func clientFile(ofGeneration version: ServerVersion) throws(HistoryError) -> ClientFileID? { nil }
 
-    /// Nothing is left.
+    /// Nil: nothing is left.
     public func leftoverGeneration() throws(HistoryError) -> ServerVersion? { nil }
 }
 
@@ -313,31 +316,31 @@ extension HistoryError {
 }
 
 extension HistoryStore {
-    /// For stores that cannot: their files get no bootstrap generations.
+    /// Nil, for stores that cannot do it: their files get no bootstrap generations.
     public func frozenState(of file: SyncedFileID) throws(HistoryError) -> FrozenState? { nil }
 
-    /// Reading costs something.
+    /// False: reading costs something.
     public var isInMemory: Bool { false }
 
-    /// One.
+    /// One shard.
     public var shardCount: Int { 1 }
 
-    /// Not known.
+    /// Nil: not known.
     public var freeBytes: Int? { nil }
 
-    /// Not known.
+    /// Nil: not known.
     public var usedBytes: Int? { nil }
 
-    /// None was.
+    /// Nil: none was noted.
     public func notedTime() throws(HistoryError) -> UInt64? { nil }
 
-    /// It is forgotten.
+    /// Does nothing: the time is forgotten.
     public func noteTime(_ time: UInt64) throws(HistoryError) {}
 
-    /// Nothing is remembered.
+    /// Nil: nothing is remembered.
     public var suspects: (any UploadSuspects)? { nil }
 
-    /// For stores that keep nothing of files that are open.
+    /// Does nothing, for stores that keep nothing for open files.
     public func close(_ file: SyncedFileID, _ lease: Lease) {}
 
     /// Applies commits of different files, in one transaction for each shard, one shard after the other.
@@ -350,12 +353,12 @@ extension HistoryStore {
         return failures
     }
 
-    /// For stores that keep nothing of the kind.
+    /// Does nothing, for stores that keep nothing of the kind.
     public func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError) {}
 
-    /// For stores that free it at once.
+    /// True, for stores that free it at once.
     public func freeDeleted(while goesOn: () -> Bool) throws(HistoryError) -> Bool { true }
 
-    /// Frees all that need not be kept any longer.
+    /// Frees everything that need not be kept any longer.
     public func maintain(at time: UInt64) throws(HistoryError) { try maintain(at: time) { true } }
 }

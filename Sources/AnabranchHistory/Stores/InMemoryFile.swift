@@ -3,19 +3,19 @@ import AnabranchCore
 /// One synced file in memory.
 struct InMemoryFile: Sendable {
     var lease = Lease(0)
-    /// Where the log begins.
+    /// The beginning of the log.
     private var base = Trim(version: 0, salt: 0, cumulativeSize: 0)
-    /// Where the checksums of the file begin.
+    /// The start of the file's chain of checksums.
     let start: Checksum
     /// The blocks of sealed entries, and the last version of each.
     private var segments: [(last: ServerVersion, block: [UInt8])] = []
-    /// Those that went from the log and are kept.
+    /// The segments that went from the log and are kept.
     private var archive: [(last: ServerVersion, block: [UInt8])] = []
-    /// Where `entries` begin.
+    /// The place before the first of `entries`.
     private var entriesBase: LogPlace
     private var entries: [LogEntry] = []
     private var conflictKeys = ConflictKeyIndex()
-    /// By ident, as the next two.
+    /// By ident, like the next two.
     private var clientFiles = ClientFile.reserved
     private var receipts: [[Receipt]] = [[], []]
     private var reciprocals: [[ReciprocalChangeset]] = [[], []]
@@ -24,7 +24,7 @@ struct InMemoryFile: Sendable {
     private(set) var views: [ClientFileID: StoredView] = [:]
     private(set) var viewFields: [ViewField] = []
     private(set) var ingested = IngestedObjects()
-    /// All objects are in memory.
+    /// The state, with all its objects in memory.
     private(set) var state = ObjectGraph()
     private var stateVersion: ServerVersion = 0
     /// The versions of the server's own writes, by their idempotency keys.
@@ -77,13 +77,13 @@ struct InMemoryFile: Sendable {
         try SealedView(after, behind: sealed).check(trim, of: newestHead)
     }
 
-    /// The last of the entries that are to be sealed; nil if there are not so many older ones.
+    /// The place after the entries that are to be sealed; nil if there are not that many entries before the newest one.
     private func end(of sealed: SealedEntries) -> LogPlace? {
         guard sealed.count < entries.count else { return nil }
         return end(of: sealed.count)
     }
 
-    /// The place behind the first entries.
+    /// The place after the first entries.
     private func end(of count: Int) -> LogPlace {
         guard count > 0 else { return entriesBase }
         let last = entries[count - 1]
@@ -138,7 +138,7 @@ struct InMemoryFile: Sendable {
         base = trim
     }
 
-    /// Gives the newest version another salt. Where there is none, no client file is known any more.
+    /// Gives the newest version another salt. If the log never had one, all client files expire.
     mutating func renewSalt(_ salt: Salt) {
         if latest == 0 {
             for index in ClientFile.reserved.count..<clientFiles.count { clientFiles[index].isExpired = true }
@@ -183,12 +183,12 @@ struct InMemoryFile: Sendable {
         }
     }
 
-    /// Where the entries above `version` begin.
+    /// The index of the first entry above `version`.
     private func place(behind version: ServerVersion) -> Int {
         Int(min(max(version, entriesBase.version), latest).rawValue - entriesBase.version.rawValue)
     }
 
-    /// What is in segments; nil if nothing is.
+    /// The part of the log that is in segments; nil if nothing is.
     func sealedLog(_ id: SyncedFileID, keptBy cache: SegmentCache) -> SealedLog? {
         guard !segments.isEmpty else { return nil }
         let range = VersionRange(after: base.version, through: entriesBase.version)
@@ -208,7 +208,7 @@ extension InMemoryFile: SegmentSource {
     }
 }
 
-/// What has no segment.
+/// The view of everything that is not in segments.
 extension InMemoryFile: FileView {
     func head() -> FileHead { newestHead }
 
@@ -309,7 +309,7 @@ extension InMemoryFile: FileView {
     ) throws(HistoryError) -> Result {
         guard let found = builtGenerations.first(where: { $0.version == version }), let generation = found.generation
         else { throw HistoryError.noGeneration(version) }
-        // What is in memory needs no cache.
+        // Entries in memory need no cache.
         return try body(
             GenerationEntries(generation, of: SyncedFileID(0), start, in: found, keptBy: SegmentCache()))
     }
@@ -332,7 +332,7 @@ extension InMemoryFile: FileView {
     }
 }
 
-/// Something of which a sorted array holds at most one for each server version.
+/// An element of a sorted array that holds at most one for each server version.
 protocol Versioned {
     var version: ServerVersion { get }
 }
@@ -341,10 +341,10 @@ extension Receipt: Versioned {}
 extension ReciprocalChangeset: Versioned {}
 
 extension Array where Element: Versioned {
-    /// How many elements have a version of at most `version`.
+    /// The number of elements that have a version of at most `version`.
     func count(upTo version: ServerVersion) -> Int { countOfFirst { $0.version <= version } }
 
-    /// How many elements satisfy a condition that none does behind one that does not.
+    /// The number of first elements that satisfy a condition which no later element satisfies.
     private func countOfFirst(_ condition: (Element) -> Bool) -> Int {
         var low = 0, high = count
         while low < high {
@@ -354,7 +354,7 @@ extension Array where Element: Versioned {
         return low
     }
 
-    /// Puts sorted elements in their places, instead of those that had their versions.
+    /// Merges in sorted elements, which replace those with the same versions.
     mutating func merge(_ newer: [Element]) {
         guard let first = newer.first else { return }
         let start = countOfFirst { $0.version < first.version }

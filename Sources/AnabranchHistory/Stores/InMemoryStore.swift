@@ -18,13 +18,13 @@ public final class InMemoryStore: Sendable {
     private let directory = Mutex(Directory())
     private let segments = SegmentCache()
 
-    /// A store without files.
+    /// Creates a store without files.
     public init() {}
 
-    /// It is.
+    /// True.
     public var isInMemory: Bool { true }
 
-    /// Another store with all that this one has now: a backup.
+    /// Another store with everything that this one has now: a backup.
     package func copy() -> InMemoryStore {
         let copy = InMemoryStore()
         let directory = directory.withLock { directory in
@@ -35,8 +35,8 @@ public final class InMemoryStore: Sendable {
         return copy
     }
 
-    /// Makes a backup take the place of what it is a backup of: clients that know what came later do not take one for
-    /// the other (`Spec/History.md`, section 11).
+    /// Lets a backup replace the store it was made of: clients that know of later changes do not confuse the two
+    /// (`Spec/History.md`, section 11).
     package func renewSalts(using randomness: inout some RandomNumberGenerator) {
         for file in directory.withLock({ $0.files }) {
             file.content.withLock { $0.renewSalt(Salt.random(using: &randomness)) }
@@ -101,7 +101,7 @@ extension InMemoryStore: HistoryStore {
         }
     }
 
-    /// What was received is kept for 30 days.
+    /// Frees received changesets after 30 days.
     public func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError) {
         let oldest = time - min(time, 30 * 86_400)
         for file in directory.withLock({ $0.files }) { file.content.withLock { $0.forgetReceived(before: oldest) } }

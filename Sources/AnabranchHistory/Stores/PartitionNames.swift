@@ -1,12 +1,12 @@
-/// The files of a store that older versions have named by another spelling of their partition's value than its one
-/// text (`Spec/Protocol.md`, section 4.2). All spellings of a value lead to one file; where older versions have made
+/// The files of a store that older versions have named by another spelling of their partition's value than its one text
+/// (`Spec/Protocol.md`, section 4.2). All spellings of a value lead to one file; where older versions have made
 /// several, each keeps its own spelling until they are joined.
 package struct PartitionNames: Sendable {
     /// The files of a value by the value's own path: that of its one text first, then the others in the order of their
     /// bytes. Values whose only file has the value's own path are not here.
     private var files: [VirtualPath: [VirtualPath]] = [:]
 
-    /// Those of a store in which every file has the name of its value.
+    /// Creates the names of a store in which every file has the name of its value.
     package init() {}
 
     /// Looks through the names of all files.
@@ -15,7 +15,7 @@ package struct PartitionNames: Sendable {
         try noteValues { path throws(HistoryError) in try catalog.file(path) != nil }
     }
 
-    /// There is a file. Each is to be noted once, in the order of the paths.
+    /// Notes a file. Each is to be noted once, in the order of the paths.
     package mutating func note(_ path: VirtualPath) {
         let canonical = path.canonical
         if canonical != path { files[canonical, default: []].append(path) }
@@ -33,7 +33,7 @@ package struct PartitionNames: Sendable {
     /// or else the first of the value.
     package func file(at path: VirtualPath) -> VirtualPath { file(at: path, canonical: path.canonical) }
 
-    /// - Parameter canonical: what `path.canonical` is, for callers that have it.
+    /// - Parameter canonical: the value of `path.canonical`, for callers that have it.
     package func file(at path: VirtualPath, canonical: VirtualPath) -> VirtualPath {
         guard let files = files[canonical] else { return canonical }
         return files.contains(path) ? path : files.first ?? canonical
@@ -44,7 +44,7 @@ package struct PartitionNames: Sendable {
         files.values.filter { $0.count > 1 }.sorted { $0[0].bytes.lexicographicallyPrecedes($1[0].bytes) }
     }
 
-    /// The file is gone.
+    /// Notes that the file is gone.
     package mutating func remove(_ path: VirtualPath) {
         let canonical = path.canonical
         guard let left = files[canonical]?.filter({ $0 != path }) else { return }

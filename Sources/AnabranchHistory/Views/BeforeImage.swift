@@ -1,7 +1,7 @@
 import AnabranchCore
 
-/// How the objects that a log entry touches were before: a changeset that makes them so again, stored with the entry.
-/// With it the state can be asked what it was at an earlier version, as far as these objects are concerned.
+/// The objects that a log entry touches as they were before it: a changeset that makes them so again, stored with the
+/// entry. With it the state at an earlier version can be found out, as far as these objects are concerned.
 struct BeforeImage {
     /// The tag of the field in `LogEntry.section`.
     private static let tag: UInt8 = 1
@@ -10,8 +10,8 @@ struct BeforeImage {
 
     /// - Parameters:
     ///   - touched: the objects that exist before or after the entry.
-    ///   - state: before it.
-    ///   - later: the one behind it.
+    ///   - state: the state before the entry.
+    ///   - later: the state after it.
     ///   - fields: by class, the properties that somebody can ask for.
     init(
         of touched: [ObjectReference], in state: ObjectGraph, before later: ObjectGraph, only fields: FieldNames
@@ -20,7 +20,7 @@ struct BeforeImage {
         do { changeset = try changesets.next() ?? [] } catch { throw HistoryError(readingStateFailed: error) }
     }
 
-    /// Reads that of an entry; nil if it has none.
+    /// Reads the before-image of an entry; nil if it has none.
     init?(of entry: LogEntry) throws(HistoryError) {
         guard !entry.section.isEmpty else { return nil }
         guard let content = Self.content(of: entry.section) else {
@@ -54,7 +54,7 @@ struct BeforeImage {
         return section + changeset
     }
 
-    /// Makes of a state what it was before the entry, but for the objects in `known`, which earlier entries have put
+    /// Makes a state what it was before the entry, except for the objects in `known`, which earlier entries have put
     /// back; those that it puts back are among them afterwards.
     func apply(to state: inout ObjectGraph, passingOver known: inout Set<ObjectReference>) throws(HistoryError) {
         var arena = ChangesetArena()

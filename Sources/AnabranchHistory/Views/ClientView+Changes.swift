@@ -1,12 +1,12 @@
 import AnabranchCore
 
 extension ClientView {
-    /// Has the view show what other queries ask for, at a version of its own for each changeset: so what is long can be
-    /// sent in parts, and the client confirms each of them if they are not sent as a bootstrap.
+    /// Makes the view show what other queries ask for, with a version of its own for each changeset: so a long change
+    /// can be sent in parts, and the client confirms each of them if they are not sent as a bootstrap.
     ///
     /// - Parameters:
-    ///   - changesets: what takes objects out of it, and others into it.
-    ///   - version: the first one.
+    ///   - changesets: those that take objects out of the view, and others into it.
+    ///   - version: the version of the first changeset.
     ///   - bootstrap: the number of the set that the client waits for; nil if it waits for none.
     ///   - shares: what they have in common with those of other views.
     mutating func change(
@@ -27,9 +27,9 @@ extension ClientView {
         changed = projected
     }
 
-    /// Has the view show what another role allows.
+    /// Makes the view show what another role allows.
     ///
-    /// - Parameter passedOver: objects of which the client is told in another way.
+    /// - Parameter passedOver: objects about which the client is told in another way.
     mutating func change(
         to role: ViewRole, at version: ServerVersion, in state: ObjectGraph, _ clientVersion: ClientVersion,
         finding objects: inout ObjectIndex, passingOver passedOver: Set<ObjectReference> = []
@@ -41,10 +41,10 @@ extension ClientView {
         change(to: role, with: try search.changesets(in: state, passingOver: passedOver), at: version, clientVersion)
     }
 
-    /// The same when it is known what that changes.
+    /// The same, when the changesets are known.
     ///
     /// - Parameters:
-    ///   - changesets: what takes objects out of it, and others into it.
+    ///   - changesets: those that take objects out of the view, and others into it.
     ///   - shares: what they have in common with those of other views.
     mutating func change(
         to role: ViewRole, with changesets: [[UInt8]], at version: ServerVersion, _ clientVersion: ClientVersion,

@@ -1,13 +1,13 @@
 package import AnabranchCore
 import AnabranchRules
 
-/// What a client file sees of a flexible file: the objects that its queries and its role let it see. Which ones these
-/// are is never stored: it follows from the state, and from the log behind `projected` (`BeforeImage`).
+/// The part of a flexible file that a client file sees: the objects that its queries and its role let it see. Which
+/// ones these are is never stored: it follows from the state, and from the log after `projected` (`BeforeImage`).
 package struct ClientView: Sendable {
     package let ident: ClientFileID
     package internal(set) var queries = ViewQueries.empty
     package internal(set) var role: ViewRole
-    /// What the user may do since the client came, or since then; nil if it has not come yet. `role` follows when the
+    /// The rules of the user since the client came, or newer ones; nil if it has not come yet. `role` follows when the
     /// view is projected.
     var rules: UserRules?
     /// The number that the client has given the set.
@@ -15,7 +15,7 @@ package struct ClientView: Sendable {
     /// The version of the log entry that stands for the last change of queries or role; 0 if nothing was sent
     /// yet.
     package internal(set) var changed: ServerVersion = 0
-    /// Up to where `log` says what has happened.
+    /// The version up to which `log` says what has happened.
     package internal(set) var projected: ServerVersion = 0
     package internal(set) var log = ViewLog()
 
@@ -24,7 +24,7 @@ package struct ClientView: Sendable {
         self.role = role
     }
 
-    /// Whether an object, as it is in a state, belongs to the view.
+    /// True if an object, as it is in a state, belongs to the view.
     func includes(_ object: StateObject, of className: [UInt8], in state: ObjectGraph) throws(HistoryError) -> Bool {
         guard try queries[className].includes(object, in: state) else { return false }
         return try role[className].read.includes(object, in: state)
@@ -57,7 +57,7 @@ package struct ClientView: Sendable {
             ViewEntry.Contents(changeset: entry.changeset), isInLog: true)
     }
 
-    /// Appends what no client has made: it yields to whatever the client itself does at the same time.
+    /// Appends a changeset that no client has made: it yields to whatever the client itself does at the same time.
     mutating func appendSynthetic(
         _ version: ServerVersion, clientVersion: ClientVersion, _ changeset: [UInt8], bootstrap: UInt64? = nil,
         undoing compensation: CompensatingWrite? = nil, share: ViewShare? = nil
@@ -67,17 +67,17 @@ package struct ClientView: Sendable {
             ViewEntry.Contents(changeset: changeset, compensation: compensation), bootstrap: bootstrap, share: share)
     }
 
-    /// Forgets what the client has.
+    /// Forgets the entries that the client has.
     mutating func confirm(_ version: ServerVersion) {
         log.removeFirst(through: version)
     }
 
-    /// Whether a client that has everything up to a version may also have parts of a bootstrap, which it does not drop
-    /// before its session begins anew.
+    /// True if a client that has everything up to a version may also have parts of a bootstrap, which it does not drop
+    /// before its session begins again.
     func hasParts(behind version: ServerVersion) -> Bool {
         let sent = log.entries(after: log.number(upTo: version))
         return zip(sent, sent.dropFirst()).contains {
-            // What is empty answers a repeated QUERY, and is all that there is to be sent of it.
+            // An empty entry answers a repeated QUERY, and is all that is to be sent for it.
             $0.bootstrap != nil && $0.bootstrap == $1.bootstrap && $0.version < $1.version && $1.sentBytes > 0
         }
     }

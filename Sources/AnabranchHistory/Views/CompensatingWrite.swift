@@ -6,7 +6,7 @@ package struct CompensatingWrite: Sendable, Equatable {
     package struct Object: Sendable, Equatable {
         package var className: [UInt8]
         package var key: PrimaryKey
-        /// In words for the application's developer.
+        /// The reason for the refusal, for the application's developer.
         package var reason: String
 
         package init(className: [UInt8], key: PrimaryKey, reason: String) {
@@ -18,7 +18,7 @@ package struct CompensatingWrite: Sendable, Equatable {
 
     /// The version of the entry that undoes it.
     package var version: ServerVersion
-    /// The changeset in which it was.
+    /// The client's changeset that contained it.
     package var clientVersion: ClientVersion
     /// The objects, or the first ones of very many.
     package var objects: [Object]
@@ -45,11 +45,11 @@ package struct Refusals: Sendable {
 }
 
 extension CompensatingWrite {
-    /// How many objects, and about how many bytes of them, a client is told of one changeset at most: all of them are
-    /// undone, and who has thousands refused learns no more from the last one than from the first.
+    /// The largest number of objects, and about the largest number of bytes of them, that a client is told about for
+    /// one changeset: all of them are undone, and the last of thousands of refusals says no more than the first.
     static let toldSize = (objects: 256, bytes: 32 << 10)
 
-    /// As much of it as a client is told.
+    /// The part of it that a client is told.
     var told: CompensatingWrite {
         var bytes = 0
         let told = objects.prefix(Self.toldSize.objects).prefix { object in
@@ -59,7 +59,7 @@ extension CompensatingWrite {
         return CompensatingWrite(version: version, clientVersion: clientVersion, objects: Array(told))
     }
 
-    /// About what it takes on the wire and in a store.
+    /// The approximate size on the wire and in a store, in bytes.
     package var byteCount: Int { objects.reduce(64) { $0 + $1.byteCount } }
 }
 
@@ -81,7 +81,7 @@ extension CompensatingWrite.Object {
 }
 
 extension PrimaryKey {
-    /// As applications know it.
+    /// The key as applications know it.
     fileprivate var words: String {
         switch self {
         case .null: "null"

@@ -5,7 +5,7 @@ package struct ViewField: Sendable, Hashable {
     package let className: [UInt8]
     /// Nil for the class itself.
     package let name: [UInt8]?
-    /// Since which version before-images have it for queries; nil if no query names it.
+    /// The version since which before-images have it for queries; nil if no query names it.
     package let since: ServerVersion?
 
     package init(className: [UInt8], name: [UInt8]?, since: ServerVersion?) {
@@ -16,12 +16,13 @@ package struct ViewField: Sendable, Hashable {
 }
 
 /// The properties that decide which objects are in some views: those that before-images have to put back. None is ever
-/// taken away: a view that is behind may need what one that has changed since does not.
+/// removed: a view that is behind may need one that is of no use to a view that has changed since.
 struct FieldNames {
-    /// By the names of the classes, beside the primary keys.
+    /// By the names of the classes, in addition to the primary keys.
     private(set) var byClass: [[UInt8]: Set<[UInt8]>] = [:]
 
-    /// By the names of the classes and those that queries name, since which version before-images have them.
+    /// By the names of the classes and of the properties that queries name, the version since which before-images have
+    /// them.
     private var first: [[UInt8]: [[UInt8]: ServerVersion]] = [:]
 
     init() {}
@@ -33,7 +34,7 @@ struct FieldNames {
         }
     }
 
-    /// Whether before-images of all entries behind a version say which objects the queries of a view ask for, in the
+    /// True if the before-images of all entries after a version say which objects the queries of a view ask for, in the
     /// classes that its role lets its user read as a whole.
     func decide(_ view: ClientView, since version: ServerVersion) -> Bool {
         view.queries.classNames.allSatisfy { className in
@@ -42,8 +43,8 @@ struct FieldNames {
         }
     }
 
-    /// Adds those that decide about a view.
-    /// - Returns: those that were not known, or not so long.
+    /// Adds the properties that decide about a view.
+    /// - Returns: those that were not known, or not for as long.
     mutating func add(_ view: ClientView) -> [ViewField] {
         var added: [ViewField] = []
         for className in view.queries.classNames {

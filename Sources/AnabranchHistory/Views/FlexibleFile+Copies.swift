@@ -4,11 +4,11 @@ import AnabranchRules
 /// Clients that come for the first time with a copy of another client's file, one that is bundled with an application
 /// for example (`Spec/FlexibleSync.md`, section 3.4).
 extension FlexibleFile {
-    /// The view of a copy. It has what its set showed at its cursor, and is told what has happened since. Of a class
-    /// that its user may not read as a whole it is sent all that the user may read: nobody knows what whoever made the
-    /// copy could.
+    /// Begins the view of a copy. It has what its set showed at its cursor, and is told what has happened since. Of a
+    /// class that its user may not read as a whole, the client is sent everything that the user may read: it is not
+    /// known what the maker of the copy could read.
     ///
-    /// - Throws: `clientFileExpired` if the log does not say any more what the set showed there.
+    /// - Throws: `clientFileExpired` if the log no longer says what the set showed there.
     func beginCopy(
         _ session: inout ViewSession, at request: IdentRequest, _ rules: UserRules
     ) throws(HistoryError) {
@@ -32,8 +32,8 @@ extension FlexibleFile {
         try commit(view, of: try file.clientFile(session.ident))
     }
 
-    /// Takes off the newest version that a client names the mark of `ViewSession.next`.
-    /// - Returns: whether it was there: the client had got a part only of what has happened to its set.
+    /// Removes the mark of `ViewSession.next` from the newest version that a client names.
+    /// - Returns: whether it was there: the client had received only a part of what has happened to its set.
     func unmark(_ request: inout IdentRequest) throws(HistoryError) -> Bool {
         let latest = request.latest, salt = latest.salt.within(request.download.serverVersion)
         guard latest != SaltedVersion(version: file.head.version, salt: file.head.versionSalt) else { return false }

@@ -1,16 +1,17 @@
 package import AnabranchCore
 
-/// What clients are sent.
+/// The messages that clients are sent.
 extension FlexibleFile {
-    /// The next message of a session; nil if there is nothing to be said, or it is not known yet what
+    /// The next message of a session; nil if there is nothing to send, or it is not known yet what to send
     /// (`isCatchingUp`).
     ///
     /// - Parameters:
     ///   - capabilities: what the client's release can do with it.
-    ///   - byteBudget: at about how many bytes of changesets a message ends that is not a bootstrap.
+    ///   - byteBudget: the approximate size of the changesets at which a message ends that is not a bootstrap, in
+    ///     bytes.
     ///   - isAnswer: whether there is a message in any case.
-    ///   - limit: where a step ends in which a client that is behind catches up.
-    ///   - hasRoom: whether there is room for so many bytes of changesets; otherwise nothing has happened.
+    ///   - limit: the end of a step in which a client that is behind catches up.
+    ///   - hasRoom: whether there is room for a number of bytes of changesets; otherwise nothing happens.
     ///   - isEncoded: whether a message with these entries was encoded for others: then their changesets are left out.
     /// - Throws: a failure of the store, `clientFileExpired`, or `clientTooOld`.
     package func download(
@@ -41,10 +42,10 @@ extension FlexibleFile {
         return made
     }
 
-    /// So many entries are looked for in what is in memory of the log.
+    /// The largest number of entries that are looked for in the part of the log that is in memory.
     private static let recentEntriesMax = 64
 
-    /// Entries of a view with their contents. Those that are as they are in the log have them there alone: it keeps
+    /// Entries of a view with their contents. Those that are as they are in the log have them only there: the log keeps
     /// them while a client file that sees them has not confirmed them.
     func loaded(_ entries: some Collection<ViewEntry>, of ident: ClientFileID) throws(HistoryError) -> [ViewEntry] {
         var entries = Array(entries), index = 0
@@ -74,16 +75,16 @@ extension FlexibleFile {
         }
     }
 
-    /// Whether it takes more than a step to find out what a client is to be told.
+    /// True while it takes more than a step to find out what a client is to be told.
     package func isCatchingUp(_ ident: ClientFileID) -> Bool { catchUps[ident] != nil }
 
-    /// Whether a client that is there need not catch up.
+    /// True if a connected client need not catch up.
     package func isUpToDate(_ ident: ClientFileID) -> Bool { index.contains(ident) }
 
-    /// Whether a client was sent something.
+    /// True if a client was sent something.
     package func hasView(of ident: ClientFileID) throws(HistoryError) -> Bool { try view(of: ident) != nil }
 
-    /// What a client asks for, by class; nil if there is no view of the client file.
+    /// The queries of a client, by class; nil if there is no view of the client file.
     package func queries(of ident: ClientFileID) throws(HistoryError) -> Predicates? {
         try view(of: ident)?.queries.predicates
     }

@@ -1,6 +1,6 @@
 package import AnabranchCore
 
-/// Client files of a flexible file that expire: their views go (`Spec/FlexibleSync.md`, section 3.5).
+/// The expiry of a flexible file's client files, whose views are dropped (`Spec/FlexibleSync.md`, section 3.5).
 extension FlexibleFile {
     /// As `SyncedFile.expire`.
     @discardableResult

@@ -2,18 +2,18 @@ import AnabranchCore
 
 /// The objects of asymmetric classes that wait for a consumer.
 extension FlexibleFile {
-    /// What they can occupy, in bytes: uploads with more have to wait until some are freed.
+    /// The space that they can occupy, in bytes: uploads with more have to wait until some are freed.
     package static let ingestedBytesMax: UInt64 = 1 << 30
 
-    /// Those behind a number, in order.
-    /// - Parameter byteBudget: at about how many bytes the page ends.
+    /// The objects after a number, in order.
+    /// - Parameter byteBudget: the approximate size at which the page ends, in bytes.
     package func ingested(
         after number: UInt64, countMax: Int, byteBudget: Int = 4 << 20
     ) throws(HistoryError) -> [IngestedObject] {
         try store.ingested(of: file.id, after: number, countMax: countMax, byteBudget: byteBudget)
     }
 
-    /// Frees those up to a number.
+    /// Frees the objects up to a number.
     package func freeIngested(through number: UInt64) throws(HistoryError) {
         var commit = Commit(file: file.id, lease: file.lease, head: file.head)
         commit.freedIngested = number
@@ -21,11 +21,11 @@ extension FlexibleFile {
         try file.commit(commit)
     }
 
-    /// All of one user can occupy so much of what the others leave free: however many fill their parts, there is
-    /// room for one who has little.
+    /// The objects of one user can occupy one part in this many of what the others leave free: however many users fill
+    /// their parts, there is room for one that has little.
     static let ingestedPartOfUser: UInt64 = 8
 
-    /// - Throws: `backlogFull` if there is no room for so many more, or for so many of one user.
+    /// - Throws: `backlogFull` if there is no room for the objects, among all or among those of their users.
     func requireRoom(for objects: [IngestedObject]) throws(HistoryError) {
         guard !objects.isEmpty else { return }
         let before = if let ingestedBytes { ingestedBytes } else { try store.ingestedBytes(of: file.id) }

@@ -1,10 +1,10 @@
 import AnabranchCore
 import DequeModule
 
-/// Views are in memory while their clients are there, and for some time afterwards: neither memory nor the start grows
-/// with clients that are away (`Spec/FlexibleSync.md`, section 3.4).
+/// Views are in memory while their clients are connected, and for some time afterwards: neither memory nor the time to
+/// start grows with clients that are away (`Spec/FlexibleSync.md`, section 3.4).
 extension FlexibleFile {
-    /// How much the views of clients that have left may occupy, in bytes.
+    /// The space that the views of clients that have left may occupy in memory, in bytes.
     static let awayBytesMax = 4 << 20
 
     private static let knownQueriesMax = 64
@@ -28,12 +28,12 @@ extension FlexibleFile {
             knownQueries[predicates] = queries
         }
         var view = try ClientView(stored, queries, in: state)
-        // What its client has confirmed it was told, and the log begins before that.
+        // The client was told what it has confirmed, and the log begins before that.
         view.projected = max(view.projected, file.head.baseVersion)
         return view
     }
 
-    /// A client has left.
+    /// Notes that a client has left.
     func noteAway(_ view: ClientView) {
         guard awayBytes[view.ident] == nil, !connected.contains(view.ident) else { return }
         awayBytes[view.ident] = view.byteCount
@@ -42,13 +42,13 @@ extension FlexibleFile {
         unloadAway()
     }
 
-    /// A client has come back, or its view is gone.
+    /// Notes that a client has come back, or that its view is gone.
     func noteBack(_ ident: ClientFileID) {
         if let bytes = awayBytes.removeValue(forKey: ident) { allAwayBytes -= bytes }
     }
 
-    /// Drops views of clients that are away, those that left first, while they occupy too much. What the store has not
-    /// got yet stays.
+    /// Drops views of clients that are away, those that left first, while they occupy too much. Views that the store
+    /// does not have yet stay.
     func unloadAway() {
         guard !file.isAhead else { return }
         while allAwayBytes > Self.awayBytesMax, let ident = away.popFirst() {
@@ -56,13 +56,13 @@ extension FlexibleFile {
             noteBack(ident)
             views[ident] = nil
         }
-        // Those that have come back.
+        // Removes those that have come back.
         if away.count > 2 * awayBytes.count + 16 { away = Deque(away.filter { awayBytes[$0] != nil }) }
     }
 }
 
 extension ClientView {
-    /// About what it occupies, in bytes: of a query, many times its text.
+    /// The approximate size in memory, in bytes: for a query, many times its text.
     fileprivate var byteCount: Int {
         queries.predicates.reduce(1024 + role.text.utf8.count) { $0 + $1.key.utf8.count + 14 * $1.value.utf8.count }
             + log.entries.count * MemoryLayout<ViewEntry>.stride

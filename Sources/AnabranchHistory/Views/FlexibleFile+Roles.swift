@@ -4,20 +4,20 @@ import DequeModule
 
 /// Roles that change, because rules do or because the schema grows (`Spec/FlexibleSync.md`, section 3.7).
 extension FlexibleFile {
-    /// Has a view that is in use follow the rules of its user, which have changed: when it is next looked at, or when
-    /// `changeLong` comes to it.
+    /// Makes a view that is in use follow the rules of its user, which have changed: when it is next looked at, or when
+    /// `changeLong` reaches it.
     package func change(_ ident: ClientFileID, to rules: UserRules) {
         guard views[ident] != nil, views[ident]?.rules != rules else { return }
         views[ident]?.rules = rules
         if !longChanges.contains(ident) { longChanges.append(ident) }
     }
 
-    /// Whether views are to follow rules that have changed.
+    /// True while views are to follow rules that have changed.
     package var hasLongChanges: Bool { !longChanges.isEmpty }
 
-    /// Has views follow rules that have changed until the step is over, or much waits to be stored.
+    /// Makes views follow rules that have changed, until the step is over or too much waits to be stored.
     /// - Returns: the clients that cannot be told, and why.
-    /// - Throws: a failure of the store: the file is of no use any more.
+    /// - Throws: a failure of the store, after which the file can no longer be used.
     package func changeLong(until limit: StepLimit) throws(HistoryError) -> [(ClientFileID, HistoryError)] {
         var failures: [(ClientFileID, HistoryError)] = []
         isChangingLong = true
@@ -34,7 +34,7 @@ extension FlexibleFile {
         return failures
     }
 
-    /// The role that a view should have; nil if it has that.
+    /// The role that a view should have; nil if it has that already.
     func newRole(of view: ClientView, in state: ObjectGraph) -> ViewRole? {
         guard let rules = view.rules, rules != view.role.source || state.schemaSize > view.role.schemaSize else {
             return nil
@@ -44,15 +44,15 @@ extension FlexibleFile {
 
     func role(of rules: UserRules, in state: ObjectGraph) -> ViewRole {
         if let known = roles[rules], known.schemaSize == state.schemaSize { return known }
-        // Nobody asks for those of other schemas again, nor for many that nobody has any more.
+        // Roles for other schemas are not asked for again, nor are many that no view has any more.
         roles = roles.filter { $0.value.schemaSize == state.schemaSize && roles.count <= 2 * views.count }
         let role = ViewRole(rules, in: state)
         roles[rules] = role
         return role
     }
 
-    /// Extends a view to the end of the log, where it has another role. Nobody is told what has happened meanwhile to
-    /// objects that the new role does not let him read, whatever the old one did.
+    /// Extends a view to the end of the log, where it has another role. The client is not told what has happened since
+    /// to objects that the new role does not let it read, whatever the old one did.
     /// - Returns: false if the step is over before all of it is known.
     func change(
         _ view: inout ClientView, to role: ViewRole, in state: ObjectGraph, _ catchUp: inout CatchUp,

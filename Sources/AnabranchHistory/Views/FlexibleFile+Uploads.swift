@@ -10,16 +10,16 @@ extension FlexibleFile {
         fileprivate var waiting: [(upload: Upload, time: UInt64)] = []
         fileprivate var current: ViewUpload?
         fileprivate var refusals = Refusals()
-        /// The merge has not come to its end in one step.
+        /// True if the merge has not ended within one step.
         fileprivate var isSetAside = false
     }
 
-    /// What became of an upload.
+    /// The outcome of an upload.
     package struct UploadOutcome: Sendable {
         package let ident: ClientFileID
         /// The objects that were refused.
         package var refusals = Refusals()
-        /// Why it is refused, and all that has come behind it; nil if it is integrated.
+        /// The reason why it is refused, with all that the client has sent after it; nil if it is not refused.
         package var refusal: HistoryError?
         /// How many uploads are done with.
         package var uploadCount = 1
@@ -33,8 +33,8 @@ extension FlexibleFile {
         if isFirst { queue(ident) }
     }
 
-    /// Gives a client its next turn. What is set aside, or comes from a client that has to catch up first, is behind
-    /// what others upload.
+    /// Queues a client for its next turn. Merges that are set aside, and uploads of clients that have to catch up
+    /// first, come after what others upload.
     private func queue(_ ident: ClientFileID) {
         guard let uploads = uploads[ident] else { return }
         if uploads.isSetAside || !index.contains(ident) { longUploads.append(ident) } else { newUploads.append(ident) }
@@ -43,17 +43,17 @@ extension FlexibleFile {
     /// How many clients have uploads that are not integrated.
     package var waitingClientCount: Int { uploads.count }
 
-    /// Whether uploads of a client are not integrated.
+    /// True while uploads of a client are not integrated.
     package func hasUploads(of ident: ClientFileID) -> Bool { uploads[ident] != nil }
 
-    /// Whether uploads wait that were not begun, or are not set aside.
+    /// True while uploads wait that were not begun, or are not set aside.
     package var hasNewUploads: Bool { !newUploads.isEmpty }
 
-    /// Whether a merge is set aside, or a client with uploads has to catch up.
+    /// True while a merge is set aside, or a client with uploads has to catch up.
     package var hasLongUploads: Bool { !longUploads.isEmpty }
 
-    /// Merges and integrates new uploads until the step is over, or much waits to be stored.
-    /// - Throws: a failure of the store: the file is of no use any more.
+    /// Merges and integrates new uploads until the step is over, or too much waits to be stored.
+    /// - Throws: a failure of the store, after which the file can no longer be used.
     package func integrateNew(until limit: StepLimit) throws(HistoryError) -> [UploadOutcome] {
         var outcomes: [UploadOutcome] = []
         while let ident = newUploads.popFirst() {
@@ -79,13 +79,13 @@ extension FlexibleFile {
         forgetTouched()
     }
 
-    /// Whether so much waits to be stored that nothing more is to be added.
+    /// True if too much waits to be stored for anything more to be added.
     package var isDraftFull: Bool { file.deferredBytes > Self.draftBytesMax }
 
-    /// Integrates an upload at once, for those who have no turns.
+    /// Integrates an upload at once, for callers that take no turns.
     /// - Parameter time: seconds since 1970.
     /// - Returns: the objects that were refused.
-    /// - Throws: why it is refused, or a failure of the store.
+    /// - Throws: the reason why it is refused, or a failure of the store.
     @discardableResult
     package func integrate(
         _ upload: Upload, from ident: ClientFileID, at time: UInt64
@@ -172,7 +172,7 @@ extension FlexibleFile {
         return found
     }
 
-    /// Integrates a window of an upload, or as much of it as can be found out in a step.
+    /// Integrates a window of an upload, or as much of it as can be checked in a step.
     /// - Returns: the objects that were refused.
     private func integrateWindow(
         of upload: ViewUpload, _ row: ClientFile, into view: ClientView, at time: UInt64
@@ -222,7 +222,7 @@ extension FlexibleFile {
         for (number, changeset) in forms { view.log.merge(number, into: changeset) }
     }
 
-    /// As `SyncedFile.noteProgress`; false while uploads of the client wait, behind which it comes.
+    /// As `SyncedFile.noteProgress`; false while uploads of the client wait, since the progress comes after them.
     package func noteProgress(
         _ upload: Upload, from ident: ClientFileID, at time: UInt64
     ) throws(HistoryError) -> Bool {

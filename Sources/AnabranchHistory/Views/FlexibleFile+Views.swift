@@ -3,21 +3,21 @@ import AnabranchRules
 
 /// Views that follow the log, and the commits that keep them.
 extension FlexibleFile {
-    /// What was found out about a view that is behind, where it takes more than a step to catch up.
+    /// The findings about a view that is behind, where it takes more than a step to catch up.
     struct CatchUp {
-        /// Where the view ends.
+        /// The version at which the view ends.
         var base: ServerVersion
         var looks = RangeLooks()
-        /// Of the role that it is to have; nil if the role stays.
+        /// The rules of the role that it is to have; nil if the role stays.
         var rules: UserRules?
     }
 
-    /// A view that knows of everything; what it had to be told is durable.
+    /// The view of a client, up to date; whatever it was missing is committed.
     func projected(_ ident: ClientFileID) throws(HistoryError) -> ClientView {
         while true { if let view = try projected(ident, until: .none) { return view } }
     }
 
-    /// The same.
+    /// The same, within a step.
     /// - Returns: nil if the step is over before all of it is known; the next call goes on.
     func projected(_ ident: ClientFileID, until limit: StepLimit) throws(HistoryError) -> ClientView? {
         guard var view = try view(of: ident) else {
@@ -27,7 +27,7 @@ extension FlexibleFile {
         let state = try currentState(), role = newRole(of: view, in: state)
         if role == nil, index.contains(ident) { return view }
         var catchUp = catchUps[ident] ?? CatchUp(base: view.projected)
-        // A view that is kept up to date goes on with the log meanwhile.
+        // A view that is kept up to date follows the log in between.
         if catchUp.base != view.projected { (catchUp.base, catchUp.looks) = (view.projected, RangeLooks()) }
         let start = ContinuousClock.now
         defer { quota?.charge(ident, ContinuousClock.now - start) }
@@ -72,9 +72,10 @@ extension FlexibleFile {
         return touched
     }
 
-    /// Gives a view what its client was told by a process that has ended, and that nobody has stored: entries that are
-    /// in it as they are in the log. Uploads that were made behind some of them have to meet the others.
-    /// - Parameter position: up to where the client was told.
+    /// Restores the entries of a view that its client was told by a process which has ended, and that nobody has
+    /// stored: they are in the view as they are in the log. Uploads that were made after some of them have to meet the
+    /// others.
+    /// - Parameter position: the version up to which the client was told.
     func restore(_ view: inout ClientView, to position: ServerVersion) throws(HistoryError) {
         let confirmed = try file.clientFile(view.ident)?.uploadCursor.serverVersion ?? 0
         view.projected = max(view.projected, min(confirmed, position))
@@ -90,22 +91,22 @@ extension FlexibleFile {
         }
     }
 
-    /// The clients with a session whose views were left behind, since this was last asked, because the quota
-    /// of their users is used up. Their sessions are to end: they catch up when they come back.
+    /// Takes the clients with a session whose views were left behind, since the last call, because the quota of their
+    /// users is used up. Their sessions are to end: they catch up when they come back.
     package func takeOverQuota() -> Set<ClientFileID> {
         defer { overQuota = [] }
         return overQuota
     }
 
-    /// Whether there are such clients.
+    /// True if there are such clients.
     package var isOverQuota: Bool { !overQuota.isEmpty }
 
     /// How many steps of turns a commit may take to find out what it means for views. Those for which it is not known
     /// then catch up in steps of their own.
     static let commitStepsMax = 8
 
-    /// What a step means for views that are up to date: those that are stored with it; and what others are to have when
-    /// it is stored, for which the log alone says it.
+    /// The views that a step concerns, among those that are up to date: `views` are stored with it; `others` get their
+    /// results when it is stored, since the log alone says them.
     private struct Concerned {
         var views: [ClientView] = []
         var others: [(ident: ClientFileID, result: ViewProjection.Result)] = []
@@ -158,7 +159,7 @@ extension FlexibleFile {
         return concerned
     }
 
-    /// A view is not kept up to date any more: it ends at the head of the log.
+    /// Stops keeping a view up to date: it ends at the head of the log.
     private func leaveBehind(_ ident: ClientFileID) {
         guard index.contains(ident) else { return }
         views[ident]?.projected = file.head.version
@@ -180,7 +181,7 @@ extension FlexibleFile {
         views[ident]?.log.unload(until: connected.contains(ident) ? ViewLog.loadedBytesMax : 0)
     }
 
-    /// To be called when a commit is stored that was deferred.
+    /// To be called when a deferred commit has been stored.
     package func didStore(_ commit: Commit) {
         for change in commit.views { unload(change.record.ident) }
         unloadAway()
@@ -199,8 +200,8 @@ extension FlexibleFile {
         return state
     }
 
-    /// Stores a view. What happens to the view alone has versions beyond the log: entries without a changeset take
-    /// them, so that uploads made before and after it differ in their base.
+    /// Stores a view. Changes to the view alone have versions beyond the log: entries without a changeset take them, so
+    /// that uploads made before and after such a change differ in their base.
     ///
     /// - Parameter begun: the client file, if the view is its first.
     func commit(_ view: ClientView, of begun: ClientFile? = nil) throws(HistoryError) {
@@ -211,7 +212,7 @@ extension FlexibleFile {
         }
         let head = file.head
         if view.projected > head.version {
-            // The server's own writes never go back behind that of the newest entry.
+            // The server's own writes never go back to before the time of the newest entry.
             let newest = try file.read { view throws(HistoryError) in try view.entry(head.version)?.timestamp ?? 0 }
             commit.entries = (head.version.rawValue + 1...view.projected.rawValue).map { version in
                 LogEntry(
@@ -224,8 +225,8 @@ extension FlexibleFile {
     }
 
     /// - Parameters:
-    ///   - view: of the client that has caused the commit; it is at its end.
-    ///   - step: what it adds to the log that others may see.
+    ///   - view: the view of the client that has caused the commit, at its end.
+    ///   - step: the addition to the log that others may see.
     func commit(_ view: ClientView?, in commit: Commit, _ step: LogStep? = nil) throws(HistoryError) {
         var commit = commit
         let concerned = try step.map { step throws(HistoryError) in
@@ -249,11 +250,11 @@ extension FlexibleFile {
             if connected.contains(view.ident) { news.insert(view.ident) }
         }
         for (ident, result) in concerned?.others ?? [] {
-            // In its place: a copy would copy all that it has not confirmed.
+            // In place: a copy would copy everything that the client has not confirmed.
             views[ident]?.append(result, endingAt: file.head.version, try ownVersion(of: ident), isKnown: false)
             news.insert(ident)
         }
-        // Who is never concerned has to hear of the versions all the same, so that the log can forget them.
+        // Clients that are never concerned have to hear of the versions all the same, so that the log can forget them.
         if file.head.version.rawValue >= toldVersion.rawValue + Self.untoldVersionsMax {
             news = connected
             toldVersion = file.head.version

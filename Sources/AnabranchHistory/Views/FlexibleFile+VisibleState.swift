@@ -4,7 +4,7 @@ package import AnabranchRules
 extension FlexibleFile {
     /// The newest state, without the objects that a client does not see: what the client has when it has everything.
     ///
-    /// - Parameter rules: of the client's user.
+    /// - Parameter rules: the rules of the client's user.
     package func visibleState(to ident: ClientFileID, by rules: UserRules) throws(HistoryError) -> ObjectGraph {
         var view = try projected(ident)
         let state = try currentState()

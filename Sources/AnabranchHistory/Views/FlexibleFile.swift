@@ -8,10 +8,10 @@ import DequeModule
 package final class FlexibleFile {
     package let file: SyncedFile
     let store: any ViewStore
-    /// Those in memory.
+    /// The views in memory.
     var views: [ClientFileID: ClientView] = [:]
-    /// Of them, those whose clients have left, in that order, and about what each of these occupies. Some of the order
-    /// may have come back.
+    /// Among those in memory, the ones whose clients have left, in that order, and the approximate size of each, in
+    /// bytes. Some in the order may have come back.
     var away: Deque<ClientFileID> = []
     var awayBytes: [ClientFileID: Int] = [:]
     var allAwayBytes = 0
@@ -26,62 +26,63 @@ package final class FlexibleFile {
     /// By client file with a session, the newest version of its own that the log has.
     var ownVersions: [ClientFileID: ClientVersion] = [:]
     var news: Set<ClientFileID> = []
-    /// All connected clients were told that there are so many.
+    /// The version that all connected clients were told the log has reached.
     var toldVersion: ServerVersion
-    /// After so many versions, clients that these do not concern are told how far the log has come.
+    /// The number of versions after which clients that these do not concern are told how far the log has come.
     static let untoldVersionsMax: UInt64 = 1_000
-    /// While a client has not confirmed so many bytes of bootstraps, it gets no further one.
+    /// A client that has more unconfirmed bytes of bootstraps than this gets no further one.
     package var unconfirmedBytesMax = 64 << 20
-    /// What the different sets of one user's views have together at most, in bytes.
+    /// The largest size of the different sets of one user's views together, in bytes.
     package var userSetBytesMax = 4 << 20
     var sets = UserSets()
-    /// What evaluating views may cost; nil for no limit.
+    /// The limits on evaluating views; nil for no limit.
     package var quota: ViewQuota?
     /// The clients whose views were left behind because the quota of their users is used up.
     var overQuota: Set<ClientFileID> = []
-    /// How often views that ask the same were asked what a commit means for them.
+    /// The number of evaluations of what a commit means for views, one for all that ask the same.
     package internal(set) var evaluationCount = 0
-    /// At about how many bytes a part of a bootstrap ends. What is shorter comes in one message, which a client gets as
-    /// a whole or not at all.
+    /// The approximate size at which a part of a bootstrap ends, in bytes. A shorter one comes in one message, which a
+    /// client gets as a whole or not at all.
     package var partBytes = 4 << 20
-    /// From how many bytes on what a client has missed is told by the objects that it is about, if that is shorter.
+    /// The size, in bytes, above which the changes that a client has missed are told as whole objects, if that is
+    /// shorter.
     package var longRangeBytes = 4 << 20
-    /// How many objects of an uploaded changeset are looked at together.
+    /// The number of objects of an uploaded changeset that are looked at together.
     package var checkedCount = 256
-    /// Shows how long windows of uploads take, by which the next ones are made shorter or longer.
+    /// The clock that measures windows of uploads, by which the next ones are made shorter or longer.
     package var instant: @Sendable () -> ContinuousClock.Instant = { .now }
-    /// Which properties queries may name.
+    /// The properties that queries may name.
     package var queryableFields = QueryableFields()
-    /// Whether clients may not add classes and columns.
+    /// True if clients may not add classes and columns.
     package var isSchemaFixed = false
-    /// Those that were made for the present schema: views of equal rules share one.
+    /// The roles that were made for the present schema: views of equal rules share one.
     var roles: [UserRules: ViewRole] = [:]
     /// As `ingestedBytesMax` of the type, unless a test says something else.
     package var ingestedBytesMax = FlexibleFile.ingestedBytesMax
-    /// By user, what waits for a consumer, in bytes; nil if that has to be asked.
+    /// By user, the size of the objects that wait for a consumer, in bytes; nil if the store has to be asked.
     var ingestedBytes: [ExactString?: UInt64]?
-    /// By client, what is not integrated.
+    /// By client, the uploads that are not integrated.
     var uploads: [ClientFileID: ClientUploads] = [:]
-    /// Whose turn it is next: those of them whose views are up to date, and that were not tried, or came to the end of
-    /// a window in one step; and the others.
+    /// The clients with uploads, in the order of their turns: those whose views are up to date, and that were not
+    /// tried, or came to the end of a window in one step; and the others.
     var newUploads: Deque<ClientFileID> = []
     var longUploads: Deque<ClientFileID> = []
-    /// By client, what a QUERY or an IDENT waits for, and what is known of views that catch up; and what is touched
-    /// meanwhile.
+    /// By client, the search that a QUERY or an IDENT waits for, and the findings about views that catch up; and the
+    /// objects that are touched in the meantime.
     var searches: [ClientFileID: QuerySearch] = [:]
     var catchUps: [ClientFileID: CatchUp] = [:]
     var touched = TouchedObjects()
     var sharedSearches = SharedSearches()
-    /// Where views changed their roles that are changed together.
+    /// The version at which views that are changed together change their roles.
     var roleVersion: ServerVersion?
     var isChangingLong = false
     /// How often the state has changed.
     var stateCount: UInt64 = 0
-    /// The clients of which a changeset is tried again.
+    /// The clients that have a changeset which is tried again.
     var trying: Set<ClientFileID> = []
     /// The clients whose views are to follow rules that have changed.
     var longChanges: Deque<ClientFileID> = []
-    /// About what is stored together at most, in bytes, and the operation with which it is more.
+    /// The approximate size of commits that are stored together, in bytes; the last operation may exceed it.
     static let draftBytesMax = 1 << 20
 
     /// - Parameter file: kept with its state, and used by nobody else from now on.
@@ -104,7 +105,7 @@ package final class FlexibleFile {
 
     // MARK: IDENT
 
-    /// As `beginSession`, and finds out at once what the client sees: for those who have no turns.
+    /// As `beginSession`, and finds out at once what the client sees: for callers that take no turns.
     package func identify(
         _ request: IdentRequest, user: String? = nil, rules: UserRules = .everything, hasRestarted: Bool = false
     ) throws(HistoryError) -> ViewSession {
@@ -113,11 +114,11 @@ package final class FlexibleFile {
         return session
     }
 
-    /// Checks an IDENT and says where the session starts, which may have to be found out yet (`advanceSearch`).
+    /// Checks an IDENT and begins its session; what the client sees may have to be found out yet (`advanceSearch`).
     ///
     /// - Parameters:
     ///   - rules: what the user may do.
-    ///   - hasRestarted: whether `interruptedBootstrap` has just ended the session before on the same connection, so
+    ///   - hasRestarted: whether `interruptedBootstrap` has just ended the previous session on the same connection, so
     ///     that the client has dropped the parts of a bootstrap.
     /// - Throws: as `SyncedFile.identify`; `badChangeset` if the set that the client has cannot be read;
     ///   `interruptedBootstrap`.
@@ -143,7 +144,7 @@ package final class FlexibleFile {
         noteBack(ident)
         connected.insert(ident)
         sets.insert(ident, of: user)
-        // If the session that it had goes on, it has to ask anew.
+        // If the session that it had goes on, it has to ask again.
         news.insert(ident)
         var session = ViewSession(ident: ident, progress: progress, queryVersion: queryVersion, predicates: predicates)
         guard var view = views[ident], view.changed > 0 else {
@@ -167,7 +168,7 @@ package final class FlexibleFile {
         return session
     }
 
-    /// - Throws: `code` if the clients that are there ask for too much with this set.
+    /// - Throws: `code` if the connected clients ask for too much with this set.
     private func requireRoom(
         for predicates: Predicates, of ident: ClientFileID, or code: HistoryError.Code
     ) throws(HistoryError) {
@@ -175,7 +176,7 @@ package final class FlexibleFile {
         try require(hasRoom, code, "all sets of this user have more than \(userSetBytesMax) bytes, or than is free")
     }
 
-    /// The session of a client file is over: nothing is calculated for it any more.
+    /// Ends the session of a client file: nothing is calculated for it any more.
     package func leave(_ ident: ClientFileID) {
         if index.contains(ident) {
             views[ident]?.projected = file.head.version
@@ -191,14 +192,14 @@ package final class FlexibleFile {
         if let view = views[ident] { noteAway(view) }
     }
 
-    /// The clients with a session that have to be told something since this was last asked.
+    /// Takes the clients with a session that have to be told something since the last call.
     package func takeNews() -> Set<ClientFileID> {
         defer { news = [] }
         return news
     }
 
-    /// The first bootstrap: the schema, and the objects of the set that the client has already, which is empty unless
-    /// the client was restored.
+    /// Begins with the first bootstrap: the schema, and the objects of the set that the client has already, which is
+    /// empty unless the client was restored.
     private func begin(_ session: inout ViewSession, _ rules: UserRules) throws(HistoryError) {
         let state = try currentState()
         var view = ClientView(of: session.ident, role: role(of: rules, in: state))
@@ -219,7 +220,7 @@ package final class FlexibleFile {
         if !session.predicates.isEmpty { search(session, in: state) }
     }
 
-    /// Has it be found what the set of an IDENT shows.
+    /// Begins the search for what the set of an IDENT shows.
     private func search(_ session: ViewSession, in state: ObjectGraph) {
         searches[session.ident] = QuerySearch(
             queries: ViewQueries(accepted: session.predicates, in: state), queryVersion: session.queryVersion,
@@ -228,9 +229,9 @@ package final class FlexibleFile {
 
     // MARK: QUERY
 
-    /// Changes what the client sees, at once: for those who have no turns.
+    /// Changes what the client sees, at once: for callers that take no turns.
     ///
-    /// - Returns: why the set is refused, in the words that the client is told; nil if it is not.
+    /// - Returns: the reason why the set is refused, in the words that the client is told; nil if it is not.
     /// - Throws: as `advanceSearch`.
     package func query(
         _ subscriptions: SubscriptionSet, in session: inout ViewSession
@@ -271,29 +272,29 @@ package final class FlexibleFile {
         return true
     }
 
-    /// What a client is to see, and what it is told when that is found.
+    /// The queries of a client that are searched for, and what the client is told when the search ends.
     struct QuerySearch {
         let queries: ViewQueries
         /// The number that the client has given the set.
         let queryVersion: UInt64
         /// The number of the set that the client waits for; nil if it waits for none.
         var bootstrap: UInt64?
-        /// Why the set is refused that the client has asked for, in its place; nil if it is not.
+        /// The reason why the set that the client has asked for is refused, so that `queries` stay; nil if it is not.
         var refusal: String?
     }
 
-    /// Whether it is not found yet what a client sees.
+    /// True while it is not known yet what a client sees.
     package func isSearching(for ident: ClientFileID) -> Bool { searches[ident] != nil }
 
-    /// What a search has come to.
+    /// The result of a search.
     package struct SearchOutcome: Sendable {
-        /// Why the set is refused, in the words that the client is told; nil if it is not.
+        /// The reason why the set is refused, in the words that the client is told; nil if it is not.
         package let refusal: String?
     }
 
-    /// Goes on with the search of a client until the step is over; the view changes when it comes to its end.
+    /// Goes on with the search of a client until the step is over; the view changes when the search ends.
     ///
-    /// - Returns: nil if it has not come to its end.
+    /// - Returns: nil if the search has not ended.
     /// - Throws: a failure of the store, or `clientFileExpired`.
     package func advanceSearch(
         in session: inout ViewSession, until limit: StepLimit
@@ -327,9 +328,9 @@ package final class FlexibleFile {
 
     // MARK: Writes of the server
 
-    /// As `SyncedFile.write`: a transaction that clients are sent as far as they see what it is about.
+    /// As `SyncedFile.write`: clients are sent the transaction as far as they see what it is about.
     ///
-    /// - Parameter isAccepted: whether the changeset that was recorded stays; otherwise nothing has happened.
+    /// - Parameter isAccepted: whether the changeset that was recorded stays; otherwise nothing happens.
     @discardableResult
     package func write(
         at timestamp: ChangesetTime, idempotencyKey: String? = nil,

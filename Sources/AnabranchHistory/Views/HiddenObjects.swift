@@ -4,7 +4,7 @@ import AnabranchCore
 /// as entries touch them: what was done to them then must not be told later.
 struct HiddenObjects {
     private let role: ViewRole
-    /// The end of the range.
+    /// The state at the end of the range.
     private let state: ObjectGraph
     private var seen: Set<ObjectReference> = []
     private(set) var found: Set<ObjectReference> = []

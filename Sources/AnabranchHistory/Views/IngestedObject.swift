@@ -1,9 +1,9 @@
 package import AnabranchCore
 
-/// An object of an asymmetric class that a client has uploaded. It is no part of the state, nobody is sent it, and it
+/// An object of an asymmetric class that a client has uploaded. It is not part of the state, is sent to nobody, and
 /// waits for a consumer (`Spec/FlexibleSync.md`, section 3.6).
 package struct IngestedObject: Sendable, Equatable {
-    /// How many one upload can have.
+    /// The largest number of them in one upload.
     package static let countMax: UInt64 = 1 << 20
 
     /// The numbers of a file grow, and have gaps.
@@ -12,7 +12,7 @@ package struct IngestedObject: Sendable, Equatable {
     package let key: PrimaryKey
     /// When it came, in seconds since 1970.
     package let time: UInt64
-    /// Who has uploaded it; nil if the server does not know.
+    /// The user who has uploaded it; nil if the server does not know.
     package let user: String?
     /// The object as `anabranch inspect` shows objects.
     package let json: [UInt8]
@@ -27,8 +27,8 @@ package struct IngestedObject: Sendable, Equatable {
     }
 
     /// - Parameters:
-    ///   - position: among those of its upload.
-    ///   - version: of the log entry of its changeset.
+    ///   - position: the position among those of its upload.
+    ///   - version: the version of the log entry of its changeset.
     init(
         _ position: UInt64, of version: ServerVersion, _ className: [UInt8], _ key: PrimaryKey, time: UInt64,
         user: String?, json: [UInt8]
@@ -39,11 +39,11 @@ package struct IngestedObject: Sendable, Equatable {
             user: user, json: json)
     }
 
-    /// What it occupies, in bytes.
+    /// The space that it occupies, in bytes.
     package var byteCount: UInt64 { UInt64(json.count) + 64 }
 }
 
-/// Those of a file in memory, in the order of their numbers.
+/// The objects of a file in memory, in the order of their numbers.
 struct IngestedObjects: Sendable {
     private struct Name: Hashable {
         var className: [UInt8]
@@ -53,7 +53,7 @@ struct IngestedObjects: Sendable {
     private(set) var list: [IngestedObject] = []
     private var names: Set<Name> = []
 
-    /// Takes in those of whose classes and keys there are none.
+    /// Adds the objects whose class and key no other one has.
     mutating func append(_ objects: [IngestedObject]) {
         list += objects.filter { names.insert(Name(className: $0.className, key: $0.key)).inserted }
     }
@@ -71,12 +71,12 @@ struct IngestedObjects: Sendable {
 }
 
 extension Sequence<IngestedObject> {
-    /// What they occupy, by user.
+    /// The space that they occupy, in bytes, by user.
     var byteCounts: [ExactString?: UInt64] {
         reduce(into: [:]) { $0[$1.user.map { ExactString($0) }, default: 0] += $1.byteCount }
     }
 
-    /// The first of them, until there are so many, or they have so many bytes.
+    /// The first of them, until there are `countMax` or they have `byteBudget` bytes.
     package func page(countMax: Int, byteBudget: Int) -> [IngestedObject] {
         var page: [IngestedObject] = [], bytes = 0
         for object in self {

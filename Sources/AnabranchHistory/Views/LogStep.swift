@@ -1,14 +1,14 @@
 import AnabranchCore
 
-/// What one commit adds to the log of a flexible file, and the objects that it is about.
+/// The entries that one commit adds to the log of a flexible file, and the objects that they are about.
 struct LogStep {
     let entries: [LogEntry]
-    /// The states before it and behind it.
+    /// The states before it and after it.
     let before: ObjectGraph
     let after: ObjectGraph
-    /// With the names of their classes.
+    /// The objects that it touches, with the names of their classes.
     let touched: [ObjectReference: [UInt8]]
-    /// Whether it says something about the schema, which concerns everybody.
+    /// True if it says something about the schema, which concerns everybody.
     let changesSchema: Bool
 
     init(_ entries: [LogEntry], from before: ObjectGraph, to after: ObjectGraph) throws(HistoryError) {

@@ -5,7 +5,7 @@ package struct LoggedEntry: Sendable, Equatable {
     package let number: UInt64
     package let version: ServerVersion
     package let clientVersion: ClientVersion
-    /// How long it is.
+    /// The size of the changeset, in bytes.
     package let sentBytes: Int
 
     package init(number: UInt64, version: ServerVersion, clientVersion: ClientVersion, sentBytes: Int) {
@@ -17,8 +17,8 @@ package struct LoggedEntry: Sendable, Equatable {
 }
 
 extension [LoggedEntry] {
-    /// As a store keeps them: how many there are, and for all of them by what the numbers, the versions and the client
-    /// versions have grown, and how long they are, each with how often it is repeated.
+    /// The entries as a store keeps them: their count, and for all of them the increments of the numbers, the versions
+    /// and the client versions, and the sizes, each value with the number of its repetitions.
     package var encoded: [UInt8] {
         var writer = SegmentWriter()
         writer.write(count: count)

@@ -1,12 +1,12 @@
 import AnabranchCore
 import AnabranchQuery
 
-/// Which objects of a class.
+/// A choice of objects of a class.
 enum ObjectFilter: Sendable {
     case none, all
     case matching(Query)
 
-    /// By what they can be found.
+    /// The index by which they can be found.
     var index: QueryIndex {
         switch self {
         case .none: .never
@@ -15,7 +15,7 @@ enum ObjectFilter: Sendable {
         }
     }
 
-    /// The values that are all that decides; nil if there is more to it.
+    /// The values that alone decide; nil if there is more to it.
     var decidingValues: Set<FieldValue>? {
         switch self {
         case .none: []
@@ -26,13 +26,13 @@ enum ObjectFilter: Sendable {
 
     var isAll: Bool { if case .all = self { true } else { false } }
 
-    /// The names of the properties, beside the primary key, that decide.
+    /// The names of the properties that decide, apart from the primary key.
     var fields: Set<[UInt8]> {
         guard case .matching(let query) = self else { return [] }
         return Set(query.fields.map(\.name))
     }
 
-    /// Whether an object of the class is one of them. One that takes too long to look at is none.
+    /// True if an object of the class is one of them. One that takes too long to look at is not.
     /// - Throws: `storeFailed` if objects cannot be read.
     func includes(_ object: StateObject, in state: ObjectGraph) throws(HistoryError) -> Bool {
         switch self {

@@ -1,13 +1,14 @@
 import AnabranchCore
 import AnabranchQuery
 
-/// Which objects of a state hold a value, for the properties of which queries want certain values: so that a query
-/// finds its objects without asking all of them. In memory, made of the state when it is first needed.
+/// The objects of a state by value, for the properties that queries want certain values of: so that a query finds its
+/// objects without looking at all of them. In memory, made from the state when it is first needed.
 struct ObjectIndex {
-    /// How many values of objects are kept. A property that would go beyond it is not indexed: all objects are asked.
+    /// The largest number of values that are kept. A property that would exceed it is not indexed: all objects are
+    /// asked.
     static let valuesMax = 1_000_000
 
-    /// The keys in order.
+    /// By property and value, the keys in order.
     private var keys: [Property: [Payload: [PrimaryKey]]] = [:]
     private var valueCount = 0
     private var tooLarge: Set<Property> = []
@@ -102,14 +103,14 @@ struct ObjectIndex {
 
     // MARK: Changing
 
-    /// What becomes of one object.
+    /// The change of one object's values of a property.
     struct Change {
         fileprivate let key: PrimaryKey
         fileprivate let old: Set<FieldValue>
         fileprivate let new: Set<FieldValue>
     }
 
-    /// What a step changes: it is found out before the commit, behind which the old state is gone.
+    /// The changes that a step makes: to be found out before the commit, after which the old state is gone.
     func changes(by step: LogStep) throws(HistoryError) -> [Change] {
         guard !keys.isEmpty else { return [] }
         var changes: [Change] = []

@@ -1,15 +1,15 @@
 import AnabranchCore
 import AnabranchRules
 
-/// What many clients look for alike is found once, and made into changesets once: a set that a whole release of an app
-/// asks for, or another role of all of its users.
+/// The searches of clients, each shared by all that look for the same: that is found once, and made into changesets
+/// once, for a set that a whole release of an app asks for, or another role of all of its users.
 struct SharedSearches {
-    /// What is seen before and afterwards.
+    /// The question that a search answers: what is seen before, and what afterwards.
     struct Question: Hashable {
         struct Sight: Hashable {
             let predicates: Predicates
             let rules: UserRules
-            /// Of the state for which the role was made.
+            /// The schema size of the state for which the role was made.
             let schemaSize: Int
 
             init(of view: ClientView) {
@@ -21,7 +21,8 @@ struct SharedSearches {
         let before, after: Sight
     }
 
-    /// So many searches are kept beside those that somebody waits for, and so many bytes of changesets.
+    /// The largest number of searches that are kept in addition to those that somebody waits for, and the largest size
+    /// of the changesets that are kept, in bytes.
     private static let (countMax, madeBytesMax) = (16, 16 << 20)
 
     private var searches: [Question: (search: ViewSearch, use: UInt64)] = [:]
@@ -31,7 +32,7 @@ struct SharedSearches {
 
     var isEmpty: Bool { searches.isEmpty }
 
-    /// How many objects they have found, and look at again.
+    /// The number of objects that they have found, or are to look at again.
     var objectCount: Int { searches.values.reduce(0) { $0 + $1.search.objectCount } }
 
     subscript(question: Question) -> ViewSearch? { searches[question]?.search }
@@ -40,12 +41,12 @@ struct SharedSearches {
     mutating func keep(_ search: ViewSearch, for question: Question, waitingCount: Int) {
         useCount += 1
         searches[question] = (search, useCount)
-        // Who waits for one goes on with it in each round.
+        // A search that somebody waits for is used in each round.
         guard searches.count > Self.countMax + waitingCount else { return }
         if let oldest = searches.min(by: { $0.value.use < $1.value.use }) { searches[oldest.key] = nil }
     }
 
-    /// The changesets of what was found.
+    /// The changesets for the objects that were found.
     /// - Parameter stateCount: how often the state has changed.
     mutating func changesets(
         for question: Question, endingAt partBytes: Int, _ stateCount: UInt64, in state: ObjectGraph
@@ -65,7 +66,7 @@ struct SharedSearches {
 /// Changesets that several views get.
 struct SharedChangesets {
     let bytes: [[UInt8]]
-    /// Of each.
+    /// The share of each changeset.
     private(set) var shares: [ViewShare]
 
     init(_ changesets: [[UInt8]]) {
@@ -73,7 +74,7 @@ struct SharedChangesets {
         shares = changesets.map { _ in .new }
     }
 
-    /// The same when a view has got them.
+    /// The same, once a view has got them.
     fileprivate var known: SharedChangesets {
         var changesets = self
         for index in shares.indices { changesets.shares[index].isKnown = true }
@@ -83,7 +84,7 @@ struct SharedChangesets {
 
 extension FlexibleFile {
     /// Goes on with the search for what changes for a view, which is at its end.
-    /// - Returns: the question that is answered; nil if the step is over before.
+    /// - Returns: the question that is answered; nil if the step is over first.
     func search(
         from view: ClientView, to after: ClientView, until limit: StepLimit
     ) throws(HistoryError) -> SharedSearches.Question? {
@@ -95,11 +96,11 @@ extension FlexibleFile {
         return isFound ? question : nil
     }
 
-    /// So many objects that were found, or touched since, are worth being kept for others who ask the same.
+    /// The largest number of objects, found or touched since, that are kept for others that ask the same.
     private static let knownObjectsMax = 65_536
 
-    /// Forgets what nobody waits for, and may be long: what is touched is noted only while somebody searches, or others
-    /// can be told what was found.
+    /// Forgets searches that nobody waits for, if they are large; and what is touched, which is noted only while
+    /// somebody searches, or others can be told what was found.
     func forgetTouched() {
         let isWaitedFor = !searches.isEmpty || !catchUps.isEmpty
         if !isWaitedFor, sharedSearches.objectCount + touched.count > Self.knownObjectsMax {

@@ -1,17 +1,17 @@
 import AnabranchCore
 
-/// What the views of connected clients ask for: that is in memory, so it has bounds, for each user and for all of them
-/// together. Many clients of a user ask for the same, which counts once.
+/// The sets of queries of the connected clients' views: they are in memory, so they have bounds, for each user and for
+/// all of them together. Many clients of a user ask for the same, which counts once.
 struct UserSets {
-    /// What all sets have together at most, in bytes; and the part of what the others leave that a user may have.
+    /// The largest size of all sets together, in bytes; and the part of what the others leave that a user may have.
     static let bytesMax = 32 << 20
     private static let userPart = 8
 
     private var users: [ClientFileID: ExactString] = [:]
     private var predicates: [ClientFileID: Predicates] = [:]
-    /// By user, how many views have a set.
+    /// By user, the number of views that have a set.
     private var counts: [ExactString: [Predicates: Int]] = [:]
-    /// By user, how many bytes the different sets have; and all of them.
+    /// By user, the size of the different sets, in bytes; and that of all of them.
     private var byteCounts: [ExactString: Int] = [:]
     private var byteCount = 0
 
@@ -45,8 +45,8 @@ struct UserSets {
         byteCount += bytes
     }
 
-    /// Whether a view may have a set.
-    /// - Parameter userBytesMax: what the different sets of one user have together at most.
+    /// True if a view may have a set.
+    /// - Parameter userBytesMax: the largest size of the different sets of one user together, in bytes.
     func hasRoom(for set: Predicates, of ident: ClientFileID, userBytesMax: Int) -> Bool {
         guard let user = users[ident], counts[user]?[set] == nil else { return true }
         let old = predicates[ident].map { counts[user]?[$0] == 1 ? $0.byteCount : 0 } ?? 0

@@ -1,6 +1,6 @@
 package import AnabranchCore
 
-/// What is stored of a `ClientView` beside its log.
+/// The stored data of a `ClientView` apart from its log.
 package struct ViewRecord: Sendable, Equatable {
     package var ident: ClientFileID
     package var predicates: Predicates
@@ -9,10 +9,10 @@ package struct ViewRecord: Sendable, Equatable {
     package var queryVersion: UInt64
     package var changed: ServerVersion
     package var projected: ServerVersion
-    /// The numbers of the entries that there are: from this one on, and up to the other one; none if it is higher.
+    /// The numbers of the first and the last entry that there are; none if the first is higher.
     package var firstNumber: UInt64
     package var lastNumber: UInt64
-    /// Those of them that are as they are in the log, in the order of their numbers.
+    /// The entries among them that are as they are in the log, in the order of their numbers.
     package var logged: [LoggedEntry]
 
     package init(
@@ -45,13 +45,13 @@ package struct StoredView: Sendable, Equatable {
         log = entries.values.sorted { $0.number < $1.number }
     }
 
-    /// Whether it has all entries that it names.
+    /// True if it has all entries that it names.
     package var isWhole: Bool {
         record.firstNumber &+ UInt64(log.count) == record.lastNumber &+ 1
             && zip(record.firstNumber..., log).allSatisfy { $0 == $1.number }
     }
 
-    /// What a commit makes of it.
+    /// Applies what a commit changes.
     mutating func apply(_ change: ViewChange) {
         let newer = Set(change.entries.map(\.number)), record = change.record
         let rows = log.filter { $0.number >= record.firstNumber && $0.logged == nil && !newer.contains($0.number) }
@@ -59,15 +59,15 @@ package struct StoredView: Sendable, Equatable {
     }
 }
 
-/// What a commit does to a view.
+/// A change that a commit makes to a view.
 package struct ViewChange: Sendable {
-    /// As it is afterwards. Entries with lower numbers than it names go.
+    /// The view as it is afterwards. Entries with lower numbers than it names are removed.
     package let record: ViewRecord
-    /// Those that are new, or have another form now, in the order of their numbers, with their contents; but for those
-    /// that are as they are in the log.
+    /// The entries that are new, or have another form now, in the order of their numbers, with their contents; except
+    /// those that are as they are in the log.
     package let entries: [ViewEntry]
 
-    /// - Parameter before: as it is stored; nil if it is new.
+    /// - Parameter before: the view as it is stored; nil if it is new.
     init(from before: ClientView?, to view: ClientView) {
         record = ViewRecord(
             ident: view.ident, predicates: view.queries.predicates, role: view.role.text,
@@ -77,7 +77,7 @@ package struct ViewChange: Sendable {
         var old = before?.log.entries(after: view.log.firstNumber - 1)[...] ?? []
         entries = view.log.entries.filter { entry in
             let before = old.popFirst()
-            // What has no contents is stored.
+            // An entry without contents is stored already.
             guard entry.logged == nil, let contents = entry.contents else { return false }
             return before == nil || contents.merged != before?.contents?.merged
         }
@@ -92,7 +92,7 @@ package struct ViewChange: Sendable {
         entries = (older + newer.values).sorted { $0.number < $1.number }
     }
 
-    /// About what it writes, in bytes.
+    /// The approximate size of what it writes, in bytes.
     var byteCount: Int {
         entries.reduce(512 + 8 * record.logged.count) {
             $0 + 256 + ($1.isInLog || $1.share?.isKnown ?? false ? 0 : $1.sentBytes) + ($1.mergedBytes ?? 0)
@@ -121,7 +121,7 @@ package protocol ViewStore: HistoryStore {
     /// The view of a client file; nil if there is none. The contents of entries may be missing.
     func view(of file: SyncedFileID, _ ident: ClientFileID) throws(HistoryError) -> StoredView?
 
-    /// What views have asked for; nothing if all of them were stored before this was.
+    /// The classes and properties that views have asked for; none if all views were stored before these were.
     func viewFields(of file: SyncedFileID) throws(HistoryError) -> [ViewField]
 
     /// Entries of a view with their contents, but for the changesets of those that are in the log. None of them is
@@ -132,12 +132,12 @@ package protocol ViewStore: HistoryStore {
         of file: SyncedFileID, _ ident: ClientFileID, _ numbers: ClosedRange<UInt64>
     ) throws(HistoryError) -> [ViewEntry]
 
-    /// The objects of asymmetric classes behind a number, in order, until there are so many, or they have so many
+    /// The objects of asymmetric classes after a number, in order, until there are `countMax` or they have `byteBudget`
     /// bytes.
     func ingested(
         of file: SyncedFileID, after number: UInt64, countMax: Int, byteBudget: Int
     ) throws(HistoryError) -> [IngestedObject]
 
-    /// What all of them occupy, by user.
+    /// The space that all of them occupy, in bytes, by user.
     func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> [ExactString?: UInt64]
 }

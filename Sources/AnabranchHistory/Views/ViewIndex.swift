@@ -14,13 +14,13 @@ struct ViewIndex {
     private struct Group {
         let question: Question
         var members: Set<ClientFileID>
-        /// By class, what finds it.
+        /// By class, the index that finds it.
         let places: [[UInt8]: QueryIndex]
     }
 
     /// How the groups that can be concerned by an object of one class are found.
     fileprivate struct ClassIndex {
-        /// Those that have to be asked about every object.
+        /// The groups that have to be asked about every object.
         var others: Set<Int> = []
         var byValue: [FieldValue: Set<Int>] = [:]
         /// How many values of them there are in `byValue`.
@@ -39,7 +39,7 @@ struct ViewIndex {
 
     // MARK: Members
 
-    /// Adds a view, or finds it a new place when it asks for something else.
+    /// Adds a view, or moves it to another group when it asks for something else.
     mutating func insert(_ view: ClientView) {
         let question = Question(predicates: view.queries.predicates, rules: view.role.rules)
         if let number = numberOfMember[view.ident] {
@@ -116,14 +116,14 @@ extension ViewIndex.ClassIndex {
 }
 
 extension ClientView {
-    /// By what objects of a class are found that it can see.
+    /// The index by which the objects of a class that it can see are found.
     func place(in className: [UInt8]) -> QueryIndex {
         .ofBoth(queries[className].index, role[className].read.index)
     }
 }
 
 extension QueryIndex {
-    /// By what objects are found that match both of two queries.
+    /// The index by which the objects that match both of two queries are found.
     static func ofBoth(_ first: QueryIndex, _ second: QueryIndex) -> QueryIndex {
         if [first, second].contains(.never) { return .never }
         let values = [first, second].compactMap { if case .oneOf(let values) = $0 { values } else { nil } }

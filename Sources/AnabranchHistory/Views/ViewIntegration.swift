@@ -3,11 +3,11 @@ import AnabranchCore
 /// Integrates what one client has uploaded and `ViewUpload` has merged with the log of its view: leaves out what the
 /// client may not write, and has that undone on the client (`Spec/FlexibleSync.md`). Changes nothing but itself.
 struct ViewIntegration {
-    /// What is there before.
+    /// The log as it was before.
     private let log: PendingLog
     private let isSchemaFixed: Bool
     private let versionSalt: Salt
-    /// What before-images put back.
+    /// The properties that before-images put back.
     private let fields: FieldNames
     /// Seconds since 1970.
     let time: UInt64
@@ -46,7 +46,7 @@ struct ViewIntegration {
 
     // MARK: Windows
 
-    /// Takes in the window of an upload that is merged with all that the view has, as far as a step goes.
+    /// Integrates the window of an upload that is merged with all that the view has, as far as a step goes.
     mutating func integrate(_ upload: ViewUpload) throws(HistoryError) {
         if isSchemaFixed {
             for (_, index) in upload.window { try upload.arena.checkNothingIsAdded(by: index, to: state.graph) }
@@ -57,7 +57,7 @@ struct ViewIntegration {
             check.end()
             last = sent.cursor
             upload.didIntegrateFirst()
-            // What was refused is undone at once, and what follows it is merged with the undoing.
+            // Refused writes are undone at once, and the changesets that follow are merged with the undoing.
             try upload.meetNewest(of: view)
         }
         if upload.isDone {
@@ -72,11 +72,11 @@ struct ViewIntegration {
 
     // MARK: Applying
 
-    /// What a changeset makes of the state.
+    /// The result of applying a changeset to the state.
     private typealias Applied = (state: PendingState, outcome: PendingState.Outcome)
 
-    /// Makes a log entry of a changeset, without what is refused of it.
-    /// - Returns: false if the step is over before it is known what that is: then nothing has happened.
+    /// Makes a log entry of a changeset, without the parts that are refused.
+    /// - Returns: false if the step is over before it is known which these are; then nothing has changed.
     private mutating func integrate(
         _ index: ChangesetIndex, as sent: UploadedChangeset, of arena: inout ChangesetArena
     ) throws(HistoryError) -> Bool {
@@ -116,8 +116,8 @@ struct ViewIntegration {
         return true
     }
 
-    /// Finds out what is refused of a changeset, and what becomes of the rest, as far as the step goes.
-    /// - Parameter whole: what the changeset comes to, if nothing was to be left out to see that.
+    /// Finds out which parts of a changeset are refused, and what becomes of the rest, as far as the step goes.
+    /// - Parameter whole: the result of applying the whole changeset, if that was done to find this out.
     /// - Returns: whether all is known.
     private func look(
         at index: ChangesetIndex, as sent: UploadedChangeset, of arena: inout ChangesetArena, _ whole: inout Applied?
@@ -142,7 +142,7 @@ struct ViewIntegration {
         return true
     }
 
-    /// Takes in what the client has created of asymmetric classes.
+    /// Takes in the objects of asymmetric classes that the client has created.
     /// - Throws: `writeNotAllowed` if it may not: that cannot be undone.
     private mutating func ingest(_ sent: UploadedChangeset) throws(HistoryError) {
         if !check.refusedEvents.isEmpty {
@@ -159,13 +159,13 @@ struct ViewIntegration {
         }
     }
 
-    /// Rules that name what a changeset has added can be used behind it.
+    /// The role of the view in a state: rules that name what a changeset has added can be used after it.
     private func role(in state: ObjectGraph) -> ViewRole {
         guard let rules = view.rules, state.schemaSize > view.role.schemaSize else { return view.role }
         return ViewRole(rules, in: state)
     }
 
-    /// - Parameter passedOver: what the changeset was about, of which `tell` takes care.
+    /// - Parameter passedOver: the objects that the changeset was about, which `tell` takes care of.
     private mutating func follow(
         _ role: ViewRole, passingOver passedOver: @autoclosure () -> Set<ObjectReference>,
         _ clientVersion: ClientVersion
@@ -197,7 +197,7 @@ struct ViewIntegration {
                 section: image.section))
     }
 
-    /// Has the client undo what was refused, and lose what it has moved out of its view itself.
+    /// Makes the client undo what was refused, and drop the objects that it has moved out of its view itself.
     private mutating func tell(_ answer: WriteCheck.Answer, _ clientVersion: ClientVersion) throws(HistoryError) {
         let changesets = try state.graph.changesets(leaving: answer.leaving, entering: answer.restored)
         let write = CompensatingWrite(version: version, clientVersion: clientVersion, objects: answer.told)
@@ -205,14 +205,14 @@ struct ViewIntegration {
         for changeset in changesets.dropLast() {
             view.appendSynthetic(version, clientVersion: clientVersion, changeset)
         }
-        // What is refused may be there as it was; then there is nothing to be undone, and still something to be told.
+        // Refused objects may be unchanged; then there is nothing to be undone, but still something to be told.
         if let changeset = changesets.last ?? undone.map({ _ in [] }) {
             view.appendSynthetic(version, clientVersion: clientVersion, changeset, undoing: undone)
         }
         refusals.note(answer.refused.count, undone?.objects ?? [])
     }
 
-    /// Puts back what the changeset has taken out of sets (`Spec/History.md`, section 16.3), for everybody.
+    /// Puts back the nulls that the changeset has taken out of sets (`Spec/History.md`, section 16.3), for everybody.
     private mutating func restoreNulls(_ insertions: [UInt8], _ sent: UploadedChangeset) throws(HistoryError) {
         var arena = ChangesetArena()
         let index: ChangesetIndex
@@ -261,7 +261,7 @@ extension ChangesetArena {
 }
 
 extension ViewIntegration {
-    /// What it has come to.
+    /// The result of the integration.
     struct Outcome: Sendable {
         var view: ClientView
         var file: ClientFile

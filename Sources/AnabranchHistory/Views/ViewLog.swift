@@ -1,25 +1,25 @@
 package import AnabranchCore
 
-/// What a client is sent, or was sent and has not confirmed; the versions never go back. What is as it is in the log of
-/// the file has its contents there alone; those of other older entries are with the store.
+/// The entries that a client is sent, or was sent and has not confirmed; the versions never go back. Entries that are
+/// as they are in the log of the file have their contents only there; those of other older entries are with the store.
 package struct ViewLog: Sendable {
-    /// So many bytes of the newest entries stay in memory while the client is connected.
+    /// The number of bytes of the newest entries that stay in memory while the client is connected.
     static let loadedBytesMax = 16 << 10
 
     package private(set) var entries: [ViewEntry] = []
-    /// Number of the last entry that there ever was.
+    /// The number of the last entry that there ever was.
     private(set) var lastNumber: UInt64 = 0
-    /// What it has beside bootstraps, in bytes: a client that gets one cannot confirm it before its end.
+    /// The size of the entries outside bootstraps, in bytes: a client in a bootstrap cannot confirm it before its end.
     private(set) var steadyBytes = 0
-    /// What it has of bootstraps, in bytes.
+    /// The size of the entries of bootstraps, in bytes.
     private(set) var bootstrapBytes = 0
-    /// So many of the first entries are with the store alone.
+    /// The number of first entries whose contents only the store has.
     private var unloadedCount = 0
     private var loadedBytes = 0
 
     init() {}
 
-    /// - Parameter stored: with contents that are not kept.
+    /// - Parameter stored: the view as it is stored; contents are not kept.
     init(_ stored: StoredView) {
         entries = stored.log.map(\.withoutContents)
         lastNumber = stored.record.lastNumber
@@ -28,7 +28,7 @@ package struct ViewLog: Sendable {
         unloadedCount = entries.count
     }
 
-    /// Number of the first entry that there is; one more than the last one if there is none.
+    /// The number of the first entry that there is; one more than the last one if there is none.
     var firstNumber: UInt64 { lastNumber + 1 - UInt64(entries.count) }
 
     func entries(after number: UInt64) -> ArraySlice<ViewEntry> {
@@ -102,7 +102,7 @@ package struct ViewLog: Sendable {
         }
     }
 
-    /// Forgets contents, which the store has, until there are at most so many bytes.
+    /// Forgets contents, which the store has, until at most `bytes` bytes are left.
     mutating func unload(until bytes: Int) {
         while loadedBytes > bytes, unloadedCount < entries.count {
             loadedBytes -= entries[unloadedCount].loadedBytes
@@ -112,24 +112,24 @@ package struct ViewLog: Sendable {
     }
 }
 
-/// What entries of several views have in common that are not as they are in the log: the changeset, which a store keeps
-/// once.
+/// The part that entries of several views have in common which are not as they are in the log: the changeset, which a
+/// store keeps once.
 package struct ViewShare: Sendable, Hashable {
-    /// Of the changeset, in this process.
+    /// Identifies the changeset in this process.
     package let id: UInt64
-    /// Whether another view has got it before.
+    /// True if another view has got it before.
     var isKnown: Bool
 
-    /// For what is new.
+    /// The share of a new changeset.
     static var new: ViewShare { ViewShare(id: .random(in: 1...(.max)), isKnown: false) }
 }
 
 /// One changeset that a client is sent.
 package struct ViewEntry: Sendable, Equatable {
     package struct Contents: Sendable, Equatable {
-        /// As it is sent.
+        /// The changeset as it is sent.
         package let changeset: [UInt8]
-        /// As it is after the uploads that were merged with it, if that is not the same.
+        /// The changeset as it is after the uploads that were merged with it, if that is not the same.
         package var merged: [UInt8]?
         /// The write of the client that it undoes, which the client has to be told of.
         package let compensation: CompensatingWrite?
@@ -143,25 +143,25 @@ package struct ViewEntry: Sendable, Equatable {
         fileprivate var sentBytes: Int { changeset.count + (compensation?.byteCount ?? 0) }
     }
 
-    /// 1, 2, 3 … of the view.
+    /// The number within the view: 1, 2, 3 …
     package let number: UInt64
-    /// What several entries can share.
+    /// The version, which several entries can share.
     package let version: ServerVersion
     /// The newest changeset of the client's own before it.
     package let clientVersion: ClientVersion
     package private(set) var timestamp: ChangesetTime
     package private(set) var origin: ClientFileID
-    /// Of which set of queries it is part of the bootstrap; nil if of none.
+    /// The number of the set of queries of whose bootstrap it is part; nil if of none.
     package let bootstrap: UInt64?
-    /// Whether the changeset is that of the log entry of this version: a store need not keep it twice.
+    /// True if the changeset is that of the log entry of this version: a store need not keep it twice.
     package let isInLog: Bool
-    /// Of `Contents.changeset`, and of what is told with it.
+    /// The size of `Contents.changeset` and of what is told with it, in bytes.
     package let sentBytes: Int
-    /// Of `Contents.merged`.
+    /// The size of `Contents.merged`, in bytes.
     package fileprivate(set) var mergedBytes: Int?
     /// Nil while only the store, or the log, has them.
     package fileprivate(set) var contents: Contents?
-    /// What it has in common with entries of other views; nil if that is nothing, or nobody knows any more.
+    /// The part in common with entries of other views; nil if there is none, or it is no longer known.
     package fileprivate(set) var share: ViewShare?
 
     package init(
@@ -180,20 +180,20 @@ package struct ViewEntry: Sendable, Equatable {
         mergedBytes = contents?.merged?.count
     }
 
-    /// What a view has as it is in the log, as its store keeps it: the rest is read from there.
+    /// Creates an entry that is as it is in the log, from what its store keeps: the rest is read from the log.
     init(_ logged: LoggedEntry) {
         self.init(
             number: logged.number, version: logged.version, clientVersion: logged.clientVersion, timestamp: 0,
             origin: .server, bootstrap: nil, isInLog: true, sentBytes: logged.sentBytes, contents: nil)
     }
 
-    /// The same, if the entry is like this.
+    /// The form in which a store keeps an entry that is as it is in the log; nil if this one is not.
     var logged: LoggedEntry? {
         guard isInLog, mergedBytes == nil else { return nil }
         return LoggedEntry(number: number, version: version, clientVersion: clientVersion, sentBytes: sentBytes)
     }
 
-    /// The same with what the log entry has that it names.
+    /// The entry with the data of the log entry that it names.
     func resolved(by logged: LogEntry) -> ViewEntry {
         var entry = self
         (entry.timestamp, entry.origin) = (logged.timestamp, logged.originOnWire)
@@ -202,42 +202,42 @@ package struct ViewEntry: Sendable, Equatable {
         return entry
     }
 
-    /// The same while only the store has the contents.
+    /// The entry without its contents, as it is while only the store has them.
     package var withoutContents: ViewEntry {
         var entry = self
         entry.contents = nil
         return entry
     }
 
-    /// Whether the store has to be asked for the contents.
+    /// True if the store has to be asked for the contents.
     var isWithStore: Bool { contents == nil && logged == nil }
 
-    /// Whether nothing but the log has it.
+    /// True if only the log has it.
     var isOnlyInLog: Bool { contents == nil && logged != nil }
 
-    /// Whether the log has to be asked for the changeset.
+    /// True if the log has to be asked for the changeset.
     var isUnresolved: Bool { isInLog && contents?.changeset.isEmpty ?? true }
 
     var tag: OriginTag { OriginTag(timestamp: timestamp, ident: origin) }
 
-    /// Whether nobody has made it, but for the view: an object that leaves or enters, or comes back as it was.
+    /// True if it was made for the view alone: an object that leaves or enters, or comes back as it was.
     var isSynthetic: Bool { !isInLog && origin == .server && timestamp == 0 }
 
     private var byteCount: Int { sentBytes + (mergedBytes ?? 0) }
 
-    /// What its contents occupy.
+    /// The space that its contents occupy, in bytes.
     fileprivate var loadedBytes: Int { contents == nil ? 0 : byteCount }
 
-    /// What it counts in `ViewLog.steadyBytes`.
+    /// The bytes that it counts for in `ViewLog.steadyBytes`.
     fileprivate var steadyBytes: Int { bootstrap == nil ? byteCount + 64 : 0 }
 
-    /// What it counts in `ViewLog.bootstrapBytes`.
+    /// The bytes that it counts for in `ViewLog.bootstrapBytes`.
     fileprivate var bootstrapBytes: Int { bootstrap == nil ? 0 : sentBytes }
 
-    /// How long the changeset is.
+    /// The size of the changeset, in bytes.
     package var changesetBytes: Int { sentBytes - (contents?.compensation?.byteCount ?? 0) }
 
-    /// Nil without contents.
+    /// The changeset as it is sent; nil without contents.
     var downloaded: DownloadedChangeset? {
         guard let contents else { return nil }
         return DownloadedChangeset(

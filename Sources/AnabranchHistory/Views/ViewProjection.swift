@@ -1,28 +1,28 @@
 import AnabranchCore
 
-/// What a step, or a range of the log, means for views that ask the same: what happens to objects that stay is kept as
-/// it was made, and what enters or leaves becomes erasing and creating (`Spec/FlexibleSync.md`).
+/// The meaning of a step, or of a range of the log, for views that ask the same: changes to objects that stay are kept
+/// as they were made, and objects that leave or enter are erased or created (`Spec/FlexibleSync.md`).
 struct ViewProjection {
     /// A view whose log holds more than this, in bytes, is not kept up to date: when its client asks, it is told what
-    /// has happened meanwhile, in no more bytes than the objects have that it is about.
+    /// has happened since, in no more bytes than the objects concerned have.
     static let logBytesMax = 16 << 20
-    /// A client that has not confirmed so many bytes when it asks for more has to begin anew.
+    /// A client that has more unconfirmed bytes than this when it asks for more has to begin again.
     static let unconfirmedBytesMax = 64 << 20
 
-    /// So many bytes of a range of the log are kept in memory while it is found out what it means.
+    /// The largest size of a range of the log that is kept in memory while its meaning is found out, in bytes.
     private static let keptBytesMax = 4 << 20
 
-    /// What becomes of an object that the range touches.
+    /// The outcome for an object that the range touches.
     private enum Outcome {
-        /// What was done to it is kept.
+        /// The changes to it are kept.
         case stays
-        /// It is no concern of the view.
+        /// It does not concern the view.
         case outside
         case leaves, enters
     }
 
     private var outcomes: [ObjectReference: Outcome] = [:]
-    /// Whether all objects stay.
+    /// True if all objects stay.
     private var doAllStay = true
     /// The state at the end of the range.
     private let state: ObjectGraph
@@ -30,9 +30,9 @@ struct ViewProjection {
     /// - Parameters:
     ///   - touched: the objects, with the names of their classes.
     ///   - view: one of those that ask the same, with the role that it had before the range.
-    ///   - role: the one that it has now.
-    ///   - hidden: those that could not be read at some time within the range.
-    ///   - looks: which of them the view included before the range, and includes behind it.
+    ///   - role: the role that it has now.
+    ///   - hidden: the objects that could not be read at some time within the range.
+    ///   - looks: which of them the view included before the range, and includes after it.
     private init(
         of touched: [ObjectReference: [UInt8]], for view: ClientView, as role: ViewRole,
         hidden: Set<ObjectReference>, _ looks: [ObjectReference: ViewLook], in state: ObjectGraph
@@ -41,13 +41,14 @@ struct ViewProjection {
         let isOther = role.rules != view.role.rules
         for (object, className) in touched {
             guard let look = looks[object] else { continue }
-            // What was done to it while it could not be read is told to nobody; with another role nobody knows when.
+            // Changes made while it could not be read are told to nobody; with another role it is not known when that
+            // was.
             let isWhole = !hidden.contains(object) && (!isOther || role[className].read.isAll)
             outcomes[object] =
                 if look.wasIn {
                     look.isIn ? (isWhole ? .stays : .enters) : .leaves
                 } else if look.isIn {
-                    // Of a new one all that was ever done to it is in the range.
+                    // Everything that was ever done to a new object is in the range.
                     look.wasThere || !isWhole ? .enters : .stays
                 } else {
                     .outside
@@ -56,7 +57,7 @@ struct ViewProjection {
         doAllStay = outcomes.values.allSatisfy { $0 == .stays }
     }
 
-    /// What of an entry concerns the schema, or objects that stay.
+    /// The part of an entry that concerns the schema, or objects that stay.
     private func filtered(_ entry: LogEntry) throws(HistoryError) -> [UInt8] {
         if doAllStay { return entry.changeset }
         var arena = ChangesetArena()
@@ -70,7 +71,7 @@ struct ViewProjection {
         return arena.encoded(index)
     }
 
-    /// The same, where objects that stay are told of as a whole.
+    /// The same, with objects that stay told as a whole.
     private func entirely() -> ViewProjection {
         var projection = self
         projection.outcomes = outcomes.mapValues { $0 == .stays ? .enters : $0 }
@@ -87,19 +88,19 @@ struct ViewProjection {
 // MARK: A step
 
 extension ViewProjection {
-    /// What a step means for views that ask the same and were up to date before it.
+    /// The meaning of a step for views that ask the same and were up to date before it.
     struct Result {
         fileprivate var kept: [(entry: LogEntry, changeset: [UInt8])] = []
         fileprivate var moved: [[UInt8]] = []
-        /// What all of them have in common, of each changeset.
+        /// The share of each changeset, which all of them have in common.
         fileprivate var shares: [ViewShare] = []
         /// How many entries the step has.
         fileprivate let entryCount: Int
 
-        /// Whether it means nothing to them.
+        /// True if it means nothing to them.
         var isEmpty: Bool { kept.isEmpty && moved.isEmpty }
 
-        /// Whether the log alone says it (`ClientView.restore`): one entry, which they have as it is there.
+        /// True if the log alone says it (`FlexibleFile.restore`): one entry, which they have as it is there.
         var isInLog: Bool {
             entryCount == 1 && moved.isEmpty && kept.allSatisfy { $0.changeset == $0.entry.changeset }
         }
@@ -117,7 +118,7 @@ extension ViewProjection {
             if limit.isOver, looks.count < step.touched.count { return nil }
         }
         var hidden = HiddenObjects(from: view.role, endingAt: step.after)
-        // Of one entry nothing is between its ends.
+        // There is nothing between the ends of a single entry.
         if step.entries.count > 1 {
             for entry in step.entries { try hidden.note(entry, touching: try step.after.touched(by: entry)) }
         }
@@ -157,19 +158,19 @@ extension ClientView {
         projected = version
     }
 
-    /// Whether more is added to its log only when the client asks.
+    /// True if more is added to its log only when the client asks.
     var isLogFull: Bool { log.steadyBytes > ViewProjection.logBytesMax }
 }
 
 // MARK: Looks
 
-/// Whether a view includes an object before something happens, and behind it.
+/// The presence of an object in a view before something happens, and after it.
 struct ViewLook {
     let wasThere: Bool
     let wasIn: Bool
     var isIn = false
 
-    /// - Parameter state: before it.
+    /// - Parameter state: the state before it.
     init(
         at object: ObjectReference, of className: [UInt8], by view: ClientView, in state: ObjectGraph
     ) throws(HistoryError) {
@@ -179,13 +180,13 @@ struct ViewLook {
     }
 }
 
-/// What was found out about the objects that a range of the log touches, while the log grows.
+/// The findings about the objects that a range of the log touches, while the log grows.
 struct RangeLooks {
     fileprivate private(set) var looks: [ObjectReference: ViewLook] = [:]
-    /// By object, where the log ended when it was looked at.
+    /// By object, the end of the log when it was looked at.
     private var versions: [ObjectReference: ServerVersion] = [:]
 
-    /// - Parameter version: of the newest entry that touches the object.
+    /// - Parameter version: the version of the newest entry that touches the object.
     /// - Returns: whether it was known.
     fileprivate mutating func look(
         at object: ObjectReference, of className: [UInt8], by view: ClientView, in before: ObjectGraph,
@@ -206,16 +207,17 @@ struct RangeLooks {
 // MARK: A range of the log
 
 extension ViewProjection {
-    /// Extends the log of a view that was left behind by what the log of the file says behind `ClientView.projected`.
+    /// Extends the log of a view that was left behind by what the log of the file says after `ClientView.projected`.
     ///
     /// - Parameters:
-    ///   - head: the end of the log, or of the part of it that is told; no entry of the client itself comes before it
-    ///     behind `projected`.
+    ///   - head: the end of the log, or of the part of it that is told; no entry of the client itself lies between
+    ///     `projected` and this.
     ///   - state: the state there.
-    ///   - role: the one that the view is to have there; for what the range does not touch that is still to be done.
+    ///   - role: the role that the view is to have there; for objects that the range does not touch, that is still to
+    ///     be done.
     ///   - clientVersion: the newest one of the client that the log has.
-    ///   - longRangeBytes: from how many bytes on a range is told by the objects that it is about, if that is shorter.
-    ///   - looks: what was found out about the range before, where it took too long.
+    ///   - longRangeBytes: the size, in bytes, above which a range is told as whole objects, if that is shorter.
+    ///   - looks: the findings about the range from before, where it took too long.
     ///   - limit: the step that begins when the range is read.
     /// - Returns: the objects that the range touches. If these are told of as a whole, in parts, the view ends beyond
     ///   the log. Nil if the step is over before it is known what the range means: then the view is as it was.
@@ -229,7 +231,7 @@ extension ViewProjection {
             view.log.steadyBytes <= unconfirmedBytesMax, .clientFileExpired,
             "the client has not confirmed \(view.log.steadyBytes) bytes")
         let range = VersionRange(after: view.projected, through: head)
-        // What is short is read once.
+        // A short range is read once.
         var entries: [LogEntry]? = [], entryBytes = 0
         var before = state, touched: [ObjectReference: [UInt8]] = [:], known: Set<ObjectReference> = []
         var versions: [ObjectReference: ServerVersion] = [:]
@@ -248,7 +250,7 @@ extension ViewProjection {
         var now = view
         now.role = role
         let limit = limit()
-        // In an order that no hash decides: where a step ends others go on.
+        // In an order that does not depend on hashes: where a step ends, others go on.
         for (object, version) in versions.sorted(by: { $0.key < $1.key }) {
             let name = touched[object] ?? []
             let isKnown = try looks.look(
@@ -293,7 +295,7 @@ extension ViewProjection {
         return before
     }
 
-    /// Appends what of a range concerns the schema, or objects that stay.
+    /// Appends the parts of a range that concern the schema, or objects that stay.
     private func append(
         _ range: VersionRange, to view: inout ClientView, _ clientVersion: ClientVersion, reading file: any FileView
     ) throws(HistoryError) {
@@ -329,7 +331,7 @@ extension ObjectGraph {
         }
     }
 
-    /// At about how many bytes a synthetic changeset ends.
+    /// The approximate size at which a synthetic changeset ends, in bytes.
     static let syntheticBytes = 1 << 20
 
     /// The changesets that take objects out of a view, and others into it.

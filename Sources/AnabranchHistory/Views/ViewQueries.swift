@@ -8,10 +8,10 @@ package struct ViewQueries: Sendable {
     package let predicates: Predicates
     private let queries: [[UInt8]: Query]
 
-    /// Of how many classes a client can ask for objects.
+    /// The largest number of classes that a client can ask for objects of.
     static let classesMax = 1_000
 
-    /// No objects.
+    /// The queries that ask for no objects.
     package static let empty = ViewQueries(predicates: [:], queries: [:])
 
     private init(predicates: Predicates, queries: [[UInt8]: Query]) {
@@ -19,10 +19,10 @@ package struct ViewQueries: Sendable {
         self.queries = queries
     }
 
-    /// Reads what a client asks for.
+    /// Reads the queries of a client.
     ///
     /// - Parameters:
-    ///   - queryableFields: which properties may be asked for.
+    ///   - queryableFields: the properties that may be asked for.
     /// - Throws: `QueryError` with the text that the client is told.
     package init(
         _ predicates: Predicates, in state: ObjectGraph, queryableFields: QueryableFields = QueryableFields()
@@ -38,7 +38,7 @@ package struct ViewQueries: Sendable {
         self.init(predicates: predicates, queries: queries)
     }
 
-    /// Reads what was accepted once: a class of which it is not acceptable any more has no objects.
+    /// Reads queries that were accepted once: a class whose query is not acceptable any more has no objects.
     init(accepted predicates: Predicates, in state: ObjectGraph) {
         var queries: [[UInt8]: Query] = [:]
         for (className, text) in predicates {

@@ -1,10 +1,10 @@
 package import AnabranchCore
 
-/// How long evaluating views may take: for each user in all, and in one turn of the file.
+/// The time that evaluating views may take: for each user in all, and in one turn of the file.
 package struct ViewQuota {
-    /// Whether the user of a client file has used it up.
+    /// True if the user of a client file has used it up.
     let isUsedUp: (ClientFileID) -> Bool
-    /// Counts what has been used for the user of a client file.
+    /// Counts the time that has been used for the user of a client file.
     let charge: (ClientFileID, Duration) -> Void
     /// The step of a turn that begins now.
     let step: () -> StepLimit

@@ -2,18 +2,18 @@ import AnabranchCore
 import AnabranchQuery
 import AnabranchRules
 
-/// What a user may do with the objects of a class (`Spec/FlexibleRules.md`, section 2).
+/// The permissions of a user on the objects of a class (`Spec/FlexibleRules.md`, section 2).
 struct ClassPermissions: Sendable {
-    /// Which objects the user may read.
+    /// The objects that the user may read.
     let read: ObjectFilter
-    /// Which objects the user may change: as they were before, and as they are afterwards.
+    /// The objects that the user may change: as they were before, and as they are afterwards.
     let write: ObjectFilter
-    /// Which objects the user may create, and which the user may delete.
+    /// The objects that the user may create, and those that the user may delete.
     let insert, delete: ObjectFilter
 
     /// - Parameters:
-    ///   - schema: of the class; nil if there was none when the role was made.
-    ///   - state: has the class.
+    ///   - schema: the schema of the class; nil if there was none when the role was made.
+    ///   - state: a state that has the class.
     fileprivate init(_ access: Access, on schema: ClassSchema? = nil, in state: ObjectGraph = ObjectGraph()) {
         func filter(_ filter: Filter) -> ObjectFilter {
             if case .always(let isTrue) = filter { return isTrue ? .all : .none }
@@ -27,15 +27,16 @@ struct ClassPermissions: Sendable {
     }
 }
 
-/// What a user may do with all objects of a state. It stays what it is while classes and columns are added to that.
+/// The permissions of a user on all objects of a state. They stay the same while classes and columns are added to it.
 package struct ViewRole: Sendable {
-    /// What it was made of.
+    /// The rules that it was made of.
     let source: UserRules
-    /// What of that can be used in the state. It is stored with the view: a role of this is a role of the same.
+    /// The rules of `source` that can be used in the state. They are stored with the view: a role made of them is the
+    /// same.
     let rules: UserRules
     /// `rules` as it is stored.
     let text: String
-    /// Of the state.
+    /// The schema size of the state.
     let schemaSize: Int
     private let classes: [[UInt8]: ClassPermissions]
 
@@ -52,7 +53,7 @@ package struct ViewRole: Sendable {
         self.classes = classes
     }
 
-    /// - Parameter text: as it was stored.
+    /// - Parameter text: `text` as it was stored.
     init(stored text: String, in state: ObjectGraph) throws(HistoryError) {
         do { self.init(try UserRules(text: text), in: state) } catch {
             throw HistoryError(.storeDamaged, "the role of a view cannot be read: \(error)")

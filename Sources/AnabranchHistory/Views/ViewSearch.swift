@@ -2,10 +2,11 @@ import AnabranchCore
 import AnabranchRules
 import DequeModule
 
-/// What changes for a client that is to see something else: the objects of a state that enter its view, and those that
-/// leave it. They are found step by step, while others commit; the objects that these touch are looked at again.
+/// A search for what changes for a client that is to see something else: the objects of a state that enter its view,
+/// and those that leave it. They are found step by step, while others commit; the objects that these touch are looked
+/// at again.
 struct ViewSearch {
-    /// What the client sees, and what it is to see, as they were when the search began.
+    /// The view that the client has, and the one that it is to have, as they were when the search began.
     private let before: ClientView
     private let after: ClientView
     private var entering: Set<ObjectReference> = []
@@ -17,18 +18,18 @@ struct ViewSearch {
     private var way: Way?
     /// Objects that were touched while the search went on, and are to be looked at again.
     private var touched: Deque<ObjectReference> = []
-    /// Up to this version everything was looked at that was touched.
+    /// The version up to which everything that was touched was looked at.
     private var version: ServerVersion
 
     private enum Way {
-        /// All objects behind a key, or from the first one on.
+        /// All objects after a key, or from the first one on.
         case all(after: PrimaryKey?)
-        /// These objects alone can be concerned.
+        /// Only these objects can be concerned.
         case objects(ArraySlice<ObjectReference>)
     }
 
     /// - Parameters:
-    ///   - before: at the end of the log.
+    ///   - before: the view at the end of the log.
     ///   - after: the same with other queries or another role.
     ///   - version: the end of the log.
     init(from before: ClientView, to after: ClientView, at version: ServerVersion) {
@@ -41,13 +42,13 @@ struct ViewSearch {
             }.map { Array($0.utf8) })
     }
 
-    /// How many objects it has found, and is to look at again.
+    /// The number of objects that it has found, or is to look at again.
     var objectCount: Int { entering.count + leaving.count + touched.count }
 
-    /// What was found, when the search is over.
+    /// The objects that were found, once the search is over.
     var moves: (leaving: [ObjectReference], entering: [ObjectReference]) { (leaving.sorted(), entering.sorted()) }
 
-    /// The changesets of what was found, but for some objects.
+    /// The changesets for the objects that were found, without some of them.
     func changesets(
         in state: ObjectGraph, passingOver passedOver: Set<ObjectReference>
     ) throws(HistoryError) -> [[UInt8]] {
@@ -59,8 +60,8 @@ struct ViewSearch {
 
     /// Searches until the step is over.
     /// - Parameters:
-    ///   - state: at the end of the log.
-    ///   - changes: what was touched since there is a search.
+    ///   - state: the state at the end of the log.
+    ///   - changes: the objects that were touched since there is a search.
     /// - Returns: whether everything is found.
     mutating func advance(
         in state: ObjectGraph, at head: ServerVersion, after changes: TouchedObjects,
@@ -157,7 +158,7 @@ extension ClientView {
     }
 }
 
-/// The objects that commits have touched while somebody searches: each with the newest of these versions.
+/// The objects that commits have touched while somebody searches, each with the newest version of those commits.
 struct TouchedObjects {
     private var objects: [ObjectReference: (name: [UInt8], version: ServerVersion)] = [:]
 

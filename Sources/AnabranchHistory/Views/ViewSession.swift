@@ -1,17 +1,18 @@
 package import AnabranchCore
 
-/// How far a running session of a view has come. A value, which the owner of the session keeps.
+/// The progress of a running session of a view: a value, which the owner of the session keeps.
 package struct ViewSession: Sendable {
     package let ident: ClientFileID
     /// Decides which UPLOAD is acceptable.
     package var progress: SessionProgress
-    /// The set of queries that the client has, or will have when it has integrated what was sent; and what is in it.
+    /// The number of the set that the client has, or will have when it has integrated what was sent; and the set
+    /// itself.
     var queryVersion: UInt64
     var predicates: Predicates
-    /// The set that IDENT has named.
+    /// The number of the set that IDENT has named.
     private let identifiedVersion: UInt64
-    /// The number of the first entry of the view that was made in this session. What is older is not sent as the
-    /// bootstrap that it was made for: the client, which has not got that, asks for it again.
+    /// The number of the first entry of the view that was made in this session. Older ones are not sent as the
+    /// bootstrap that they were made for: the client, which has not got that, asks for it again.
     var firstNumber: UInt64 = 1
     /// The number of the last entry of the view that was sent.
     var sentNumber: UInt64 = 0
@@ -26,7 +27,7 @@ package struct ViewSession: Sendable {
         self.predicates = predicates
     }
 
-    /// What the client asks for of a class; nil for nothing.
+    /// The query of the client for a class; nil if it has none.
     package func query(ofClass name: String) -> String? { predicates[ExactString(name)]?.text }
 
     /// The next message; nil if the client knows everything.
@@ -38,7 +39,7 @@ package struct ViewSession: Sendable {
         let entries = set == nil ? steadyPart(of: waiting, byteBudget) : part(of: waiting)
         let rest = waiting[entries.endIndex...]
         let isWhole = set == nil || rest.first.flatMap { bootstrap(of: $0) } != set
-        // All that follows what is not sent yet comes later.
+        // Whatever follows an entry that is not sent yet comes later.
         var cursor = DownloadCursor(serverVersion: head.version, clientVersion: ownVersion)
         if !rest.isEmpty || set != nil, let last = entries.last {
             cursor = DownloadCursor(serverVersion: last.version, clientVersion: last.clientVersion)
@@ -47,7 +48,8 @@ package struct ViewSession: Sendable {
             return nil
         }
         var latest = SaltedVersion(version: head.version, salt: head.versionSalt)
-        // What has left or entered up to here is perhaps told later: a copy of the client's file says so by this salt.
+        // Objects that have left or entered up to here may be told later: a copy of the client's file says so by this
+        // salt.
         if rest.contains(where: { $0.isSynthetic && bootstrap(of: $0) == nil }) {
             latest.salt = latest.salt.within(cursor.serverVersion)
         }
@@ -57,14 +59,14 @@ package struct ViewSession: Sendable {
             message.kind = .bootstrap(QueryVersion(rawValue: set), isLast: isWhole)
             if !isWhole { message.estimate = estimate(of: entries, before: rest, in: view) }
         }
-        // What is stored of parts counts when the last one is there.
+        // The stored parts count when the last one is there.
         if isWhole { progress.download = cursor }
         sentNumber = entries.last?.number ?? sentNumber
         (acknowledged, hasSent) = (upload, true)
         return message
     }
 
-    /// As what bootstrap an entry is sent; nil if it is not.
+    /// The number of the set whose bootstrap an entry is sent as; nil if it is not sent as one.
     private func bootstrap(of entry: ViewEntry) -> UInt64? {
         guard let set = entry.bootstrap else { return nil }
         // The client has the set of its IDENT already, but for the first one, for which it never asks.
@@ -72,7 +74,8 @@ package struct ViewSession: Sendable {
         return entry.number >= firstNumber ? set : nil
     }
 
-    /// Entries of one version stay together: who comes back asks for what follows a version.
+    /// The next entries outside bootstraps. Those of one version stay together: a client that comes back asks for what
+    /// follows a version.
     private func steadyPart(of waiting: ArraySlice<ViewEntry>, _ byteBudget: Int) -> ArraySlice<ViewEntry> {
         var bytes = 0
         var end = waiting.startIndex
@@ -85,12 +88,12 @@ package struct ViewSession: Sendable {
         return waiting[..<end]
     }
 
-    /// The first version of a bootstrap.
+    /// The next part of a bootstrap: its first version.
     private func part(of waiting: ArraySlice<ViewEntry>) -> ArraySlice<ViewEntry> {
         waiting.prefix { $0.version == waiting.first?.version && bootstrap(of: $0) != nil }
     }
 
-    /// How much of a bootstrap the client has when it has these entries, 0 … 1.
+    /// The fraction of a bootstrap that the client has when it has these entries, 0 … 1.
     private func estimate(
         of entries: ArraySlice<ViewEntry>, before rest: ArraySlice<ViewEntry>, in view: ClientView
     ) -> Double {
@@ -110,11 +113,11 @@ struct ViewMessage {
     var kind = DownloadKind.steady
     var estimate = 1.0
 
-    /// So many small entries are faster encoded again than found.
+    /// More small entries than this are faster encoded again than found.
     private static let alikeCountMax = 64
 
-    /// What tells the entries from those of other messages, if others get the same: entries of the log, or what another
-    /// client has got before. Nil if there are none or many.
+    /// The identities of the entries, if others get the same: entries of the log, or what another client has got
+    /// before. Nil if there are none or many.
     var alike: [AlikeEntry]? {
         guard !entries.isEmpty, entries.count <= Self.alikeCountMax,
             entries.allSatisfy({ $0.isInLog || $0.share?.isKnown == true })
@@ -126,26 +129,26 @@ struct ViewMessage {
         }
     }
 
-    /// The size of the changesets.
+    /// The size of the changesets, in bytes.
     var byteCount: Int { entries.reduce(0) { $0 + $1.sentBytes } }
 }
 
-/// What one DOWNLOAD of a view says, and what goes before it.
+/// The content of one DOWNLOAD of a view, and what goes before it.
 package struct ViewDownload: Sendable {
     package var download: Download
     package var kind: DownloadKind
-    /// How much of the bootstrap the client has then, 0 … 1.
+    /// The fraction of the bootstrap that the client has then, 0 … 1.
     package var estimate: Double
-    /// What the client has to be told first.
+    /// The writes that the client has to be told about first.
     package var compensations: [CompensatingWrite]
-    /// What tells the changesets from those of other messages: the same of the same file is the same message. Nil if no
-    /// other client gets it.
+    /// The identities of the changesets: the same of the same file make the same message. Nil if no other client gets
+    /// it.
     package var alike: [AlikeEntry]?
 }
 
 /// A changeset that several clients can get.
 package struct AlikeEntry: Sendable, Hashable {
-    /// Where a client is behind it.
+    /// The download cursor of a client that has it.
     package let cursor: DownloadCursor
     /// `ViewShare.id`; nil if it is as it is in the log.
     package let share: UInt64?

@@ -1,15 +1,15 @@
 import AnabranchCore
 
 /// An upload on its way into a flexible file: merged with the log of its client's view, a window of its changesets at a
-/// time and in steps. In between the view may go on; what it has got meanwhile is met when the rest is done, so a long
-/// merge delays its own sender alone (`Spec/FlexibleSync.md`, section 3.4). Knows no state, and changes nothing.
+/// time and in steps. In between the view may go on; its new entries are met when the rest is done, so a long merge
+/// delays only its own sender (`Spec/FlexibleSync.md`, section 3.4). Knows no state, and changes nothing.
 ///
 ///     idle ──▶ searching ──▶ reading ──▶ merging ──▶ merged ──integrated──▶ idle
 ///                  ▲────────────────────────────────────┘ the view has new entries
 final class ViewUpload {
     private enum Stage { case idle, searching, reading, merging, merged }
 
-    /// What it asks of the file.
+    /// The requests that it makes to the file.
     struct Source {
         /// Goes on with a search in the log, until the step is over.
         let search: (EntrySearch, StepLimit) throws(HistoryError) -> (EntrySearch, StepLimit, isOver: Bool)
@@ -17,23 +17,25 @@ final class ViewUpload {
         let load: ([ViewEntry]) throws(HistoryError) -> [ViewEntry]
     }
 
-    /// At about how many bytes a window ends.
+    /// The approximate size at which a window ends, in bytes.
     private static let windowBytesMax = 256 << 10
-    /// How many changesets a window has at most: as many as a short time takes in, which its first ones show.
+    /// The bounds of the largest number of changesets in a window: as many as a short time takes in, which the first
+    /// windows show.
     private static let windowCounts = 8...512
     private static let windowTime = (enough: Duration.milliseconds(4), tooLong: Duration.milliseconds(16))
-    /// About how many bytes of entries are read at once.
+    /// The approximate number of bytes of entries that are read at once.
     private static let readBytesMax = 256 << 10
 
-    /// In the time in which a key is looked for, about so many bytes of entries are read; each has so many of its own.
+    /// The number of bytes of entries that are read in the time of looking for a key; and the bytes that each entry
+    /// counts for in addition to its changeset.
     private static let bytesOfKey = 16, entryBytes = 256
 
     let upload: Upload
     let check: WriteCheck
     private var merge: LogMerge
-    /// What is not integrated.
+    /// The changesets that are not integrated.
     private var rest: ArraySlice<UploadedChangeset>
-    /// Of those, what is merged and not integrated; and how many of these are done that the merge still has.
+    /// The number of those that are in the window; and of the integrated ones that the merge still has.
     private var windowCount = 0
     private var doneCount = 0
     private var windowCountMax = ViewUpload.windowCounts.lowerBound
@@ -42,8 +44,8 @@ final class ViewUpload {
     private var decoded: [UInt64: ChangesetIndex] = [:]
     /// The entries that the window is to meet, those of them that are not decoded, and whether it has met others.
     private var meeting: [UInt64] = []
-    /// Looks for those of them that are as they are in the log, and that the window can conflict with. A few are read
-    /// without it, and then passed over unless they can conflict.
+    /// The search for those of them that are as they are in the log, and that the window can conflict with. A few are
+    /// read without it, and then passed over unless they can conflict.
     private var search: EntrySearch?
     private var unsure: Set<UInt64> = []
     private var unread: ArraySlice<UInt64> = []
@@ -58,9 +60,9 @@ final class ViewUpload {
     private var searchedNumber: UInt64 = 0
 
     /// - Parameters:
-    ///   - file: the client file, as it is stored: what it has uploaded before is passed over.
+    ///   - file: the client file, as it is stored: changesets that it has uploaded before are passed over.
     ///   - view: what the client sees.
-    ///   - check: of its changesets, one after the other.
+    ///   - check: the check of its changesets, one after the other.
     init(
         _ upload: Upload, from file: ClientFile, of view: ClientView, options: MergeOptions, _ check: WriteCheck
     ) {
@@ -76,7 +78,7 @@ final class ViewUpload {
         merge = LogMerge(incoming, strategy: options.strategy)
     }
 
-    /// Whether everything is integrated.
+    /// True once everything is integrated.
     var isDone: Bool { rest.isEmpty }
 
     // MARK: Merging
@@ -231,7 +233,7 @@ final class ViewUpload {
 
     // MARK: Integrating
 
-    /// The changesets of the window that are not integrated, with what the merge has made of them.
+    /// The changesets of the window that are not integrated, in the form that the merge has given them.
     var window: Zip2Sequence<ArraySlice<UploadedChangeset>, ArraySlice<ChangesetIndex>> {
         zip(rest.prefix(windowCount), merge.incoming.dropFirst(doneCount))
     }
@@ -241,7 +243,7 @@ final class ViewUpload {
         _modify { yield &merge.arena }
     }
 
-    /// The first changeset of the window is integrated.
+    /// Notes that the first changeset of the window is integrated.
     func didIntegrateFirst() {
         rest.removeFirst()
         windowCount -= 1
@@ -258,7 +260,7 @@ final class ViewUpload {
         _ = try advance(view, until: &limit, asking: loaded)
     }
 
-    /// The window is integrated, or a part of it, which has taken so long.
+    /// Notes that the window is integrated, or a part of it, and how long that has taken.
     func didIntegrate(in time: Duration) {
         if windowCount == 0 { stage = .idle }
         if time > Self.windowTime.tooLong {

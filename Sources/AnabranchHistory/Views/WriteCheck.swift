@@ -1,14 +1,14 @@
 import AnabranchCore
 
-/// Finds the objects that an uploaded changeset writes to and that its client may not write to so: all that it does to
-/// these is left out, and nothing else (`Spec/FlexibleSync.md`). Queries and rules look at one object alone, so some of
-/// them can be looked at without the others: a part of the changeset at a time, in steps between which others commit.
-/// What is known of an object is asked again only if somebody touches it meanwhile.
+/// Finds the objects that an uploaded changeset writes to in a way that its client may not: all that it does to these
+/// is left out, and nothing else (`Spec/FlexibleSync.md`). Queries and rules look at one object alone, so some of them
+/// can be looked at without the others: a part of the changeset at a time, in steps between which others commit. The
+/// findings about an object are made again only if somebody touches it in between.
 final class WriteCheck {
-    /// At about how many instructions a part ends.
+    /// The approximate number of instructions at which a part ends.
     private static let partInstructions = 4_096
 
-    /// What is known of an object.
+    /// The findings about an object.
     private struct Verdict: OptionSet {
         let rawValue: UInt8
         /// It may be written to, as far as that depends on what it was before.
@@ -18,15 +18,15 @@ final class WriteCheck {
         static let isRefused = Verdict(rawValue: 4)
         /// It is refused because the client does not see it.
         static let isOutside = Verdict(rawValue: 8)
-        /// Behind the changeset the client does not see it, and may have it.
+        /// After the changeset the client does not see it, but may have it.
         static let leaves = Verdict(rawValue: 16)
         /// It is of an asymmetric class: the changeset loses it.
         static let isAsymmetric = Verdict(rawValue: 32)
     }
 
-    /// Where objects are looked at.
+    /// The views and the states in which objects are looked at.
     struct Place {
-        /// The view before the changeset, and with the role that it has behind it.
+        /// The view before the changeset, and with the role that it has after it.
         let view, later: ClientView
         /// The state before the changeset, and with what the changeset does to the schema.
         let before, withSchema: ObjectGraph
@@ -40,13 +40,13 @@ final class WriteCheck {
         let json: [UInt8]
     }
 
-    /// What the client is to be told when the changeset is applied.
+    /// The answer that the client is to get when the changeset is applied.
     struct Answer {
-        /// What it does not see then, and what is refused and it does see; both in order.
+        /// The objects that it does not see then, and those that are refused and that it does see; both in order.
         var leaving: [ObjectReference] = []
         var restored: [ObjectReference] = []
         var refused: [ObjectReference] = []
-        /// The first ones of those.
+        /// The first of those that are refused.
         var told: [CompensatingWrite.Object] = []
     }
 
@@ -56,30 +56,30 @@ final class WriteCheck {
         let key: PrimaryKey
     }
 
-    /// How many objects a part has.
+    /// The number of objects in a part.
     private let partCount: Int
     private let beginStep: () -> StepLimit
     private var limit: StepLimit?
-    /// Whether the step was over before all was known.
+    /// True if the step was over before all was known.
     private(set) var isOver = false
-    /// How long it has taken in this step.
+    /// The time that it has taken in this step.
     private(set) var time = Duration.zero
 
-    /// What the verdicts are about.
+    /// The role and the version that the verdicts are about.
     private var role: ViewRole?
     private var version: ServerVersion = 0
-    /// What others have touched since then.
+    /// The objects that others have touched since then.
     private var touched: [ObjectName] = []
 
-    /// Those of the present changeset; nil if they are to be listed.
+    /// The objects of the present changeset; nil if they are to be listed.
     private var objects: ChangesetObjects?
-    /// What the merge has left out of it; their positions are behind those of `objects`.
+    /// The objects that the merge has left out of it; their positions follow those of `objects`.
     private var lost: [TouchedObject] = []
     private var lostPositions: [ObjectName: Int] = [:]
     private var verdicts: [Verdict] = []
-    /// Before this position all is known.
+    /// The position before which all is known.
     private var firstUnknown = 0
-    /// What was known before the merge has changed the changeset.
+    /// The findings from before the merge changed the changeset.
     private var former: (objects: ChangesetObjects, verdicts: [Verdict])?
     private(set) var events: [Event] = []
     /// The first ones of the asymmetric objects that the client may not create.
@@ -94,7 +94,7 @@ final class WriteCheck {
 
     // MARK: Steps
 
-    /// Begins a step, at the end of a log in which others have touched objects meanwhile.
+    /// Begins a step, at the end of a log in which others may have touched objects since the last one.
     func begin(for role: ViewRole, at head: ServerVersion, touched: TouchedObjects) {
         if self.role?.rules != role.rules { forgetVerdicts() }
         if !verdicts.isEmpty {
@@ -106,8 +106,8 @@ final class WriteCheck {
         (limit, isOver, time) = (nil, false, .zero)
     }
 
-    /// A changeset comes: the one that was tried in the last step, or the next one.
-    /// - Parameter sent: as it came.
+    /// Begins with a changeset: the one that was tried in the last step, or the next one.
+    /// - Parameter sent: the changeset as it was uploaded.
     func begin(_ changeset: ChangesetIndex, sent: [UInt8], in arena: ChangesetArena) {
         if objects == nil { list(changeset, sent, in: arena) }
         for object in touched {
@@ -134,7 +134,7 @@ final class WriteCheck {
         (self.objects, former, firstUnknown) = (objects, nil, 0)
     }
 
-    /// The objects of a changeset as it came that are not listed.
+    /// The objects of a changeset as it was uploaded that are not listed.
     private static func objects(
         of sent: [UInt8], butNot objects: ChangesetObjects, in arena: ChangesetArena
     ) -> [TouchedObject] {
@@ -148,7 +148,7 @@ final class WriteCheck {
         }
     }
 
-    /// The merge changes the changeset; what is known of its objects stays known.
+    /// Notes that the merge changes the changeset; the findings about its objects stay.
     func noteMerge() {
         if let objects { former = (objects, verdicts) }
         objects = nil
@@ -159,13 +159,13 @@ final class WriteCheck {
         (former, firstUnknown) = (nil, 0)
     }
 
-    /// The changeset is integrated.
+    /// Notes that the changeset is integrated.
     func end() {
         (objects, former, lost, lostPositions, verdicts, firstUnknown) = (nil, nil, [], [:], [], 0)
         (events, refusedEvents) = ([], [])
     }
 
-    /// Does some work that is counted for the client.
+    /// Does some work whose time is counted for the client.
     func measure(_ work: () throws(HistoryError) -> Void) throws(HistoryError) {
         let start = ContinuousClock.now
         defer { time += ContinuousClock.now - start }
@@ -174,10 +174,10 @@ final class WriteCheck {
 
     // MARK: Before the changeset
 
-    /// Whether the changeset does something to the schema.
+    /// True if the changeset does something to the schema.
     var changesSchema: Bool { objects?.changesSchema ?? false }
 
-    /// Whether all is known.
+    /// True if all is known.
     var isKnown: Bool {
         firstUnknown = verdicts[firstUnknown...].firstIndex { !$0.contains(.isKnown) } ?? verdicts.count
         return firstUnknown == verdicts.count
@@ -226,15 +226,15 @@ final class WriteCheck {
         if let found = try place.before.read(reference) {
             if try place.view.includes(found, of: object.className, in: place.before) { return .isPassed }
         } else if object.isCreated || object.firstKind == .eraseObject {
-            // What somebody else has erased meanwhile may be erased again.
+            // An object that somebody else has erased may be erased again.
             return .isPassed
         }
         return try refusal(of: reference, object.className, at: place).union(.isOutside)
     }
 
-    /// What the merge has left out of a changeset is refused if the object has left the view meanwhile, by a change of
-    /// the role for example: the client, which may not have written to it there, has to be told. Of an object that
-    /// somebody has erased it is told nothing.
+    /// The verdict on an object that the merge has left out of a changeset. It is refused if the object has left the
+    /// view since, by a change of the role for example: the client, which may not have written to it there, has to be
+    /// told. About an object that somebody has erased it is told nothing.
     private func verdict(onLost object: TouchedObject, at place: Place) throws(HistoryError) -> Verdict {
         guard let number = place.before.classID(of: object.className) else { return .isKnown }
         let reference = ObjectReference(classID: number, key: object.key)
@@ -251,7 +251,7 @@ final class WriteCheck {
         return isSeen ? [.isKnown, .isRefused] : [.isKnown, .isRefused, .leaves]
     }
 
-    // MARK: Behind the changeset
+    // MARK: After the changeset
 
     /// Applies what the changeset does to a part of its objects.
     func preview(
@@ -266,13 +266,13 @@ final class WriteCheck {
         state = previewed
     }
 
-    /// Whether a part is all that the changeset does to objects.
+    /// True if a part is all that the changeset does to objects.
     func isWhole(_ part: [Int]) -> Bool {
         part.count == verdicts.count && !part.contains { verdicts[$0].contains(.isAsymmetric) }
     }
 
-    /// Refuses what the rules do not allow, or creates what the client would not see.
-    /// - Parameter after: the state behind the changeset, as far as the part is concerned.
+    /// Refuses changes that the rules do not allow, or that create objects which the client would not see.
+    /// - Parameter after: the state after the changeset, as far as the part is concerned.
     /// - Returns: whether all was looked at; else the step is over.
     func look(
         at part: [Int], in arena: ChangesetArena, behind after: ObjectGraph, at place: Place
@@ -319,7 +319,7 @@ final class WriteCheck {
         return isAllowed ? refusal.union(.isOutside) : refusal
     }
 
-    /// Takes an object of an asymmetric class in, if it is created. What is done to others is dropped.
+    /// Takes in an object of an asymmetric class, if it is created. Changes to others are dropped.
     private func take(_ object: TouchedObject, from after: ObjectGraph, at place: Place) throws(HistoryError) {
         guard object.firstKind == .createObject, let found = try after.read(try after.reference(to: object)) else {
             return
@@ -340,7 +340,7 @@ final class WriteCheck {
 
     // MARK: Results
 
-    /// What the changeset is to lose.
+    /// The objects that the changeset is to lose.
     var dropped: Set<ObjectKeyID> {
         guard let objects else { return [] }
         return Set(
@@ -348,7 +348,7 @@ final class WriteCheck {
                 .map { objects.id(at: $0) })
     }
 
-    /// - Parameter state: the state behind the changeset, without what is dropped of it.
+    /// - Parameter state: the state after the changeset, without what is dropped of it.
     func answer(in arena: ChangesetArena, _ state: ObjectGraph) throws(HistoryError) -> Answer {
         var found: [(reference: ObjectReference, position: Int)] = []
         for position in verdicts.indices where !verdicts[position].isDisjoint(with: [.isRefused, .leaves]) {

@@ -5,9 +5,9 @@ public import AnabranchCore
 ///
 ///     open ─ violation, or JSON_ERROR of the connection ─▶ failed
 ///
-/// It does not hold the sessions. Whoever does passes on the messages that it decodes to the sessions that they name,
+/// It does not hold the sessions. Their owner passes on the messages that it decodes to the sessions that they name,
 /// and enlists a session that has something to say; the sessions then take turns, one message of one, the next message
-/// of the next, and PING before all. What comes after the connection has failed is skipped unread.
+/// of the next, and PING before all. Messages that come after the connection has failed are skipped unread.
 ///
 /// Nothing that a server sends traps. A longer message than `Limits.messageBytesMax` does not come here: the host ends
 /// the WebSocket. Times are milliseconds of a clock that never goes back.
@@ -22,15 +22,15 @@ public struct ClientConnection: Sendable {
     private var pings: PingSchedule
     /// The sessions that may have something to say, in the order of their turns; each once.
     private var speakers: [SessionID] = []
-    /// All sessions that there have been, also those that are finished.
+    /// All sessions that there have been, including those that are finished.
     private var bound: Set<SessionID> = []
-    /// Whether there is nothing more to say or to hear: the socket has to be closed.
+    /// True once there is nothing more to say or to hear: the socket has to be closed.
     public private(set) var hasFailed = false
 
     /// A connection that has just been opened.
     ///
     /// - Parameters:
-    ///   - version: what `ClientHandshake` found.
+    ///   - version: the version that `ClientHandshake` found.
     ///   - randomness: decides when the first PING is sent.
     public init(
         _ version: ProtocolVersion, _ mode: SyncMode, limits: Limits = Limits(), timers: ClientTimers = ClientTimers(),
@@ -49,8 +49,8 @@ public struct ClientConnection: Sendable {
         if !hasFailed, !speakers.contains(session) { speakers.append(session) }
     }
 
-    /// What to do next; nil if there is nothing to say. To be asked until then whenever the socket can take more, a
-    /// session was enlisted, or the time of `deadline` has come.
+    /// The next thing to do; nil if there is nothing to say. To be called until then whenever the socket can take more,
+    /// a session was enlisted, or the time of `deadline` has come.
     public mutating func next(at now: Int64) -> Turn? {
         guard !hasFailed else { return nil }
         if let ping = pings.next(at: now) { return .ping(outgoing.encode(ping)) }
@@ -63,12 +63,12 @@ public struct ClientConnection: Sendable {
         return outgoing.encode(message)
     }
 
-    /// Who has a turn.
+    /// The sender whose turn it is.
     public enum Turn: Equatable, Sendable {
         /// To be sent.
         case ping(EncodedMessage)
-        /// `ClientSession.next` is to be asked. If it has a message, that is to be encoded and sent, and the session
-        /// is to be enlisted again, behind the others.
+        /// `ClientSession.next` is to be called. If it has a message, that is to be encoded and sent, and the session
+        /// is to be enlisted again, after the others.
         case session(SessionID)
     }
 
@@ -77,7 +77,8 @@ public struct ClientConnection: Sendable {
     /// Takes one WebSocket binary message, whatever is in it.
     ///
     /// - Returns: what the caller has to do about it, if anything.
-    /// - Throws: if it is none, or of a session that has never been: the connection has to be closed.
+    /// - Throws: if it is not a message of the protocol, or names a session that never existed: the connection has to
+    ///   be closed.
     public mutating func receive(
         _ message: [UInt8], at now: Int64, using randomness: inout some RandomNumberGenerator
     ) throws(ProtocolError) -> Event? {
@@ -117,9 +118,9 @@ public struct ClientConnection: Sendable {
         speakers = []
     }
 
-    /// What a message of the server asks the caller to do.
+    /// A task that a message of the server sets the caller.
     public enum Event: Equatable, Sendable {
-        /// To be passed on to the session; if it is finished, and not there any more, the message is of no interest.
+        /// To be passed on to the session; if that is finished and gone, the message is to be ignored.
         case session(SessionID, ServerMessage)
         /// The server has ended the connection, which has to be closed. The sessions do what `ErrorMessage.reaction`
         /// says, and `ConnectionEnd.failed` is the reason for `RetryDelay`.
@@ -130,13 +131,13 @@ public struct ClientConnection: Sendable {
 
     // MARK: - Time
 
-    /// When there is something to do although nothing comes: to ask `next`, or to see `isOverdue`.
+    /// The time by which something has to be done even if nothing arrives: to call `next`, or to look at `isOverdue`.
     public func deadline(after now: Int64) -> Int64 { pings.deadline(after: now) }
 
-    /// Whether a PONG has not come in time: the connection is dead, and has to be closed.
+    /// True if a PONG has not come in time: the connection is dead, and has to be closed.
     public func isOverdue(at now: Int64) -> Bool { pings.isOverdue(at: now) }
 
-    /// Something says that the connection may be dead, for instance that the network is another one: PING is sent now.
+    /// Something suggests that the connection may be dead, such as a change of the network: PING is sent now.
     public mutating func pingNow(at now: Int64) { pings.hurry(at: now) }
 }
 

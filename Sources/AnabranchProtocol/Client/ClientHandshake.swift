@@ -1,13 +1,14 @@
 import AnabranchCore
 
-/// What a client says and checks when it opens a WebSocket (`Spec/Protocol.md`, sections 2.1 and 2.2).
+/// The client's part in opening a WebSocket: its offer, and its check of the answer (`Spec/Protocol.md`, sections 2.1
+/// and 2.2).
 public struct ClientHandshake: Equatable, Sendable {
     /// The mode of the sessions that the connection is for.
     public let mode: SyncMode
-    /// What the names of the protocol are.
+    /// The dialect, which decides the names in the protocol.
     public let dialect: WireDialect
 
-    /// Of a connection of this mode.
+    /// The handshake of a connection of this mode.
     public init(_ mode: SyncMode, in dialect: WireDialect = .realm) { (self.mode, self.dialect) = (mode, dialect) }
 
     /// The value of the header `Sec-WebSocket-Protocol` in the request: all versions, the highest first.

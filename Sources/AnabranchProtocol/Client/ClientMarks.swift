@@ -1,12 +1,12 @@
 import AnabranchCore
 
-/// The MARKs of a client's session (`Spec/Protocol.md`, sections 5.3 and 8.4). Only the latest request matters: who
-/// waits for an earlier one waits for less.
+/// The MARKs of a client's session (`Spec/Protocol.md`, sections 5.3 and 8.4). Only the latest request matters: an
+/// earlier one waits for less.
 struct ClientMarks: Sendable {
     /// The latest request that somebody waits for, and the latest that was answered.
     private var wanted: UInt64 = 0
     private var answered: UInt64 = 0
-    /// What was sent on this connection and is not answered, each with the last QUERY before it.
+    /// The requests that were sent on this connection and are not answered, each with the last QUERY before it.
     private var sent: [(request: UInt64, query: QueryVersion)] = []
 
     mutating func request() -> UInt64 {
@@ -14,10 +14,10 @@ struct ClientMarks: Sendable {
         return wanted
     }
 
-    /// Whether somebody waits for an answer.
+    /// True while somebody waits for an answer.
     var isAwaited: Bool { wanted > answered }
 
-    /// Whether the server has ever answered one.
+    /// True once the server has answered a request.
     var wasAnswered: Bool { answered > 0 }
 
     /// The request of the next MARK; nil if none is due.
@@ -38,6 +38,6 @@ struct ClientMarks: Sendable {
         return query
     }
 
-    /// The session ends, or begins anew: what was not answered has to be asked again.
+    /// The session ends, or begins again: unanswered requests have to be sent again.
     mutating func sessionEnded() { sent = [] }
 }

@@ -1,11 +1,11 @@
-/// What a client does about an error, or about the end of a connection (`Spec/Protocol.md`, sections 2.3, 5.6 and 7.1).
+/// The reaction of a client to an error, or to the end of a connection (`Spec/Protocol.md`, sections 2.3, 5.6 and 7.1).
 public enum ClientReaction: Hashable, Sendable {
     /// Nothing is lost: the session goes on, or the connection is made again, when `RetryDelay` says. The application
     /// is told or not.
     case retry(isReported: Bool)
     /// The session is inactive until the application opens its file again, and the application is told.
     case stop
-    /// The file is replaced by a fresh one; whether what was not uploaded may be kept.
+    /// The file is replaced by a fresh one; `isRecoveryAllowed` is true if changes that were not uploaded may be kept.
     case clientReset(isRecoveryAllowed: Bool)
     /// The session is inactive, and its file is deleted without a backup.
     case deleteFile
@@ -18,8 +18,8 @@ public enum ClientReaction: Hashable, Sendable {
 }
 
 extension ErrorMessage {
-    /// What the client does. A file cannot be moved to the other mode of sync, or to another version of its schema,
-    /// upon an error: that stops the session.
+    /// The client's reaction to the error. A file cannot be moved to the other mode of sync, or to another version of
+    /// its schema, upon an error: such an error stops the session.
     public var reaction: ClientReaction {
         switch action {
         case .transient: triesAgain ? .retry(isReported: false) : .stop
@@ -36,13 +36,13 @@ extension ErrorMessage {
     }
 }
 
-/// Why a connection has ended, or could not be made: by that its `RetryDelay` grows.
+/// Why a connection has ended, or could not be made. The `RetryDelay` grows while the reason stays the same.
 public enum ConnectionEnd: Hashable, Sendable {
-    /// The client has closed it: it needs it no more, or wants another one.
+    /// The client has closed it: it no longer needs it, or wants another one.
     case closedByClient
-    /// There is no way to the server.
+    /// The server cannot be reached.
     case unreachable
-    /// TLS does not come about, or the server's certificate is not accepted.
+    /// The TLS handshake fails, or the server's certificate is not accepted.
     case tlsFailed
     /// It was not open in time.
     case connectTimeout
@@ -50,21 +50,22 @@ public enum ConnectionEnd: Hashable, Sendable {
     case lost
     /// `ClientConnection.isOverdue`.
     case pongTimeout
-    /// The server has closed it with this code; 1005 if without one.
+    /// The server has closed it with this code; 1005 if without a code.
     case closeCode(UInt16)
-    /// The server has answered the request for a WebSocket with this HTTP status, or with something that is none: 0.
+    /// The server has answered the request for a WebSocket with this HTTP status, or with something that has no status:
+    /// 0.
     case status(Int)
-    /// The server says what it may not.
+    /// The server has sent something that it may not send.
     case violation(ErrorCode)
     /// The server has ended it by JSON_ERROR.
     case error(ErrorCode, ErrorCode.Action, triesAgain: Bool)
 
-    /// The end that `ClientConnection.Event.failed` is.
+    /// The end of a connection whose `ClientConnection.Event` is `failed`.
     public static func failed(_ error: ErrorMessage) -> ConnectionEnd {
         .error(error.code, error.action, triesAgain: error.triesAgain)
     }
 
-    /// What all sessions of the connection do.
+    /// The reaction of all sessions of the connection.
     ///
     /// - Parameter isRouteVerified: whether there has been a connection, or an answer of the server about its
     ///   location: only then a status says something about the client.

@@ -14,17 +14,17 @@ public import AnabranchCore
 ///
 ///     any ─ disconnected ─▶ offline
 ///
-/// What is to be sent is asked for with `next`, whenever a message was received or the application has done something;
-/// what the server says goes to `receive`. A DOWNLOAD is integrated before anything else happens: the caller says
+/// Messages to send are asked for with `next`, whenever a message was received or the application has done something;
+/// messages of the server go to `receive`. A DOWNLOAD is integrated before anything else happens: the caller says
 /// `integrated` or `integrationFailed`. A message of the server that the table does not allow is thrown, and ends the
-/// connection; a call of the program that makes no sense is a precondition.
+/// connection; a call of the program that makes no sense violates a precondition.
 ///
 /// The machine has none of the defects of released clients: parts of a bootstrap never outlive a connection, a
-/// bootstrap without changesets is a violation and no endless loop, and so on.
+/// bootstrap without changesets is a violation and not an endless loop, and so on.
 public struct ClientSession: Sendable {
-    /// How client and server name the session on every connection.
+    /// The number by which client and server name the session on every connection.
     public let ident: SessionID
-    /// What the connections have to speak.
+    /// The mode that the connections have to speak.
     public let mode: SyncMode
     private let bind: BindRequest
     private let uploads: Bool
@@ -32,7 +32,7 @@ public struct ClientSession: Sendable {
 
     private enum Phase {
         case offline, unbound, allocating, identifying, running
-        /// A DOWNLOAD could not be integrated; JSON_ERROR if it was not sent yet.
+        /// A DOWNLOAD could not be integrated; the message is JSON_ERROR, if it was not sent yet.
         case refusing(ClientMessage?)
         case failed, unbinding, finished
     }
@@ -43,10 +43,10 @@ public struct ClientSession: Sendable {
     private var isEnding = false
     /// An error has ended the session, and `resume` has not been called yet.
     private var isSuspended = false
-    /// Whether UPLOAD and QUERY may be sent: not before the first MARK of the connection is answered.
+    /// True once UPLOAD and QUERY may be sent: not before the first MARK of the connection is answered.
     private var allowsChanges = false
     private var marks = ClientMarks()
-    /// Of flexible sync; nothing happens to it in partition-based sync.
+    /// The progress of flexible sync; it never changes in partition-based sync.
     private var subscriptions = SubscriptionProgress(active: 0)
     private var compensatingWrites = CompensatingWrites()
     /// The DOWNLOAD that the caller integrates.
@@ -72,23 +72,23 @@ public struct ClientSession: Sendable {
         (self.ident, self.mode, self.bind, self.uploads, self.limits) = (ident, mode, bind, uploads, limits)
     }
 
-    /// Whether the server has been told that the session is over, or need not be told.
+    /// True once the server has been told that the session is over, or need not be told.
     public var isFinished: Bool {
         if case .finished = phase { true } else { false }
     }
 
-    /// Whether the session waits for `resume`, with or without a connection.
+    /// True while the session waits for `resume`, with or without a connection.
     public var isWaitingToResume: Bool { isSuspended && !isFinished }
 
-    /// Whether IDENT was sent and no error has come since.
+    /// True if IDENT was sent and no error has come since.
     public var isRunning: Bool {
         if case .running = phase { true } else { false }
     }
 
-    /// Whether a MARK is to be sent or to be answered: it is not known whether everything is here.
+    /// True while a MARK is to be sent or to be answered: it is not known whether everything has arrived.
     public var isWaitingForMark: Bool { marks.isAwaited }
 
-    /// Whether it has a connection, and is not finished.
+    /// True if it has a connection, and is not finished.
     package var isConnected: Bool {
         switch phase {
         case .offline, .finished: false
@@ -101,8 +101,8 @@ public struct ClientSession: Sendable {
     /// There is a connection.
     ///
     /// - Parameters:
-    ///   - version: what was negotiated.
-    ///   - isFast: whether the connection before was lost a short time ago (`ClientTimers`): then uploads do not wait
+    ///   - version: the version that was negotiated.
+    ///   - isFast: whether the previous connection was lost a short time ago (`ClientTimers`): then uploads do not wait
     ///     until everything is downloaded.
     /// - Precondition: the session has none, and is not finished.
     public mutating func connected(_ version: ProtocolVersion, isFast: Bool) {
@@ -119,10 +119,10 @@ public struct ClientSession: Sendable {
         if !isFinished { phase = isEnding ? .finished : .offline }
     }
 
-    /// The delay after an error is over, or the error is no more: the session begins anew.
+    /// The delay after an error is over, or the error is gone: the session begins again.
     public mutating func resume() { isSuspended = false }
 
-    /// The session does not begin on any connection before `resume`, as behind an error.
+    /// The session does not begin on any connection before `resume`, as after an error.
     package mutating func suspend() { isSuspended = true }
 
     /// The session ends: with an UNBIND if the server knows of it.
@@ -136,11 +136,11 @@ public struct ClientSession: Sendable {
 
     /// Asks for a MARK.
     ///
-    /// - Returns: the request: once an `Event.marked` has it, or a larger one, everything that the server had when this
-    ///   was called is there, and was integrated.
+    /// - Returns: the request: once an `Event.marked` has it, or a larger one, everything that the server had at the
+    ///   time of this call has arrived and was integrated.
     public mutating func requestMark() -> UInt64 { marks.request() }
 
-    /// What a connection knows of the session goes with it.
+    /// Forgets the state that the session had on its connection.
     private mutating func forgetProgress() {
         marks.sessionEnded()
         compensatingWrites = CompensatingWrites()
@@ -151,8 +151,8 @@ public struct ClientSession: Sendable {
 
     /// The next message; nil as long as there is nothing to say.
     ///
-    /// - Precondition: the last DOWNLOAD was integrated. A file whose ident has come has it.
-    /// - Throws: what the file throws; nothing has happened then.
+    /// - Precondition: the last DOWNLOAD was integrated. A file whose ident has come has stored it.
+    /// - Throws: the errors of the file; nothing has happened then.
     public mutating func next(_ file: inout some SessionFile) throws -> ClientMessage? {
         precondition(integrating == nil, "a DOWNLOAD is being integrated")
         switch phase {
@@ -184,7 +184,7 @@ public struct ClientSession: Sendable {
     private mutating func identify(_ file: inout some SessionFile) -> ClientMessage {
         guard let salted = file.file else { preconditionFailure("the file was not told its ident") }
         file.startUploading()
-        // One was answered on an earlier connection, and what follows from that was not stored.
+        // A MARK was answered on an earlier connection, and its consequence was not stored.
         if marks.wasAnswered, !marks.isAwaited, file.needsMark { _ = marks.request() }
         let active = mode == .flexible ? file.activeSubscriptions ?? SubscriptionSet.none : nil
         subscriptions = SubscriptionProgress(active: active?.version ?? 0)
@@ -198,7 +198,8 @@ public struct ClientSession: Sendable {
         marks.next(behind: subscriptions.newestQuery).map { .mark(session: ident, request: $0) }
     }
 
-    /// QUERY as soon as all that was written before the set was uploaded, or UPLOAD up to there. A MARK follows QUERY.
+    /// QUERY as soon as all writes from before the set was made are uploaded, or UPLOAD up to there. A MARK follows
+    /// QUERY.
     private mutating func nextChange(_ file: inout some SessionFile) throws -> ClientMessage? {
         guard allowsChanges else { return nil }
         let unsent = mode == .flexible ? file.unsentSubscriptions(after: subscriptions.newestQuery) : nil
@@ -214,7 +215,7 @@ public struct ClientSession: Sendable {
 
     // MARK: - From the server
 
-    /// Takes a message of the session. If the session has ended, or its connection, it is passed over.
+    /// Takes a message of the session. If the session has ended, or its connection, the message is ignored.
     ///
     /// - Returns: what the caller has to do about it, if anything. There may also be something new to send.
     /// - Precondition: the last DOWNLOAD was integrated.
@@ -313,7 +314,8 @@ extension ClientSession {
         return .download(download, kind)
     }
 
-    /// Below version 14 what comes for the active set is steady state, but for the bootstrap with which a file begins.
+    /// Below version 14 the downloads of the active set are steady state, except for the bootstrap with which a file
+    /// begins.
     private func kind(of batch: QueryBatch?, isFirst: Bool) -> DownloadKind {
         guard let batch else { return .steady }
         let isOfActive = batch.version == subscriptions.active && !isFirst
@@ -321,10 +323,11 @@ extension ClientSession {
         return isSteady ? .steady : .bootstrap(batch.version, isLast: batch.state == .last)
     }
 
-    /// The caller has integrated what came with `Event.download`, or stored a part of a bootstrap: the file has it.
+    /// The caller has integrated the content of `Event.download`, or stored a part of a bootstrap: the file has it.
     ///
-    /// - Returns: errors 231 of which the application is to be told now: what undoes its writes is there.
-    /// - Precondition: there was such an event, and this is the first thing that happens since.
+    /// - Returns: the errors 231 that the application is to be told now, because the versions that undo its writes are
+    ///   there.
+    /// - Precondition: there was such an event, and this is the first call since.
     public mutating func integrated() -> [ErrorMessage] {
         switch takeDownload() {
         case (.steady, let end, _): return compensatingWrites.release(through: end)
@@ -360,22 +363,23 @@ extension ClientSession {
         phase = .refusing(version.hasErrorActions ? message : nil)
     }
 
-    /// What a message of the server asks the caller to do.
+    /// A task that a message of the server sets the caller.
     public enum Event: Equatable, Sendable {
-        /// The file's ident: to be stored durably before `next` is asked.
+        /// The file's ident: to be stored durably before `next` is called.
         case ident(SaltedFileID)
         /// To be integrated at once, or stored if it is a part of a bootstrap; the caller then says `integrated` or
-        /// `integrationFailed`. All that can be checked without the changesets themselves was checked.
+        /// `integrationFailed`. Everything that can be checked without looking into the changesets has been checked.
         case download(Download, DownloadKind)
         /// A DOWNLOAD that cannot be integrated; the server is told by JSON_ERROR. For the log.
         case downloadRefused(ErrorCode, String)
-        /// MARK: everything is there that the server had when this was requested, and for earlier requests as well. In
-        /// flexible sync also the subscription set that is complete by that, if its bootstrap was integrated.
+        /// MARK: everything that the server had when this was requested has arrived; the same holds for earlier
+        /// requests. In flexible sync also the subscription set that is complete by that, if its bootstrap was
+        /// integrated.
         case marked(UInt64, complete: QueryVersion?)
         /// The server cannot serve a subscription set; the one before stays active.
         case queryRefused(QueryRefusal)
-        /// The session has ended, and UNBIND is to be sent. What to do is in `ErrorMessage.reaction`; if that is to try
-        /// again, `resume` goes on after `RetryDelay`.
+        /// The session has ended, and UNBIND is to be sent. `ErrorMessage.reaction` says what to do; if that is to try
+        /// again, `resume` continues the session after the `RetryDelay`.
         case failed(ErrorMessage)
         /// A line for the client's log.
         case log(LogMessage)

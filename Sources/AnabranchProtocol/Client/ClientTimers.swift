@@ -1,12 +1,12 @@
-/// How long a client waits for what (`Spec/Protocol.md`, section 13). An application may change it.
+/// The times that a client waits (`Spec/Protocol.md`, section 13). An application may change them.
 public struct ClientTimers: Equatable, Sendable {
-    /// For a connection: the name, TCP, TLS and the WebSocket.
+    /// The time to make a connection: the name, TCP, TLS and the WebSocket.
     public var connectMilliseconds: Int64 = 120_000
-    /// Between PINGs.
+    /// The time between PINGs.
     public var pingMilliseconds: Int64 = 60_000
-    /// For a PONG, from the decision to send the PING.
+    /// The time to receive a PONG, from the decision to send the PING.
     public var pongMilliseconds: Int64 = 120_000
-    /// A connection that follows another one so soon is a fast reconnect: `ClientSession.connected`.
+    /// A connection that follows another one within this time is a fast reconnect: `ClientSession.connected`.
     public var fastReconnectMilliseconds: Int64 = 60_000
 
     /// The defaults.
@@ -20,26 +20,26 @@ public struct ClientTimers: Equatable, Sendable {
 /// Times are milliseconds of a clock that never goes back.
 struct PingSchedule: Sendable {
     private let timers: ClientTimers
-    /// Of the next PING, and of the one on its way: when it was decided on.
+    /// The time of the next PING, or if one is on its way, the time at which it was decided on.
     private var due: Int64
-    /// The PING on its way.
+    /// The timestamp of the PING on its way.
     private var timestamp: Int64?
     /// The next PING is not to wait for its time.
     private var isHurried = false
     private var roundTrip: UInt64 = 0
 
-    /// The first PING comes at any time of a period, lest those of many clients come at once.
+    /// The first PING comes at any time of a period, so that the PINGs of many clients do not come at once.
     init(_ timers: ClientTimers, openedAt now: Int64, using randomness: inout some RandomNumberGenerator) {
         self.timers = timers
         due = now + Int64.random(in: 0...timers.pingMilliseconds, using: &randomness)
     }
 
-    /// When there is something to do next: to send a PING, or to give up.
+    /// The time of the next thing to do: to send a PING, or to give up.
     func deadline(after now: Int64) -> Int64 {
         timestamp == nil && now < due ? due : due + timers.pongMilliseconds
     }
 
-    /// Whether the server is silent, or does not even take a PING.
+    /// True if the server is silent, or does not even take a PING.
     func isOverdue(at now: Int64) -> Bool { now >= due + timers.pongMilliseconds }
 
     /// The next PING, if it is due.
@@ -54,7 +54,7 @@ struct PingSchedule: Sendable {
         if timestamp == nil { due = min(due, now) } else { isHurried = true }
     }
 
-    /// - Throws: if it answers no PING.
+    /// - Throws: if it is not the answer to a PING.
     mutating func pong(
         _ timestamp: Int64, at now: Int64, using randomness: inout some RandomNumberGenerator
     ) throws(ProtocolError) {

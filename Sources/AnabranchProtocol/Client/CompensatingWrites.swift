@@ -7,8 +7,8 @@ struct CompensatingWrites: Sendable {
 
     /// Keeps an error until its version is integrated.
     ///
-    /// - Throws: if it names no version, or one before that of an earlier error, or an object by no key; or if the
-    ///   errors together are too long.
+    /// - Throws: if it names no version, or one before that of an earlier error, or an object without a valid key; or
+    ///   if the errors together are too long.
     mutating func hold(_ error: ErrorMessage, _ limits: Limits) throws(ProtocolError) {
         guard let rejection = error.rejection, let version = rejection.serverVersion else {
             throw ProtocolError(.badSyntax, "json_error: a compensating write without its version")
@@ -29,7 +29,7 @@ struct CompensatingWrites: Sendable {
 
     /// Everything up to a version is integrated.
     ///
-    /// - Returns: what the application is told now.
+    /// - Returns: the errors that the application is told now.
     mutating func release(through version: ServerVersion) -> [ErrorMessage] {
         let end = errors.firstIndex { $0.rejection?.serverVersion ?? 0 > version } ?? errors.endIndex
         let released = Array(errors[..<end])
@@ -40,7 +40,7 @@ struct CompensatingWrites: Sendable {
 }
 
 extension ErrorMessage {
-    /// About what it takes in memory.
+    /// The approximate memory that it takes, in bytes.
     fileprivate var byteCount: Int {
         let updates = rejection?.updates ?? []
         return updates.reduce(MemoryLayout<Self>.size + message.utf8.count + logURL.utf8.count) { count, update in

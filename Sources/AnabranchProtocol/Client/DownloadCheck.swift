@@ -1,6 +1,6 @@
 package import AnabranchCore
 
-/// What a client checks of each DOWNLOAD before it looks at the changesets (`Spec/Protocol.md`, section 5.2;
+/// The checks that a client makes of each DOWNLOAD before it looks at the changesets (`Spec/Protocol.md`, section 5.2;
 /// `Spec/FlexibleSync.md`, section 1.5).
 package struct DownloadCheck {
     private let mode: SyncMode
@@ -9,18 +9,18 @@ package struct DownloadCheck {
 
     /// - Parameters:
     ///   - version: the newest version of the client's log.
-    ///   - ident: that of its file.
+    ///   - ident: the ident of its file.
     package init(_ mode: SyncMode = .partition, version: ClientVersion, ident: ClientFileID) {
         (self.mode, self.version, self.ident) = (mode, version, ident)
     }
 
-    /// Before the first DOWNLOAD.
+    /// The progress before the first DOWNLOAD.
     package static let nothing = DownloadProgress(
         cursor: DownloadCursor(), latest: SaltedVersion(), upload: UploadCursor(), downloadableBytes: 0)
 
     /// The checks 1 to 8.
     ///
-    /// - Parameter old: what is integrated. A part of a bootstrap, too, is compared with that.
+    /// - Parameter old: the progress that is integrated. A part of a bootstrap is compared with that, too.
     /// - Returns: which of the checks fails; nil if none does.
     package func violation(of download: Download, after old: DownloadProgress) -> String? {
         let new = download.progress, end = new.cursor

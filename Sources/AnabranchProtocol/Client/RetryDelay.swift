@@ -1,12 +1,12 @@
-/// How long a client waits before it tries again (`Spec/Protocol.md`, section 13): the delay grows as long as the same
-/// happens again and again. It outlives connections, of which there is one `RetryDelay` for each server, and sessions,
-/// of which each has its own.
+/// The time that a client waits before it tries again (`Spec/Protocol.md`, section 13): the delay grows as long as the
+/// same thing happens again and again. It outlives connections, for which there is one `RetryDelay` for each server,
+/// and sessions, each of which has its own.
 ///
 /// A connection that is opened resets nothing, because it may end at once, for the same reason; one that holds does.
 public struct RetryDelay<Reason: Hashable & Sendable>: Sendable {
     private enum State {
         case fresh
-        /// The law, and the seconds of the last delay.
+        /// The reason, the law by which the delay grows, and the seconds of the last delay.
         case growing(Reason, BackOff, seconds: Int)
         case forbidden
     }
@@ -19,9 +19,9 @@ public struct RetryDelay<Reason: Hashable & Sendable>: Sendable {
     /// The delay in milliseconds; nil if there is to be no other try before `reset`.
     ///
     /// - Parameters:
-    ///   - reason: why the last try has failed. Another reason than before begins with the first delay.
+    ///   - reason: why the last try has failed. A reason other than before begins with the first delay.
     ///   - advice: the server's numbers, in place of the client's.
-    ///   - randomness: takes a part of up to a quarter away, lest many clients come at once.
+    ///   - randomness: subtracts a part of up to a quarter, so that many clients do not come at once.
     public mutating func next(
         after reason: Reason, advice: BackOff? = nil, using randomness: inout some RandomNumberGenerator
     ) -> Int64? {
@@ -39,13 +39,13 @@ public struct RetryDelay<Reason: Hashable & Sendable>: Sendable {
         return milliseconds - Int64.random(in: 0...milliseconds / 4, using: &randomness)
     }
 
-    /// A connection has ended that was open for so long. If that is longer than the longest delay, what had failed
-    /// before it did not end it.
+    /// A connection has ended that was open for this long. If that is longer than the longest delay, it did not end for
+    /// the earlier reason.
     public mutating func connectionHeld(milliseconds: Int64) {
         if case .growing(_, let law, _) = state, milliseconds > Int64(law.maxSeconds) * 1000 { reset() }
     }
 
-    /// The server wants no other try: a connection-level error that says so.
+    /// The server does not want another try: a connection-level error says so.
     public mutating func forbid() { state = .forbidden }
 
     /// There is a new token, the network is another one, or somebody wants a connection now.
@@ -71,7 +71,7 @@ extension BackOff {
     /// Shortest delay in seconds that a client takes from a server.
     static let adviceSecondsMin = 1
 
-    /// What a client makes of the numbers of a server.
+    /// The server's numbers within the bounds that a client accepts.
     fileprivate var sensible: BackOff {
         func clamped(_ seconds: Int) -> Int { min(max(seconds, Self.adviceSecondsMin), Self.adviceSecondsMax) }
         return BackOff(

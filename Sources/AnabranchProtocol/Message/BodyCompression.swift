@@ -2,7 +2,7 @@ import CZlib
 
 /// Bodies as zlib streams (`Spec/Protocol.md`, section 11).
 package enum BodyCompression {
-    /// Why a body could not be inflated, in words.
+    /// The reason why a body could not be inflated.
     enum InflationError: String, Error {
         case tooLarge = "too large"
         case impossibleSize = "announced size cannot come out of so few bytes"
@@ -17,7 +17,7 @@ package enum BodyCompression {
     ///
     /// No more than `size` bytes are reserved, and none before `size` has passed the limits. Memory is used up only as
     /// the stream fills it.
-    /// - Parameter stop: asked with what has been inflated so far; if it says so, that is the result.
+    /// - Parameter stop: called with the bytes inflated so far; if it returns true, these are the result.
     static func inflate(
         _ body: ArraySlice<UInt8>, to size: Int, limits: Limits, stop: (_ begun: [UInt8]) -> Bool = { _ in false }
     ) throws(InflationError) -> [UInt8] {
@@ -47,11 +47,11 @@ package enum BodyCompression {
         return inflated
     }
 
-    /// - Returns: zlib's status: `Z_BUF_ERROR` if the stream goes on behind the part.
+    /// - Returns: zlib's status: `Z_BUF_ERROR` if the stream continues after the part.
     private static func inflatePart(of stream: inout z_stream, to inflated: inout [UInt8], upTo size: Int) -> Int32 {
         let room = min(partBytes, size - inflated.count)
         var status = Z_OK
-        // zlib wants to be told where the output goes even if there is none.
+        // zlib wants a place for the output even if there is no output.
         inflated.append(addingCapacity: max(room, 1)) { output in
             output.withUnsafeMutableBufferPointer { buffer, count in
                 stream.next_out = buffer.baseAddress

@@ -1,7 +1,7 @@
 import AnabranchCore
 
-/// The entries of an UPLOAD or a DOWNLOAD, in the order of the log that they come from: they were all found well
-/// formed, and they stay in the bytes in which they travel.
+/// The entries of an UPLOAD or a DOWNLOAD, in the order of the log that they come from. All of them have been found
+/// well formed, and they stay in the bytes in which they travel.
 struct BodyEntries<Entry: BodyEntry>: Sequence, Sendable {
     /// The number of entries.
     private(set) var count = 0
@@ -68,7 +68,7 @@ struct BodyEntries<Entry: BodyEntry>: Sequence, Sendable {
 /// Counts the entries of a body while more and more of it comes out of a zlib stream.
 struct EntryCounter<Entry: BodyEntry> {
     private var count = 0
-    /// Where the first entry that was not complete begins.
+    /// The position of the first entry that was not complete.
     private var position = 0
 
     /// - Parameter begun: the body as far as it is known.
@@ -89,11 +89,11 @@ extension BodyEntries: Equatable {
 }
 
 /// A changeset with the numbers that stand before it in a body, each followed by a space; the last of them is the size
-/// of the changeset in bytes, which is the same for all.
+/// of the changeset in bytes, in all kinds of entries.
 protocol BodyEntry: Equatable, Sendable {
     /// The message that has such entries, for errors.
     static var message: String { get }
-    /// Whether a changeset may have no bytes. Nobody sends such, but only servers have ever been free to.
+    /// True if a changeset may have no bytes. Nobody sends such changesets, but only servers have ever been free to.
     static var allowsEmptyChangesets: Bool { get }
 
     var changeset: [UInt8] { get set }
@@ -154,7 +154,7 @@ extension DownloadedChangeset: BodyEntry {
 }
 
 extension [UInt8] {
-    /// What the numbers of an entry usually take, so that memory is reserved once.
+    /// The bytes that the numbers of an entry usually take, so that memory is reserved once.
     private static var entryNumbersBytesExpected: Int { 64 }
 
     /// A body, not deflated.

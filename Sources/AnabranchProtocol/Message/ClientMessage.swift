@@ -5,7 +5,7 @@ public import AnabranchCore
 public enum ClientMessage: Equatable, Sendable {
     /// A session begins.
     case bind(session: SessionID, BindRequest)
-    /// Which file the client synchronises, and how far it has come.
+    /// The file that the client synchronises, and its progress.
     case ident(session: SessionID, IdentRequest)
     /// The client has another subscription set; in flexible sync only.
     case query(session: SessionID, SubscriptionSet)
@@ -34,47 +34,47 @@ public enum ClientMessage: Equatable, Sendable {
         /// TEST_COMMAND.
         case testCommand = "test_command"
 
-        /// What the bytes of a whole message begin with; nil if that is no kind of message. Nothing else is looked at.
+        /// The kind of a whole message, by its first bytes; nil if there is no such kind. Nothing else is looked at.
         public init?(of message: some Collection<UInt8>) { self.init(firstWordOfCollection: message) }
 
-        /// The same of bytes in memory: each message comes by here several times.
+        /// The same for bytes in memory: each message passes through here several times.
         package init?(of message: UnsafeRawBufferPointer) { self.init(firstWordOf: message) }
     }
 }
 
-/// What BIND says (`Spec/Protocol.md`, section 4.1).
+/// The content of BIND (`Spec/Protocol.md`, section 4.1).
 public struct BindRequest: Equatable, Sendable {
     /// Selects the server-side file: opaque bytes, possibly empty, never to be used as the name of a file. Empty in
     /// flexible sync, where an app has one.
     public var partition: [UInt8]
     /// The client's file is new and wants an ident.
     public var needsFileIdent: Bool
-    /// What flexible sync says; nil if the client is too old to say anything, and in partition-based sync.
+    /// The part of flexible sync; nil if the client is too old to send it, and in partition-based sync.
     public var flexible: FlexibleBind?
 
-    /// Of partition-based sync.
+    /// A request of partition-based sync.
     public init(partition: [UInt8], needsFileIdent: Bool) {
         self.partition = partition
         self.needsFileIdent = needsFileIdent
     }
 
-    /// Of flexible sync.
+    /// A request of flexible sync.
     public init(flexible: FlexibleBind?, needsFileIdent: Bool) {
         self.init(partition: [], needsFileIdent: needsFileIdent)
         self.flexible = flexible
     }
 }
 
-/// What UPLOAD says (`Spec/Protocol.md`, section 4.4). The changesets stay in the bytes in which they travel until
+/// The content of UPLOAD (`Spec/Protocol.md`, section 4.4). The changesets stay in the bytes in which they travel until
 /// `upload` is asked for: however many there are, they take no other memory.
 public struct UploadMessage: Equatable, Sendable {
-    /// How far the client's scan of its own log has come.
+    /// The progress of the client's scan of its own log.
     public let progress: UploadCursor
     /// The client refers to no history at or below the lower of this and `progress.serverVersion`.
     public let lockedVersion: ServerVersion
     let entries: BodyEntries<UploadedChangeset>
 
-    /// The message that says this.
+    /// The message with this content.
     public init(_ upload: Upload) {
         self.init(
             progress: upload.progress, lockedVersion: upload.lockedVersion, entries: BodyEntries(upload.changesets))
@@ -92,7 +92,7 @@ public struct UploadMessage: Equatable, Sendable {
     /// The sum of the sizes of the changesets, in bytes.
     public var changesetBytes: Int { entries.changesetBytes }
 
-    /// What the message says, each changeset in an array of its own: the message itself can go.
+    /// The content of the message, each changeset in an array of its own: the message itself can go.
     public var upload: Upload {
         Upload(progress: progress, lockedVersion: lockedVersion, changesets: Array(entries))
     }

@@ -1,7 +1,7 @@
 public import AnabranchCore
 
-/// Puts the messages of a client together and takes them apart (`Spec/Protocol.md`, section 4; `Spec/FlexibleSync.md`,
-/// sections 1.2 to 1.4). The grammar is the same in all versions.
+/// Encodes and decodes the messages of a client (`Spec/Protocol.md`, section 4; `Spec/FlexibleSync.md`, sections 1.2 to
+/// 1.4). The grammar is the same in all versions.
 ///
 /// Decoding finds everything that can be wrong with a message by itself, in the order of rows 1 … 6 of section 7.6: its
 /// type (102), its head (103), the sizes in it (103), the compression (110) and the entries of its body (103, 111,
@@ -11,8 +11,8 @@ public struct ClientMessageCodec: Sendable {
     private let mode: SyncMode
 
     /// - Parameters:
-    ///   - limits: what a message may bring, and when an UPLOAD is deflated.
-    ///   - mode: that of the connection.
+    ///   - limits: the bounds of a message, and the size from which an UPLOAD is deflated.
+    ///   - mode: the mode of the connection.
     public init(limits: Limits = Limits(), mode: SyncMode = .partition) {
         self.limits = limits
         self.mode = mode
@@ -35,8 +35,8 @@ public struct ClientMessageCodec: Sendable {
 
     /// - Parameters:
     ///   - message: a whole WebSocket message.
-    ///   - skipsUploads: whether what a session uploads is of no interest any more: then the body is not looked at,
-    ///     which would be work for nothing, and the UPLOAD comes out without changesets.
+    ///   - skipsUploads: whether the uploads of a session are of no interest any more: then the body is not looked at,
+    ///     which would be wasted work, and the UPLOAD comes out without changesets.
     /// - Throws: an error with one of the codes 102, 103, 110, 111 and 112.
     public func decode(
         _ message: [UInt8], skipsUploads: (_ session: SessionID) -> Bool = { _ in false }
@@ -261,9 +261,9 @@ public struct ClientMessageCodec: Sendable {
 }
 
 extension ClientMessage {
-    /// The length of an UPLOAD's body before it was compressed, as the head says; nil if that cannot be read.
+    /// The length of an UPLOAD's body before it was compressed, as the head states it; nil if that cannot be read.
     package static func inflatedUploadBytes(_ message: UnsafeRawBufferPointer) -> Int? {
-        // No head is longer.
+        // No head is longer than this.
         var head = HeadReader(Array(message.prefix(256)), Kind.upload)
         guard Kind(of: message) == .upload, let _ = try? head.ident() as UInt64 else { return nil }
         return try? head.bodySize().uncompressedBytes

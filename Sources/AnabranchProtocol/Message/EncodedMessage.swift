@@ -5,13 +5,13 @@ import Synchronization
 public struct EncodedMessage: Equatable, Sendable {
     /// The first line with its line feed.
     public let head: [UInt8]
-    /// What follows the line feed.
+    /// The bytes after the line feed.
     public var body: [UInt8] { sharedBody?.bytes ?? [] }
-    /// The same; nil if there is nothing.
+    /// The same bytes, as they are shared; nil if there are none.
     package let sharedBody: SharedBytes?
     /// The code of a server's JSON_ERROR; nil for other messages.
     public let errorCode: ErrorCode?
-    /// That of the body.
+    /// The attachment of the body.
     package var attachment: MessageAttachment?
 
     init(head: [UInt8], body: SharedBytes?, errorCode: ErrorCode? = nil) {
@@ -27,7 +27,7 @@ public struct EncodedMessage: Equatable, Sendable {
     public var bytes: [UInt8] { head + body }
 }
 
-/// Bytes that messages have in common, and what a host has made of them for its sockets: once for all messages.
+/// Bytes that messages have in common, and the form that a host has given them for its sockets: once for all messages.
 package final class SharedBytes: Equatable, Sendable {
     package let bytes: [UInt8]
     private let form = Mutex<(any Sendable)?>(nil)
@@ -47,7 +47,7 @@ package final class SharedBytes: Equatable, Sendable {
     package static func == (left: SharedBytes, right: SharedBytes) -> Bool { left.bytes == right.bytes }
 }
 
-/// Something of the host that has to live as long as a message waits to be sent. It is no part of what is said, so
+/// An object of the host that has to live as long as a message waits to be sent. It is not part of the content, so
 /// messages that differ in nothing else are equal.
 package struct MessageAttachment: Equatable, Sendable {
     package let object: any AnyObject & Sendable
@@ -60,17 +60,17 @@ package struct MessageAttachment: Equatable, Sendable {
 /// The body of an UPLOAD or a DOWNLOAD as it goes on the wire, deflated if that makes it smaller
 /// (`Spec/Protocol.md`, section 11). Readers with the same client versions may share one.
 public struct EncodedBody: Equatable, Sendable {
-    /// What goes on the wire.
+    /// The bytes that go on the wire.
     let shared: SharedBytes
     let isCompressed: Bool
     let uncompressedBytes: Int
-    /// Is kept as long as the body, and as the message that it becomes.
+    /// Kept as long as the body, and as the message that it becomes.
     package var attachment: MessageAttachment?
 
     /// The size on the wire in bytes.
     public var count: Int { bytes.count }
 
-    /// Whether there is no changeset in it.
+    /// True if there is no changeset in it.
     public var isEmpty: Bool { uncompressedBytes == 0 }
 
     var bytes: [UInt8] { shared.bytes }

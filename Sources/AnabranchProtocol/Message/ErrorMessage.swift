@@ -1,14 +1,14 @@
 public import AnabranchCore
 
-/// What a server's JSON_ERROR tells a client (`Spec/Protocol.md`, section 5.6).
+/// The content of a server's JSON_ERROR (`Spec/Protocol.md`, section 5.6).
 public struct ErrorMessage: Error, Equatable, Sendable {
-    /// Which error it is.
+    /// The code of the error.
     public var code: ErrorCode
     /// Text for the application.
     public var message: String
     /// A link for the developer; may be empty.
     public var logURL = ""
-    /// What the client does.
+    /// The action that the client takes.
     public var action: ErrorCode.Action
     /// Not fatal: the session resumes, or the connection is made again, after a delay.
     public var triesAgain: Bool
@@ -30,13 +30,13 @@ public struct ErrorMessage: Error, Equatable, Sendable {
 
     init(_ error: ProtocolError) { self.init(error.code, error.reason) }
 
-    /// One that was received, without its words: any code.
+    /// A received error, with any code, whose text is the name of the code.
     init(received code: ErrorCode, action: ErrorCode.Action, triesAgain: Bool) {
         (self.code, self.action, self.triesAgain) = (code, action, triesAgain)
         message = code.name
     }
 
-    /// Whether the client suspends the session, or closes the connection, upon it. A compensating write is news only.
+    /// True if the client suspends the session, or closes the connection, upon it. A compensating write is only news.
     var isFinal: Bool { code != .compensatingWrite }
 
     /// Writes that the server undid (section 7.4).
@@ -48,7 +48,7 @@ public struct ErrorMessage: Error, Equatable, Sendable {
         /// The objects that were written to.
         public var updates: [Update]
 
-        /// Puts the parts together.
+        /// The undo of these writes.
         public init(clientVersion: ClientVersion, serverVersion: ServerVersion? = nil, updates: [Update]) {
             self.clientVersion = clientVersion
             self.serverVersion = serverVersion
@@ -64,7 +64,7 @@ public struct ErrorMessage: Error, Equatable, Sendable {
             /// Base64 of the type tag and value of the primary key, as a changeset has them.
             public var primaryKey: String
 
-            /// Puts the parts together.
+            /// A write that was undone, with its key as Base64.
             public init(reason: String, table: String, primaryKey: String) {
                 self.reason = reason
                 self.table = table
@@ -76,7 +76,7 @@ public struct ErrorMessage: Error, Equatable, Sendable {
                 self.init(reason: reason, table: table, primaryKey: Base64.encode(key.payload))
             }
 
-            /// The primary key; nil if it is none, upon which a client ends its session.
+            /// The primary key; nil if it is not valid, upon which a client ends its session.
             public var key: PrimaryKey? { Base64.decode(primaryKey.utf8).flatMap { PrimaryKey(payload: $0) } }
         }
     }
@@ -117,7 +117,7 @@ extension ErrorMessage {
         return json.bytes
     }
 
-    /// Any code can be received. Of the keys for old clients it only matters that they are there.
+    /// An error as it was received, with any code. The keys for old clients only have to be there.
     init(_ code: ErrorCode, _ json: JSONMembers) throws(ProtocolError) {
         self.code = code
         triesAgain = try json.flag("tryAgain")

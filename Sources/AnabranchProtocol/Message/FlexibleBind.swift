@@ -1,5 +1,5 @@
-/// What BIND of flexible sync says in its JSON (`Spec/FlexibleSync.md`, section 1.2). Clients before 13.26 leave out
-/// members, or the whole object; what is not there is 0, or nil.
+/// The JSON in a BIND of flexible sync (`Spec/FlexibleSync.md`, section 1.2). Clients before 13.26 leave out members,
+/// or the whole object; a missing member is 0, or nil.
 public struct FlexibleBind: Equatable, Sendable {
     /// The version of the application's schema; 0 if it has none.
     public var schemaVersion: UInt64
@@ -8,7 +8,7 @@ public struct FlexibleBind: Equatable, Sendable {
     /// The former partition value of a client that was moved from partition-based sync.
     public var migratedPartition: String?
 
-    /// Puts the members together.
+    /// The members to send; by default those of a client without a schema version.
     public init(schemaVersion: UInt64 = 0, sessionReason: Int = 0, migratedPartition: String? = nil) {
         self.schemaVersion = schemaVersion
         self.sessionReason = sessionReason
@@ -19,7 +19,7 @@ public struct FlexibleBind: Equatable, Sendable {
 // MARK: - JSON
 
 extension FlexibleBind {
-    /// As clients from 13.26 on write it.
+    /// The JSON as clients from 13.26 on write it.
     var json: [UInt8] {
         var json = JSONObject()
         if let migratedPartition { json.add("migratedPartition", migratedPartition) }

@@ -5,7 +5,7 @@ struct JSONMembers {
     private let members: [String: JSONValue]
     private let head: HeadReader
 
-    /// - Throws: an error with the code 103, also if the body is another value than an object.
+    /// - Throws: an error with the code 103, also if the body is a value other than an object.
     init(_ body: NumberReader, of head: HeadReader) throws(ProtocolError) {
         let value: JSONValue
         do throws(JSONError) {
@@ -30,12 +30,12 @@ struct JSONMembers {
 
     func number(_ key: String) throws(ProtocolError) -> Int { try require(key) { $0.integer.flatMap(Int.init) } }
 
-    /// 0 … 2^63 − 1.
+    /// A number of 0 … 2^63 − 1.
     func version<Version: TypedNumber>(_ key: String) throws(ProtocolError) -> Version {
         Version(rawValue: try unsignedNumber(key))
     }
 
-    /// 0 … 2^63 − 1.
+    /// A number of 0 … 2^63 − 1.
     func unsignedNumber(_ key: String) throws(ProtocolError) -> UInt64 {
         try require(key) { $0.integer.flatMap(UInt64.init(exactly:)) }
     }
@@ -49,7 +49,7 @@ struct JSONMembers {
         return objects
     }
 
-    /// The member is missing, or not what it has to be.
+    /// The error for a member that is missing, or not what it has to be.
     func error(_ key: String) -> ProtocolError { head.syntax("JSON without a valid \"\(key)\"") }
 
     private func require<Value>(

@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// A JSON object under construction: all the JSON that a server of this protocol has to write.
+/// A JSON object under construction; it covers all the JSON that a server of this protocol has to write.
 struct JSONObject {
     private var text = ""
 

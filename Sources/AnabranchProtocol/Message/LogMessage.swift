@@ -1,6 +1,6 @@
-/// What a LOG_MESSAGE tells a client (`Spec/Protocol.md`, section 5.7): a line for its log.
+/// The content of a LOG_MESSAGE to a client (`Spec/Protocol.md`, section 5.7): a line for its log.
 public struct LogMessage: Equatable, Sendable {
-    /// How much the line matters, most first.
+    /// How much the line matters, the most important first.
     public enum Level: String, CaseIterable, Sendable {
         /// The names are those of the wire.
         case fatal, error, warn, info, detail, debug, trace
@@ -10,10 +10,10 @@ public struct LogMessage: Equatable, Sendable {
     public var level: Level
     /// The line.
     public var message: String
-    /// The name of the connection in the server's log; clients put it before the lines of theirs.
+    /// The name of the connection in the server's log; clients put it in front of their own lines.
     public var connectionIdent: String
 
-    /// Puts the parts together.
+    /// A line for the log of one client.
     public init(level: Level = .info, message: String = "", connectionIdent: String = "") {
         self.level = level
         self.message = message

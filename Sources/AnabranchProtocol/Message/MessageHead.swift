@@ -21,18 +21,18 @@ struct HeadWriter {
 
     mutating func write(_ flag: Bool) { write(flag ? 1 : 0) }
 
-    /// A field that is written already.
+    /// Writes a field that is text already.
     mutating func write(raw text: String) {
         bytes.append(UInt8(ascii: " "))
         bytes += text.utf8
     }
 
-    /// The end of the head, and the message.
+    /// Ends the head and makes the message.
     consuming func end(body: [UInt8] = [], errorCode: ErrorCode? = nil) -> EncodedMessage {
         end(sharing: body.isEmpty ? nil : SharedBytes(body), errorCode: errorCode)
     }
 
-    /// The same, with a body that other messages may have too.
+    /// The same, with a body that other messages may share.
     consuming func end(sharing body: SharedBytes?, errorCode: ErrorCode? = nil) -> EncodedMessage {
         bytes.append(UInt8(ascii: "\n"))
         return EncodedMessage(head: bytes, body: body, errorCode: errorCode)
@@ -45,7 +45,7 @@ struct HeadReader {
     private let kind: String
     private var reader: NumberReader
 
-    /// - Parameter kind: what the message begins with.
+    /// - Parameter kind: the first word of the message.
     init(_ message: [UInt8], _ kind: some RawRepresentable<String>) {
         self.kind = kind.rawValue
         reader = NumberReader(message, from: kind.rawValue.utf8.count)
@@ -54,7 +54,7 @@ struct HeadReader {
     /// An ident, or another number that begins at 1.
     mutating func ident<Number: TypedNumber>() throws(ProtocolError) -> Number { Number(rawValue: try ident()) }
 
-    /// 0 … 2^63 − 1.
+    /// A number of 0 … 2^63 − 1.
     mutating func number<Number: TypedNumber>() throws(ProtocolError) -> Number { Number(rawValue: try number()) }
 
     /// An ident, or another number that begins at 1.
@@ -64,7 +64,7 @@ struct HeadReader {
         return value
     }
 
-    /// 0 … 2^63 − 1.
+    /// A number of 0 … 2^63 − 1.
     mutating func number() throws(ProtocolError) -> UInt64 {
         guard reader.skip(UInt8(ascii: " ")), let value = reader.number() else { throw syntax("bad number") }
         return value
@@ -90,13 +90,13 @@ struct HeadReader {
         return value
     }
 
-    /// 32 bits with a sign.
+    /// A code of 32 bits with a sign.
     mutating func errorCode() throws(ProtocolError) -> Int {
         guard let code = Int32(exactly: try signedNumber()) else { throw syntax("code out of range") }
         return Int(code)
     }
 
-    /// How a body of entries travels.
+    /// The form in which a body of entries travels.
     struct BodySize {
         let isCompressed: Bool
         let uncompressedBytes: Int
@@ -108,8 +108,8 @@ struct HeadReader {
         BodySize(isCompressed: try flag(), uncompressedBytes: try size(), compressedBytes: try size())
     }
 
-    /// The end of the head. What follows is the body, which must have this many bytes; behind a head that announces no
-    /// body, bytes are passed over, as servers always have (section 3).
+    /// The end of the head. The body follows, which must have this many bytes; after a head that announces no body,
+    /// further bytes are ignored, as servers always have (section 3).
     mutating func end(bodyBytes: Int? = nil) throws(ProtocolError) -> NumberReader {
         guard reader.skip(UInt8(ascii: "\n")) else { throw syntax("no end of head where expected") }
         if let bodyBytes, reader.remaining != bodyBytes { throw syntax("size of body") }
@@ -143,7 +143,7 @@ struct HeadReader {
 }
 
 extension RawRepresentable<String> where Self: CaseIterable {
-    /// The case whose word the message begins with. Each message comes by here, so there is no text made of its word.
+    /// The case whose word the message begins with. Each message passes through here, so no string is made of its word.
     init?(firstWordOf message: UnsafeRawBufferPointer) {
         let found = Self.allCases.first { kind in
             let word = kind.rawValue.utf8

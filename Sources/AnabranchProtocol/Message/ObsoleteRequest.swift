@@ -1,7 +1,7 @@
 import AnabranchCore
 
 /// A request of the public description of the protocol that no client from 12.0 on sends (`Spec/Protocol.md`, section
-/// 4.7). It is refused, or ends its session, and never the connection.
+/// 4.6). It is refused, or ends its session, but never the connection.
 struct ObsoleteRequest: Equatable, Sendable {
     enum Kind: String, CaseIterable {
         case transact, refresh, alloc
@@ -17,11 +17,11 @@ struct ObsoleteRequest: Equatable, Sendable {
 
     let kind: Kind
     let session: SessionID
-    /// Of CLIENT_VERSION_REQUEST: the file that it asks about.
+    /// The file that a CLIENT_VERSION_REQUEST asks about.
     private(set) var file: SaltedFileID?
 
-    /// - Returns: nil if the message is none of them.
-    /// - Throws: 103 for one that is not well formed. The body is not looked at otherwise.
+    /// - Returns: nil if the message is not one of them.
+    /// - Throws: 103 if the message is malformed. The body is not looked at otherwise.
     init?(_ message: [UInt8], _ limits: Limits) throws(ProtocolError) {
         guard let kind = message.withUnsafeBytes({ Kind(firstWordOf: $0) }) else { return nil }
         self.kind = kind
@@ -55,10 +55,10 @@ struct ObsoleteRequest: Equatable, Sendable {
         }
     }
 
-    /// What a session is told that goes on; nil where the file has to be asked, or the session ends.
+    /// The answer to a session that goes on; nil where the file has to be asked, or the session ends.
     var answer: EncodedMessage? {
         switch kind {
-        // Status 3: not supported. The rest is 0, but for the origin, which is the server's.
+        // Status 3: not supported. The rest is 0, except for the origin, which is the server's.
         case .transact: Self.answer(.transact, session, [3, 0, 0, 0, 1, 0])
         // The newest state is the empty one: the client synchronizes step by step.
         case .state: Self.answer(.state, session, [0, 0, 0, 0, 0, 0])
@@ -89,12 +89,12 @@ struct ObsoleteRequest: Equatable, Sendable {
         }
     }
 
-    /// Whether the client has to have named its file before.
+    /// True if the client must have named its file before.
     var needsFile: Bool { kind == .transact || kind == .alloc }
 }
 
 extension ProtocolError {
-    /// A message of no known type: its first word, if that is one.
+    /// The error for a message of unknown type; it quotes the first word, if that is one.
     static func unknownMessage(_ message: [UInt8]) -> ProtocolError {
         let word = message.prefix(32).prefix { $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "\n") }
         let isWord = !word.isEmpty && word.allSatisfy { (UInt8(ascii: "!")...UInt8(ascii: "~")).contains($0) }

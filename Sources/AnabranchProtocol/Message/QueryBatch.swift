@@ -1,33 +1,33 @@
 public import AnabranchCore
 
-/// What DOWNLOAD of flexible sync says beside its progress (`Spec/FlexibleSync.md`, section 1.5).
+/// The fields of a DOWNLOAD of flexible sync that are added to its progress (`Spec/FlexibleSync.md`, section 1.5).
 public struct QueryBatch: Equatable, Sendable {
-    /// Which part of what a download is. The numbers are those of the wire.
+    /// The part of a bootstrap or of steady state that a download is. The numbers are those of the wire.
     public enum State: UInt8, CaseIterable, Sendable {
         /// A part of a bootstrap; another one follows.
         case more
         /// The last part of a bootstrap. Below version 14 also steady state, if the query version is the active one.
         case last
-        /// Steady state: what has happened in the view. It is said in version 14 only.
+        /// Steady state: changes in the view. It is used in version 14 only.
         case steady
     }
 
     /// The subscription set of the bootstrap; in steady state the active one.
     public var version: QueryVersion
-    /// Which part it is.
+    /// The part that the download is.
     public var state: State
     /// An estimate of how much of the current download is done with this message, 0 … 1. It is told in steps of
     /// 1/10000, and below version 12 as 0.
     public var estimate: Double
 
-    /// Puts the parts together.
+    /// The fields of one DOWNLOAD; by default it completes what it is a part of.
     public init(version: QueryVersion, state: State, estimate: Double = 1) {
         self.version = version
         self.state = state
         self.estimate = estimate
     }
 
-    /// What comes through to a client that speaks `protocolVersion`.
+    /// The fields as a client that speaks `protocolVersion` receives them.
     package func asTold(in protocolVersion: ProtocolVersion) -> QueryBatch {
         QueryBatch(
             version: version, state: protocolVersion.hasBatchStates || state != .steady ? state : .last,
@@ -37,7 +37,7 @@ public struct QueryBatch: Equatable, Sendable {
     private static let stepsOfAll = 10_000
     private var estimateSteps: Int { Int((min(max(estimate, 0), 1) * Double(Self.stepsOfAll)).rounded()) }
 
-    /// Such as 0, 0.4, 0.0625 or 1.
+    /// The estimate as text, such as 0, 0.4, 0.0625 or 1.
     var estimateText: String {
         guard estimateSteps < Self.stepsOfAll else { return "1" }
         let digits = String(Self.stepsOfAll + estimateSteps).dropFirst()

@@ -35,21 +35,21 @@ public enum ServerMessage: Equatable, Sendable {
         /// TEST_COMMAND.
         case testCommand = "test_command"
 
-        /// What the bytes of a whole message begin with; nil if that is no kind of message. Nothing else is looked at.
+        /// The kind of a whole message, by its first bytes; nil if there is no such kind. Nothing else is looked at.
         public init?(of message: some Collection<UInt8>) { self.init(firstWordOfCollection: message) }
     }
 }
 
-/// What DOWNLOAD says (`Spec/Protocol.md`, section 5.2). The changesets stay in the bytes in which they travel until
-/// `download` is asked for.
+/// The content of DOWNLOAD (`Spec/Protocol.md`, section 5.2). The changesets stay in the bytes in which they travel
+/// until `download` is asked for.
 public struct DownloadMessage: Equatable, Sendable {
-    /// Where the reader stands behind the message.
+    /// The reader's place after the message.
     public let progress: DownloadProgress
-    /// What flexible sync says beside it, where `downloadableBytes` are not told; nil in partition-based sync.
+    /// The fields of flexible sync, which take the place of `downloadableBytes`; nil in partition-based sync.
     public let batch: QueryBatch?
     let entries: BodyEntries<DownloadedChangeset>
 
-    /// The message that says this.
+    /// The message with this content.
     public init(_ download: Download, batch: QueryBatch? = nil) {
         self.init(progress: download.progress, batch: batch, entries: BodyEntries(download.changesets))
     }
@@ -66,6 +66,6 @@ public struct DownloadMessage: Equatable, Sendable {
     /// The sum of the sizes of the changesets, in bytes.
     public var changesetBytes: Int { entries.changesetBytes }
 
-    /// What the message says, each changeset in an array of its own: the message itself can go.
+    /// The content of the message, each changeset in an array of its own: the message itself can go.
     public var download: Download { Download(progress: progress, changesets: Array(entries)) }
 }

@@ -1,7 +1,7 @@
 import AnabranchCore
 
-/// Puts the messages of a server together and takes them apart (`Spec/Protocol.md`, section 5; `Spec/FlexibleSync.md`,
-/// sections 1.5 and 1.6). Only the grammar of DOWNLOAD in flexible sync depends on the version.
+/// Encodes and decodes the messages of a server (`Spec/Protocol.md`, section 5; `Spec/FlexibleSync.md`, sections 1.5
+/// and 1.6). Only the grammar of DOWNLOAD in flexible sync depends on the version.
 ///
 /// Decoding finds everything that can be wrong with a message by itself: its type (102), its head, the sizes and the
 /// JSON in it (103), the compression (110) and the entries of its body (111, 112).
@@ -12,10 +12,10 @@ public struct ServerMessageCodec: Sendable {
     private let dialect: WireDialect
 
     /// - Parameters:
-    ///   - limits: what a message may bring, and when a DOWNLOAD is deflated.
-    ///   - mode: that of the connection.
-    ///   - version: that of the connection.
-    ///   - dialect: how actions are spelled that are encoded.
+    ///   - limits: the bounds of a message, and the size from which a DOWNLOAD is deflated.
+    ///   - mode: the mode of the connection.
+    ///   - version: the version of the connection.
+    ///   - dialect: decides how the actions of encoded messages are spelled.
     public init(
         limits: Limits = Limits(), mode: SyncMode = .partition,
         version: ProtocolVersion = ProtocolVersion(ProtocolVersion.supported.upperBound),
@@ -88,7 +88,7 @@ public struct ServerMessageCodec: Sendable {
     //
     // In flexible sync, in the place of <downloadable bytes>: <query version> <batch> <progress>
 
-    /// A DOWNLOAD whose body may be that of other readers as well. In flexible sync it has a `batch`.
+    /// A DOWNLOAD whose body may be shared with other readers. In flexible sync it has a `batch`.
     func encodeDownload(
         _ session: SessionID, _ progress: DownloadProgress, _ body: EncodedBody, _ batch: QueryBatch? = nil
     ) -> EncodedMessage {

@@ -1,17 +1,17 @@
 import AnabranchCore
 
-/// What a running session owes its client (`Spec/History.md`, section 7; `Spec/FlexibleSync.md`, section 1.7): a first
-/// DOWNLOAD even if it is empty, then one whenever there is something beyond the cursor or a bootstrap is open, and,
-/// once there is nothing, the answer to the latest MARK.
+/// The messages that a running session owes its client (`Spec/History.md`, section 7; `Spec/FlexibleSync.md`, section
+/// 1.7): a first DOWNLOAD even if it is empty, then one whenever there is something beyond the cursor or a bootstrap is
+/// open, and, once there is nothing, the answer to the latest MARK.
 ///
 ///     none ─ scan asked for ─▶ underWay ─ DOWNLOAD made ─▶ ready ─ sent ─▶ none
 ///
-/// Before `begin` it collects what is said to a session whose IDENT is still being checked.
+/// Before `begin` it collects the events of a session whose IDENT is still being checked.
 struct DownloadFeed: Sendable {
     private var marks = PendingMarks()
-    /// They go before the DOWNLOAD that they speak of.
+    /// Notices that are sent before the DOWNLOAD that they are about.
     private var notices: [Notice] = []
-    /// Where the client stands behind all that was made for it.
+    /// The client's place once it has everything that was made for it.
     private(set) var cursor = DownloadCursor()
     private var exposedVersion: ServerVersion = 0
     private var hasSentDownload = false
@@ -24,7 +24,7 @@ struct DownloadFeed: Sendable {
         case ready(EncodedMessage)
     }
 
-    /// What is said as soon as it is known.
+    /// A message that is sent as soon as its content is known.
     enum Notice {
         case warning(ErrorMessage)
         case refusal(QueryRefusal)
@@ -56,7 +56,7 @@ struct DownloadFeed: Sendable {
         return !isDownloading && hasMore ? .scan : .nothing
     }
 
-    /// Whether there is something to scan.
+    /// True if there is something to scan.
     private var hasMore: Bool {
         !hasSentDownload || exposedVersion > cursor.serverVersion || subscriptions?.open != nil
     }
@@ -110,7 +110,7 @@ struct DownloadFeed: Sendable {
         return subscriptions.problem(of: query, isLast: isLast, isEmpty: download.body.isEmpty, in: version)
     }
 
-    /// - Parameter cursor: what a DOWNLOAD follows that nobody has asked for.
+    /// - Parameter cursor: the place that an unrequested DOWNLOAD follows.
     /// - Returns: whether it is the one to be asked for next, and there is nothing else to say. Then it counts as asked
     ///   for.
     mutating func beginDownload(unaskedAfter cursor: DownloadCursor) -> Bool {

@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// The MARKs of a session that were not answered (`Spec/Protocol.md`, section 8.4; `Spec/FlexibleSync.md`, section
+/// The MARKs of a session that are not answered yet (`Spec/Protocol.md`, section 8.4; `Spec/FlexibleSync.md`, section
 /// 1.6). Of those between two QUERYs only the latest counts.
 struct PendingMarks: Sendable {
     private struct Mark {
@@ -18,7 +18,7 @@ struct PendingMarks: Sendable {
         marks.append(Mark(request: request, query: query))
     }
 
-    /// A QUERY has come: what is exposed now is all that the MARKs before it wait for.
+    /// A QUERY has come: the versions exposed now are all that the MARKs before it wait for.
     mutating func queryCame(at exposedVersion: ServerVersion) {
         if let last = marks.indices.last, marks[last].version == nil { marks[last].version = exposedVersion }
     }
@@ -30,15 +30,15 @@ struct PendingMarks: Sendable {
         }
     }
 
-    /// The request of the latest MARK to which `isAnswerable` is true.
+    /// The request of the latest MARK for which `isAnswerable` is true.
     ///
-    /// - Parameter isAnswerable: of a QUERY, whether it is settled and all before it; and whether the client has this
-    ///   version, or all there is.
+    /// - Parameter isAnswerable: whether a QUERY and all before it are settled, and the client has this version, or all
+    ///   there is.
     func answerable(_ isAnswerable: (QueryVersion, ServerVersion?) -> Bool) -> UInt64? {
         marks.last { isAnswerable($0.query, $0.version) }?.request
     }
 
-    /// The MARK is answered, and those before it need no answer any more.
+    /// The MARK is answered, and those before it no longer need an answer.
     mutating func answered(_ request: UInt64) {
         if let index = marks.lastIndex(where: { $0.request == request }) { marks.removeSubrange(...index) }
     }

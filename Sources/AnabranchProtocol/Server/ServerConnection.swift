@@ -7,16 +7,17 @@ package import AnabranchCore
 ///
 /// While it is open, a message goes to the session it names. Later messages are skipped unread.
 ///
-/// What is to be sent is not pushed but asked for with `next`, so that the caller holds back what the socket cannot
-/// take. PONG comes first, then log messages; then the sessions take turns: one message of one, the next message of the
-/// next. A session owes at most a few messages at any time, and in flexible sync a refusal for each QUERY that the
-/// caller has refused; a caller that also stops reading while it cannot write bounds the memory of a connection.
+/// Messages are not pushed but asked for with `next`, so that the caller holds back as much as the socket cannot take.
+/// PONG comes first, then log messages; then the sessions take turns: one message of one, the next message of the next.
+/// A session owes at most a few messages at any time, and in flexible sync a refusal for each QUERY that the caller has
+/// refused; a caller that also stops reading while it cannot write bounds the memory of a connection.
 ///
-/// Nothing that a client sends traps, and no answer of the caller does, however late or often it comes. What the caller
-/// must see to are the kinds of errors: a precondition says which of them each function takes.
+/// Nothing that a client sends traps, and no answer of the caller does, however late or often it comes. The caller must
+/// only see to the kinds of errors: a precondition says which of them each function takes.
 ///
-/// It speaks the mode of sync that was negotiated, and can say everything that a client of that mode understands; what
-/// a server never has to say, like compensating writes where every write is allowed, costs it nothing.
+/// It speaks the mode of sync that was negotiated, and can say everything that a client of that mode understands. A
+/// server that never has to say some of it, such as compensating writes where every write is allowed, pays nothing for
+/// it.
 public struct ServerConnection: ~Copyable, Sendable {
     /// The version that is spoken.
     public let version: ProtocolVersion
@@ -36,17 +37,17 @@ public struct ServerConnection: ~Copyable, Sendable {
     private var sessions: [SessionID: ServerSession] = [:]
     /// How many sessions there have been.
     private var serial: UInt64 = 0
-    /// The client files whose last session here has ended with 200: the client begins it anew.
+    /// The client files whose last session here has ended with 200: the client begins it again.
     private var restarting: Set<ClientFileID> = []
 
-    /// Very old clients say what they are before they open sessions.
+    /// True once a very old client has described itself, which it does before it opens sessions.
     private var isDescribed = false
     private var obsolete: [(session: SessionID, type: String)] = []
     private var pong: Int64?
     private var logMessages: [LogMessage] = []
     /// The sessions that have a message to send, in the order of their turns; each once.
     private var speakers: [SessionID] = []
-    /// The sessions that want a DOWNLOAD to be made, likewise.
+    /// The sessions that want a DOWNLOAD to be made, in the order of their turns; each once.
     private var scanners: [SessionID] = []
     /// DOWNLOADs that are being made, or wait to be sent.
     package private(set) var downloadsUnderWay = 0
@@ -61,7 +62,7 @@ public struct ServerConnection: ~Copyable, Sendable {
         if let refusal = negotiation.refusal { failConnection(refusal) }
     }
 
-    /// Whether a connection-level error ended all sessions.
+    /// True once a connection-level error has ended all sessions.
     public var hasFailed: Bool {
         if case .open = phase { false } else { true }
     }
@@ -85,7 +86,7 @@ public struct ServerConnection: ~Copyable, Sendable {
         }
     }
 
-    /// - Returns: nil if the type is none that clients send.
+    /// - Returns: nil if clients send no messages of this type.
     private func decode(_ message: [UInt8]) throws(ProtocolError) -> ClientMessage? {
         do throws(ProtocolError) {
             return try incoming.decode(message) { session in sessions[session]?.hasFailed == true }
@@ -133,7 +134,7 @@ public struct ServerConnection: ~Copyable, Sendable {
         }
     }
 
-    /// Whether the client has just begun its session anew. One that cannot be asked to counts as if it had.
+    /// True if the client has just begun its session again. A client that cannot be told to counts as if it had.
     private mutating func takeRestart(of file: ClientFileID) -> Bool {
         restarting.remove(file) != nil || !version.hasErrorMessages
     }
@@ -158,7 +159,7 @@ public struct ServerConnection: ~Copyable, Sendable {
 
     // MARK: - From the server
 
-    /// Takes what the synced file behind a session says. About a session that has ended meanwhile it is ignored.
+    /// Takes an event of the session's synced file. It is ignored if the session has ended by then.
     ///
     /// - Precondition: a code that fails a session is not 231.
     public mutating func receive(_ event: SessionEvent, for handle: SessionHandle) {
@@ -189,9 +190,9 @@ public struct ServerConnection: ~Copyable, Sendable {
     }
 
     /// Takes a DOWNLOAD that was made before the session asked for it. If that is not the one to be asked for next, or
-    /// too many are under way, it is as if there was only news of the version: the session asks in its turn.
+    /// too many are under way, it only counts as news of the version: the session asks in its turn.
     ///
-    /// - Parameter cursor: what the DOWNLOAD follows.
+    /// - Parameter cursor: the place that the DOWNLOAD follows.
     /// - Returns: whether it will be sent.
     package mutating func receive(
         unasked progress: DownloadProgress, _ body: EncodedBody, after cursor: DownloadCursor, for handle: SessionHandle
@@ -269,8 +270,8 @@ public struct ServerConnection: ~Copyable, Sendable {
 
     // MARK: - To the client
 
-    /// What to send next, or to do in order to send it; `nil` if there is nothing. To be asked for until then whenever
-    /// the socket can take more, a message was received, or the caller had news.
+    /// The next thing to send, or to do in order to send something; `nil` if there is nothing. To be called until then
+    /// whenever the socket can take more, a message was received, or the caller had news.
     public mutating func next() -> Output? {
         switch phase {
         case .open: break
@@ -307,7 +308,7 @@ public struct ServerConnection: ~Copyable, Sendable {
         _ = update(handle.ident) { session in if session.handle == handle { event(&session) } }
     }
 
-    /// - Throws: what `event` throws, or 106 if there is no such session.
+    /// - Throws: the errors of `event`, or 106 if there is no such session.
     private mutating func updateExisting<Result>(
         _ ident: SessionID, _ event: (inout ServerSession) throws(ProtocolError) -> Result
     ) throws(ProtocolError) -> Result {
@@ -315,11 +316,11 @@ public struct ServerConnection: ~Copyable, Sendable {
         return result
     }
 
-    /// Changes a session and sees to it that it stands in the queue of what it now wants. All that happens comes by
-    /// here, so the session is changed where it is and not copied.
+    /// Changes a session and puts it into the queue of what it now wants. Everything that happens comes through here,
+    /// so the session is changed in place and not copied.
     ///
     /// - Parameter isQueued: false if it has just been taken out of its queue.
-    /// - Returns: What `event` returns; nil if there is no such session.
+    /// - Returns: the result of `event`; nil if there is no such session.
     private mutating func update<Result, Failure>(
         _ ident: SessionID, isQueued: Bool = true, _ event: (inout ServerSession) throws(Failure) -> Result
     ) throws(Failure) -> Result? {

@@ -11,23 +11,23 @@ import AnabranchCore
 ///
 ///     any but errorSent ─ UNBIND ─▶ unbinding ─ UNBOUND sent ─▶ finished
 ///
-/// The specification knows no state `checking`, as if the check of an IDENT took no time. The client does not wait for
-/// its end: what it sends meanwhile is taken as in `running`, and is in vain if the check fails.
+/// The specification has no state `checking`, as if the check of an IDENT took no time. The client does not wait for
+/// its end: messages that arrive during the check are taken as in `running`, and are dropped if the check fails.
 ///
 /// No event traps, in any order: an answer that was not asked for, or comes twice, or crossed the end of the session is
-/// ignored. What the running session owes its client stands beside the state, not in it, so that it is changed where
-/// it is and nowhere copied.
+/// ignored. The messages that the running session owes its client are kept next to the state, not in it, so that they
+/// are changed in place and never copied.
 struct ServerSession: Sendable {
     let handle: SessionHandle
     private let mode: SyncMode
     private var state: State
-    /// What the client has named in IDENT.
+    /// The client file that the client has named in IDENT.
     private(set) var clientFile: ClientFileID?
-    /// Of use in `checking` and `running`.
+    /// Used in `checking` and `running`.
     private var feed = DownloadFeed()
     /// Answers to TEST_COMMANDs and obsolete requests, which come at any time.
     private var answers: [EncodedMessage] = []
-    /// Of obsolete requests that wait for the file.
+    /// The number of obsolete requests that wait for an answer of the file.
     private var awaitedAnswers = 0
     /// The session has ended by itself, and its file has not been told yet.
     private var hasToClose = false
@@ -44,7 +44,7 @@ struct ServerSession: Sendable {
         case finished
     }
 
-    /// What a session has to say: messages are ready at once, a DOWNLOAD has to be made.
+    /// The turn that a session wants: messages are ready at once, a DOWNLOAD has to be made first.
     enum Turn {
         case nothing, message, scan
     }
@@ -85,7 +85,7 @@ struct ServerSession: Sendable {
         }
     }
 
-    /// What its connection has to know of it.
+    /// The state of a session as far as its connection has to know it.
     struct Outline {
         let turn: Turn
         let isDownloading: Bool
@@ -102,7 +102,7 @@ struct ServerSession: Sendable {
         }
     }
 
-    /// What the client asked before an error was found is answered before the error.
+    /// True if an answer can be sent. A request that came before an error was found is answered before the error.
     private var hasAnswer: Bool { !answers.isEmpty && (isLive || pendingError != nil) }
 
     /// The client has named its file.
@@ -237,7 +237,7 @@ struct ServerSession: Sendable {
         state = .running
     }
 
-    /// Before the IDENT has come this is no news: `identAccepted` will say it.
+    /// Ignored before the IDENT has come: `identAccepted` will bring the version.
     mutating func versionExposed(_ version: ServerVersion) {
         if hasFile { feed.expose(version) }
     }
@@ -252,9 +252,9 @@ struct ServerSession: Sendable {
         feed.downloadReady(download, as: handle.ident, codec)
     }
 
-    /// A DOWNLOAD of the newest version that nobody has asked for. If it is not the one to be asked for next, it is
-    /// only known that there is a version.
-    /// - Parameter cursor: what it follows.
+    /// A DOWNLOAD of the newest version that the session has not asked for. If it is not the one to be asked for next,
+    /// it only counts as news of the version.
+    /// - Parameter cursor: the place that it follows.
     /// - Returns: whether it was taken.
     mutating func unaskedDownload(
         _ download: FlexibleDownload, after cursor: DownloadCursor, _ version: ProtocolVersion,
@@ -292,7 +292,7 @@ struct ServerSession: Sendable {
 
     // MARK: - To the client
 
-    /// What to send, or to do in order to send it; `nil` if it is not the session's turn.
+    /// The next thing to send, or to do in order to send something; `nil` if it is not the session's turn.
     mutating func next(_ codec: ServerMessageCodec) -> ServerConnection.Output? {
         let ident = handle.ident
         switch state {

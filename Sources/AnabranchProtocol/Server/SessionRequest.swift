@@ -5,28 +5,28 @@ public import AnabranchCore
 public struct SessionHandle: Hashable, Sendable {
     /// The client's name for the session.
     public let ident: SessionID
-    /// How many sessions the connection has had, this one included.
+    /// The ordinal number of the session among those of the connection, from 1 on.
     let serial: UInt64
 }
 
-/// What a session asks of the synced file behind it. The requests of one session are to be handled in their order, but
-/// for scans, which may come later; a `SessionEvent` is the answer, if there is one.
+/// A request of a session to its synced file. The requests of one session are to be handled in their order, except for
+/// scans, which may come later; a `SessionEvent` is the answer, if there is one.
 public enum SessionRequest: Equatable, Sendable {
     /// BIND: the session begins. The caller finds the server-side file by the partition value; `failed` with 204
     /// refuses an impossible one. If the client's file needs an ident, the answer is `fileIdentAllocated`.
     case open(BindRequest)
     /// IDENT, in flexible sync with the active subscription set: the answer is `identAccepted` or `failed`, with 108 if
-    /// another session of this connection has bound the client file. What became of the set since is told by what scans
-    /// bring: steady state, or a bootstrap of the same version.
+    /// another session of this connection has bound the client file. The fate of the set since then is told by the
+    /// results of scans: steady state, or a bootstrap of the same version.
     ///
     /// A client whose last connection was lost within a bootstrap keeps the parts that it has, and would take them for
-    /// parts of the next one; it drops them when an error 200 has it begin its session anew on one connection.
+    /// parts of the next one; it drops them when an error 200 makes it begin its session again on the same connection.
     /// `hasRestarted` says that this has just happened: nothing is left from earlier connections.
     case identify(IdentRequest, hasRestarted: Bool)
     /// QUERY of flexible sync. It keeps its order among the UPLOADs: those before it are to be checked against the set
     /// before. The file takes the new set as the client's view, in a commit that gives the bootstrap a server version
     /// of its own, and says so by `versionExposed`; scans that go beyond that version bring the bootstrap. Or it says
-    /// `queryRefused`. If another QUERY has followed meanwhile, the bootstrap of that one serves for both. It can come
+    /// `queryRefused`. If another QUERY has followed by then, the bootstrap of that one serves for both. It can come
     /// before the answer to the IDENT; if that is `failed`, the QUERY is dropped.
     case query(SubscriptionSet)
     /// UPLOAD: to be integrated, or refused by `failed`. It can come before the answer to the IDENT; if that is
@@ -40,15 +40,15 @@ public enum SessionRequest: Equatable, Sendable {
     /// The answer is `flexibleDownload` with that part, with steady state that comes before the bootstrap in the log,
     /// or with the first part of the bootstrap of a later QUERY; or it is `failed`.
     case scanBootstrap(QueryVersion, part: Int, from: DownloadCursor)
-    /// CLIENT_VERSION_REQUEST, which no client of today sends: how much of a client file was integrated. The answer is
-    /// `clientVersion`.
+    /// CLIENT_VERSION_REQUEST, which no client of today sends: it asks how much of a client file was integrated. The
+    /// answer is `clientVersion`.
     case clientVersion(SaltedFileID)
     /// UNBIND, or an error that the file does not know of: the session's hold on it ends now. There is no answer.
     case close
 }
 
-/// What the synced file behind a session says. Everything that an event speaks of is durable (`Spec/History.md`,
-/// section 10).
+/// An event of the synced file of a session. Everything that an event tells of is durable (`Spec/History.md`, section
+/// 10).
 public enum SessionEvent: Equatable, Sendable {
     /// The ident of the client's new file.
     case fileIdentAllocated(SaltedFileID)
@@ -63,12 +63,12 @@ public enum SessionEvent: Equatable, Sendable {
     /// the session with 201: a bootstrap that nobody asked for, is older than another one, or has no changeset;
     /// compensating writes that are not in the message; a cursor that goes back.
     case flexibleDownload(FlexibleDownload)
-    /// The answer to `query`: the set cannot be served, and the view stays as it was. If the client does not wait for
-    /// the set any more, it is not told.
+    /// The answer to `query`: the set cannot be served, and the view stays as it was. If the client no longer waits for
+    /// the set, it is not told.
     case queryRefused(QueryRefusal)
     /// The answer to the request of that name: 0 if there is no such client file for the user of the session.
     case clientVersion(ClientVersion)
-    /// A line for the client's log, below version 10 told to nobody.
+    /// A line for the client's log; clients below version 10 are not told.
     case log(LogMessage)
     /// The file has let go of the session. A code of 200 … 299 ends the session, one of 100 … 199 the connection.
     case failed(ErrorMessage)
@@ -78,7 +78,7 @@ public enum SessionEvent: Equatable, Sendable {
 }
 
 extension ServerConnection {
-    /// What a message of the client asks the caller to do.
+    /// A task that a message of the client sets the caller.
     public enum Action: Equatable, Sendable {
         /// To be passed on to the session's file.
         case ask(SessionHandle, SessionRequest)
@@ -89,7 +89,7 @@ extension ServerConnection {
         case connectionFailed(ProtocolError)
     }
 
-    /// What a connection has to do next in order to say what it has to say.
+    /// The next thing that a connection has to do in order to send its messages.
     public enum Output: Equatable, Sendable {
         /// Send this.
         case message(EncodedMessage)

@@ -1,15 +1,15 @@
 import AnabranchCore
 
-/// Which subscription sets of a session the client has, and which it waits for (`Spec/FlexibleSync.md`, sections 1.7
-/// and 2.11): what must not be sent would end the client's process.
+/// The subscription sets of a session that the client has, and those that it waits for (`Spec/FlexibleSync.md`,
+/// sections 1.7 and 2.11): a message that must not be sent would end the client's process.
 struct SubscriptionProgress: Sendable {
-    /// The set of the client behind all that was made for it.
+    /// The client's set once it has everything that was made for it.
     private(set) var active: QueryVersion
     /// The last one that the client has named.
     private var newest: QueryVersion
-    /// Those of QUERYs that were neither bootstrapped nor refused, ascending.
+    /// The sets of QUERYs that were neither bootstrapped nor refused, ascending.
     private var waiting: [QueryVersion] = []
-    /// The bootstrap of which a part was made, but not the last one.
+    /// The bootstrap that has been made in part, but not to its end.
     private(set) var open: OpenBootstrap?
 
     struct OpenBootstrap {
@@ -33,7 +33,7 @@ struct SubscriptionProgress: Sendable {
         return true
     }
 
-    /// Whether all QUERYs up to this one were bootstrapped or refused.
+    /// True if all QUERYs up to this one were bootstrapped or refused.
     func isSettled(_ version: QueryVersion) -> Bool { waiting.first.map { $0 > version } ?? true }
 
     /// A QUERY is refused.

@@ -1,13 +1,13 @@
 import AnabranchCore
 
-/// What a TEST_COMMAND does (`Spec/FlexibleSync.md`, section 1.6). Only applications that are built for tests send it;
-/// what the server does not know counts as done.
+/// The effect of a TEST_COMMAND (`Spec/FlexibleSync.md`, section 1.6). Only applications that are built for tests send
+/// it; commands that the server does not know count as done.
 struct TestCommand: Equatable, Sendable {
     private static let done = Array("{}".utf8)
 
     /// The answer.
     var answer = TestCommand.done
-    /// Ends the session behind the answer.
+    /// An error that ends the session after the answer.
     var error: ErrorMessage?
 
     /// `ECHO_ERROR` names a code and the JSON of an error, as text.

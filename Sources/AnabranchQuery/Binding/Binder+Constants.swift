@@ -1,6 +1,6 @@
 public import AnabranchCore
 
-/// What an argument of a query stands for: `$0`, `ANY $0` or `$K0`.
+/// An argument of a query, for which `$0`, `ANY $0` or `$K0` stands.
 public enum QueryArgument: Sendable {
     /// A constant, which is taken as it is.
     case value(StateValue)
@@ -10,7 +10,7 @@ public enum QueryArgument: Sendable {
     case path(String)
 }
 
-// Constants: what they stand for beside the static type of what they are compared with (`Spec/Query.md`, section 4).
+// Constants: their meaning depends on the static type of what they are compared with (`Spec/Query.md`, section 4).
 
 extension Binder {
     /// - Parameter type: of the other side; nil if there is none.
@@ -18,7 +18,7 @@ extension Binder {
         let value = try plainValue(constant, towards: type)
         if constant.form == .user {
             guard type != .typeOf else { throw error(constant, "$user.id is no name of a type") }
-            // It stays a text beside numbers, too, with which it cannot be compared: "7" and "7a" are two users.
+            // It stays a text even next to numbers, with which it cannot be compared: "7" and "7a" are two users.
             return value
         }
         return type == .typeOf ? try types(named: value, constant.place) : converted(value, constant, towards: type)
@@ -87,7 +87,7 @@ extension Binder {
 
     // MARK: Numbers
 
-    /// Decimal, hexadecimal after `0x` or octal after `0`; what is out of range is clamped.
+    /// Decimal, hexadecimal after `0x` or octal after `0`; a number out of range is clamped.
     private static func integer(_ text: [UInt8]) -> Int64 {
         let isNegative = text.first == UInt8(ascii: "-")
         let signed = isNegative || text.first == UInt8(ascii: "+")
@@ -218,7 +218,7 @@ extension Binder {
         return Timestamp(seconds: seconds, nanoseconds: Int32(nanoseconds))
     }
 
-    /// Of year, month, day, hour, minute, second and nanoseconds in UTC.
+    /// The seconds and nanoseconds of year, month, day, hour, minute, second and nanoseconds in UTC.
     private func moment(_ parts: [Int64], _ constant: Constant) throws(QueryError) -> (Int64, Int64) {
         guard parts[0] >= 1900 else { throw error(constant, "years before 1900 cannot be written as dates") }
         guard 1...12 ~= parts[1], 1...31 ~= parts[2] else { throw error(constant, "there is no such day") }

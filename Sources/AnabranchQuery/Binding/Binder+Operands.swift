@@ -3,7 +3,7 @@ import AnabranchCore
 // Operands and their static types (`Spec/Query.md`, section 5).
 
 extension Binder {
-    /// - Parameter type: what constants are read towards; nil if the other side is not known yet.
+    /// - Parameter type: the type as which constants are read; nil if the other side is not known yet.
     func operand(_ operand: Operand, towards type: StaticType?) throws(QueryError) -> BoundOperand {
         switch operand {
         case .constant(let constant): return try self.constant(constant, towards: type)
@@ -25,7 +25,8 @@ extension Binder {
         return operand(of: try value(constant, towards: type), towards: type)
     }
 
-    /// Null against a string or binary is one; the names of types are kinds of values.
+    /// Binds a constant value. Null compared with a string or binary is one itself; the names of types are kinds of
+    /// values.
     private func operand(of value: StateValue, towards type: StaticType?) -> BoundOperand {
         var own = value.type
         if value.isNull, type == .string || type == .binary { own = type ?? .null }
@@ -161,7 +162,7 @@ extension Binder {
 }
 
 extension BoundPath {
-    /// Whether there can be several values.
+    /// True if there can be several values.
     var hasManyValues: Bool {
         if !isSingle { return true }
         switch end {
@@ -171,7 +172,7 @@ extension BoundPath {
         }
     }
 
-    /// Whether it goes on behind the property at its end.
+    /// True if the path continues past the property at its end.
     fileprivate var leadsIntoCollection: Bool {
         if case .property(_, let rest) = end { !rest.isEmpty } else { false }
     }

@@ -142,7 +142,7 @@ extension PropertyPath.Step {
     fileprivate static let atKeys = PropertyPath.Step.name(Array("@keys".utf8))
     fileprivate static let atValues = PropertyPath.Step.name(Array("@values".utf8))
 
-    /// `length` in any case.
+    /// True for `length` in any case.
     fileprivate var isLength: Bool {
         if case .name(let name) = self { name.map(\.lowercased) == Array("length".utf8) } else { false }
     }

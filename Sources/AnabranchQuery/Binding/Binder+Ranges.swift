@@ -30,8 +30,8 @@ extension Binder {
         return .and([try half(.greaterOrEqual, bounds.constants[0]), try half(.lessOrEqual, bounds.constants[1])])
     }
 
-    /// A range is printed and answered as two comparisons: subqueries within each other would be it so many times that
-    /// there is no end.
+    /// Binds the operand of a range. A range is printed and evaluated as two comparisons: with subqueries nested in
+    /// each other, the number of copies would have no bound.
     private func boundOperand(ofRange operand: Operand) throws(QueryError) -> BoundOperand {
         if operand.isConstant { throw comparesConstants(operand.offset) }
         guard operand.holdsSubquery else { return try self.operand(operand, towards: nil) }

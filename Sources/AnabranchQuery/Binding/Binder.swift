@@ -6,17 +6,17 @@ struct Binder {
     let classes: KnownClasses
     let options: QueryOptions
     let arguments: [QueryArgument]
-    /// What is refused; nil if the query is no subscription.
+    /// The restrictions on the query; nil if it is no subscription.
     let rules: SubscriptionRules?
-    /// What `$user.id` stands for; nil outside of rules.
+    /// The user id for `$user.id`; nil outside of rules.
     let user: ExactString?
     /// The class that paths begin at.
     var schema: ClassSchema
-    /// What a path begins with in a subquery, in place of nothing.
+    /// The variable that paths begin with in a subquery; nil elsewhere.
     var variable: [UInt8]?
-    /// Below a `not` clients leave pairs as they are.
+    /// True below a `not`, where clients leave pairs as they are.
     private var isNegated = false
-    /// Within an operand of BETWEEN, which stands for two comparisons with it.
+    /// True within an operand of BETWEEN, which stands for two comparisons with it.
     var isWithinRange = false
 
     init(
@@ -90,7 +90,7 @@ struct Binder {
         return .general(comparison.sides(left, right))
     }
 
-    /// Both sides: a constant is read as the type of the other side asks.
+    /// Binds both sides: a constant is read as the type of the other side requires.
     private func operands(_ comparison: Comparison) throws(QueryError) -> (left: BoundOperand, right: BoundOperand) {
         let offset = comparison.left.offset
         if comparison.left.isConstant, comparison.right.isConstant { throw comparesConstants(offset) }
@@ -125,7 +125,8 @@ struct Binder {
         }
     }
 
-    /// Constants that are infinite go with no Int. They may be written so, be results of arithmetic, or arguments.
+    /// Refuses infinite constants compared with an Int. They may be written as such, be results of arithmetic, or
+    /// arguments.
     func checkFinite(_ operand: BoundOperand, beside other: BoundOperand, _ offset: Int) throws(QueryError) {
         // In the canonical text 0.0 is 0: it does not say what type such a constant had.
         guard !other.hasTypeOfConstant else { return }
@@ -213,7 +214,8 @@ struct Binder {
         if !left.isNull, !right.isNull { try checkTypes(left, right, comparison.left.offset) }
     }
 
-    /// A property of the object itself and a list of constants: only constants of its own type count.
+    /// The condition that a property of the object itself is in a list of constants, of which only those of its own
+    /// type count.
     private func membership(_ left: BoundOperand, _ right: BoundOperand, _ comparison: Comparison) -> Condition? {
         guard comparison.relation != .notEqual, let values = right.list, !values.isEmpty,
             right.quantifier == nil || right.quantifier == .any, let property = left.plainProperty,
@@ -240,12 +242,12 @@ struct Binder {
 }
 
 extension BoundOperand {
-    /// `@type` of what has one type only.
+    /// True for `@type` of a path that has only one type.
     fileprivate var isFixedType: Bool {
         if case .typeOf(let path) = kind { !path.endsAtObjects && path.type != .mixed } else { false }
     }
 
-    /// Embedded objects, which nothing can link to.
+    /// True for embedded objects, which nothing can link to.
     var isEmbedded: Bool {
         guard let path, path.endsAtObjects, case .link(let property, _) = path.steps.last else { return false }
         return property.isEmbedded
@@ -253,8 +255,8 @@ extension BoundOperand {
 }
 
 extension [Predicate] {
-    /// The parts of a conjunction or disjunction in the order in which clients build them. From left to right two at a
-    /// time make a pair; a part that is such a pair, or several, gives way to its own parts at the end.
+    /// The parts of a conjunction or disjunction in the order in which clients build them. From left to right, two at a
+    /// time make a pair; a part that is such a pair, or several, is replaced by its own parts at the end.
     fileprivate func inBuildingOrder(_ parts: (Predicate) -> [Predicate]?) -> [Predicate] {
         var items = Joined.items(of: self[...])
         var index = 0
@@ -275,7 +277,7 @@ extension [Predicate] {
     }
 }
 
-/// A part of a conjunction or disjunction, or the first ones of it.
+/// A part of a conjunction or disjunction, or several of its first parts.
 private enum Joined {
     case one(Predicate)
     case pairs(ArraySlice<Predicate>)

@@ -40,7 +40,7 @@ extension Condition {
             return
         }
         var constants = test.constants.compactMap(property.comparable)
-        // Of a type whose equal values are the same, only values of that type are found. An integer equals decimals.
+        // For a type whose equal values are the same, only values of that type are found. An integer equals decimals.
         let isSearched =
             test.relation == .isIn && property.hasExactValues && !constants.contains { $0.type == .decimal }
         if isSearched { constants = constants.compactMap(property.exact) }
@@ -55,13 +55,14 @@ extension Condition {
 }
 
 extension Property {
-    /// Whether equal values are the same: not so of numbers with a point, of Mixed, and of links, which can dangle.
+    /// True if equal values are the same: not for numbers with a point, for Mixed, and for links, which can dangle.
     var hasExactValues: Bool {
         [.int, .bool, .string, .binary, .timestamp, .objectID, .uuid].contains(type) && collection != .dictionary
     }
 
-    /// What a constant is beside the property's values; nil if it is like none of them. A link is stored in MongoDB as
-    /// the key of its object, and a dictionary or an embedded object as a document, which no constant is.
+    /// A constant in the form in which it compares with the property's values; nil if it is like none of them. A link
+    /// is stored in MongoDB as the key of its object, and a dictionary or an embedded object as a document, which no
+    /// constant is.
     fileprivate func comparable(_ constant: Payload) -> StateValue? {
         if collection == .dictionary { return nil }
         guard let value = StateValue(constant), !value.isNull, type == .link else { return StateValue(constant) }

@@ -26,24 +26,24 @@ struct BoundOperand: Sendable {
         case constant(StateValue)
         case list([StateValue])
         case path(BoundPath)
-        /// How many or how long the values of a path are.
+        /// The numbers of the values of a path, or their lengths.
         case size(BoundPath)
         /// The lengths of the elements of a collection of strings or binaries.
         case lengths(BoundPath)
         case typeOf(BoundPath)
         case aggregate(BoundAggregate)
         case arithmetic(Arithmetic, BoundOperand, BoundOperand)
-        /// How many objects at the end of a path fulfil a condition.
+        /// The number of objects at the end of a path that fulfil a condition.
         case subquery(BoundPath, variable: [UInt8], Condition)
     }
 
     var kind: Kind
     var type: StaticType
-    /// Whether there can be several values.
+    /// True if there can be several values.
     var isMany = false
     var quantifier: Quantifier?
 
-    /// One constant or a list of them.
+    /// True for one constant or a list of them.
     var isConstant: Bool {
         switch kind {
         case .constant, .list: true
@@ -51,7 +51,7 @@ struct BoundOperand: Sendable {
         }
     }
 
-    /// Whether it is arithmetic that has its type from a constant.
+    /// True for arithmetic that has its type from a constant.
     var hasTypeOfConstant: Bool {
         if case .arithmetic(_, let left, _) = kind { left.isConstant || left.hasTypeOfConstant } else { false }
     }
@@ -61,12 +61,12 @@ struct BoundOperand: Sendable {
     /// One constant, or those of a list.
     var constants: [StateValue]? { list ?? constant.map { [$0] } }
     var path: BoundPath? { if case .path(let path) = kind { path } else { nil } }
-    /// The property of the object itself that this is.
+    /// The property of the object itself that the operand is; nil for other operands.
     var plainProperty: Property? { path?.plainProperty }
     var isNull: Bool { constant?.isNull == true }
 }
 
-/// The way from an object to values.
+/// The path from an object to values.
 struct BoundPath: Sendable {
     /// From objects to other objects.
     enum Step: Sendable {
@@ -85,7 +85,7 @@ struct BoundPath: Sendable {
     enum End: Sendable {
         /// The objects themselves.
         case objects
-        /// A property of theirs, and the way into the collection or Mixed that it holds.
+        /// A property of these, and the path into the collection or Mixed that it holds.
         case property(Property, [Index])
         /// The keys of a dictionary.
         case keys(Property)
@@ -93,11 +93,11 @@ struct BoundPath: Sendable {
 
     var steps: [Step]
     var end: End
-    /// Whether the steps lead to one object at most.
+    /// True if the steps lead to one object at most.
     var isSingle: Bool
     var type: StaticType
 
-    /// The property of the object itself that this is.
+    /// The property of the object itself that the path is; nil for other paths.
     var plainProperty: Property? {
         guard steps.isEmpty, case .property(let property, let rest) = end, rest.isEmpty, property.collection == .single
         else { return nil }
@@ -115,7 +115,7 @@ struct BoundPath: Sendable {
 
     var endsAtObjects: Bool { if case .objects = end { true } else { false } }
 
-    /// Whether it ends at a list, set or dictionary, or within one of values.
+    /// True if the path ends at a list, set or dictionary, or within one of values.
     var endsAtCollection: Bool {
         if case .property(let property, _) = end { property.collection != .single } else { false }
     }
@@ -136,16 +136,16 @@ struct BoundAggregate: Sendable {
     var function: Aggregate.Function
     /// The property of the linked objects.
     var property: Property?
-    /// Of the values; Mixed for every dictionary.
+    /// The type of the values; Mixed for every dictionary.
     var valueType: StaticType
 }
 
-/// Values of one type, to be looked up in.
+/// A set of values of one type, for look-ups.
 struct ValueSet: Sendable {
     private var hasNull = false
     private var integers: Set<Int64> = []
     private var strings: Set<[UInt8]> = []
-    /// The most bytes of a string: a longer one is not read.
+    /// The longest string, in bytes: a longer value is not read.
     private var stringBytesMax = 0
     private var identifiers: Set<UUIDBytes> = []
     private var objectIDs: Set<ObjectID> = []
@@ -166,7 +166,7 @@ struct ValueSet: Sendable {
         }
     }
 
-    /// Whether a value of the type is one of them; NaN is none of any.
+    /// True if a value of the type is in the set; NaN never is.
     func contains(_ value: StateValue, _ budget: LookBudget) throws(QueryError) -> Bool {
         switch value {
         case .null: return hasNull

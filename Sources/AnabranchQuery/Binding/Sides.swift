@@ -25,13 +25,13 @@ struct Sides: Sendable {
     }
 }
 
-/// What a property is compared with directly (`Spec/Query.md`, section 6.2).
+/// A relation and constant with which a property is compared directly (`Spec/Query.md`, section 6.2).
 struct DirectTest: Sendable {
     let relation: Relation
     let ignoresCase: Bool
     let constant: StateValue
     let type: StaticType
-    /// Of a string operator.
+    /// The pattern of a string operator.
     let pattern: ValuePattern?
 
     init(_ relation: Relation, ignoresCase: Bool, _ constant: StateValue, type: StaticType) {
@@ -46,6 +46,6 @@ struct DirectTest: Sendable {
 extension Relation {
     static let orders: Set<Relation> = [.less, .lessOrEqual, .greater, .greaterOrEqual]
 
-    /// An operator on strings, whose right side is a pattern.
+    /// True for operators on strings, whose right side is a pattern.
     var isOnText: Bool { [.beginsWith, .endsWith, .contains, .like].contains(self) }
 }

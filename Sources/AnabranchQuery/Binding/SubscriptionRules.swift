@@ -1,17 +1,17 @@
 import AnabranchCore
 
-/// What flexible sync refuses in subscriptions (`Spec/Query.md`, section 9) and in rules, as soon as it is found: what
-/// it leads to is not looked at.
+/// Refuses whatever flexible sync does not allow in subscriptions (`Spec/Query.md`, section 9) and in rules, as soon as
+/// it is found, without a look at what it leads to.
 struct SubscriptionRules {
     var queryableFields: Set<String>?
-    /// Whether a path may end at links.
+    /// True if a path may end at links.
     var allowsLinks = true
 
     func refuse(_ reason: String, at offset: Int) throws(QueryError) {
         throw QueryError(.refused, at: offset, reason)
     }
 
-    /// A path may lead through embedded objects.
+    /// Checks a path. It may lead through embedded objects.
     func check(_ path: BoundPath, at offset: Int) throws(QueryError) {
         for (index, step) in path.steps.enumerated() {
             switch step {

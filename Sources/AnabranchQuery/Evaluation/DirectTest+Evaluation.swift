@@ -1,7 +1,7 @@
 import AnabranchCore
 
 extension DirectTest {
-    /// The direct rule (`Spec/Query.md`, section 6.2).
+    /// True if the value fulfils the direct rule (`Spec/Query.md`, section 6.2).
     func isFulfilled(by value: StateValue, _ budget: LookBudget) throws(QueryError) -> Bool {
         if let pattern {
             if constant.isNull, type == .string || type == .binary { return relation != .like || value.isNull }

@@ -6,7 +6,7 @@ struct Evaluation {
     let options: QueryOptions
     let classes: KnownClasses
     let budget: LookBudget
-    /// What was found out about the source as a whole.
+    /// The backlinks in the whole source, as far as they were looked for.
     private let backlinks = BacklinkCache()
 
     init(source: any ObjectSource, options: QueryOptions, looksMax: Int = QueryLimits.looksMax) {
@@ -16,7 +16,7 @@ struct Evaluation {
         budget = LookBudget(looksMax: looksMax)
     }
 
-    /// Whether the object fulfils the condition of a query.
+    /// True if the object fulfils the condition of a query.
     func matches(_ object: StateObject, _ condition: Condition) throws(QueryError) -> Bool {
         budget.beginObject()
         return try isFulfilled(condition, by: object)
@@ -54,7 +54,7 @@ struct Evaluation {
 
     // MARK: Links
 
-    /// What a reader sees: null for a link to an object that does not exist.
+    /// The value that a reader sees: null for a link to an object that does not exist.
     func visible(_ value: StateValue) throws(QueryError) -> StateValue {
         guard case .link(let object) = value, options.links == .followed else { return value }
         do throws(ApplyError) { return try source.contains(object) ? value : .null } catch { throw QueryError(error) }
@@ -68,7 +68,7 @@ struct Evaluation {
         return visible
     }
 
-    /// What stands at the end of a path's steps: objects that exist, or in place of them links as keys.
+    /// The values at the end of a path's steps: objects that exist, or links as keys in their place.
     func objects(at path: BoundPath, from object: StateObject) throws(QueryError) -> [StateValue] {
         var reached: [StateValue] = [.object(object)]
         for step in path.steps {
@@ -117,7 +117,7 @@ struct Evaluation {
 }
 
 extension StateValue {
-    /// The links or embedded objects that a property holds, or the one at an index.
+    /// The links or embedded objects that a property holds, or only the one at an index.
     fileprivate func targets(at index: BoundPath.Index?) -> [StateValue] {
         switch (self, index) {
         case (.null, _): []
@@ -132,7 +132,7 @@ extension StateValue {
 }
 
 extension Quantifier? {
-    /// Whether enough values fulfil a condition; without a quantifier one is enough.
+    /// True if enough values fulfil a condition; without a quantifier one is enough.
     func holds<Value>(
         _ values: [Value], _ isFulfilled: (Value) throws(QueryError) -> Bool
     ) throws(QueryError) -> Bool {
@@ -150,7 +150,7 @@ extension Quantifier? {
     }
 }
 
-/// Which objects link to which, by property: found by one walk over the objects of a class when it is asked for first.
+/// The objects that link to an object, by property: found by one walk over the objects of a class when first asked for.
 private final class BacklinkCache {
     private var owners: [Property: [ObjectReference: [StateValue]]] = [:]
 

@@ -1,7 +1,7 @@
 import AnabranchCore
 
 extension FieldTest {
-    /// Whether a value fulfils it; of a list or a set one element is enough.
+    /// True if a value fulfils the test; of a list or a set one element is enough.
     func isFulfilled(by value: StateValue, _ budget: LookBudget) throws(QueryError) -> Bool {
         guard relation != .exists else { return !value.isNull }
         let values: [StateValue] =

@@ -77,7 +77,7 @@ extension Evaluation {
 }
 
 extension BoundAggregate {
-    /// Over values, without null and NaN.
+    /// The aggregate of values, without null and NaN.
     fileprivate func value(of values: [StateValue], _ budget: LookBudget) throws(QueryError) -> StateValue {
         let isMixed = valueType == .mixed
         switch function {

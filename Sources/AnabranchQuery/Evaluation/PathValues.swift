@@ -3,7 +3,7 @@ import AnabranchCore
 /// The values of an operand for one object: one, or those of a collection.
 struct Values {
     var values: [StateValue]
-    /// Whether they are from a list, so that quantifiers count (`Spec/Query.md`, section 5.1).
+    /// True if they are from a list, so that quantifiers count (`Spec/Query.md`, section 5.1).
     var isList: Bool
 
     static let emptyList = Values(values: [], isList: true)
@@ -13,7 +13,7 @@ struct Values {
         self.isList = isList
     }
 
-    /// Of a way to one object or to several; null where the way to one ends early.
+    /// The values of a path to one object or to several; null where a path to one ends early.
     init(_ values: [StateValue], isSingle: Bool) {
         self.init(values: isSingle && values.isEmpty ? [.null] : values, isList: !isSingle)
     }
@@ -76,7 +76,7 @@ extension Evaluation {
         return collection.element(0) == nil ? [] : [try visible(collection.element(position) ?? .null)]
     }
 
-    /// Goes down into dictionaries and lists, and notes what each end holds.
+    /// Descends into dictionaries and lists, and notes what each end holds.
     private func descend(
         into value: StateValue, _ steps: ArraySlice<BoundPath.Index>, _ found: inout [[StateValue]]
     ) throws(QueryError) {
@@ -108,7 +108,7 @@ extension Evaluation {
 
     // MARK: Sizes
 
-    /// How many values, or how long they are; of the ends of links one number together.
+    /// The number of values, or their lengths; for the ends of links one number in total.
     func sizes(at path: BoundPath, from object: StateObject) throws(QueryError) -> [Values] {
         guard !path.endsAtObjects else {
             return [Values(values: [.int(Int64(try objects(at: path, from: object).count))], isList: false)]
@@ -147,7 +147,7 @@ extension StateValue {
         return 0..<count ~= index ? index : nil
     }
 
-    /// Bytes or elements; null for other values.
+    /// The number of bytes or elements; null for other values.
     var size: StateValue {
         switch self {
         case .string(let bytes), .binary(let bytes): .int(Int64(bytes.count))

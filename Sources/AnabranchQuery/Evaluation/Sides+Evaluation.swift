@@ -3,7 +3,7 @@ import AnabranchCore
 // Two operands compared by the general rule (`Spec/Query.md`, sections 6.1, 6.3 and 6.4).
 
 extension Sides {
-    /// Whether it holds for one of the collections that each side leads to.
+    /// True if the comparison holds for one of the collections that each side leads to.
     func isFulfilled(by object: StateObject, in evaluation: Evaluation) throws(QueryError) -> Bool {
         let lefts = try evaluation.values(of: left, for: object)
         for rightValues in try evaluation.values(of: right, for: object) {
@@ -77,8 +77,8 @@ extension Sides {
         }
     }
 
-    /// Both sides sorted, each step forward on both after a match: as the reference does it, which shows where ALL
-    /// meets repeated values.
+    /// Sorts both sides and advances in both after a match, as the reference does: this shows where ALL meets repeated
+    /// values.
     private func isFoundInParallel(
         _ lefts: [StateValue], _ rights: [StateValue], _ budget: LookBudget
     ) throws(QueryError) -> Bool {
@@ -98,7 +98,7 @@ extension Sides {
         return false
     }
 
-    /// Each value is compared about as often as their number has binary digits.
+    /// Sorts values. Each is compared about as often as their number has binary digits.
     private func sorted(_ values: [StateValue], _ budget: LookBudget) throws(QueryError) -> [StateValue] {
         let digits = Int.bitWidth - values.count.leadingZeroBitCount
         try budget.count(digits * values.count)
@@ -106,7 +106,7 @@ extension Sides {
         return values.sorted(by: Self.isBelow)
     }
 
-    /// Null is below all.
+    /// True if the left value comes first. Null is below all.
     private static func isBelow(_ left: StateValue, _ right: StateValue) -> Bool { StateValue.compare(left, right) < 0 }
 
     // MARK: Two values
@@ -137,7 +137,7 @@ extension Relation {
         }
     }
 
-    /// Whether two values may have this order.
+    /// True if two values may have this order.
     func allows(_ order: Int) -> Bool {
         switch self {
         case .less: order < 0
@@ -149,7 +149,7 @@ extension Relation {
         }
     }
 
-    /// The pattern is on the left where case is ignored: malformed there, it matches zeros alone.
+    /// Where case is ignored, the pattern is on the left: if malformed, it matches only zeros.
     private static func areEqual(
         _ left: StateValue, _ right: StateValue, ignoresCase: Bool, _ budget: LookBudget
     ) throws(QueryError) -> Bool {

@@ -1,15 +1,15 @@
 import AnabranchCore
 
-// What flexible sync allows in subscriptions: only what depends on the contents of the object itself (`Spec/Query.md`,
-// section 9).
+// The rules of flexible sync for subscriptions: they may depend only on the contents of the object itself
+// (`Spec/Query.md`, section 9).
 
 extension Query {
     /// Reads the query of a subscription: links count as their class and key.
     ///
     /// - Parameter queryableFields: the names of the properties that may be asked for; nil for all. The primary key
     ///   always may.
-    /// - Throws: `QueryError`, of the kind `refused` for what is a query but not allowed here. Its reason is the text
-    ///   that clients are told: `Invalid query: "Class": …`.
+    /// - Throws: `QueryError`, of the kind `refused` for a query that is not allowed here. Its reason is the text that
+    ///   clients are told: `Invalid query: "Class": …`.
     public init(
         subscribingTo className: String, where text: String, of source: some ObjectSource,
         queryableFields: Set<String>? = nil

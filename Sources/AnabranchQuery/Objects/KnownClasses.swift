@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// The classes of a source that were asked for: a source makes a class and all its properties anew each time.
+/// The classes of a source that were asked for: a source makes a class with all its properties each time it is asked.
 final class KnownClasses {
     private let source: any ObjectSource
     private var byNumber: [ClassID: ClassSchema?] = [:]

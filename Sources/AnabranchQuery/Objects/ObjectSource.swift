@@ -1,6 +1,6 @@
 public import AnabranchCore
 
-/// Where the objects are that a query is about: a state, or whatever can be read like one.
+/// The source of the objects that a query is about: a state, or anything that can be read like one.
 public protocol ObjectSource {
     /// A class by its number; nil if there is none.
     func schema(of number: ClassID) -> ClassSchema?
@@ -11,9 +11,9 @@ public protocol ObjectSource {
     /// All classes.
     var classes: [ClassSchema] { get }
 
-    /// Whether a top-level object exists.
+    /// True if a top-level object exists.
     ///
-    /// - Throws: `ApplyError` with the outcome `unavailable` when objects cannot be read; so do the others.
+    /// - Throws: `ApplyError` with the outcome `unavailable` when objects cannot be read; so do the other methods.
     func contains(_ object: ObjectReference) throws(ApplyError) -> Bool
 
     /// A top-level object; nil if it does not exist.

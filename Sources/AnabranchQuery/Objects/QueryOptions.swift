@@ -1,6 +1,6 @@
-/// How a query looks at links.
+/// The options of a query.
 public struct QueryOptions: Sendable {
-    /// What a link stands for.
+    /// The meaning of a link.
     public enum Links: Sendable {
         /// The object that it leads to; null if that does not exist.
         case followed
@@ -9,9 +9,9 @@ public struct QueryOptions: Sendable {
         case keys
     }
 
-    /// What a link stands for.
+    /// The meaning of links.
     public var links: Links
 
-    /// The meaning in an app, unless another one is asked for.
+    /// Creates options; by default with the meaning in an app.
     public init(links: Links = .followed) { self.links = links }
 }

@@ -51,7 +51,7 @@ struct CanonicalText {
     private func text(of property: Property, _ test: DirectTest) -> String {
         let name = name(property.name)
         switch (test.type, test.relation, test.constant) {
-        // There is no strict relation that says the same.
+        // There is no strict relation with the same meaning.
         case (.int, .greaterOrEqual, .int(.min)) where !property.isNullable,
             (.int, .lessOrEqual, .int(.max)) where !property.isNullable:
             return "TRUEPREDICATE"
@@ -89,7 +89,8 @@ struct CanonicalText {
         if case .arithmetic = operand.kind { "" } else { prefix(operand.quantifier) }
     }
 
-    /// That ANY of some links is an object is the meaning without a word, too, and is printed so.
+    /// The quantifier of the left side. ANY of some links being an object is the default meaning, and is printed
+    /// without ANY.
     private func prefix(of sides: Sides) -> String {
         let left = sides.left
         let isLinkTest =
@@ -126,7 +127,7 @@ struct CanonicalText {
 
     // MARK: Paths
 
-    /// What paths begin with in a subquery.
+    /// The variable that paths begin with in a subquery.
     private var variable: String?
 
     init(classes: KnownClasses, variable: String? = nil) {
@@ -192,7 +193,7 @@ struct CanonicalText {
         }
     }
 
-    /// In lists and beside Mixed clients print real numbers with six digits.
+    /// In lists and in comparisons with Mixed, clients print real numbers with six digits.
     private func shortText(of value: StateValue) -> String {
         switch value {
         case .float(let value): text(of: Double(value), digits: 6)
@@ -206,7 +207,7 @@ struct CanonicalText {
         return "obj(\"class_\(String(decoding: className, as: UTF8.self))\",\(text(of: StateValue(object.key))))"
     }
 
-    /// In quotation marks if all characters can stand there, else as base64: there are never escapes.
+    /// In quotation marks if all characters can stand there, otherwise as base64: there are never escapes.
     private func text(ofBytes bytes: [UInt8]) -> String {
         let signs = #" {|}~:;<=>?@!#$%&()*+,-./[]^_`"#.utf8
         if let text = String(validating: bytes, as: UTF8.self),
@@ -217,7 +218,8 @@ struct CanonicalText {
         return "B64\"\(Base64.encode(bytes))\""
     }
 
-    /// The shorter of fixed and scientific notation to so many significant digits, without zeros at the end: `%g` of C.
+    /// The shorter of fixed and scientific notation, to `digits` significant digits, without zeros at the end: `%g` of
+    /// C.
     private func text(of value: Double, digits: Int) -> String {
         let sign = value.sign == .minus ? "-" : ""
         if value.isNaN { return sign + "nan" }

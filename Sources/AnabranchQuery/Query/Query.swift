@@ -5,14 +5,14 @@ public import AnabranchCore
 ///     let query = try Query("age >= 18 and name BEGINSWITH[c] 'jo'", on: "Person", of: graph)
 ///     let people = try query.objects(in: graph)
 ///
-/// A value. It goes on being right for later states as long as the properties that it names are there.
+/// A value. It remains valid for later states as long as the properties that it names are there.
 public struct Query: Sendable {
     /// The class.
     public let schema: ClassSchema
-    /// How it looks at links.
+    /// The options, with the meaning of links.
     public let options: QueryOptions
-    /// The text in which clients send the query: of what was built, not of what was written (`Spec/Query.md`,
-    /// section 8).
+    /// The text in which clients send the query: of what was built, not of what was written (`Spec/Query.md`, section
+    /// 8).
     public let canonicalText: String
     let condition: Condition
     var suffixes: [BoundSuffix]
@@ -21,7 +21,7 @@ public struct Query: Sendable {
     ///
     /// - Parameters:
     ///   - className: without the prefix that a database gives its table.
-    ///   - arguments: what `$0`, `$1` … stand for.
+    ///   - arguments: the arguments for `$0`, `$1` …
     /// - Throws: `QueryError` with the place in the text.
     public init(
         _ text: String, on className: String, of source: some ObjectSource, _ arguments: [QueryArgument] = [],
@@ -35,8 +35,8 @@ public struct Query: Sendable {
 
     /// Checks a query that was read against a class.
     ///
-    /// - Throws: `QueryError` of the kinds `query` and `unavailable`, and of the kind `syntax` for what is found late:
-    ///   bad base64, and seconds and nanoseconds of different signs.
+    /// - Throws: `QueryError` of the kinds `query` and `unavailable`, and of the kind `syntax` for errors that are
+    ///   found late: bad base64, and seconds and nanoseconds of different signs.
     public init(
         _ parsed: ParsedQuery, on schema: ClassSchema, of source: some ObjectSource, _ arguments: [QueryArgument] = [],
         options: QueryOptions = QueryOptions()
@@ -61,8 +61,8 @@ public struct Query: Sendable {
         canonicalText = text
     }
 
-    /// A filter on a class, which looks at links as subscriptions do. What no predicate says stands in the canonical
-    /// text as the filter has it.
+    /// Creates a query from a filter on a class, with links as in subscriptions. Conditions that no predicate can
+    /// express stand in the canonical text as the filter has them.
     ///
     /// - Throws: `QueryError` of the kind `query` where the class lacks a field that the filter names, or has one that
     ///   a predicate of it does not fit; `refused` where a predicate names links.
@@ -74,7 +74,7 @@ public struct Query: Sendable {
         canonicalText = CanonicalText(classes: KnownClasses(source)).text(of: condition)
     }
 
-    /// Every object of a class, or none.
+    /// Creates a query for every object of a class, or none.
     package init(always isTrue: Bool, on schema: ClassSchema) {
         self.schema = schema
         options = QueryOptions(links: .keys)
@@ -83,8 +83,8 @@ public struct Query: Sendable {
         canonicalText = isTrue ? "TRUEPREDICATE" : "FALSEPREDICATE"
     }
 
-    /// This query on the objects that fulfil the predicate of another one on the same class, which looks at links as
-    /// this one does.
+    /// This query on the objects that fulfil the predicate of another one on the same class, which has the same meaning
+    /// of links.
     public func restricted(by other: Query) -> Query {
         let text = "(\(canonicalText)) and (\(other.canonicalText))"
         return Query(.and([condition, other.condition]), suffixes, of: self, text: text)
@@ -92,7 +92,7 @@ public struct Query: Sendable {
 
     // MARK: Evaluation
 
-    /// Whether an object of the class fulfils the predicate; what follows it does not count.
+    /// True if an object of the class fulfils the predicate; the suffixes do not count.
     ///
     /// - Throws: `QueryError` of the kind `unavailable` when objects cannot be read, and `limit` when this takes longer
     ///   than `QueryLimits.looksMax` allows.

@@ -1,25 +1,25 @@
 public import AnabranchCore
 
-/// By what the objects that match a query can be found without asking it about each (`Spec/Query.md`, section 12).
+/// A way to find the objects that match a query without evaluating it for each (`Spec/Query.md`, section 12).
 public enum QueryIndex: Hashable, Sendable {
     /// No object matches.
     case never
     /// Every object of the class matches.
     case always
-    /// An object that matches has one of these values at least; whether it matches the query says.
+    /// An object that matches has at least one of these values; only the query tells whether it matches.
     case oneOf(Set<FieldValue>)
-    /// Nothing is known: the query has to be asked.
+    /// Nothing is known: the query has to be evaluated.
     case evaluated
 }
 
-/// A property of the object itself holds a value, or, a list or a set, has it as an element.
+/// A value that a property of the object itself holds, or has as an element if it is a list or a set.
 public struct FieldValue: Hashable, Sendable {
     /// The property, of a type whose values are equal only if they are the same.
     public let property: Property
     /// The value, null or of the property's type.
     public let value: Payload
 
-    /// A value of a property.
+    /// Creates a value of a property.
     public init(_ property: Property, _ value: Payload) {
         self.property = property
         self.value = value
@@ -27,8 +27,8 @@ public struct FieldValue: Hashable, Sendable {
 }
 
 extension StateObject {
-    /// What an index of queries is asked for an object: the values, or of a list or a set the elements, of a property
-    /// that an index can name.
+    /// The keys under which an index of queries is asked for an object: the values, or of a list or a set the elements,
+    /// of a property that an index can name.
     public func indexedValues(of property: Property) -> Set<FieldValue> {
         guard property.hasExactValues else { return [] }
         let value = value(of: property)
@@ -38,14 +38,14 @@ extension StateObject {
 }
 
 extension Query {
-    /// By what the objects that match can be found.
+    /// A way to find the objects that match.
     public var index: QueryIndex { condition.index }
 
-    /// The values of which an object has one if it matches, and only then; nil if not that alone decides.
+    /// The values of which an object has one if and only if it matches; nil if they alone do not decide.
     public var decidingValues: Set<FieldValue>? { condition.decidingValues }
 
-    /// The properties of the object itself, its primary key included, that the predicate reads: while they stay as they
-    /// are, so does the answer, as far as it does not depend on other objects.
+    /// The properties of the object itself, including its primary key, that the predicate reads: while they do not
+    /// change, neither does the answer, as far as it does not depend on other objects.
     public var fields: Set<Property> {
         var fields: Set<Property> = []
         condition.addFields(to: &fields)

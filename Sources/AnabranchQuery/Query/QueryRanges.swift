@@ -1,6 +1,6 @@
 package import AnabranchCore
 
-// What somebody has to know of a query who has an index of a property, or who keeps its answer.
+// Facts about a query for callers that have an index of a property, or that keep its answer.
 
 /// Values of a property, from the least to the greatest, both included; nil where there is no bound. Null lies in a
 /// range only if it is both of its bounds.
@@ -13,19 +13,19 @@ package struct ValueRange: Hashable, Sendable {
         self.greatest = greatest
     }
 
-    /// Whether there is one value in it.
+    /// True if the range has exactly one value.
     package var isOneValue: Bool { least != nil && least == greatest }
 }
 
 extension Query {
-    /// Ranges of a property in one of which each object lies that matches; whether one does match the query says. Nil
-    /// if the property says nothing, also where its values are not compared as integers and times are.
+    /// Ranges of a property, one of which has every object that matches; only the query tells whether an object does.
+    /// Nil if the property tells nothing, also if its values are not compared as integers and times are.
     package func ranges(of property: Property) -> [ValueRange]? {
         guard property.collection == .single, property.hasExactValues else { return nil }
         return condition.ranges(of: property)
     }
 
-    /// Whether it depends on nothing but an object itself whether that matches, and where it stands among others.
+    /// True if only an object itself decides whether it matches, and where it stands among others.
     package var isAboutObjectsAlone: Bool {
         guard condition.isAboutObjectAlone else { return false }
         return suffixes.allSatisfy { suffix in
@@ -33,8 +33,8 @@ extension Query {
         }
     }
 
-    /// How many objects at most it has, if it is sorted or not and then ends behind so many; nil if something else
-    /// follows the predicate.
+    /// The limit of objects, `Int.max` if there is none; nil if anything but a SORT and then a LIMIT follows the
+    /// predicate.
     package var prefixCount: Int? {
         switch (suffixes.count, suffixes.first, suffixes.last) {
         case (0, _, _), (1, .sort, _): .max
@@ -43,20 +43,20 @@ extension Query {
         }
     }
 
-    /// Whether it says in which order the objects come.
+    /// True if the query gives an order of the objects.
     package var isSorted: Bool { if case .sort? = suffixes.first { true } else { false } }
 
-    /// The same objects, however many there are.
+    /// The same query without limits.
     package var withoutLimit: Query {
         var query = self
         query.suffixes.removeAll { if case .limit = $0 { true } else { false } }
         return query
     }
 
-    /// Whether nothing follows the predicate.
+    /// True if nothing follows the predicate.
     package var hasNoSuffixes: Bool { suffixes.isEmpty }
 
-    /// Those of some objects that fulfil the query, in its order; the objects are in the order of their keys.
+    /// The ones among some objects that fulfil the query, in its order; `objects` are in the order of their keys.
     package func objects(
         among objects: [StateObject], in source: some ObjectSource
     ) throws(QueryError) -> [StateObject] {
@@ -67,7 +67,7 @@ extension Query {
         return found
     }
 
-    /// The values by which an object is sorted among others, before its key.
+    /// The values by which an object is sorted among others; its key comes after them.
     package func sortValues(of object: StateObject, in source: some ObjectSource) throws(QueryError) -> [StateValue] {
         guard case .sort(let keys)? = suffixes.first else { return [] }
         return try Evaluation(source: source, options: options).firstValues(at: keys.map(\.path), of: object)
@@ -118,7 +118,7 @@ extension Condition {
         return payloads.map { ValueRange(least: $0, greatest: $0) }
     }
 
-    /// What is in both. Where it would take thought, what is in one of them: that is not less.
+    /// The values in both; where that is hard to tell, a superset: the values in one of them.
     private static func intersection(_ some: [ValueRange]?, _ others: [ValueRange]) -> [ValueRange]? {
         guard let some, !some.isEmpty else { return some ?? others }
         if others.allSatisfy(\.isOneValue), !some.allSatisfy(\.isOneValue) { return others }
@@ -134,7 +134,7 @@ extension Condition {
 extension DirectTest {
     fileprivate var ranges: [ValueRange]? {
         guard !ignoresCase, let value = constant.payload else { return nil }
-        // What is read into an index as bytes has another order than the values of other types.
+        // Values that an index reads as bytes have another order than values of other types.
         let hasOrder = type == .int || type == .timestamp
         switch relation {
         case .equal, .isIn: return [ValueRange(least: value, greatest: value)]
@@ -187,6 +187,7 @@ extension BoundPath {
 }
 
 extension Property {
-    /// Whether an object is there that a link leads to, that object does not say itself.
+    /// True unless the property holds links to other objects: whether such an object exists, the object itself does not
+    /// tell.
     fileprivate var holdsNoLinks: Bool { isEmbedded || target == nil && type != .null }
 }

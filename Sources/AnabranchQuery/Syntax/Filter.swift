@@ -1,13 +1,13 @@
 public import AnabranchCore
 
-/// A condition on the fields of an object, with the meaning that MongoDB's query language gives it: what rules are
-/// written in (`Spec/FlexibleRules.md`, section 3).
+/// A condition on the fields of an object, with the meaning that it has in MongoDB's query language: the language of
+/// rules (`Spec/FlexibleRules.md`, section 3).
 ///
-/// But for its predicates it differs from a `Predicate` in what null, NaN, lists and values of another type fulfil.
+/// Apart from its predicates it differs from a `Predicate` in what null, NaN, lists and values of another type fulfil.
 public indirect enum Filter: Hashable, Sendable {
     /// Every object, or none.
     case always(Bool)
-    /// What fulfils all of them, one of them, and not that one.
+    /// Fulfilled by objects that fulfil all of the filters, one of them, or not the one.
     case and([Filter])
     case or([Filter])
     case not(Filter)
@@ -16,7 +16,7 @@ public indirect enum Filter: Hashable, Sendable {
     /// A predicate of the query language, with the meaning that it has there.
     case predicate(RulePredicate)
 
-    /// Whether both ask the same: names of fields are compared as they are.
+    /// True if both have the same meaning: names of fields are compared as they are.
     public static func == (left: Filter, right: Filter) -> Bool {
         switch (left, right) {
         case (.always(let flag), .always(let other)): flag == other
@@ -30,11 +30,11 @@ public indirect enum Filter: Hashable, Sendable {
     }
 }
 
-/// What a filter asks of a value.
+/// A relation that a filter requires between a value and constants.
 public struct FilterTest: Hashable, Sendable {
     /// How a value and a constant are related.
     public enum Relation: String, CaseIterable, Sendable {
-        /// As they are written. `$eq` is `$in` with one constant.
+        /// The relations as they are written. `$eq` is `$in` with one constant.
         case isIn = "$in"
         case less = "$lt"
         case lessOrEqual = "$lte"
@@ -43,13 +43,13 @@ public struct FilterTest: Hashable, Sendable {
         case exists = "$exists"
     }
 
-    /// How the value has to be related to one of the constants.
+    /// The relation that the value must have to one of the constants.
     public var relation: Relation
-    /// Any number of them for `isIn`, none for `exists`, and one for the others. A link is given as the key of its
-    /// object.
+    /// The constants: any number of them for `isIn`, none for `exists`, and one for the others. A link is given as the
+    /// key of its object.
     public var constants: [Payload]
 
-    /// A test; `exists` has no constants.
+    /// Creates a test; `exists` has no constants.
     public init(_ relation: Relation, _ constants: [Payload] = []) {
         self.relation = relation
         self.constants = constants

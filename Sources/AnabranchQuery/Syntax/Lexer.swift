@@ -4,7 +4,7 @@ struct Lexer {
 
     private init(_ text: [UInt8]) { self.text = text }
 
-    /// The tokens of a text and one of the kind `end`.
+    /// The tokens of a text, followed by one of the kind `end`.
     static func tokens(of text: [UInt8]) throws(QueryError) -> [Token] {
         guard text.count <= QueryLimits.textBytesMax else {
             let reason = "the text has \(text.count) bytes, the most are \(QueryLimits.textBytesMax)"
@@ -47,7 +47,7 @@ struct Lexer {
         return Token(kind: kind, range: start..<end)
     }
 
-    /// What stands at a place, for an error.
+    /// The character at a place, for an error.
     private func character(at start: Int) -> String {
         let next = String(decoding: text[start..<min(start + 4, text.count)], as: UTF8.self)
         return "\"\(next.unicodeScalars.prefix(1).map { $0.escaped(asASCII: false) }.joined())\""
@@ -166,7 +166,7 @@ struct Lexer {
         return nil
     }
 
-    /// Identifiers, keywords and what else begins like an identifier.
+    /// Identifiers, keywords and other tokens that begin like an identifier.
     private func offerWord(at start: Int, _ offer: (Token.Kind, Int?) -> Void) {
         if let end = literal("uuid(", at: start).flatMap({ hexadecimal([8, 4, 4, 4, 12], at: $0) }) {
             offer(.uuid, byte(")", at: end))
@@ -230,6 +230,6 @@ extension UInt8 {
 
     var beginsIdentifier: Bool { isLetter || self >= 0x80 || self == UInt8(ascii: "_") || self == UInt8(ascii: "$") }
 
-    /// Of an ASCII letter the small one.
+    /// The byte, in lower case if it is an ASCII letter.
     var lowercased: UInt8 { self >= UInt8(ascii: "A") && self <= UInt8(ascii: "Z") ? self | 0x20 : self }
 }

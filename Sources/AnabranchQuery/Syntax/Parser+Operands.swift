@@ -267,7 +267,7 @@ extension Aggregate.Function {
 }
 
 extension Constant.Form {
-    /// Of a token that is a constant by itself.
+    /// The form of a token that is a constant by itself.
     init?(_ token: Token.Kind) {
         switch token {
         case .natural, .number: self = .integer

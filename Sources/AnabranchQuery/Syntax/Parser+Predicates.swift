@@ -2,7 +2,7 @@
 // canonical text of a query has one for each part of an or below a `not`.
 
 extension Parser {
-    /// Reads up to what cannot go on a predicate.
+    /// Reads up to a token that cannot continue a predicate.
     mutating func disjunction() throws(QueryError) -> PredicatePart {
         var enclosing: [OpenPredicate] = []
         var open = OpenPredicate()
@@ -38,7 +38,7 @@ extension Parser {
     }
 
     /// The positions of the parentheses that hold a predicate, and not numbers to calculate with: something in them
-    /// compares or joins. A word that does so is one only behind an operand, elsewhere it names a property.
+    /// compares or joins. A word does so only after an operand, elsewhere it names a property.
     static func predicateParentheses(in tokens: [Token]) -> Set<Int> {
         var found: Set<Int> = []
         var open: [(position: Int, holdsPredicate: Bool, isSubquery: Bool)] = []
@@ -66,7 +66,7 @@ extension Parser {
     }
 }
 
-/// A predicate that was read, and how many others are within each other in it.
+/// A predicate that was read, and the depth of nesting in it.
 struct PredicatePart {
     var predicate: Predicate
     var depth: Int
@@ -74,7 +74,7 @@ struct PredicatePart {
 
 /// A predicate that is being read, from its start or from an opening parenthesis on.
 struct OpenPredicate {
-    /// Of a `not` each, before the next part.
+    /// The number of `not`s before the next part.
     var negationCount = 0
     private var alternatives = JoinedParts()
     private var conjuncts = JoinedParts()
@@ -86,13 +86,13 @@ struct OpenPredicate {
         conjuncts.append(part, \.conjunction)
     }
 
-    /// No `and` follows.
+    /// Ends a conjunction: no `and` follows.
     mutating func endConjunction() {
         alternatives.append(conjuncts.whole(Predicate.and), \.disjunction)
         conjuncts = JoinedParts()
     }
 
-    /// All that was read.
+    /// The predicate that was read.
     var whole: PredicatePart { alternatives.whole(Predicate.or) }
 
     var depth: Int { max(alternatives.depth, conjuncts.depth) }
@@ -101,10 +101,10 @@ struct OpenPredicate {
 /// Parts with the same word between them.
 private struct JoinedParts {
     private var predicates: [Predicate] = []
-    /// Of the deepest part.
+    /// The depth of the deepest part.
     private(set) var depth = 0
 
-    /// - Parameter parts: of a predicate that is joined by the same word. `(a or b) or c` is `a or b or c`.
+    /// - Parameter parts: the parts of a predicate that is joined by the same word. `(a or b) or c` is `a or b or c`.
     mutating func append(_ part: PredicatePart, _ parts: (Predicate) -> [Predicate]?) {
         if predicates.isEmpty, let inner = parts(part.predicate) {
             (predicates, depth) = (inner, part.depth - 1)
@@ -122,7 +122,7 @@ private struct JoinedParts {
 }
 
 extension Predicate {
-    /// The parts of an and, of an or.
+    /// The parts of an and; the next one, those of an or.
     var conjunction: [Predicate]? { if case .and(let parts) = self { parts } else { nil } }
     var disjunction: [Predicate]? { if case .or(let parts) = self { parts } else { nil } }
 }

@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// Reads the language, one method a rule of its grammar and in its order (`Spec/Query.md`, section 3).
+/// Reads the language, with one method for each rule of its grammar, in the same order (`Spec/Query.md`, section 3).
 struct Parser {
     let text: [UInt8]
     let tokens: [Token]
@@ -8,7 +8,7 @@ struct Parser {
     /// The positions of opening parentheses that hold a predicate.
     let predicateParentheses: Set<Int>
     private var depth = 0
-    /// Of the comparison that is being read: its calculations, and how deep the subqueries in it are.
+    /// The calculations in the comparison that is being read, and the depth of the subqueries in it.
     private var operationCount = 0
     private var subqueryDepth = 0
 
@@ -69,7 +69,8 @@ struct Parser {
     /// Notes how deep a subquery of the comparison is.
     mutating func noteSubquery(depth: Int) { subqueryDepth = max(subqueryDepth, depth) }
 
-    /// Counts what makes the tree of a comparison deeper: an operation on numbers, or BETWEEN, which becomes an and.
+    /// Counts anything that makes the tree of a comparison deeper: an operation on numbers, or BETWEEN, which becomes
+    /// an and.
     mutating func countOperation() throws(QueryError) {
         operationCount += 1
         guard operationCount <= QueryLimits.depthMax else {

@@ -1,11 +1,11 @@
-/// A query as it is written: a predicate and what follows it (`Spec/Query.md`, section 3).
+/// A query as it is written: a predicate and its suffixes (`Spec/Query.md`, section 3).
 public struct ParsedQuery: Hashable, Sendable {
-    /// What objects must fulfil.
+    /// The condition that objects must fulfil.
     public var predicate: Predicate
-    /// What is done with those that do, in order.
+    /// The suffixes, in the order in which they are applied.
     public var suffixes: [Suffix]
 
-    /// A query of its parts.
+    /// Creates a query from its parts.
     public init(_ predicate: Predicate, _ suffixes: [Suffix] = []) {
         self.predicate = predicate
         self.suffixes = suffixes
@@ -13,19 +13,19 @@ public struct ParsedQuery: Hashable, Sendable {
 
     /// `SORT`, `DISTINCT` and `LIMIT`.
     public enum Suffix: Hashable, Sendable {
-        /// By the values of paths, the first one first.
+        /// Sorts by the values of paths, the first path first.
         case sort([SortKey])
-        /// Of objects with equal values the first.
+        /// Keeps the first of the objects with equal values.
         case distinct([PropertyPath])
-        /// At most so many.
+        /// Keeps at most this many objects.
         case limit(Int)
     }
 
-    /// What objects are sorted by.
+    /// A value by which objects are sorted.
     public struct SortKey: Hashable, Sendable {
-        /// The way to the value.
+        /// The path to the value.
         public var path: PropertyPath
-        /// Small values come first.
+        /// True if small values come first.
         public var isAscending: Bool
     }
 }
@@ -38,11 +38,11 @@ public indirect enum Predicate: Hashable, Sendable {
     /// not the first one, since parentheses around that change nothing.
     case and([Predicate])
     case or([Predicate])
-    /// What does not fulfil a condition.
+    /// The opposite of a condition.
     case not(Predicate)
     /// Two operands.
     case comparison(Comparison)
-    /// Within two bounds, which belong to it.
+    /// A value within two bounds, both included.
     case between(Operand, ConstantList)
     /// A point in a region.
     case geoWithin(PropertyOperand, Shape)
@@ -50,17 +50,17 @@ public indirect enum Predicate: Hashable, Sendable {
 
 /// Two operands and how they are related.
 public struct Comparison: Hashable, Sendable {
-    /// What is searched or compared.
+    /// The operand that is searched or compared.
     public var left: Operand
-    /// How both have to be related.
+    /// The relation that both must have.
     public var relation: Relation
-    /// `[c]`.
+    /// True with `[c]`.
     public var ignoresCase: Bool
-    /// What it is compared with: of a string operator the pattern.
+    /// The operand that it is compared with: the pattern of a string operator.
     public var right: Operand
 }
 
-/// How two operands are related.
+/// The relation of two operands.
 public enum Relation: String, CaseIterable, Sendable {
     /// As they are written.
     case equal = "=="
@@ -77,7 +77,7 @@ public enum Relation: String, CaseIterable, Sendable {
     case text = "TEXT"
 }
 
-/// How many of several values must fulfil a condition; `SOME` is `any`.
+/// The number of several values that must fulfil a condition; `SOME` is `any`.
 public enum Quantifier: String, Sendable {
     /// As they are written.
     case any = "ANY"
@@ -87,7 +87,7 @@ public enum Quantifier: String, Sendable {
 
 /// One side of a comparison.
 public indirect enum Operand: Hashable, Sendable {
-    /// What can stand on a side.
+    /// The kinds of operands.
     case constant(Constant)
     case list(ConstantList)
     case property(PropertyOperand)
@@ -105,11 +105,11 @@ public enum Arithmetic: String, CaseIterable, Sendable {
     case divide = "/"
 }
 
-/// A constant as it is written: what it stands for depends on what it is compared with.
+/// A constant as it is written: its meaning depends on what it is compared with.
 public struct Constant: Hashable, Sendable {
-    /// What it looks like.
+    /// The way in which a constant is written.
     public enum Form: Hashable, Sendable {
-        /// Tokens.
+        /// Single tokens.
         case integer, float, infinity, nan, string, base64, date, uuid, objectID, null
         case `true`, `false`
         /// `binary("…")` and `binary(B64"…")`.
@@ -124,9 +124,9 @@ public struct Constant: Hashable, Sendable {
         indirect case link(className: [UInt8], key: Form)
     }
 
-    /// What it looks like.
+    /// The way in which the constant is written.
     public var form: Form
-    /// The token; of a link or a binary the one of the key or the bytes.
+    /// The token; for a link or a binary the one of the key or the bytes.
     public var text: [UInt8]
     let place: Place
 }
@@ -135,16 +135,16 @@ public struct Constant: Hashable, Sendable {
 public struct ConstantList: Hashable, Sendable {
     /// The constants.
     public var constants: [Constant]
-    /// How many of them must fulfil the comparison.
+    /// The number of them that must fulfil the comparison.
     public var quantifier: Quantifier?
     /// The number of an argument in place of constants.
     public var argument: Int?
     let place: Place
 }
 
-/// A property, or the way to one.
+/// A property, or the path to one.
 public struct PropertyPath: Hashable, Sendable {
-    /// From the object on.
+    /// The steps from the object on.
     public var steps: [Step]
     let place: Place
 
@@ -163,25 +163,25 @@ public struct PropertyPath: Hashable, Sendable {
     }
 }
 
-/// The values at the end of a path, or how many or of which type they are.
+/// The values at the end of a path, their number or length, or their type.
 public struct PropertyOperand: Hashable, Sendable {
-    /// What of the values is compared.
+    /// The part of the values that is compared.
     public enum Part: Hashable, Sendable {
-        /// Themselves, how many or how long they are, or their type.
+        /// The values themselves, their number or length, or their type.
         case values, size, type
     }
 
-    /// The way to the values.
+    /// The path to the values.
     public var path: PropertyPath
-    /// How many of them must fulfil the comparison.
+    /// The number of them that must fulfil the comparison.
     public var quantifier: Quantifier?
-    /// What of them is compared.
+    /// The part of them that is compared.
     public var part: Part
 }
 
 /// `path.@max`, or `path.@max.property` over linked objects.
 public struct Aggregate: Hashable, Sendable {
-    /// What is done with the values.
+    /// The calculation that is made with the values.
     public enum Function: String, Sendable {
         /// As they are written.
         case min = "@min"
@@ -190,9 +190,9 @@ public struct Aggregate: Hashable, Sendable {
         case average = "@avg"
     }
 
-    /// The way to a collection.
+    /// The path to a collection.
     public var path: PropertyPath
-    /// What is done with its values.
+    /// The calculation that is made with its values.
     public var function: Function
     /// The property of the linked objects.
     public var property: [UInt8]?
@@ -200,23 +200,23 @@ public struct Aggregate: Hashable, Sendable {
 
 /// `SUBQUERY(path, $x, condition).@size`.
 public struct Subquery: Hashable, Sendable {
-    /// The way to several objects.
+    /// The path to several objects.
     public var path: PropertyPath
     /// The name that the condition gives to each of them, with its `$`.
     public var variable: [UInt8]
-    /// What they are counted by.
+    /// The condition for an object to be counted.
     public var condition: Predicate
 }
 
 /// A region of the earth.
 public enum Shape: Hashable, Sendable {
-    /// Degrees.
+    /// A place on the earth, in degrees.
     public struct Point: Hashable, Sendable {
         /// From −180 to 180.
         public var longitude: Double
         /// From −90 to 90.
         public var latitude: Double
-        /// Read and ignored.
+        /// The altitude, which is read and ignored.
         public var altitude: Double?
     }
 
@@ -233,7 +233,7 @@ extension Sequence<UInt8> {
     var argumentNumber: Int { Int(String(decoding: filter(\.isDigit), as: UTF8.self)) ?? .max }
 }
 
-/// Where something stands in a text, in bytes. All places are equal, so that equal queries are.
+/// The place of something in a text, in bytes. All places are equal, so that equal queries are.
 struct Place: Hashable, Sendable {
     let offset: Int
 
@@ -244,7 +244,7 @@ struct Place: Hashable, Sendable {
 }
 
 extension Operand {
-    /// A subquery or a calculation with one.
+    /// True for a subquery or a calculation with one.
     var holdsSubquery: Bool {
         switch self {
         case .constant, .list, .property, .aggregate: false
@@ -253,7 +253,7 @@ extension Operand {
         }
     }
 
-    /// Nothing but constants.
+    /// True if there are only constants.
     var isConstant: Bool {
         switch self {
         case .constant, .list: true
@@ -262,7 +262,7 @@ extension Operand {
         }
     }
 
-    /// Where it begins.
+    /// The place where the operand begins.
     var offset: Int {
         switch self {
         case .constant(let constant): constant.place.offset

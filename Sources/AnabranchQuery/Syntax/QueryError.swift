@@ -1,14 +1,15 @@
 import AnabranchCore
 
-/// Why a query cannot be answered, and where (`Spec/Query.md`, section 10). Two errors are equal if their kinds are.
+/// The reason why a query cannot be answered, and its place (`Spec/Query.md`, section 10). Two errors are equal if
+/// their kinds are.
 public struct QueryError: Error, Sendable {
-    /// What is wrong.
+    /// The kind of error.
     public enum Kind: String, Sendable {
         /// The text is not of the language.
         case syntax
-        /// The text asks for what the class does not have or what makes no sense.
+        /// The text asks for something that the class does not have or that makes no sense.
         case query
-        /// The text is larger or deeper, or answering it takes longer than `QueryLimits` allows.
+        /// The text is larger or deeper, or answering it takes longer, than `QueryLimits` allows.
         case limit
         /// Flexible sync does not allow it (`Spec/Query.md`, section 9).
         case refused
@@ -16,21 +17,21 @@ public struct QueryError: Error, Sendable {
         case unavailable
     }
 
-    /// What is wrong.
+    /// The kind of error.
     public let kind: Kind
-    /// Where, in bytes from the start of the text; 0 for what is found only when objects are looked at.
+    /// The place, in bytes from the start of the text; 0 for errors that are found only when objects are looked at.
     public let offset: Int
-    /// What is wrong, in words.
+    /// The reason, in words.
     public let reason: String
 
-    /// An error at a place of a text.
+    /// Creates an error at a place of a text.
     public init(_ kind: Kind, at offset: Int, _ reason: String) {
         self.kind = kind
         self.offset = offset
         self.reason = reason
     }
 
-    /// Objects cannot be read.
+    /// Reports that objects cannot be read.
     init(_ error: ApplyError, at offset: Int = 0) { self.init(.unavailable, at: offset, error.reason) }
 }
 
@@ -43,15 +44,16 @@ extension QueryError: CustomStringConvertible {
     public var description: String { "\(reason) (\(kind.rawValue) error at byte \(offset))" }
 }
 
-/// What a query may cost (`Spec/Query.md`, section 10).
+/// The limits of a query's cost (`Spec/Query.md`, section 10).
 public enum QueryLimits {
     /// The longest text, in bytes.
     public static let textBytesMax = 262_144
-    /// How deep subqueries, `not`, and what is joined in parentheses may be nested; each calculation of a comparison is
-    /// one level more.
+    /// The largest depth to which subqueries, `not`, and parts joined in parentheses may be nested; each calculation of
+    /// a comparison is one level more.
     public static let depthMax = 100
-    /// The most corners in a ring of a polygon: each edge is compared with each other.
+    /// The largest number of corners in a ring of a polygon: each edge is compared with each other.
     public static let cornerCountMax = 1_000
-    /// How often values of one object, and of those that it leads to, may be looked at to find out whether it matches.
+    /// The number of times that values of one object, and of those that it leads to, may be looked at to find out
+    /// whether it matches.
     public static let looksMax = 100_000_000
 }

@@ -1,25 +1,25 @@
 package import AnabranchCore
 
-/// A predicate in a rule, as `owner_id == $user.id`: it asks for nothing but the object itself and who the user is
+/// A predicate in a rule, as `owner_id == $user.id`: it depends only on the object itself and on the user
 /// (`Spec/FlexibleRules.md`, section 3.1).
 public struct RulePredicate: Hashable, Sendable {
     let predicate: Predicate
     /// The properties of the object itself that it names.
     package let fields: Set<String>
-    /// What `$user.id` stands for; nil as long as nobody asks, and where the predicate does not say `$user.id`.
+    /// The user id for `$user.id`; nil before `asked(by:)`, and if the predicate does not name `$user.id`.
     package let user: ExactString?
     private let namesUser: Bool
 
-    /// Reads a text. Where a property leads to only its class says, so links are found when that is known.
+    /// Reads a text. Only its class tells what a property leads to, so links are found when that is known.
     ///
-    /// - Throws: `QueryError`, of the kind `refused` for what rules may not ask for.
+    /// - Throws: `QueryError`, of the kind `refused` for anything that rules may not ask for.
     package init(_ text: String) throws(QueryError) {
         var parser = try Parser(Array(text.utf8), isRule: true)
         predicate = try parser.rulePredicate()
         var names = RuleNames()
         try names.add(predicate)
         (fields, namesUser, user) = (names.fields, names.hasUser, nil)
-        // It is stored in these words, and read again.
+        // It is stored in this form, and read again.
         let bytes = ParsedQuery(predicate).text.count
         guard bytes <= QueryLimits.textBytesMax else {
             let reason = "with single blanks the text has \(bytes) bytes, the most are \(QueryLimits.textBytesMax)"
@@ -46,7 +46,7 @@ public struct RulePredicate: Hashable, Sendable {
 // MARK: Reading
 
 extension Parser {
-    /// A predicate, and nothing behind it.
+    /// Reads a predicate that must be the whole text.
     fileprivate mutating func rulePredicate() throws(QueryError) -> Predicate {
         let predicate = try disjunction().predicate
         if [.sort, .distinct, .limit].contains(next) {
@@ -78,7 +78,7 @@ extension [Token] {
     }
 }
 
-/// What a predicate names, as far as rules may.
+/// The fields and the user that a predicate names; refuses everything that rules may not name.
 private struct RuleNames {
     private(set) var fields: Set<String> = []
     private(set) var hasUser = false

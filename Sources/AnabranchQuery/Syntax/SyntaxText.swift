@@ -1,4 +1,5 @@
-// A query as text that reads as the same query again: words as this library writes them, constants as they stood.
+// A query as text that reads as the same query again: words as this library writes them, constants as they were
+// written.
 
 extension ParsedQuery: CustomStringConvertible {
     /// The text of this query; invalid UTF-8 in its strings is repaired.
@@ -166,7 +167,7 @@ struct SyntaxWriter {
 }
 
 extension [UInt8] {
-    /// The marks that a string can stand between: those that it does not hold without a backslash.
+    /// The quotation mark to put around the string: one that it does not contain without a backslash.
     fileprivate var quotationMark: String {
         var isEscaped = false
         for byte in self {
@@ -176,7 +177,7 @@ extension [UInt8] {
         return "'"
     }
 
-    /// A name with what a name cannot hold escaped.
+    /// The name, with everything escaped that a name cannot hold.
     var escapedName: [UInt8] {
         flatMap { byte -> [UInt8] in
             switch byte {
@@ -208,7 +209,7 @@ extension Arithmetic {
 }
 
 extension Shape {
-    /// As it is written, numbers in their shortest exact form.
+    /// The text, with numbers in their shortest exact form.
     var text: String {
         switch self {
         case .box(let corner, let other): "GeoBox(\(corner.text), \(other.text))"
@@ -227,7 +228,7 @@ extension Shape.Point {
 }
 
 extension Double {
-    /// Without a point if it is integral.
+    /// The number without a point if it is integral.
     fileprivate var plainText: String {
         let text = description
         return text.hasSuffix(".0") ? String(text.dropLast(2)) : text

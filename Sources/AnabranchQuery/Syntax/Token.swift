@@ -1,4 +1,4 @@
-/// A token: a kind and the bytes of the text that it is (`Spec/Query.md`, section 2).
+/// A token: its kind and its bytes in the text (`Spec/Query.md`, section 2).
 struct Token {
     enum Kind {
         case plus, minus, times, divide
@@ -40,7 +40,7 @@ extension Token.Kind {
         "inf": .infinity, "infinity": .infinity, "nan": .nan, "null": .null, "nil": .null,
     ]
 
-    /// What follows a path with an `@`, in exactly this form.
+    /// The words with an `@` that follow a path, in exactly this form.
     static let pathWords: [(word: String, kind: Token.Kind)] = [
         ("@size", .size), ("@count", .size), ("@max", .max), ("@min", .min), ("@sum", .sum), ("@avg", .average),
         ("@links", .links), ("@type", .type), ("@keys", .keysOrValues), ("@values", .keysOrValues),
@@ -55,7 +55,7 @@ extension Token.Kind {
         (".", .dot), ("+", .plus), ("-", .minus), ("*", .times), ("/", .divide),
     ]
 
-    /// Whether an operand can end with it; of words, if they are names where they stand.
+    /// True if an operand can end with the token; words count as names.
     var endsOperand: Bool {
         switch self {
         case .plus, .minus, .times, .divide, .leftParenthesis, .leftBracket, .leftBrace, .comma, .dot, .any, .all,
@@ -65,7 +65,7 @@ extension Token.Kind {
         }
     }
 
-    /// Whether it can name a property, or a part of a path.
+    /// True if the token can name a property, or a part of a path.
     var isName: Bool {
         switch self {
         case .identifier, .links, .keysOrValues, .beginsWith, .endsWith, .contains, .like, .between, .text, .sort,

@@ -46,7 +46,7 @@ extension Arithmetic {
 }
 
 extension StateValue {
-    /// A number as a Decimal: of a Float 7 digits, of a Double 15 (`Spec/State.md`, A7).
+    /// A number as a Decimal: 7 digits for a Float, 15 for a Double (`Spec/State.md`, A7).
     var asDecimal: Decimal128? {
         switch self {
         case .decimal(let value): value

@@ -28,7 +28,7 @@ struct DecimalParts {
         guard kind == .finite else { return }
         exponent = Int(value.high >> 49 & 0x3FFF) + Self.exponents.lowerBound
         coefficient = UInt128(value.high & (1 << 49 - 1)) << 64 | UInt128(value.low)
-        // What has too many digits is zero.
+        // A coefficient of too many digits counts as zero.
         if value.high >> 61 & 3 == 3 || coefficient >= Self.power(Self.precision) { (coefficient, exponent) = (0, 0) }
     }
 
@@ -48,7 +48,7 @@ struct DecimalParts {
 
     // MARK: Rounding
 
-    /// The number of a longer coefficient and an exponent, as near as there is one.
+    /// The number nearest to a longer coefficient and an exponent.
     init(isNegative: Bool, wide coefficient: WideNumber, exponent: Int, isInexact: Bool = false) {
         var (coefficient, exponent) = (coefficient, exponent)
         // Everything that was cut off: its first digit, and whether anything else is not 0.
@@ -86,7 +86,7 @@ extension Decimal128 {
         default: break
         }
         if left.exponent < right.exponent { swap(&left, &right) }
-        // The higher exponent comes down as far as digits can matter; what is then still lower is a rest.
+        // The higher exponent comes down as far as digits can matter; anything that is still lower is a remainder.
         let top = WideNumber(left.coefficient)
         let shift =
             left.coefficient == 0
@@ -103,7 +103,7 @@ extension Decimal128 {
                 isNegative: left.isNegative, wide: high.adding(low), exponent: exponent, isInexact: isInexact
             ).value
         }
-        // A rest that is taken away: one less, and a rest again.
+        // A remainder is subtracted: one less, and a remainder again.
         if isInexact { low = low.adding(WideNumber(1)) }
         let isLess = high.isLess(than: low)
         let difference = isLess ? low.subtracting(high) : high.subtracting(low)
@@ -144,7 +144,7 @@ extension Decimal128 {
         guard left.coefficient != 0 else {
             return DecimalParts(isNegative: isNegative, wide: WideNumber(0), exponent: exponent).value
         }
-        // One digit at a time, until nothing is left or there is a digit more than fits.
+        // One digit at a time, until nothing is left or there is one digit too many.
         var (quotient, remainder) = left.coefficient.quotientAndRemainder(dividingBy: right.coefficient)
         while remainder != 0, quotient < DecimalParts.power(DecimalParts.precision) {
             let (digit, rest) = (remainder * 10).quotientAndRemainder(dividingBy: right.coefficient)
@@ -168,8 +168,8 @@ extension Decimal128 {
 
     // MARK: Text
 
-    /// Reads digits with a point and an exponent, `inf`, `infinity` or `nan`, each with a sign or none; rounded to 34
-    /// digits. Nil for another text.
+    /// Reads digits with a point and an exponent, `inf`, `infinity` or `nan`, each with or without a sign; rounded to
+    /// 34 digits. Nil for another text.
     package init?(text: [UInt8]) {
         var rest = text[...]
         let isNegative = rest.first == UInt8(ascii: "-")
@@ -219,7 +219,7 @@ struct WideNumber {
 
     var isZero: Bool { high == 0 && low == 0 }
 
-    /// Of zero 1.
+    /// The number of decimal digits; 1 for zero.
     var digitCount: Int {
         if high == 0 { return low == 0 ? 1 : low.digitCount }
         var number = self
@@ -231,7 +231,7 @@ struct WideNumber {
         return count + number.low.digitCount
     }
 
-    /// Leaves the quotient and returns the remainder.
+    /// Divides by ten and returns the remainder.
     mutating func divideByTen() -> Int {
         guard high > 0 else {
             let (quotient, remainder) = low.quotientAndRemainder(dividingBy: 10)
@@ -244,7 +244,7 @@ struct WideNumber {
         return Int(remainder)
     }
 
-    /// Times a power of ten that it has room for.
+    /// The product with a power of ten that it has room for.
     func shifted(by digits: Int) -> WideNumber {
         (0..<digits).reduce(self) { number, _ in
             let (carried, low) = number.low.multipliedFullWidth(by: 10)
@@ -257,7 +257,7 @@ struct WideNumber {
         return WideNumber(high: high &+ other.high &+ (carries ? 1 : 0), low: low)
     }
 
-    /// Of a number that is not larger.
+    /// The difference from a number that is not larger.
     func subtracting(_ other: WideNumber) -> WideNumber {
         let (low, borrows) = low.subtractingReportingOverflow(other.low)
         return WideNumber(high: high &- other.high &- (borrows ? 1 : 0), low: low)

@@ -7,7 +7,8 @@ struct FieldTest: Sendable {
 }
 
 extension FilterTest.Relation {
-    /// Values of different types are not related, but for numbers; null is equal to null alone, and so is NaN to NaN.
+    /// True if a value and a constant are so related. Values of different types are not related, except for numbers;
+    /// null equals only null, and NaN only NaN.
     func holds(_ value: StateValue, _ constant: StateValue) -> Bool {
         if value.isNull || constant.isNull { return value.isNull && constant.isNull && holdsOfEquals }
         guard StateValue.areComparable(value, constant) else { return false }
@@ -26,7 +27,7 @@ extension FilterTest.Relation {
 }
 
 extension FilterTest {
-    /// Whether one of some values fulfils it that belong to no object.
+    /// True if one of several values, which belong to no object, fulfils the test.
     package func isFulfilled(byOneOf values: [Payload]) -> Bool {
         let constants = constants.compactMap(StateValue.init)
         return values.compactMap(StateValue.init).contains { value in
@@ -36,7 +37,7 @@ extension FilterTest {
 }
 
 extension StateValue {
-    /// A value that belongs to no object; nil for links and for what is a command.
+    /// A value that belongs to no object; nil for links and for commands.
     package init?(_ payload: Payload) {
         switch payload {
         case .null: self = .null
@@ -54,7 +55,7 @@ extension StateValue {
         }
     }
 
-    /// The value as instructions carry it; nil for links, objects and collections.
+    /// The value in the form that instructions carry; nil for links, objects and collections.
     package var payload: Payload? {
         switch self {
         case .null: .null

@@ -8,9 +8,10 @@ import Musl
 import Glibc
 #endif
 
-/// A region of the unit sphere and where objects have their place on it, checked (`Spec/Query.md`, section 6.9).
+/// A region of the unit sphere, checked, with the properties that give objects their place on it (`Spec/Query.md`,
+/// section 6.9).
 struct GeoRegion: Sendable {
-    /// Why a shape is no region.
+    /// The reason why a shape is no region.
     struct Problem: Error {
         let reason: String
     }
@@ -48,7 +49,7 @@ struct GeoRegion: Sendable {
         }
     }
 
-    /// How many edges are looked at for a point.
+    /// The number of edges that are looked at for a point.
     var edgeCount: Int {
         switch area {
         case .cap: 1
@@ -58,7 +59,7 @@ struct GeoRegion: Sendable {
 
     private static let pointType = Array("point".utf8)
 
-    /// Whether an object is a point within the region: its longitude comes before its latitude.
+    /// True if an object is a point within the region: its longitude comes before its latitude.
     func contains(_ object: StateObject) -> Bool {
         guard case .string(let name) = object.value(of: type), name.count == Self.pointType.count,
             name.map(\.lowercased) == Self.pointType,
@@ -87,7 +88,7 @@ extension Shape {
 
 /// A closed line on the sphere, and the smaller side of it.
 struct GeoRing: Sendable {
-    /// The region is on their left.
+    /// The edges, with the region on their left.
     private let edges: [Arc]
     /// A point of the region.
     private let inside: UnitVector
@@ -105,7 +106,7 @@ struct GeoRing: Sendable {
         }
         let edges = Self.edges(corners)
         for (index, edge) in edges.enumerated() {
-            // Neighbours have a corner in common, also the last one and the first.
+            // Neighbours have a corner in common, also the last edge and the first.
             for other in edges[..<(index == 0 ? edges.count - 1 : edges.count)].dropFirst(index + 2)
             where edge.crosses(other) {
                 throw GeoRegion.Problem(reason: "the edges of a ring cross")
@@ -122,7 +123,7 @@ struct GeoRing: Sendable {
         corners.indices.map { Arc(start: corners[$0], end: corners[($0 + 1) % corners.count]) }
     }
 
-    /// How far a walk along the ring turns left in sum: positive if less than half of the sphere is on the left.
+    /// The total left turn of a walk along the ring: positive if less than half of the sphere is on the left.
     private static func turning(_ edges: [Arc]) -> Double {
         edges.indices.reduce(0) { sum, index in
             let (edge, next) = (edges[index], edges[(index + 1) % edges.count])
@@ -132,7 +133,7 @@ struct GeoRing: Sendable {
         }
     }
 
-    /// Whether the way from a point inside crosses the ring an even number of times.
+    /// True if the way from a point inside crosses the ring an even number of times.
     func contains(_ point: UnitVector) -> Bool {
         let way = Arc(start: inside, end: point)
         return edges.count { $0.crosses(way) }.isMultiple(of: 2)
@@ -144,7 +145,7 @@ private struct Arc {
     let start: UnitVector
     let end: UnitVector
 
-    /// Whether both have a point in common that is no end of either.
+    /// True if both have a point in common that is no end of either.
     func crosses(_ other: Arc) -> Bool {
         let (own, others) = (start.cross(end), other.start.cross(other.end))
         let sides = [-own.dot(other.start), own.dot(other.end), -others.dot(end), others.dot(start)]
@@ -152,7 +153,7 @@ private struct Arc {
     }
 }
 
-/// A direction; of length 1 but for the products of two.
+/// A direction; of length 1 except for cross products.
 struct UnitVector: Hashable, Sendable {
     var x: Double
     var y: Double

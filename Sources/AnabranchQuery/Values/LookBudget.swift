@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// How often more values may be looked at for the object that is being asked about (`QueryLimits.looksMax`).
+/// The number of values that may still be looked at for the object that is being evaluated (`QueryLimits.looksMax`).
 final class LookBudget {
     private let looksMax: Int
     private var left: Int
@@ -15,7 +15,7 @@ final class LookBudget {
         if left < 0 { throw exceeded }
     }
 
-    /// Counts reading a value, which is kept beside the others until they are compared.
+    /// Counts reading values, which are kept with the others until they are compared.
     func countRead(_ values: Int) throws(QueryError) { try count(4 * values) }
 
     /// Counts reading bytes.

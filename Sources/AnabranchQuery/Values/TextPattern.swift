@@ -12,7 +12,7 @@ struct ValuePattern: Sendable {
         pattern = value.bytes.map { TextPattern(relation, ignoresCase: ignoresCase, $0) }
     }
 
-    /// The general rule.
+    /// True if a text matches by the general rule.
     func matches(_ text: StateValue, _ budget: LookBudget) throws(QueryError) -> Bool {
         if type == .null { return relation == .contains ? !text.isNull : relation == .like && text.isNull }
         guard text.type == type, let bytes = text.bytes, let pattern else {
@@ -53,14 +53,14 @@ struct TextPattern: Sendable {
         }
     }
 
-    /// `*` stands for any bytes, `?` for a character. After the end of the text only one `*` is left over without
-    /// harm, as in the reference: `a**` does not match `a`.
+    /// Matches a text with `*` for any bytes and `?` for a character. At the end of the text only one remaining `*`
+    /// matches, as in the reference: `a**` does not match `a`.
     private static func isLike(
         _ text: [UInt8], _ pattern: [UInt8], _ budget: LookBudget
     ) throws(QueryError) -> Bool {
         let (star, one) = (UInt8(ascii: "*"), UInt8(ascii: "?"))
         var (place, part) = (0, 0)
-        // Where to go on after the latest star: what is before it never has to be matched otherwise.
+        // The place to continue from after the latest star: what is before it never has to be matched again.
         var retry: (place: Int, part: Int)?
         while true {
             if place == text.count, part == pattern.count || part == pattern.count - 1 && pattern[part] == star {
@@ -95,7 +95,7 @@ struct TextPattern: Sendable {
 /// Looks for bytes in bytes, each of which it reads once (the algorithm of Knuth, Morris and Pratt).
 struct ByteSearch: Sendable {
     private let pattern: [UInt8]
-    /// By length of a matched beginning: the longest shorter beginning that is also its end.
+    /// The longest shorter prefix that is also its suffix, by length of a matched prefix.
     private let borders: [Int]
 
     init(_ pattern: [UInt8]) {

@@ -5,7 +5,7 @@ enum StaticType: Hashable {
     case int, bool, string, binary, timestamp, float, double, decimal, objectID, uuid, mixed, link
     /// A kind of value, which `@type` gives; its values are `int` with the bits of `TypeSet`.
     case typeOf
-    /// Of a null that is compared with something else than strings and binaries.
+    /// The type of a null that is compared with something else than strings and binaries.
     case null
 
     init(_ type: PayloadType) {
@@ -34,7 +34,7 @@ enum StaticType: Hashable {
         return isNumericOrMixed && other.isNumericOrMixed || self == .mixed || other == .mixed
     }
 
-    /// As an error names it.
+    /// The name for errors.
     var name: String {
         switch self {
         case .objectID: "objectId"
@@ -45,7 +45,7 @@ enum StaticType: Hashable {
 }
 
 extension StateValue {
-    /// The static type of what a constant of this value is; null for null.
+    /// The static type of a constant of this value; null for null.
     var type: StaticType {
         switch self {
         case .null: .null
@@ -83,7 +83,7 @@ extension StateValue {
         }
     }
 
-    /// Whether both are of one kind, or both are numbers. Nulls are of none.
+    /// True if both are of one kind, or both are numbers. False for nulls.
     static func areComparable(_ left: StateValue, _ right: StateValue) -> Bool {
         switch (left, right) {
         case (.null, _), (_, .null): false
@@ -104,7 +104,7 @@ extension StateValue {
     }
 }
 
-/// Kinds of values, as `@type` compares them (`Spec/Query.md`, section 6.7).
+/// A set of kinds of values, as `@type` compares them (`Spec/Query.md`, section 6.7).
 struct TypeSet: OptionSet {
     let rawValue: Int64
 
@@ -123,7 +123,7 @@ struct TypeSet: OptionSet {
     static let dictionary = TypeSet(rawValue: 1 << 12)
     static let list = TypeSet(rawValue: 1 << 13)
 
-    /// The names of each kind, the first as it is printed.
+    /// The names of each kind, beginning with the one that is printed.
     static let names: [(names: [String], types: TypeSet)] = [
         (["null"], .null), (["int", "integer", "int16", "int32", "int64", "short", "long", "byte", "char"], .int),
         (["bool", "boolean"], .bool), (["string"], .string),
@@ -136,7 +136,7 @@ struct TypeSet: OptionSet {
 
     init(rawValue: Int64) { self.rawValue = rawValue }
 
-    /// The kinds of a name in any case; nil if there is no such name.
+    /// The kinds with a name in any case; nil if there is no such name.
     init?(named name: [UInt8]) {
         let lower = String(decoding: name.map(\.lowercased), as: UTF8.self)
         guard let found = TypeSet.names.first(where: { $0.names.contains(lower) }) else { return nil }
@@ -155,7 +155,7 @@ struct TypeSet: OptionSet {
         }
     }
 
-    /// What all values of a type other than Mixed are.
+    /// The kind of all values of a type other than Mixed.
     init(_ type: StaticType) {
         switch type {
         case .int: self = .int
@@ -173,7 +173,7 @@ struct TypeSet: OptionSet {
         }
     }
 
-    /// As it is printed.
+    /// The printed name.
     var name: String { TypeSet.names.first { $0.types == self }?.names.first ?? "null" }
 
     var value: StateValue { .int(rawValue) }

@@ -1,7 +1,7 @@
-/// An array, the one kind of node that a file is made of (`Spec/RealmFile.md`, section 2). Whoever has one knows that
-/// its elements lie in the file.
+/// An array, the only kind of node that a file is made of (`Spec/RealmFile.md`, section 2). All elements of an
+/// `ArrayNode` are known to lie in the file.
 struct ArrayNode {
-    /// What the width of an array counts.
+    /// The unit of an array's width.
     enum Kind: UInt8 {
         /// Bits of an integer or a ref.
         case bits
@@ -53,7 +53,7 @@ struct ArrayNode {
     }
 
     var byteCount: Int { Self.byteCount(kind, width, count) }
-    /// What it takes of the file.
+    /// The space that it takes in the file, in bytes.
     var spaceBytes: Int { Self.headerBytes + (byteCount + 7) / 8 * 8 }
 
     var isInner: Bool { flags & 0x80 != 0 }
@@ -80,7 +80,7 @@ struct ArrayNode {
         return width >= 64 ? value : value & (1 << UInt64(width) - 1)
     }
 
-    /// An element of so many bytes, the lowest first.
+    /// An element of the size of `Number`, the lowest byte first.
     func load<Number: FixedWidthInteger>(_ index: Int, as type: Number.Type) -> Number {
         let range = bytes(index * MemoryLayout<Number>.size..<(index + 1) * MemoryLayout<Number>.size)
         return Number(littleEndian: range.loadUnaligned(as: Number.self))
@@ -91,7 +91,8 @@ struct ArrayNode {
 
     /// Some bytes of the content.
     func bytes(_ range: Range<Int>) -> UnsafeRawBufferPointer {
-        // Indices from the file have been compared with the number of elements before; this is for mistakes here.
+        // Indices from the file have been compared with the number of elements before; this catches mistakes in this
+        // code.
         precondition(range.lowerBound >= 0 && range.upperBound <= byteCount)
         return UnsafeRawBufferPointer(start: start.map { $0 + range.lowerBound }, count: range.count)
     }
@@ -111,7 +112,7 @@ struct ArrayNode {
         try requireIntegers()
     }
 
-    /// The tagged number that an element of an array with refs is.
+    /// The value of an element of an array with refs, which has to be a tagged number.
     func tagged(at index: Int, _ what: StaticString) throws(RealmFileError) -> Int {
         let value = integer(at: index)
         guard value & 1 == 1 else { throw .damaged(at: ref, "\(what) is no number, but \(value)") }

@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// Binaries: in the small form in one blob, in the big form each in one of its own or in several.
+/// Binaries: in the small form in one blob, in the big form each in its own blob or in several.
 struct BinaryLeaf: ColumnLeaf {
     private enum Form {
         case small(ends: ArrayNode, data: ArrayNode, nulls: ArrayNode?)
@@ -54,7 +54,7 @@ struct BinaryLeaf: ColumnLeaf {
         }
     }
 
-    /// Calls `body` with the parts of a value, of which most have one.
+    /// Calls `body` with the parts of a value; most values have one part.
     ///
     /// - Returns: false for null.
     private func forEachPart(at index: Int, _ body: (UnsafeRawBufferPointer) -> Void) -> Bool {

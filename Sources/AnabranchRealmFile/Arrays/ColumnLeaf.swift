@@ -1,8 +1,8 @@
 import AnabranchCore
 
-/// An element as it stands in the file, before links are followed and collections read.
+/// An element as the file has it, before links are followed and collections read.
 enum Element {
-    /// A value that is no link; null of any type.
+    /// A value that is not a link; null of any type.
     case value(Payload)
     case link(ObjectReference)
     /// The root of the collection that a property holds; 0 if it is empty.
@@ -20,16 +20,16 @@ enum Element {
     }
 }
 
-/// What a link says of its object.
+/// The object that a link refers to.
 struct ObjectReference {
-    /// The number of the table; nil where only the column says it.
+    /// The number of the table; nil where only the column states it.
     var table: Int64?
     /// From 0 on an object, from -2 down a tombstone.
     var object: Int64
 }
 
 /// The values of up to 256 objects in one column, or of up to 1,000 elements of a collection (`Spec/RealmFile.md`,
-/// section 2). Whoever has one knows that all its elements can be read.
+/// section 2). All elements of an existing leaf are known to be readable.
 protocol ColumnLeaf {
     var count: Int { get }
     func element(at index: Int) -> Element
@@ -49,7 +49,7 @@ struct IntegerLeaf: ColumnLeaf {
     func element(at index: Int) -> Element { .value(.int(integer(at: index))) }
 }
 
-/// Integers behind one that stands for null.
+/// Integers, preceded by one that stands for null.
 struct OptionalIntegerLeaf: ColumnLeaf {
     private let node: ArrayNode
 
@@ -114,8 +114,8 @@ struct FloatingPointLeaf: ColumnLeaf {
     }
 }
 
-/// Links of a property that is no collection, one above the number of the object; 0 is null. In lists and sets the
-/// number itself.
+/// Links of a property that is not a collection, stored as the number of the object plus one; 0 is null. In lists and
+/// sets the number itself.
 struct LinkLeaf: ColumnLeaf {
     private let node: ArrayNode
     private let table: Int64?
@@ -188,7 +188,7 @@ extension Timestamp {
     }
 }
 
-/// ObjectIds or UUIDs: blocks of up to eight, with a byte before them whose bits tell which are null.
+/// ObjectIds or UUIDs: blocks of up to eight, each preceded by a byte whose bits tell which are null.
 struct IdentifierLeaf: ColumnLeaf {
     private let node: ArrayNode
     private let isUUID: Bool

@@ -8,7 +8,7 @@ struct DecimalLeaf: ColumnLeaf {
         let exponentBits: UInt64
         let bias: Int
         let null: UInt64
-        /// A coefficient in the other form that has more digits counts as 0.
+        /// The upper bound of coefficients: one in the other form that has more digits counts as 0.
         let coefficientEnd: UInt64
 
         static let four = ShortForm(
@@ -19,7 +19,7 @@ struct DecimalLeaf: ColumnLeaf {
         func decimal(_ word: UInt64) -> Decimal128? {
             guard word != null else { return nil }
             let sign = word >> (bits - 1)
-            // Infinities and NaNs, which are told by the first bits in each form.
+            // Infinities and NaNs, which are recognized by the first bits in each form.
             if word >> (bits - 5) & 0xF == 0xF { return Decimal128(low: 0, high: (word >> (bits - 8)) << 56) }
             let exponentMask: UInt64 = 1 << exponentBits - 1
             if isOther(word) {

@@ -1,4 +1,4 @@
-/// The elements of some leaves by their places.
+/// The elements of several leaves by their places.
 struct LeafElements<Leaf: ColumnLeaf> {
     private let leaves: [Leaf]
     private var starts: [Int] = []
@@ -20,7 +20,7 @@ struct LeafElements<Leaf: ColumnLeaf> {
 }
 
 extension Array {
-    /// The index of the first element that something is true of, if it is true of all behind it, too.
+    /// The index of the first element that fulfils a condition, if all elements after it fulfil it, too.
     func partition(_ isBehind: (Element) -> Bool) -> Int {
         var (low, high) = (0, count)
         while low < high {

@@ -1,7 +1,7 @@
 import AnabranchCore
 
-/// Mixed values: for each a code, which is its type and the value itself, or the place of it in one of the arrays
-/// beside the codes.
+/// Mixed values: for each a code, which is its type and the value itself, or its place in one of the arrays next to the
+/// codes.
 struct MixedLeaf: ColumnLeaf {
     /// The types that a code can name, by their numbers in the file.
     private enum Kind: UInt8 {

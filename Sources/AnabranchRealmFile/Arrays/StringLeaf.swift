@@ -1,10 +1,10 @@
 import AnabranchCore
 
-/// Strings in one of their four forms, which the header of the array tells. They are bytes: nothing ensures UTF-8.
+/// Strings in one of their four forms, which the header of the array states. They are bytes: nothing ensures UTF-8.
 struct StringLeaf: ColumnLeaf {
     private enum Form {
         case short(ArrayNode)
-        /// With a zero byte behind each.
+        /// With a zero byte after each string.
         case binaries(BinaryLeaf)
         /// By their places among the values of the column.
         case enumerated(ArrayNode, [[UInt8]?])
@@ -13,7 +13,7 @@ struct StringLeaf: ColumnLeaf {
     let count: Int
     private let form: Form
 
-    /// - Parameter values: those of an enumerated column.
+    /// - Parameter values: the values of an enumerated column.
     init(_ node: ArrayNode, values: [[UInt8]?]? = nil, in reading: FileReading) throws(RealmFileError) {
         if node.hasRefs {
             let binaries = try BinaryLeaf(node, in: reading)
@@ -32,7 +32,7 @@ struct StringLeaf: ColumnLeaf {
         }
     }
 
-    /// The last byte of a block says how much of it the string does not take.
+    /// Checks the last byte of each block, which states how many bytes of the block the string leaves unused.
     private static func checkBlocks(of node: ArrayNode) throws(RealmFileError) {
         guard node.width > 0 || node.count <= RealmFileLimits.emptyElementsMax else {
             throw .damaged(at: node.ref, "\(node.count) strings that take no bytes")

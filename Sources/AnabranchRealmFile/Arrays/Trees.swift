@@ -47,7 +47,7 @@ extension FileReading {
 
     /// A leaf of a tree of objects.
     struct Cluster {
-        /// The objects that it has.
+        /// The number of its objects.
         let count: Int
         /// The keys of the objects, then the arrays of their values by slot.
         fileprivate let node: ArrayNode
@@ -57,10 +57,10 @@ extension FileReading {
         var place: Int { node.ref }
     }
 
-    /// Calls `body` with each leaf of a tree of objects and the numbers of its objects. Damage below a node takes away
-    /// what is below it.
+    /// Calls `body` with each leaf of a tree of objects and the numbers of its objects. Damage of a node removes
+    /// everything below it.
     ///
-    /// - Parameter place: what the tree is about.
+    /// - Parameter place: the place of the tree, for errors.
     func forEachCluster(
         _ root: Int64, of place: RealmFileError.Place, _ body: (Cluster, [Int64]) throws(RealmFileError) -> Void
     ) throws(RealmFileError) {
@@ -106,7 +106,7 @@ extension FileReading {
         return count
     }
 
-    /// The keys of a leaf, which its offset is to be added to.
+    /// The keys of a leaf, to which its offset is to be added.
     private func keys(of leaf: ArrayNode) throws(RealmFileError) -> [UInt64] {
         let first = leaf.integer(at: 0), isCounted = first & 1 == 1
         let keys = isCounted ? nil : try integers(first)

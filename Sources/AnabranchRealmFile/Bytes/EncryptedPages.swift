@@ -3,14 +3,14 @@ import CryptoExtras
 
 /// An encrypted file: blocks of a page of entries and up to 64 pages of data (`Spec/RealmFile.md`, section 3).
 ///
-/// A page is decrypted when something in it is read; those that no array lies in need not be whole.
+/// A page is decrypted when something in it is read; pages without an array may be damaged.
 final class EncryptedPages {
     static let pageBytes = 4096
     static let keyBytes = 64
     private static let pagesPerBlock = 64
     private static let entryBytes = 64
 
-    /// The data, one page after the other. What has not been opened means nothing.
+    /// The data, one page after the other. Pages that have not been opened have no meaningful content.
     let opened: UnsafeRawBufferPointer
     private let target: UnsafeMutableRawBufferPointer
     private let sealed: UnsafeRawBufferPointer
@@ -37,7 +37,7 @@ final class EncryptedPages {
 
     deinit { target.deallocate() }
 
-    /// Decrypts the pages that a range lies in, as far as they are not yet.
+    /// Decrypts the pages of a range that are not decrypted yet.
     func open(_ range: Range<Int>) throws(RealmFileError) {
         guard !range.isEmpty else { return }
         for page in range.lowerBound / Self.pageBytes...(range.upperBound - 1) / Self.pageBytes where !isOpen[page] {
@@ -55,7 +55,7 @@ final class EncryptedPages {
         guard entry.prefix(4).contains(where: { $0 != 0 }) else {
             throw page == 0 ? Self.wrongKey : .damaged(at: offset, "the page was never written")
         }
-        // The second pair is of the write before: it counts where the entry was written, and the page was not.
+        // The second pair is of the write before: it counts if the entry was written, but the page was not.
         let mac = HMACSHA224.code(of: content, key: macKey)
         let number =
             if entry[4..<32].elementsEqual(mac) {

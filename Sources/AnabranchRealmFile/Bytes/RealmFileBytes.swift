@@ -1,4 +1,4 @@
-/// The bytes of a file, read or mapped by whoever opens it.
+/// The bytes of a file, read or mapped by the caller.
 public final class RealmFileBytes {
     let buffer: UnsafeRawBufferPointer
     private let release: () -> Void
@@ -11,9 +11,9 @@ public final class RealmFileBytes {
         release = { copy.deallocate() }
     }
 
-    /// Takes bytes that stay where they are, as those of a mapping.
+    /// Takes bytes that stay in place, such as those of a mapping.
     ///
-    /// - Parameter release: called when nobody reads them any more. Until then they must not go, nor change.
+    /// - Parameter release: called when nobody reads them any more. Until then they must neither disappear nor change.
     public init(at buffer: UnsafeRawBufferPointer, release: @escaping () -> Void) {
         (self.buffer, self.release) = (buffer, release)
     }
@@ -21,14 +21,14 @@ public final class RealmFileBytes {
     deinit { release() }
 }
 
-/// The file as its arrays lie in it, without encryption. Nothing is read from it but through here, within its bounds.
+/// The file as its arrays lie in it, without encryption. Every read goes through here and stays within its bounds.
 final class ClearBytes {
     let count: Int
     private let source: RealmFileBytes
     private let buffer: UnsafeRawBufferPointer
     private let pages: EncryptedPages?
 
-    /// - Parameter key: the 64 bytes that the file is encrypted with; nil if it is not.
+    /// - Parameter key: the 64 bytes with which the file is encrypted; nil if it is not.
     init(_ source: RealmFileBytes, key: [UInt8]?) throws(RealmFileError) {
         self.source = source
         pages = try key.map { key throws(RealmFileError) in try EncryptedPages(source.buffer, key: key) }

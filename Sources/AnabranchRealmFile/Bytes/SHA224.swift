@@ -1,5 +1,5 @@
-/// SHA-224 (FIPS 180-4): SHA-256 with other initial values, and without the last word. Crypto has none, and a hash
-/// function of its kind needs Foundation.
+/// SHA-224 (FIPS 180-4): SHA-256 with other initial values, and without the last word. Crypto does not have it, and a
+/// hash function of its kind needs Foundation.
 enum SHA224 {
     static let blockBytes = 64
     private static let wordCount = 7
@@ -60,7 +60,7 @@ enum SHA224 {
     ]
 }
 
-/// HMAC (RFC 2104) with SHA-224, which Realm signs its pages with.
+/// HMAC (RFC 2104) with SHA-224, with which Realm signs its pages.
 enum HMACSHA224 {
     static func code(of message: [UInt8], key: [UInt8]) -> [UInt8] {
         let short = key.count > SHA224.blockBytes ? SHA224.hash(key) : key

@@ -1,6 +1,6 @@
 /// The keys and values of a dictionary, in the order of the file.
 struct DictionaryEntries {
-    /// Where a value is.
+    /// The place of a value.
     typealias Place = (leaf: Int, index: Int)
 
     private let keys: [StringLeaf]
@@ -24,7 +24,7 @@ struct DictionaryEntries {
 }
 
 extension FileReading {
-    /// The entries of a dictionary: two trees of one length, or up to format 22 a tree of objects of two columns.
+    /// The entries of a dictionary: two trees of equal length, or up to format 22 a tree of objects with two columns.
     func entries(_ root: Int64) throws(RealmFileError) -> DictionaryEntries {
         guard root != 0 else { return DictionaryEntries() }
         var keys: [StringLeaf] = [], values: [MixedLeaf] = []

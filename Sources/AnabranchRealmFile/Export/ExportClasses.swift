@@ -2,11 +2,11 @@ import AnabranchCore
 
 /// The classes of a file that an export can hold, with their objects.
 struct ExportClasses {
-    /// In the order of their names' bytes.
+    /// The classes in the order of their names' bytes.
     let all: [ClassContent]
     private let byNumber: [Int64: ClassContent]
 
-    /// - Parameter count: told of the objects that are found, and of the bytes of their keys.
+    /// - Parameter count: called with the objects that are found, and the bytes of their keys.
     init(
         _ tables: Tables, in reading: FileReading,
         count: (_ objects: Int, _ keyBytes: Int) throws(RealmFileError) -> Void

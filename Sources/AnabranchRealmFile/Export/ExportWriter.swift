@@ -1,20 +1,20 @@
 import AnabranchCore
 
-/// Makes the lines of an export, one after the other (`Spec/Export.md`).
+/// Writes the lines of an export, one after the other (`Spec/Export.md`).
 struct ExportWriter {
-    /// What an element counts that is left out: at least so much is written of one that is not.
+    /// The bytes that count for an element that is left out: any element that is written takes at least as many.
     private static let elementBytesMin = 4
 
-    /// Where in an object something is written.
+    /// The place in an object at which something is written.
     private struct Spot {
         let content: ClassContent
         let property: Column
-        /// How many objects and collections it is in.
+        /// The number of objects and collections around it.
         var level: Int
-        /// Whether it is in a collection of a Mixed value, of which the property says nothing.
+        /// True if it is in a collection of a Mixed value, about which the property says nothing.
         var isNested = false
 
-        /// What says the type of the value.
+        /// The column that states the type of the value; nil inside a Mixed value.
         var column: Column? { isNested ? nil : property }
         var place: RealmFileError.Place { content.table.place(of: property) }
     }
@@ -32,7 +32,7 @@ struct ExportWriter {
 
     /// Calls `body` with each line, without its line feed.
     ///
-    /// - Throws: what `body` throws; `RealmFileError`.
+    /// - Throws: the errors of `body`; `RealmFileError`.
     /// - Returns: the number of objects.
     func forEachLine(in line: inout OutputLine, _ body: ([UInt8]) throws -> Void) throws -> Int {
         try line.write(line: ExportLine.headerText, body)
@@ -54,9 +54,9 @@ struct ExportWriter {
         return count
     }
 
-    /// Notes damage if something is to be salvaged, and throws it if not.
+    /// Notes damage while salvaging, and throws it otherwise.
     ///
-    /// - Parameter spot: where it is in the line; nil for the object as a whole.
+    /// - Parameter spot: the place in the line; nil for the object as a whole.
     private func note(_ error: RealmFileError, at spot: Spot? = nil, in line: OutputLine) throws(RealmFileError) {
         try reading.note(error.within(line.place(spot?.place)))
     }
@@ -125,7 +125,7 @@ struct ExportWriter {
 
     // MARK: Collections
 
-    /// - Parameter root: of a list or set; 0 if it is empty.
+    /// - Parameter root: the root of a list or set; 0 if it is empty.
     private func elements(_ root: Int64, at spot: Spot) throws(RealmFileError) -> [AnyLeaf] {
         guard root != 0 else { return [] }
         return try reading.leaves(root) { node throws(RealmFileError) in
@@ -150,8 +150,8 @@ struct ExportWriter {
     }
 
     private func write(set leaves: [AnyLeaf], at spot: Spot, to line: inout OutputLine) throws(RealmFileError) {
-        // The order of the file depends on its format. What is equal is held once, and so the set is no larger than
-        // the file has made it.
+        // The order in the file depends on its format. Equal texts are held once, so the set is no larger than in the
+        // file.
         var texts: Set<[UInt8]> = []
         for leaf in leaves {
             for index in 0..<leaf.count {
@@ -222,7 +222,7 @@ struct ExportWriter {
         }
     }
 
-    /// Inside a collection of a Mixed value.
+    /// The place of a value inside a collection of a Mixed value.
     private func nested(_ spot: Spot) throws(RealmFileError) -> Spot {
         guard spot.level < RealmFileLimits.nestingLevelsMax else {
             throw .damaged("more than \(RealmFileLimits.nestingLevelsMax) levels of collections")

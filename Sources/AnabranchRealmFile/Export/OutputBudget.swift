@@ -1,20 +1,21 @@
-/// What an export may write: a few bytes of a file can stand for any number in the lines (`Spec/RealmFile.md`,
-/// section 6).
+/// The bytes that an export may write: a few bytes of a file can stand for any number in the lines
+/// (`Spec/RealmFile.md`, section 6).
 struct OutputBudget {
-    /// The shortest line of an object has so many bytes.
+    /// The length of the shortest line of an object, in bytes.
     private static let lineBytesMin = 13
 
     let limit: Int
     private(set) var lineCount = 0
     private(set) var byteCount = 0
     private var objectCount = 0
-    /// The keys of objects that are held to sort them, and for links; and what they may take whatever the lines may.
+    /// The bytes of the keys of objects that are held to sort them, and for links; and their bound, whatever the limit
+    /// of the lines is.
     private var keyBytes = 0
     private let keyBytesMax: Int
-    /// The bytes of names and values that the line under way has come to.
+    /// The bytes of names and values in the line under way.
     private var pendingBytes = 0
 
-    /// - Parameter limit: in bytes; by default what follows from the size of the file.
+    /// - Parameter limit: in bytes; by default it follows from the size of the file.
     init(_ limit: Int?, fileBytes: Int) {
         let standard = RealmFileLimits.outputBytesPerFileByteMax * fileBytes + RealmFileLimits.outputBytesMin
         self.limit = limit ?? standard
@@ -43,7 +44,7 @@ struct OutputBudget {
                 + "before \(next())")
     }
 
-    /// Counts objects, and the bytes of their keys: an enumerated key takes none of the file.
+    /// Counts objects, and the bytes of their keys: an enumerated key takes no bytes of the file.
     mutating func count(objects: Int, keyBytes: Int) throws(RealmFileError) {
         objectCount += objects
         self.keyBytes += keyBytes

@@ -1,10 +1,10 @@
 import AnabranchCore
 
-/// The line of an export that is under way, and what all of them may have.
+/// The line of an export that is under way, and the budget of all lines.
 struct OutputLine {
     private(set) var bytes: [UInt8] = []
     private(set) var budget: OutputBudget
-    /// What the line is about; nil for those of the classes.
+    /// The object that the line is about; nil for the lines of the classes.
     private var object: (content: ClassContent, key: PrimaryKey)?
 
     init(_ budget: OutputBudget) { self.budget = budget }
@@ -22,7 +22,7 @@ struct OutputLine {
 
     /// The place of damage in the line.
     ///
-    /// - Parameter place: what is known beside the object.
+    /// - Parameter place: the place as far as it is known, without the object.
     func place(_ place: RealmFileError.Place? = nil) -> RealmFileError.Place {
         var place = place ?? object?.content.table.place ?? RealmFileError.Place()
         place.object = object.map { Self.text($0.key) }
@@ -35,7 +35,7 @@ struct OutputLine {
         return String(excerptOf: text)
     }
 
-    /// What is written next, in words.
+    /// The part that is written next, in words.
     private static func next(_ object: (content: ClassContent, key: PrimaryKey)?) -> String {
         guard let (content, key) = object else { return "the classes" }
         return "the object \(text(key)) of \(String(excerptOf: content.table.className))"
@@ -49,7 +49,7 @@ struct OutputLine {
 
     mutating func append(_ text: [UInt8]) { bytes += text }
 
-    /// - Parameter count: what `write` appends at least, in bytes.
+    /// - Parameter count: the least number of bytes that `write` appends.
     mutating func append(counting count: Int, _ write: (inout [UInt8]) -> Void) throws(RealmFileError) {
         try budget.count(count, before: Self.next(object))
         let start = bytes.count
@@ -57,7 +57,7 @@ struct OutputLine {
         try budget.count(bytes.count - start - count, before: Self.next(object))
     }
 
-    /// Counts what is left out as if it had so many bytes.
+    /// Counts an omitted part as if it had this many bytes.
     mutating func count(skipped count: Int) throws(RealmFileError) {
         try budget.count(count, before: Self.next(object))
     }
@@ -70,7 +70,7 @@ struct OutputLine {
         try write(bytes)
     }
 
-    /// Writes a line that is about no object.
+    /// Writes a line that is not about an object.
     mutating func write(line: String, _ write: ([UInt8]) throws -> Void) throws {
         bytes = Array(line.utf8)
         try end(write)

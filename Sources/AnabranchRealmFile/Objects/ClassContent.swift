@@ -16,7 +16,7 @@ final class ClassContent {
     let table: Table
     /// The name of the class as a text of JSON.
     let label: [UInt8]
-    /// Without the primary key, in the order of their names.
+    /// The properties except for the primary key, in the order of their names.
     let properties: [Column]
     let objects: ObjectIndex
     private let tombstones: ObjectIndex
@@ -28,8 +28,8 @@ final class ClassContent {
     /// Reads the keys of all objects.
     ///
     /// - Parameters:
-    ///   - properties: those that can be read.
-    ///   - count: told of objects, and of the bytes of keys, before memory is taken for them.
+    ///   - properties: the properties that can be read.
+    ///   - count: called with objects, and the bytes of keys, before memory is taken for them.
     init(
         _ table: Table, properties: [Column], in reading: FileReading,
         count: (_ objects: Int, _ keyBytes: Int) throws(RealmFileError) -> Void
@@ -50,7 +50,7 @@ final class ClassContent {
         return index.key(at: position)
     }
 
-    /// The position of the embedded object that a link leads to: it has one place.
+    /// The position of the embedded object that a link leads to, which must be the only link to it.
     func embedded(_ number: Int64) throws(RealmFileError) -> Int {
         guard let position = objects.position(of: number) else {
             throw .damaged("an embedded object that is not there")
@@ -61,7 +61,8 @@ final class ClassContent {
         return position
     }
 
-    /// The fields of an object. To be asked for once: when all objects of a leaf have been read, it is released.
+    /// The fields of an object. May be called once for each object: when all objects of a leaf have been read, it is
+    /// released.
     func fields(at position: Int) throws(RealmFileError) -> Fields {
         let (index, row) = objects.leaf(of: position), leaf = try loadedLeaf(index)
         leaf.unreadCount -= 1
@@ -69,12 +70,12 @@ final class ClassContent {
         return Fields(leaf: leaf, row: row)
     }
 
-    /// What an object holds.
+    /// The values of an object.
     struct Fields {
         fileprivate let leaf: LoadedLeaf
         fileprivate let row: Int
 
-        /// What a property holds, by its place among all; nil where it is damaged.
+        /// The value of a property, by its place among all; nil where it is damaged.
         subscript(property: Int) -> Element? { leaf.values[property]?.element(at: row) }
     }
 

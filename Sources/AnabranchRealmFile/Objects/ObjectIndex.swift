@@ -11,16 +11,16 @@ struct ObjectIndex {
     private(set) var numbers: [Int64] = []
     private var keys: ObjectKeys
     private var leaves: [Leaf] = []
-    /// The numbers, once one has come that is not above all before it.
+    /// All numbers as a set, once one has come that is not greater than all before it; nil until then.
     private var known: Set<Int64>?
-    /// The positions in the order of the numbers, where the file has another.
+    /// The positions in the order of the numbers, if the file has another order.
     private var byNumber: [Int]?
 
     var count: Int { numbers.count }
 
     /// Reads the numbers and keys of all objects of a class, or of its tombstones.
     ///
-    /// - Parameter count: told of objects, and of the bytes of keys, before memory is taken for them.
+    /// - Parameter count: called with objects, and the bytes of keys, before memory is taken for them.
     init(
         of table: Table, isTombstones: Bool = false, in reading: FileReading,
         count: (_ objects: Int, _ keyBytes: Int) throws(RealmFileError) -> Void

@@ -1,22 +1,22 @@
 import AnabranchCore
 
-/// The keys of the objects of a class, in little memory: there can be millions. Texts stay where they lie in the file.
+/// The keys of the objects of a class, in little memory: there can be millions. Texts stay in the file.
 struct ObjectKeys {
     private enum Kind {
-        /// Embedded objects have none.
+        /// Embedded objects have no keys.
         case none
-        /// They follow from the numbers.
+        /// The keys follow from the numbers.
         case globalKeys(clientFileIdent: UInt64)
         case ints, texts, objectIDs, uuids
     }
 
     private let kind: Kind
     private var ints: [Int64] = []
-    /// All identifiers, one behind the other.
+    /// All identifiers, one after the other.
     private var bytes: [UInt8] = []
     /// The texts, with the position of the first of each leaf.
     private var texts: [(first: Int, leaf: StringLeaf)] = []
-    /// The positions whose key is null. What stands at them means nothing.
+    /// The positions whose key is null. The values at these positions mean nothing.
     private var nulls: Set<Int> = []
 
     init(of table: Table, clientFileIdent: UInt64) {
@@ -31,7 +31,7 @@ struct ObjectKeys {
             }
     }
 
-    /// - Parameter first: the position of the first object of the leaf, behind all that have been appended.
+    /// - Parameter first: the position of the first object of the leaf, after all that have been appended.
     mutating func append(_ leaf: any ColumnLeaf, at first: Int) {
         if case .texts = kind {
             if let leaf = leaf as? StringLeaf { texts.append((first, leaf)) }
@@ -58,7 +58,7 @@ struct ObjectKeys {
         }
     }
 
-    /// - Parameter number: that of the object at the position.
+    /// - Parameter number: the number of the object at the position.
     func key(at position: Int, number: Int64) -> PrimaryKey {
         guard nulls.isEmpty || !nulls.contains(position) else { return .null }
         return switch kind {
@@ -76,7 +76,7 @@ struct ObjectKeys {
         return leaf.bytes(at: position - first)
     }
 
-    /// A number that a greater key has greater, or equal: most keys are told apart by it.
+    /// A number that is greater or equal for a greater key: most keys are told apart by it.
     func prefix(at position: Int, number: Int64) -> UInt64 {
         switch key(at: position, number: number) {
         case .null: 0

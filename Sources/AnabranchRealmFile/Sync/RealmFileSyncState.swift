@@ -1,25 +1,26 @@
 public import AnabranchCore
 
-/// What a synced file knows of its server, and what it has not uploaded (`Spec/RealmFile.md`, section 5).
+/// The knowledge of a synced file about its server, and its changes that were not uploaded (`Spec/RealmFile.md`,
+/// section 5).
 ///
 /// The objects of the file have all local changes in them, uploaded or not.
 public struct RealmFileSyncState: Sendable {
     /// A changeset that waits for upload.
     public struct PendingChangeset: Sendable {
-        /// The version of the file that the change made: its client version.
+        /// The version of the file that the change produced: its client version.
         public var version: Int
         /// The version of the server that was integrated when the change was made.
         public var serverVersion: Int64
         /// When the change was made.
         public var time: ChangesetTime
-        /// What the change is.
+        /// The content of the change.
         public var content: Content
     }
 
-    /// What a changeset says.
+    /// The content of a changeset.
     public enum Content: Sendable {
         /// The bytes that the client would send, for a server that has the server version of the change; and the same
-        /// change as it applies to what was downloaded since: nil if it is unchanged, empty if nothing is left of it.
+        /// change as it applies after the downloads since: nil if it is unchanged, empty if nothing is left of it.
         case changeset([UInt8], rebased: [UInt8]?)
         /// It cannot be read, for the reason given.
         case unreadable(RealmFileError)
@@ -27,15 +28,15 @@ public struct RealmFileSyncState: Sendable {
 
     /// The number that the server has given the file; 0 if it never connected.
     public var clientFileIdent: UInt64
-    /// What proves the ident.
+    /// The salt that proves the ident.
     public var clientFileIdentSalt: UInt64 = 0
     /// The latest version of the server that the file has heard of.
     public var latestServerVersion: UInt64 = 0
-    /// What proves that version.
+    /// The salt that proves that version.
     public var latestServerVersionSalt: UInt64 = 0
     /// The server version up to which the file has downloaded.
     public var downloadedServerVersion: UInt64 = 0
-    /// The last client version that is in it.
+    /// The last client version that is contained in it.
     public var downloadedClientVersion: UInt64 = 0
     /// The client version up to which the file has uploaded.
     public var uploadedClientVersion: UInt64 = 0
@@ -43,22 +44,22 @@ public struct RealmFileSyncState: Sendable {
     public var uploadedServerVersion: UInt64 = 0
     /// The version of the file before the first change of its history.
     public var historyBase: Int = 0
-    /// How many changes the history has.
+    /// The number of changes in the history.
     public var historyCount: Int = 0
-    /// What waits for upload, the oldest first.
+    /// The changes that wait for upload, the oldest first.
     public var pending: [PendingChangeset] = []
-    /// What no file has shown that this reader was compared with.
+    /// The features of the file that are in none of the files that this reader was checked against.
     public var notSeen: [String] = []
 
     init(clientFileIdent: UInt64) { self.clientFileIdent = clientFileIdent }
 }
 
 extension RealmFile {
-    /// What the file knows of its server; nil if it was never made to be synced.
+    /// The state of sync in the file; nil if the file was never meant to be synced.
     ///
     /// - Parameters:
-    ///   - salvages: whether a changeset that is damaged is listed as such, and not thrown.
-    ///   - outputLimit: the bytes that the changesets may come to; by default 64 times the file and 16 MiB more.
+    ///   - salvages: whether a damaged changeset is listed as such, and not thrown.
+    ///   - outputLimit: the bytes that all changesets together may have; by default 64 times the file and 16 MiB more.
     /// - Throws: `RealmFileError` for damage, a history of another form, and where the changesets would be too long.
     public func syncState(
         salvages: Bool = false, outputLimit: Int? = nil
@@ -76,7 +77,7 @@ extension RealmFile {
 
 extension FileReading {
     private static let slotCount = 21
-    /// The form before changesets were compressed, and that with it.
+    /// The form before changesets were compressed, and the one since then.
     private static let formWithoutCompression = 11, formWithCompression = 12
 
     /// The parts of a history that have an element for each change.

@@ -1,13 +1,13 @@
 import CZlib
 
-/// A changeset as the history of a file has it: behind a head that says how it is compressed (`Spec/RealmFile.md`,
-/// section 5).
+/// A changeset as the history of a file has it: after a head that states its compression (`Spec/RealmFile.md`, section
+/// 5).
 struct StoredChangeset {
     private enum Method: UInt8 {
         case none, deflate, lzfse
     }
 
-    /// The head of a zlib stream: a history has raw deflate, and behind it the checksum that ends such a stream.
+    /// The head of a zlib stream: a history has raw deflate, followed by the checksum that ends such a stream.
     private static let zlibHead: [UInt8] = [0x78, 0x9C]
 
     private let method: Method
@@ -26,7 +26,7 @@ struct StoredChangeset {
 
     /// The changeset.
     ///
-    /// - Parameter room: the bytes that changesets may still come to.
+    /// - Parameter room: the bytes that changesets may still take.
     func content(_ room: inout Int) throws(RealmFileError) -> [UInt8] {
         switch method {
         case .none:

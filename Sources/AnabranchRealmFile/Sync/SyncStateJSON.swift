@@ -1,7 +1,7 @@
 package import AnabranchCore
 
 extension RealmFileSyncState {
-    /// The state as JSON. Salts are texts, since not every reader of JSON has all integers of 64 bits.
+    /// The state as JSON. Salts are strings, since not every reader of JSON can hold all integers of 64 bits.
     package var json: JSONValue {
         [
             "client_file_ident": Self.integer(clientFileIdent),

@@ -12,18 +12,18 @@ final class Column {
     private static let keyTypeString = 2
 
     let name: [UInt8]
-    /// The name as a member of JSON begins.
+    /// The name as the beginning of a member of JSON.
     let label: [UInt8]
     let key: Int64
-    /// Of the values or elements; `null` is Mixed.
+    /// The type of the values or elements; `null` is Mixed.
     let type: PayloadType
     let isNullable: Bool
     let collection: CollectionType
-    /// Whether the keys of a dictionary are strings.
+    /// True if the keys of a dictionary are strings.
     let hasStringKeys: Bool
-    /// The number of the table that links lead to; nil where the table does not say it.
+    /// The number of the table that links lead to; nil where the table does not state it.
     let target: Int64?
-    /// What the strings of an enumerated column can be.
+    /// The possible strings of an enumerated column.
     let values: [[UInt8]?]?
 
     /// The place of the column in the leaves.
@@ -35,7 +35,7 @@ final class Column {
     /// Backlinks are columns without a name.
     static func isBacklink(_ key: Int64) -> Bool { type(key) == backlink }
 
-    /// - Parameter declared: what the spec says of the type, and of that of a dictionary's keys.
+    /// - Parameter declared: the type according to the spec, and the type of a dictionary's keys.
     init(
         name: [UInt8], key: Int64, declared: Int64, target: Int64?, values: [[UInt8]?]?
     ) throws(RealmFileError) {
@@ -97,10 +97,10 @@ final class Column {
         }
     }
 
-    /// Whether null may stand here; of a dictionary, as one of its values.
+    /// True if null may stand here; for a dictionary, as one of its values.
     var takesNull: Bool { isNullable || isMixed || type == .link }
 
-    /// Whether a value can stand in a dictionary of this column.
+    /// True if a value can stand in a dictionary of this column.
     func takes(_ element: Element) -> Bool {
         switch element {
         case .value(let payload): isMixed || payload.type == type || payload == .null && takesNull
@@ -110,7 +110,7 @@ final class Column {
     }
 }
 
-/// A leaf of whichever type.
+/// A leaf of any type.
 struct AnyLeaf: ColumnLeaf {
     private let leaf: any ColumnLeaf
 

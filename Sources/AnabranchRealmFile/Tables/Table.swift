@@ -1,22 +1,22 @@
 import AnabranchCore
 
-/// A table: its columns, and where its objects are (`Spec/RealmFile.md`, section 2).
+/// A table: its columns, and the place of its objects (`Spec/RealmFile.md`, section 2).
 struct Table {
     private static let classPrefix = Array("class_".utf8)
 
     let name: [UInt8]
-    /// What links call it.
+    /// The number by which links refer to it.
     let number: Int64
     let kind: TableType
-    /// All columns with names, the primary key among them.
+    /// All columns with names, including the primary key.
     private(set) var columns: [Column] = []
     private(set) var keyColumn: Column?
     let objects: Int64
-    /// 0 if there are none.
+    /// The root of the tombstones; 0 if there are none.
     let tombstones: Int64
 
     var isClass: Bool { name.starts(with: Self.classPrefix) }
-    /// The name of the class; of a table that is none, that of the table.
+    /// The name of the class; for a table that is not a class, the name of the table.
     var className: [UInt8] { isClass ? Array(name.dropFirst(Self.classPrefix.count)) : name }
     var place: RealmFileError.Place { RealmFileError.Place(className: String(excerptOf: className)) }
     func place(of column: Column) -> RealmFileError.Place {

@@ -1,28 +1,29 @@
 import AnabranchCore
 import Foundation
 
-/// An app of App Services as it is exported (`Spec/FlexibleRules.md`, section 8): a folder of JSON files.
+/// An app as App Services exports it (`Spec/FlexibleRules.md`, section 8): a folder of JSON files.
 package struct AppExport: Sendable {
-    /// The app's id with App Services; nil if the export does not say it.
+    /// The app's id with App Services; nil if the export does not state it.
     package let appID: String?
-    /// Who may do what.
+    /// The permissions of its users.
     package let rules: Rules
     /// The classes.
     package let schema: AppSchema
-    /// How it is synced.
+    /// The settings of its sync.
     package let sync: SyncConfiguration
-    /// The log-ins that are allowed, in the order of their names; nil if the export does not say it.
+    /// The log-ins that are allowed, in the order of their names; nil if the export does not state them.
     package let providers: [String]?
-    /// What the operator should know: unknown files and keys, and what the app asks for that is not here.
+    /// The notices for the operator: unknown files and keys, and requests of the app for features that do not exist
+    /// here.
     package let notices: [AppNotice]
 
     /// Reads the files of an app.
     ///
-    /// - Throws: `RuleError` for a file that cannot be read as it is meant.
+    /// - Throws: `RuleError` for a file that cannot be read as intended.
     package init(files: [AppFile]) throws(RuleError) { try self.init(files: files, ofFolder: nil) }
 
-    /// - Parameter folder: whose files they are: without flexible sync, and without any roles, it is the wrong one, or
-    ///   is being written.
+    /// - Parameter folder: the folder of the files. Without flexible sync, or without any roles, it is the wrong one,
+    ///   or is just being written.
     private init(files: [AppFile], ofFolder folder: String?) throws(RuleError) {
         var reader = AppReader(files)
         try reader.read()
@@ -44,7 +45,7 @@ package struct AppExport: Sendable {
 
     /// Reads the files of a folder and of the folders in it.
     ///
-    /// - Throws: `RuleError` for a file that cannot be read, or not as it is meant, and for a folder that has no
+    /// - Throws: `RuleError` for a file that cannot be read, or not as intended, and for a folder that has no
     ///   configuration of flexible sync, or no roles.
     package init(directory: String) throws(RuleError) {
         let root = URL(fileURLWithPath: directory, isDirectory: true).resolvingSymlinksInPath()
@@ -76,7 +77,7 @@ package struct AppExport: Sendable {
         return found.sorted()
     }
 
-    /// Of files that are no JSON the name is enough.
+    /// Of files that are not JSON only the name is needed.
     private static func file(_ path: String, in root: URL) throws(RuleError) -> AppFile {
         guard path.hasSuffix(".json") else { return AppFile(path: path, bytes: []) }
         do {

@@ -1,8 +1,8 @@
 import AnabranchCore
 
-/// Takes an export apart (`Spec/FlexibleRules.md`, section 8).
+/// Reads the files of an export into its parts (`Spec/FlexibleRules.md`, section 8).
 struct AppReader {
-    /// What an export says of one collection.
+    /// The parts of an export that are about one collection.
     struct Collection {
         let database: String
         let name: String
@@ -18,18 +18,18 @@ struct AppReader {
     private let files: [AppFile]
     private(set) var appID: String?
     private(set) var sync = SyncConfiguration()
-    /// Whether there is a configuration of flexible sync.
+    /// True if there is a configuration of flexible sync.
     private(set) var isFlexible = false
     private(set) var providers: Set<String>?
     private var collections: [String: Collection] = [:]
     private var defaultRule: JSONNode?
-    /// Roles where the older form of sync has them.
+    /// The roles in the place where the older form of sync has them.
     private var syncRoles: JSONNode?
     private var values: [String: JSONValue] = [:]
     private var environments: [String: JSONNode] = [:]
     private var environment = ""
 
-    /// Whether there are roles, or files of roles that have none.
+    /// True if there are roles, or files of roles that have none.
     var hasRules: Bool { defaultRule != nil || syncRoles != nil || collections.values.contains { $0.rules != nil } }
 
     init(_ files: [AppFile]) { self.files = files.sorted { $0.path < $1.path } }
@@ -58,7 +58,7 @@ struct AppReader {
         }
     }
 
-    /// What an export can hold beside that, by its first folder.
+    /// The other content that an export can have, by its first folder.
     private static let others = [
         "functions": "functions", "triggers": "triggers", "http_endpoints": "HTTPS endpoints",
         "https_endpoints": "HTTPS endpoints", "endpoints": "HTTPS endpoints", "graphql": "GraphQL",
@@ -67,7 +67,7 @@ struct AppReader {
     ]
 
     private func noteOther(_ file: AppFile, _ parts: [String]) {
-        // What there is of them by default asks for nothing.
+        // The default content of these files asks for nothing.
         let isEmpty = ["", "{}", "[]"].contains(String(decoding: file.bytes.filter { $0 > 0x20 }, as: UTF8.self))
         if let name = parts.first.flatMap({ Self.others[$0] }) {
             if file.path.hasSuffix(".json"), isEmpty { return }
@@ -226,7 +226,7 @@ struct AppReader {
         ]
     }
 
-    // MARK: What they say together
+    // MARK: Results
 
     private var ordered: [Collection] { collections.sorted { $0.key < $1.key }.map(\.value) }
 
@@ -235,7 +235,7 @@ struct AppReader {
         for (key, collection) in collections where collection.schema != nil { names[key] = try collection.className() }
         var reader = SchemaReader(classNames: names, notices: notices)
         for collection in ordered {
-            // A collection of which only rules are known has an empty schema.
+            // A collection of which only the rules are known has an empty schema.
             guard let node = collection.schema, node.value != [:] else { continue }
             let name = try collection.className()
             try reader.readClass(
@@ -289,7 +289,7 @@ struct AppReader {
         return list
     }
 
-    /// Rules ask for the fields only that subscriptions may ask for.
+    /// Rules may ask only for the fields that subscriptions may ask for.
     private func checkFields(
         of list: RoleList, _ names: Set<String>?, _ node: JSONNode
     ) throws(RuleError) {

@@ -2,7 +2,7 @@ package import AnabranchCore
 
 /// The classes of an app, as its JSON schemas describe them (`Spec/FlexibleRules.md`, section 7).
 package struct AppSchema: Hashable, Sendable {
-    /// In the order of their names.
+    /// The classes in the order of their names.
     package var classes: [AppClass] = []
 
     /// An app without classes.
@@ -49,7 +49,7 @@ extension AppSchema {
 package struct AppClass: Hashable, Sendable {
     /// The name, as clients know it.
     package var name: String
-    /// Whether its objects stand for themselves.
+    /// The kind of its objects: independent, embedded or asymmetric.
     package var kind: TableType
     /// The primary key; nil for an embedded class.
     package var key: AppColumn?
@@ -61,11 +61,11 @@ package struct AppClass: Hashable, Sendable {
 package struct AppColumn: Hashable, Sendable {
     /// The name as it is stored.
     package var name: String
-    /// Of the value or the elements; `null` means Mixed.
+    /// The type of the value or of the elements; `null` means Mixed.
     package var type: PayloadType
-    /// Whether a value or an element can be null.
+    /// True if a value or an element can be null.
     package var isNullable: Bool
-    /// Whether there is one value or a collection of them.
+    /// The kind of collection; single for one value.
     package var collection: CollectionType
     /// The class of links and embedded objects.
     package var target: String?

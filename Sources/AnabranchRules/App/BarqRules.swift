@@ -3,14 +3,14 @@ import AnabranchQuery
 
 /// The rules of a Barq server, as the folder of an app (`Spec/FlexibleRules.md`, section 9).
 package struct BarqRules: Sendable {
-    /// All that is wrong, a line each, with the number of the rule.
+    /// All mistakes, one line each, with the number of the rule.
     package struct Mistakes: Error, Hashable {
         package let lines: [String]
     }
 
     private struct Rule {
         let className: String
-        /// Conditions of a role.
+        /// The conditions of a role.
         let read, write: JSONValue
     }
 
@@ -18,7 +18,7 @@ package struct BarqRules: Sendable {
     /// The last rule of each class.
     private var numbers: [ExactString: Int] = [:]
     private var mistakes: [String] = []
-    /// What has no effect here.
+    /// The parts of the rules that have no effect here.
     package private(set) var notices: [String] = []
 
     /// Reads a list of rules, or an object with a list of them as `rules`.
@@ -30,7 +30,7 @@ package struct BarqRules: Sendable {
             mistakes.append("a list of rules is expected, or an object with a list of them as \"rules\"")
         }
         if listed?.isEmpty == true { mistakes.append("there are no rules: nobody could read or write anything") }
-        // A key that is not known may be the one that is missed.
+        // An unknown key may be a misspelling of a missing one.
         guard mistakes.isEmpty else { throw Mistakes(lines: mistakes + notices) }
     }
 
@@ -69,7 +69,7 @@ package struct BarqRules: Sendable {
             mistakes.append("rule \(number): \(key): a text is expected")
             return nil
         }
-        // The tables of a database are called so.
+        // The tables of a database have this prefix.
         if key == "table", name.hasPrefix("class_") { name.removeFirst("class_".count) }
         let isFileName =
             !name.hasPrefix(".") && name != "node_modules"
@@ -84,7 +84,7 @@ package struct BarqRules: Sendable {
         return name
     }
 
-    /// The condition of a role that says the same; nil after a mistake.
+    /// The condition of a role with the same meaning; nil after a mistake.
     private mutating func condition(_ rule: JSONValue, _ key: String, _ owner: String) -> JSONValue? {
         switch rule[key] ?? .null {
         case .null: mistakes.append("\(owner): \(key) is missing: if nobody may, write FALSEPREDICATE")
@@ -103,12 +103,12 @@ package struct BarqRules: Sendable {
 
     // MARK: Writing
 
-    /// The files of the folder: those who are admins may do everything with the classes that have a rule, and the
-    /// others what it says. The other classes have no role, so that nobody may do anything with them.
+    /// The files of the folder: admins may do everything with the classes that have a rule, and the others what the
+    /// rule allows. The other classes have no role, so that nobody may do anything with them.
     package var files: [AppFile] {
         let sync: JSONValue = ["type": "flexible", "state": "enabled", "development_mode_enabled": true]
         let admin = role("admin", applyWhen: ["%%user.data.admin": true], read: true, write: true)
-        // Without the configuration of sync the folder is no app's: it comes last.
+        // Without the configuration of sync the folder is not an app: it comes last.
         return rules.map { rule in
             file(
                 "data_sources/mongodb-atlas/app/\(rule.className)/rules.json",
@@ -118,7 +118,7 @@ package struct BarqRules: Sendable {
 
     private func file(_ path: String, _ json: JSONValue) -> AppFile { AppFile(path: path, bytes: json.encoded.utf8) }
 
-    /// Who creates, changes and deletes objects is asked the same; and who may write need not be able to read.
+    /// Creating, changing and deleting have the same condition; and a user who may write need not be able to read.
     private func role(_ name: String, applyWhen: JSONValue, read: JSONValue, write: JSONValue) -> JSONValue {
         [
             "name": .string(name), "apply_when": applyWhen, "document_filters": ["read": read, "write": write],

@@ -3,7 +3,7 @@ import AnabranchCore
 /// Reads the JSON schema of a collection (`Spec/FlexibleRules.md`, section 7).
 struct SchemaReader {
     let notices: NoticeList
-    /// The classes by database and collection, to which relationships lead.
+    /// The classes by database and collection, as targets of relationships.
     let classNames: [String: String]
     private(set) var classes: [AppClass] = []
 
@@ -47,7 +47,7 @@ struct SchemaReader {
         return name
     }
 
-    /// An embedded class can stand in several others; it has to be the same everywhere.
+    /// An embedded class can occur in several others; it has to be the same everywhere.
     private mutating func add(_ added: AppClass, _ node: JSONNode) throws(RuleError) {
         if let known = classes.first(where: { $0.name == added.name }) {
             guard known == added, added.kind == .embedded else {
@@ -132,7 +132,7 @@ struct SchemaReader {
     /// The type, and whether null is another one: `["string", "null"]`.
     private func type(of node: JSONNode) throws(RuleError) -> (name: String, isNullable: Bool) {
         guard let type = node["bsonType"] ?? node["type"] else {
-            // Without a type a field can hold everything.
+            // A field without a type can hold everything.
             return (node["properties"] == nil ? "mixed" : "object", false)
         }
         if let name = type.value.string { return (name, false) }
@@ -144,7 +144,7 @@ struct SchemaReader {
 
     // MARK: Relationships
 
-    /// By field the class that it links to.
+    /// The class that each field links to.
     private func relationships(_ node: JSONNode?) throws(RuleError) -> [String: String] {
         var links: [String: String] = [:]
         for (field, node) in try node?.members() ?? [] {

@@ -1,30 +1,30 @@
 import AnabranchCore
 package import AnabranchQuery
 
-/// How an app is synced: `sync/config.json` of an export (`Spec/FlexibleRules.md`, section 6).
+/// The settings of an app's sync: `sync/config.json` of an export (`Spec/FlexibleRules.md`, section 6).
 package struct SyncConfiguration: Hashable, Sendable {
-    /// Which fields subscriptions may ask for.
+    /// The fields that subscriptions may ask for.
     package var queryableFields = QueryableFields()
-    /// Whether clients may add classes and properties.
+    /// True if clients may add classes and properties.
     package var isInDevelopmentMode = false
-    /// Whether a client reset must not recover what the client has not uploaded.
+    /// True if a client reset must not recover changes that the client has not uploaded.
     package var isRecoveryDisabled = false
     /// The database whose collections are synced; nil for all.
     package var databaseName: String?
-    /// After how many days off line a client is reset; nil if it is not said.
+    /// The days off line after which a client is reset; nil if not stated.
     package var offlineDaysOfClient: Int?
     /// The asymmetric classes: clients write to them and never read.
     package var asymmetricClasses: Set<String> = []
 
-    /// Nothing is said: every field is queryable.
+    /// An empty configuration: every field is queryable.
     package init() {}
 }
 
 /// The fields that subscriptions may ask for (`Spec/FlexibleRules.md`, section 5).
 package struct QueryableFields: Hashable, Sendable {
-    /// Of every class that has them.
+    /// The names that are queryable in every class that has them.
     package var names: Set<String>?
-    /// By class, beside those of every class.
+    /// The names by class, in addition to those of every class.
     package var namesByClass: [String: Set<String>]
 
     /// Without any names every field is queryable.
@@ -33,7 +33,7 @@ package struct QueryableFields: Hashable, Sendable {
         self.namesByClass = namesByClass
     }
 
-    /// Those of a class, beside its primary key, which always is; nil for all.
+    /// The queryable fields of a class, apart from its primary key, which always is; nil for all.
     package func names(ofClass name: String) -> Set<String>? {
         names == nil && namesByClass.isEmpty ? nil : (names ?? []).union(namesByClass[name] ?? [])
     }
@@ -58,7 +58,7 @@ extension SyncConfiguration {
         "indexed_queryable_fields_names", "asymmetric_tables", "partition", "last_disabled",
     ]
 
-    /// Whether `sync/config.json` speaks of flexible sync; what else there is belongs to partitions.
+    /// True if `sync/config.json` is about flexible sync; any other configuration belongs to partitions.
     static func isFlexible(_ node: JSONNode) throws(RuleError) -> Bool {
         guard let type = node["type"] else { return node["partition"] == nil }
         switch try type.string() {

@@ -1,9 +1,9 @@
 package import AnabranchCore
 
 extension DocumentValue {
-    /// Reads a document of BSON as mongodump writes them.
+    /// Reads a document of BSON as mongodump writes it.
     ///
-    /// - Throws: `LineError` with the byte of what is no such document.
+    /// - Throws: `LineError` with the byte at which it is no such document.
     package init(bson bytes: [UInt8]) throws(LineError) {
         var reader = BSONReader(bytes: bytes[...])
         self = .document(try reader.document(depth: 0))
@@ -13,7 +13,7 @@ extension DocumentValue {
 
 /// Reads values of BSON (bsonspec.org, version 1.1). Each length is checked before anything is taken.
 private struct BSONReader {
-    /// What was not read yet.
+    /// The bytes that were not read yet.
     var bytes: ArraySlice<UInt8>
 
     mutating func document(depth: Int) throws(LineError) -> [JSONName: DocumentValue] {

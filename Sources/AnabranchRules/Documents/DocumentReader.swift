@@ -1,18 +1,18 @@
 package import AnabranchCore
 import AnabranchQuery
 
-/// Makes lines of an export of documents in MongoDB's extended JSON (`Spec/Export.md`, section 4).
+/// Turns documents in MongoDB's extended JSON into lines of an export (`Spec/Export.md`, section 4).
 package struct DocumentReader {
     private let classes: [String: ExportedClass]
     private let className: String
     private let ignored: Set<String>
-    /// What documents did not bring over, by the fields' names as `a.b`.
+    /// The content of documents that is not in the lines, by the fields' names as `a.b`.
     package private(set) var tally = DocumentTally()
 
     /// - Parameters:
-    ///   - classes: with those that are embedded and linked to.
+    ///   - classes: all classes, including those that are embedded and linked to.
     ///   - className: the class of the documents.
-    ///   - ignored: fields that are no property and meant so.
+    ///   - ignored: fields that are not a property, on purpose.
     /// - Throws: `LineError` if documents cannot be of that class.
     package init(_ classes: [ExportedClass], className: String, ignoring ignored: Set<String> = []) throws(LineError) {
         self.classes = Dictionary(classes.map { ($0.name, $0) }) { first, _ in first }
@@ -122,7 +122,7 @@ package struct DocumentReader {
         if let (className, id) = found.reference {
             countRest(of: found, name)
             if let declared = classes[className] { return .value(try link(to: declared, id)) }
-            // The server says whether there is such a class.
+            // The server decides whether the class exists.
             guard let key = id.payload.flatMap({ PrimaryKey($0) }) else { throw FieldError(id, "no primary key") }
             return .value(.link(className: Array(className.utf8), key: key))
         }
@@ -139,7 +139,7 @@ package struct DocumentReader {
         }
     }
 
-    /// Counts what a link does not bring over of a reference.
+    /// Counts the parts of a reference that a link cannot hold.
     private mutating func countRest(of reference: DocumentValue, _ name: String) {
         for key in reference.document?.keys ?? [:].keys where key != "$ref" && key != "$id" {
             tally.unknown["\(name).\(key)", default: 0] += 1
@@ -168,11 +168,11 @@ package struct DocumentReader {
     }
 }
 
-/// What documents did not bring over: how many of them, by the fields' names as `a.b`.
+/// The content of documents that is not in the lines: the number of times, by the fields' names as `a.b`.
 package struct DocumentTally: Sendable {
     /// Fields that the class does not have.
     package var unknown: [String: Int] = [:]
-    /// Fields that were left out, with the type that no field can hold.
+    /// Fields that were left out, with a type that no field can hold.
     package var unsupported: [String: Int] = [:]
     /// Fields that are required and were not there.
     package var missing: [String: Int] = [:]
@@ -180,7 +180,7 @@ package struct DocumentTally: Sendable {
     package init() {}
 }
 
-/// Why a field cannot be taken.
+/// The reason why a field cannot be taken.
 private struct FieldError: Error {
     var field: String?
     var reason: String
@@ -202,6 +202,6 @@ private struct FieldError: Error {
 }
 
 extension ExportedClass.Property {
-    /// Whether an object without the field gets a value that nobody has written: an empty text, 0 or the like.
+    /// True if an object without the field gets a default value that nobody has written, such as an empty text or 0.
     fileprivate var isRequired: Bool { !isNullable && collection == .single && target == nil }
 }

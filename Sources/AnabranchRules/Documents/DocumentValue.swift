@@ -2,7 +2,7 @@ package import AnabranchCore
 
 /// A value of a document of MongoDB, from extended JSON or from BSON (`Spec/Export.md`, section 4).
 package enum DocumentValue: Equatable, Sendable {
-    /// A value that tells its type.
+    /// A value that states its type.
     case scalar(Payload)
     /// A bare number of JSON, with all its digits.
     case number([UInt8])
@@ -21,8 +21,8 @@ package enum DocumentValue: Equatable, Sendable {
         if case .scalar(.string(let bytes)) = self { String(decoding: bytes, as: UTF8.self) } else { nil }
     }
 
-    /// The value with its type, which a bare number has from its digits: Int without point and exponent, else Double.
-    /// Nil for what is no scalar, and for a number that neither type holds.
+    /// The value with its type, which for a bare number is decided by its digits: Int without point and exponent,
+    /// otherwise Double. Nil for values that are not scalars, and for a number that neither type holds.
     var payload: Payload? {
         switch self {
         case .scalar(let payload): return payload

@@ -3,7 +3,7 @@ package import AnabranchCore
 extension DocumentValue {
     /// Reads a line of MongoDB's extended JSON: one JSON text (RFC 8259), with each name once in an object.
     ///
-    /// - Throws: `LineError` with the column of what is no such text.
+    /// - Throws: `LineError` with the column at which it is no such text.
     package init(line: [UInt8]) throws(LineError) {
         var reader = ExtendedJSONReader(bytes: line)
         self = try reader.wholeLine()
@@ -168,7 +168,7 @@ private struct ExtendedJSONReader {
         while let byte = peek, byte == 0x20 || 0x09...0x0a ~= byte || byte == 0x0d { offset += 1 }
     }
 
-    /// Takes one character, with space before it, if it is there.
+    /// Takes one character, and the space before it, if it is there.
     private mutating func take(_ character: Unicode.Scalar) -> Bool {
         skipSpace()
         guard let byte = peek, byte == UInt8(ascii: character) else { return false }

@@ -54,7 +54,7 @@ extension Payload {
         switch self {
         case .int(let value): DecimalText("\(value)".utf8).flatMap { Decimal128($0) }
         case .double(let value) where value.isFinite: DecimalText(exactly: value).flatMap { Decimal128($0) }
-        // Of a NaN with a sign or other bits the description says more.
+        // The description of a NaN with a sign or other bits has more text than this.
         case .double(let value): Decimal128(text: Array((value.isNaN ? "NaN" : "\(value)").utf8))
         default: nil
         }

@@ -2,21 +2,21 @@ package import AnabranchCore
 
 /// Finds the classes that documents fit into (`Spec/Export.md`, section 4).
 package struct SchemaInference {
-    /// What was seen at a place of the documents.
+    /// The values found at one place of the documents.
     private struct Seen {
         var count = 0
         var nullCount = 0
         var scalars: [PayloadType: Int] = [:]
-        /// Whether there is an Int that no Double holds.
+        /// True if there is an Int that no Double holds.
         var hasWideInt = false
         var documentCount = 0
-        /// Documents that refer to others, which are counted for themselves.
+        /// Documents that refer to others, which are counted separately.
         var referenceCount = 0
         /// Values that no field can hold.
         var unsupported: [String: Int] = [:]
         var fields: [JSONName: Seen] = [:]
         var arrayCount = 0
-        /// At most one: what stands in the arrays.
+        /// The elements of all the arrays, as one `Seen`; empty if there are none.
         var elements: [Seen] = []
 
         mutating func add(_ value: DocumentValue) {
@@ -24,7 +24,7 @@ package struct SchemaInference {
             switch value {
             case .scalar(.null): nullCount += 1
             case .scalar, .number:
-                // A number that no type holds is named when it is its turn.
+                // A number that no type holds is an error later, when its document is converted.
                 let payload = value.payload ?? .double(0)
                 scalars[payload.type, default: 0] += 1
                 if case .int(let integer) = payload, Double(exactly: integer) == nil { hasWideInt = true }
@@ -46,7 +46,7 @@ package struct SchemaInference {
             return Set(scalars.keys) == [.int, .double] && !hasWideInt ? .double : .null
         }
 
-        /// Whether all values but null are scalars, documents or arrays.
+        /// True if all values but null are scalars, documents or arrays.
         var hasOneKind: Bool {
             [!scalars.isEmpty, documentCount > 0, arrayCount > 0, referenceCount > 0].filter(\.self).count == 1
                 && referenceCount == 0
@@ -58,7 +58,8 @@ package struct SchemaInference {
         var classes: [ExportedClass] = []
         var names: Set<String>
 
-        /// Takes a name, or one like it: two places can come to the same, as `a.b_c` and `a_b.c`, or be too long.
+        /// Takes a name, or one like it: two places can lead to the same name, as `a.b_c` and `a_b.c`, or to one that
+        /// is too long.
         mutating func newName(_ wanted: String) -> String {
             var name = "", number = 1
             repeat {
@@ -79,7 +80,7 @@ package struct SchemaInference {
 
     package mutating func add(_ document: DocumentValue) { seen.add(document) }
 
-    /// The classes, those that are embedded included.
+    /// The classes, including the embedded ones.
     ///
     /// - Throws: `LineError` if the documents have no primary key.
     package func classes() throws(LineError) -> [ExportedClass] {
@@ -151,7 +152,7 @@ package struct SchemaInference {
 
     // MARK: Report
 
-    /// A line for each field: what it was found to be, and why.
+    /// A line for each field: the type that was found for it, and why.
     package var report: [String] {
         Self.report(seen, prefix: "").map { "  " + $0 }
     }

@@ -3,20 +3,21 @@ import AnabranchQuery
 
 /// Reads the conditions of rules (`Spec/FlexibleRules.md`, sections 3 and 4).
 struct ExpressionReader {
-    /// What conditions are about.
+    /// The subject of the conditions.
     enum Scope {
         /// The user alone, before any document: `apply_when`.
         case user
         /// The documents of a class.
         case documents(RuleQueryReader)
-        /// Documents, in what `UserRules.text` has written: that is deeper than the conditions that it was made of.
+        /// Documents, in a text written by `UserRules.text`, which is nested more deeply than the conditions it was
+        /// made from.
         case stored
     }
 
     /// `%%values` and `%%environment`: the app's own constants.
     let constants: JSONValue
     private let scope: Scope
-    /// Of objects within each other.
+    /// The depth of objects within each other.
     private let depthMax: Int
     private var depth = 0
 
@@ -26,7 +27,7 @@ struct ExpressionReader {
         depthMax = if case .stored = scope { .max } else { RuleLimits.depthMax }
     }
 
-    /// `true`, `false`, or an object of which all members have to be fulfilled.
+    /// `true`, `false`, or an object all members of which have to be fulfilled.
     func expression(_ node: JSONNode) throws(RuleError) -> RuleExpression {
         if let isTrue = node.value.bool { return .always(isTrue) }
         guard node.value.object != nil else { throw node.error("a condition is true, false or an object") }
@@ -153,7 +154,7 @@ struct ExpressionReader {
         return .constant(constant)
     }
 
-    /// What is larger or smaller than the value.
+    /// The operand of an operator of order, such as `$gt`.
     private func bound(_ node: JSONNode) throws(RuleError) -> RuleOperand {
         let operand = try operand(node)
         if case .constant(.binary) = operand { throw node.error("binaries have no order here") }
@@ -180,7 +181,7 @@ struct ExpressionReader {
         return (conversion, key)
     }
 
-    // MARK: What stands for a value
+    // MARK: Placeholders of values
 
     /// `%%user.…`, `%%values.…`, `%%environment.…`, `%%true` or `%%false`.
     private func subject(_ text: String, _ node: JSONNode) throws(RuleError) -> RuleSubject {

@@ -9,13 +9,13 @@ extension JSONValue {
         "$oid", "$uuid", "$date", "$binary", "$numberInt", "$numberLong", "$numberDouble", "$numberDecimal", "$literal",
     ]
 
-    /// Whether this is an object that stands for a constant.
+    /// True if this is an object that stands for a constant.
     var isExtendedConstant: Bool {
         guard let keys = object?.keys else { return false }
         return keys.contains { Self.keysOfConstants.contains($0) }
     }
 
-    /// The constant that this is; nil for arrays, documents, and what is malformed.
+    /// The constant that this is; nil for arrays, documents, and malformed values.
     package var constant: Payload? {
         switch self {
         case .null: .null
@@ -30,14 +30,15 @@ extension JSONValue {
         }
     }
 
-    /// Whether it is the same as a constant, as conditions compare them: numbers are if their values are.
+    /// True if it is the same as a constant, in the way that conditions compare them: numbers are the same if their
+    /// values are.
     package func isSame(as constant: Payload) -> Bool {
         self.constant.map { FilterTest(.isIn, [constant]).isFulfilled(byOneOf: [$0]) } ?? false
     }
 
-    /// What rules could not compare as it is meant, in words: an integer that 64 bits do not hold, or what looks like a
-    /// constant of extended JSON and is none; nil if there is nothing like that.
-    /// - Parameter place: of the value, for the words.
+    /// The first part that rules could not compare as intended, described in words: an integer that 64 bits do not
+    /// hold, or an object that looks like a constant of extended JSON but is not one; nil if there is no such part.
+    /// - Parameter place: the place of the value, for the description.
     package func mistake(at place: String) -> String? {
         switch self {
         case .largeInteger: return "\(place): \(excerpt) is no integer of 64 bits"
@@ -67,7 +68,7 @@ extension JSONValue {
         }
     }
 
-    /// As in `{"$binary": "…", "$type": "00"}`.
+    /// Binary data in the older form `{"$binary": "…", "$type": "00"}`.
     private static func legacyBinary(_ members: [JSONName: JSONValue]) -> Payload? {
         guard members.count == 2, let type = members["$type"] else { return nil }
         return binary(members["$binary"], type)
@@ -91,8 +92,8 @@ extension JSONValue {
 }
 
 extension Payload {
-    /// A number in the one form of all that equal it: one without fraction is an Int, and NaN, which as a Double does
-    /// not equal itself, a Decimal.
+    /// A number in the one form that stands for all equal ones: a number without fraction is an Int, and NaN, which as
+    /// a Double does not equal itself, a Decimal.
     static func number(_ value: Double) -> Payload {
         if value.isNaN { return Decimal128(text: Array("NaN".utf8)).map(Payload.decimal) ?? .null }
         return Int64(exactly: value).map(Payload.int) ?? .double(value)
@@ -114,7 +115,7 @@ extension Payload {
         self = .uuid(value)
     }
 
-    /// A binary, or a UUID, which is one of subtype 4 with 16 bytes.
+    /// A binary, or a UUID, which is a binary of subtype 4 with 16 bytes.
     init?(binary bytes: [UInt8], subtype: UInt8) {
         guard subtype == 4 else {
             self = .binary(bytes)
@@ -129,10 +130,10 @@ extension Payload {
         self.init(binary: bytes, subtype: number)
     }
 
-    /// A decimal as MongoDB writes it; nil for one that 34 digits do not hold.
+    /// A decimal as MongoDB writes it; nil for a number that 34 digits do not hold.
     init?(decimal text: String) {
         switch text {
-        // The short words are those of conditions that are stored.
+        // The short words occur in conditions that are stored.
         case "Infinity", "-Infinity", "Inf", "-Inf", "NaN", "-NaN":
             guard let value = Decimal128(text: Array(text.utf8)) else { return nil }
             self = .decimal(value)
@@ -146,8 +147,8 @@ extension Payload {
         value.isFinite ? "\(value)" : value.isNaN ? "NaN" : value < 0 ? "-Infinity" : "Infinity"
     }
 
-    /// A constant as it is read again. Texts that begin with a per cent sign are marked, so that they are not taken for
-    /// something that stands for a value.
+    /// The constant in a form that can be read again. Texts that begin with a per cent sign are marked, so that they
+    /// are not taken for the name of a value.
     var extendedJSON: JSONValue {
         switch self {
         case .bool(let value): .bool(value)

@@ -8,7 +8,7 @@ indirect enum RuleExpression: Hashable, Sendable {
     case or([RuleExpression])
     case not(RuleExpression)
     case comparison(RuleSubject, FilterTest.Relation, [RuleOperand])
-    /// A query about the document, as another language than this.
+    /// A query about the document, in a different language from this one.
     case predicate(RulePredicate)
 
     /// The fields of a document that it names.
@@ -24,27 +24,27 @@ indirect enum RuleExpression: Hashable, Sendable {
     }
 }
 
-/// What a condition is about.
+/// The left side of a comparison: the subject of a condition.
 enum RuleSubject: Hashable, Sendable {
     case field(String)
-    /// Something of the user: the way to it.
+    /// A property of the user, by its path.
     case user([String])
     /// A constant of the app.
     case constants([Payload])
 }
 
-/// What it is compared with.
+/// The right side of a comparison.
 indirect enum RuleOperand: Hashable, Sendable {
     case constant(Payload)
-    /// Something of the user; `isList` where the elements of a list are meant.
+    /// A property of the user; `isList` where the elements of a list are meant.
     case user([String], isList: Bool)
     case converted(Conversion, RuleOperand)
 
-    /// What a value is turned into, as `{"%stringToOid": "%%user.id"}`.
+    /// The conversion of a value to another type, as in `{"%stringToOid": "%%user.id"}`.
     enum Conversion: String, CaseIterable, Hashable, Sendable {
         case stringToOid, oidToString, stringToUuid, uuidToString
 
-        /// The value turned into the other type; nil if it is none of that type.
+        /// The converted value; nil if the value does not fit.
         func applied(to value: Payload) -> Payload? {
             switch (self, value) {
             case (.stringToOid, .string(let text)): Payload(objectID: String(decoding: text, as: UTF8.self))
@@ -57,10 +57,10 @@ indirect enum RuleOperand: Hashable, Sendable {
     }
 }
 
-// MARK: What it is for one user
+// MARK: The condition for one user
 
 extension RuleExpression {
-    /// The condition with the user's data in it. A comparison with something that the user does not have is never
+    /// The condition with the user's data in it. A comparison with a property that the user does not have is never
     /// fulfilled, not even where its opposite is asked for: nobody gets more for a lack of data.
     func filter(for user: RuleUser, isNegated: Bool = false) -> Filter {
         switch self {
@@ -92,7 +92,7 @@ extension RuleExpression {
 }
 
 extension RuleOperand {
-    /// Nil if the user does not have it.
+    /// The values; nil if the user does not have the property.
     fileprivate func values(for user: RuleUser) -> [Payload]? {
         switch self {
         case .constant(let value): return [value]
@@ -111,7 +111,7 @@ extension RuleOperand {
 }
 
 extension FilterTest {
-    /// What is missing counts as null, which `$exists` alone tells from it.
+    /// A missing value counts as null; only `$exists` tells them apart.
     fileprivate func isFulfilled(by value: RuleUser.Value?) -> Bool {
         switch value {
         case nil: relation != .exists && isFulfilled(byOneOf: [.null])
@@ -122,23 +122,24 @@ extension FilterTest {
     }
 }
 
-// MARK: One form for what is the same
+// MARK: One form for equal conditions
 
 extension [Payload] {
-    /// Each once, in the order of their texts.
+    /// The values, each once, in the order of their texts.
     fileprivate var inOrder: [Payload] {
         Set(self).map { (text: $0.extendedJSON.encoded, $0) }.sorted { $0.text < $1.text }.map(\.1)
     }
 }
 
 extension Filter {
-    /// All of them, in the form in which equal conditions are equal: each once, in the order of their texts.
+    /// The conjunction of conditions, in the form in which equal conditions are equal: each once, in the order of their
+    /// texts.
     static func allOf(_ filters: [Filter]) -> Filter {
         let parts = filters.flatMap { if case .and(let parts) = $0 { parts } else { [$0] } }
         return joined(parts, without: true, Filter.and)
     }
 
-    /// One of them, in that form.
+    /// The disjunction of conditions, in that form.
     static func anyOf(_ filters: [Filter]) -> Filter {
         let parts = filters.flatMap { if case .or(let parts) = $0 { parts } else { [$0] } }
         return joined(parts, without: false, Filter.or)

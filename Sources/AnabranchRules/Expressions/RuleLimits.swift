@@ -1,5 +1,5 @@
-/// How large rules may be (`Spec/FlexibleRules.md`, section 3).
+/// The limits of the size of rules (`Spec/FlexibleRules.md`, section 3).
 package enum RuleLimits {
-    /// How deep conditions, and the operators of a field, may be nested.
+    /// The depth to which conditions, and the operators of a field, may be nested.
     package static let depthMax = 10
 }

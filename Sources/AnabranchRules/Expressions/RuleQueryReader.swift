@@ -5,7 +5,7 @@ import AnabranchQuery
 struct RuleQueryReader {
     /// The name of the role.
     let role: String
-    /// Nil in the default rule.
+    /// The class of the role; nil in the default rule.
     let className: String?
     /// The classes of the app that are known.
     let classes: ObjectGraph
@@ -22,7 +22,7 @@ struct RuleQueryReader {
         }
     }
 
-    /// A class that is known has to fit. If it lacks a field, though, it may have it later: till then the rule gives
+    /// A class that is known has to fit. It may lack a field, though, and get it later: until then the rule gives
     /// nothing.
     private func check(_ predicate: RulePredicate) throws(QueryError) {
         guard let className, let schema = classes.schema(ofClass: Array(className.utf8)),
@@ -33,7 +33,7 @@ struct RuleQueryReader {
 }
 
 extension RulePredicate {
-    /// As `UserRules.text` has it: the text, or, where it names the user, an object with it and the user.
+    /// The form that `UserRules.text` has: the text, or, where it names the user, an object with it and the user.
     var json: JSONValue {
         guard let user else { return .string(text) }
         return ["text": .string(text), "user": .string(user.text)]

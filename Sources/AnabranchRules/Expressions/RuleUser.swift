@@ -1,19 +1,19 @@
 import AnabranchCore
 
-/// What rules can ask of a user. It stays as it is for a whole session.
+/// The data of a user that rules can ask for. They do not change during a session.
 package struct RuleUser: Hashable, Sendable {
     /// The user's ident: `%%user.id`.
     package let id: String
-    /// What the app's own issuer of tokens calls the user, or else the ident: `$user.id` in queries.
+    /// The name that the app's own issuer of tokens gives the user, or else the ident: `$user.id` in queries.
     package let name: String
     private let document: JSONDocument
 
     /// - Parameters:
-    ///   - name: by which the app's own issuer of tokens knows the user; nil if none does.
+    ///   - name: the name that the app's own issuer of tokens gives the user; nil if there is no such issuer.
     ///   - customData: `%%user.custom_data`, a JSON object; its values may be extended JSON.
-    ///   - data: `%%user.data`, what the provider told, such as the e-mail address.
+    ///   - data: `%%user.data`, the data from the provider, such as the e-mail address.
     ///   - providers: the log-ins of the user: `%%user.identities.provider_type`.
-    /// - Throws: `RuleError` if `customData` or `data` is no JSON object.
+    /// - Throws: `RuleError` if `customData` or `data` is not a JSON object.
     package init(
         id: String, name: String? = nil, customData: String = "{}", data: String = "{}", providers: [String] = []
     ) throws(RuleError) {
@@ -39,20 +39,20 @@ package struct RuleUser: Hashable, Sendable {
         self.document = JSONDocument(value: document)
     }
 
-    /// For conditions that ask for nothing of a user.
+    /// A user for conditions that ask for nothing of a user.
     static let nobody = RuleUser("", [:])
 
     // MARK: Values
 
-    /// Something of a user.
+    /// The value of a user's property.
     enum Value: Hashable {
         case one(Payload)
         case many([Payload])
         case document
     }
 
-    /// What stands at the end of a path, which leads through documents, and through lists to each of their elements.
-    /// Nil if nothing does.
+    /// The value at the end of a path, which leads through documents, and through lists to each of their elements. Nil
+    /// if there is none.
     func value(at path: [String]) -> Value? {
         document.value.descendant(path[...]).map { value in
             if let elements = value.array { return .many(elements.compactMap(\.constant)) }

@@ -4,7 +4,7 @@ package import AnabranchQuery
 /// A role as it is written (`Spec/FlexibleRules.md`, section 2).
 struct RoleDefinition: Hashable, Sendable {
     let name: String
-    /// About the user alone.
+    /// The condition under which the role applies, about the user alone.
     let applyWhen: RuleExpression
     let read: RuleExpression
     let write: RuleExpression
@@ -14,7 +14,7 @@ struct RoleDefinition: Hashable, Sendable {
     /// The fields of documents that it names.
     var fields: Set<String> { [read, write, insert, delete].reduce(into: []) { $0.formUnion($1.fields) } }
 
-    /// What it gives a user to whom it applies.
+    /// The permissions that it gives a user to whom it applies.
     func access(of user: RuleUser) -> Access {
         Access(
             read: read.filter(for: user), write: write.filter(for: user), insert: insert.filter(for: user),
@@ -26,7 +26,7 @@ struct RoleDefinition: Hashable, Sendable {
 struct RoleList: Hashable, Sendable {
     var roles: [RoleDefinition]
 
-    /// Of the first role that applies to the user; nothing if none does.
+    /// The permissions from the first role that applies to the user; none if no role does.
     func access(of user: RuleUser) -> Access { role(of: user)?.access(of: user) ?? .none }
 
     func role(of user: RuleUser) -> RoleDefinition? {
@@ -34,7 +34,7 @@ struct RoleList: Hashable, Sendable {
     }
 }
 
-/// What a user may do with the objects of a class.
+/// The permissions of a user for the objects of a class.
 package struct Access: Hashable, Sendable {
     package let read: Filter
     package let write: Filter
@@ -55,7 +55,7 @@ package struct Access: Hashable, Sendable {
         self.init(read: filter, write: filter, insert: filter, delete: filter)
     }
 
-    /// Whether it is the same for all objects, so that it names no field.
+    /// True if it is the same for all objects, so that it names no field.
     var isConstant: Bool {
         [read, write, insert, delete].allSatisfy { if case .always = $0 { true } else { false } }
     }
@@ -68,7 +68,7 @@ struct RoleReader {
     /// `%%values` and `%%environment`.
     let constants: JSONValue
     let notices: NoticeList
-    /// The class that the roles are of; nil for the default rule.
+    /// The class that the roles belong to; nil for the default rule.
     let className: String?
     /// The classes of the app that are known.
     let classes: ObjectGraph
@@ -112,7 +112,7 @@ struct RoleReader {
             delete: .and([mayWrite, try condition("delete", of: node, "delete", node)]))
     }
 
-    /// A permission of a role. Without it the role gives nothing, which its author may not think.
+    /// A permission of a role. Without it the role gives nothing, which its author may not expect.
     private func condition(
         _ key: String, of holder: JSONNode?, _ name: String, _ role: JSONNode
     ) throws(RuleError) -> RuleExpression {
@@ -127,8 +127,8 @@ struct RoleReader {
 
     // MARK: Fields
 
-    /// What `additional_fields` says in place of a role's `read` and `write`. Fields that have a permission of their
-    /// own are refused: who may see or change an object is decided about the object as a whole.
+    /// The permissions that `additional_fields` states in place of a role's `read` and `write`. Fields that have a
+    /// permission of their own are refused: seeing or changing an object is allowed for the object as a whole.
     private func permissionsOfFields(
         _ role: JSONNode
     ) throws(RuleError) -> (read: RuleExpression?, write: RuleExpression?) {
@@ -155,7 +155,8 @@ struct RoleReader {
 
     // MARK: The older form
 
-    /// A role as `sync` once had it: `read` and `write` are about documents, and who writes creates and deletes.
+    /// A role as `sync` once had it: `read` and `write` are about documents, and a user who may write may create and
+    /// delete.
     func documentRole(_ node: JSONNode) throws(RuleError) -> RoleDefinition {
         try node.noteUnknown(["name", "applyWhen", "apply_when", "read", "write"], in: notices)
         guard let name = try node["name"]?.string() else { throw node.error("the role has no name") }

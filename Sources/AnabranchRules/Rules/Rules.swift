@@ -1,7 +1,7 @@
 import AnabranchCore
 import AnabranchQuery
 
-/// Who may do what with the objects of each class (`Spec/FlexibleRules.md`, section 2).
+/// The permissions of all users for the objects of each class (`Spec/FlexibleRules.md`, section 2).
 ///
 ///     let rules = try Rules(classes: ["Task": file])
 ///     let mine = rules.rules(for: try RuleUser(id: "7"))
@@ -10,7 +10,7 @@ import AnabranchQuery
 package struct Rules: Sendable {
     let classes: [ExactString: RoleList]
     let defaultRoles: RoleList
-    /// What its author should know.
+    /// The notices for the author of the rules.
     package let notices: [AppNotice]
 
     init(classes: [ExactString: RoleList], defaultRoles: RoleList, notices: [AppNotice]) {
@@ -22,10 +22,10 @@ package struct Rules: Sendable {
     /// Reads files of rules: `{"roles": […]}` each.
     ///
     /// - Parameters:
-    ///   - classes: by the name of the class.
+    ///   - classes: the files by the names of the classes.
     ///   - defaultRule: for the classes without a file; without it nobody may do anything with their objects.
-    ///   - values: what `%%values.…` stands for: a JSON object.
-    /// - Throws: `RuleError` for what is wrong or not known, with its place.
+    ///   - values: the meaning of `%%values.…`: a JSON object.
+    /// - Throws: `RuleError` for anything that is wrong or unknown, with its place.
     package init(classes: [String: AppFile], defaultRule: AppFile? = nil, values: AppFile? = nil) throws(RuleError) {
         let notices = NoticeList()
         let values = try values.map { file throws(RuleError) in try JSONNode(parsing: file).value }
@@ -42,7 +42,7 @@ package struct Rules: Sendable {
         self.init(classes: lists, defaultRoles: defaultRoles ?? RoleList(roles: []), notices: notices.notices)
     }
 
-    /// What they give one user: for each class that of the first role that applies.
+    /// The permissions of one user: for each class those of the first role that applies.
     package func rules(for user: RuleUser) -> UserRules {
         UserRules(classes: classes.mapValues { $0.access(of: user) }, others: defaultRoles.access(of: user))
     }

@@ -1,12 +1,12 @@
 package import AnabranchCore
 package import AnabranchQuery
 
-/// What one user may do, with the user's data in it: it depends on nothing but the object that is asked about.
+/// The permissions of one user, with the user's data in them: they depend on nothing but the object in question.
 ///
-/// Those of two users, or of one user before and after a change of the rules, are equal if they say the same in the
-/// same words: then whatever was found out with the one is right for the other.
+/// The rules of two users, or of one user before and after a change, are equal if they say the same in the same words:
+/// then every result that was found with the one is right for the other.
 package struct UserRules: Hashable, Sendable {
-    /// Of the classes whose rules differ from those of the others.
+    /// The permissions for the classes whose rules differ from those of the others.
     let classes: [ExactString: Access]
     let others: Access
 
@@ -24,7 +24,7 @@ package struct UserRules: Hashable, Sendable {
     package func access(ofClass name: String) -> Access { classes[ExactString(name)] ?? others }
 
     /// These rules as far as the classes of a state have the fields that they name; on the other classes they give
-    /// nothing. What they give changes with the schema, then, and not with what a query is bound to.
+    /// nothing. So their effect changes with the schema, and not with the binding of a query.
     package func usable(in state: ObjectGraph) -> UserRules {
         var usable = classes.mapValues { $0.isConstant ? $0 : .none }
         for schema in state.classes where schema.kind != .embedded {
@@ -39,12 +39,12 @@ package struct UserRules: Hashable, Sendable {
         Role(access(ofClass: String(decoding: schema.name, as: UTF8.self)), on: schema, of: source)
     }
 
-    /// Whether these rules and others say the same of a class.
+    /// True if these rules and others say the same about a class.
     package func agree(with other: UserRules, onClass name: String) -> Bool {
         access(ofClass: name) == other.access(ofClass: name)
     }
 
-    /// The same for the classes of which the user may read all objects, and nothing for the others.
+    /// The same permissions for the classes of which the user may read all objects, and none for the others.
     package var ofWholeClasses: UserRules {
         func limited(_ access: Access) -> Access { access.read == .always(true) ? access : .none }
         return UserRules(classes: classes.mapValues(limited), others: limited(others))
@@ -87,15 +87,15 @@ extension Access {
     }
 }
 
-/// What a user may do with the objects of one class, ready to be asked (`Spec/FlexibleRules.md`, section 2).
+/// The permissions of a user for the objects of one class, as queries (`Spec/FlexibleRules.md`, section 2).
 package struct Role: Sendable {
-    /// Whether the user may see an object.
+    /// Matches the objects that the user may see.
     package let read: Query
-    /// Whether the user may change an object: it has to hold before and after the change.
+    /// Matches the objects that the user may change: it has to match before and after the change.
     package let write: Query
-    /// Whether the user may create an object; asked about the new object.
+    /// Matches the objects that the user may create; to be asked about the new object.
     package let insert: Query
-    /// Whether the user may delete an object.
+    /// Matches the objects that the user may delete.
     package let delete: Query
     /// Why the user may do nothing, if the rules name a field that the class lacks.
     package let problem: QueryError?

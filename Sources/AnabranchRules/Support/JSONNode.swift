@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// A JSON value and where it stands, so that each error can say it.
+/// A JSON value and its place, so that each error can name it.
 struct JSONNode {
     let value: JSONValue
     let file: String
@@ -84,10 +84,10 @@ struct JSONNode {
 package struct AppFile: Hashable, Sendable {
     /// The path from the app's folder, with slashes.
     package let path: String
-    /// What it holds.
+    /// The content of the file.
     package let bytes: [UInt8]
 
-    /// A file of an app.
+    /// A file at a path of an app.
     package init(path: String, bytes: some Sequence<UInt8>) {
         self.path = path
         self.bytes = Array(bytes)

@@ -1,11 +1,11 @@
-/// What is wrong in a file of an app's configuration, and where.
+/// A mistake in a file of an app's configuration, and its place.
 package struct RuleError: Error, Hashable, Sendable {
     /// The file's path in the app.
     package let file: String
-    /// The way through the JSON, as `roles[0].apply_when`, or the line and column where it is none; empty for the file
-    /// as a whole.
+    /// The path through the JSON, such as `roles[0].apply_when`, or the line and column where it is not JSON; empty for
+    /// the file as a whole.
     package let place: String
-    /// What is wrong, in words.
+    /// The mistake, in words.
     package let reason: String
 
     /// An error at a place of a file.
@@ -23,23 +23,23 @@ extension RuleError: CustomStringConvertible {
     }
 }
 
-/// What an operator is told about an app's configuration that can be used nevertheless.
+/// A notice for an operator about an app's configuration that can be used nevertheless.
 package struct AppNotice: Hashable, Sendable {
-    /// What it is about.
+    /// The kind of a notice.
     package enum Kind: String, Sendable {
         /// A file or a key that is not known; it has no effect.
         case unknown
-        /// The app asks for something that is not here.
+        /// The app asks for a feature that does not exist here.
         case notHere
         /// A role gives less than its author may think.
         case incomplete
     }
 
-    /// What it is about.
+    /// The kind of the notice.
     package let kind: Kind
     /// The file's path in the app.
     package let file: String
-    /// The key and what follows from it, in words.
+    /// The key and its consequence, in words.
     package let text: String
 
     /// A notice about a file.

@@ -6,7 +6,7 @@ enum AccountSchema {
     /// "Anac" and the version of the tables.
     private static let format = DatabaseFormat(applicationID: 0x416e_6163, version: 2)
 
-    /// Refuses a database that is somebody else's or made by a newer program.
+    /// Refuses a database that is foreign, or made by a newer program.
     static func check(_ db: Database) throws {
         switch try format.examine(db) {
         case .current, .older, .new: break
@@ -31,8 +31,8 @@ enum AccountSchema {
         return migrator
     }
 
-    /// By which e-mail addresses are found whatever their case. Older programs neither need nor mind it, so it makes no
-    /// new format.
+    /// The index by which e-mail addresses are found whatever their case. Older programs neither need nor mind it, so
+    /// it does not change the format.
     static let caselessIndex = """
         CREATE INDEX IF NOT EXISTS identity_by_caseless_name ON identity (app, provider, name COLLATE NOCASE)
         """

@@ -4,13 +4,13 @@ import GRDB
 
 /// Accounts in a SQLite database of their own, flushed to the disk with each change (`Spec/Durability.md`).
 ///
-/// They stand beside the synced files and not among them, so that a copy of the store contains no passwords.
+/// They are kept separate from the synced files, so that a copy of the store contains no passwords.
 public final class SQLiteAccountStore: Sendable {
     private let queue: DatabaseQueue
 
     /// Opens the accounts in the directory of a `SQLiteStore`, which keeps other processes out. Only the owner of the
     /// process may read the database.
-    /// - Parameter path: of the directory.
+    /// - Parameter path: the path of the directory.
     /// - Throws: `storeFailed`, also if a newer program has written the database.
     public init(directory path: String) throws(AccountError) {
         let url = URL(fileURLWithPath: path, isDirectory: true).appendingPathComponent(DataDirectory.accountsName)
@@ -279,7 +279,7 @@ extension SQLiteAccountStore: AccountStore {
         try removeSessions(of: user, in: db)
     }
 
-    /// A new name must not be the same as another one but for its case, where that makes no difference.
+    /// A new name must not differ from another one only in case, where case makes no difference.
     private static func add(_ identity: Identity, to user: String, of app: String, in db: Database) throws {
         let sql = "SELECT 1 FROM identity WHERE app = ? AND provider = ? AND name = ? COLLATE NOCASE"
         if identity.provider == Identity.emailProvider,
@@ -311,7 +311,7 @@ extension SQLiteAccountStore: AccountStore {
         try translatingAccountErrors { try queue.write(body) }
     }
 
-    /// An update of one row, which has to be there.
+    /// Updates one row, which has to be there.
     private static func change(
         _ sql: String, _ arguments: StatementArguments, orThrow reason: String, in db: Database
     ) throws {
@@ -324,7 +324,7 @@ extension SQLiteAccountStore: AccountStore {
     }
 }
 
-/// What a name, or an ident, that somebody else has is to SQLite.
+/// The codes with which SQLite refuses a name, or an ident, that is taken.
 private let isTaken: [ResultCode] = [.SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY]
 
 /// Runs `body` and gives its errors the form that the contract asks for.
@@ -338,7 +338,7 @@ private func translatingAccountErrors<Result>(_ body: () throws -> Result) throw
     } catch let error as DatabaseError where isTaken.contains(error.extendedResultCode) {
         throw AccountError(.nameTaken, "somebody else has the name or the ident")
     } catch let error as DatabaseError {
-        // Neither the statement nor its arguments: they may name users.
+        // Neither the statement nor its arguments are included: they may name users.
         throw AccountError(.storeFailed, "SQLite error \(error.extendedResultCode.rawValue)")
     } catch {
         throw AccountError(.storeFailed, "\(type(of: error))")

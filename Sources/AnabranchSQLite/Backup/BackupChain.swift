@@ -1,23 +1,25 @@
 import AnabranchHistory
 import Foundation
 
-/// A backup, with those before it of which an incremental one needs something.
+/// A backup, together with the earlier ones that it needs if it is incremental.
 final class BackupChain {
     let url: URL
     let record: BackupRecord
-    /// Of the record.
+    /// The checksum of the record.
     let checksum: String
-    /// What an incremental backup was made since.
+    /// The base of an incremental backup; nil for a whole one.
     private let base: BackupChain?
-    /// How many backups belong together, this one included.
+    /// The number of backups that belong together, including this one.
     var memberCount: Int { 1 + (base?.memberCount ?? 0) }
 
-    /// All have to be there, and each is read from its beginning to its end, when one is made, verified or restored.
+    /// The longest chain. All members have to be there, and each is read from its beginning to its end, when a backup
+    /// is made, verified or restored.
     static let membersMax = 64
 
     /// - Parameters:
-    ///   - path: of a backup that `StoreBackup` has made.
-    ///   - places: where bases may be, before they are looked for where they were, and beside the backup.
+    ///   - path: the path of a backup that `StoreBackup` has made.
+    ///   - places: where bases may be. They are looked for here first, then in their old place, then next to the
+    ///     backup.
     /// - Throws: `storeUnusable` if there is no whole backup, or not all that it needs.
     init(_ path: String, bases places: [String]) throws(HistoryError) {
         url = URL(fileURLWithPath: path, isDirectory: true)
@@ -38,7 +40,7 @@ final class BackupChain {
     private static func find(
         _ base: BackupRecord.Base, of url: URL, _ places: [String]
     ) throws(HistoryError) -> BackupChain {
-        // Backups that lie beside one another can be moved together.
+        // Backups in the same directory can be moved together.
         let beside = url.deletingLastPathComponent()
             .appendingPathComponent(URL(fileURLWithPath: base.path).lastPathComponent).path
         for path in places + [base.path, beside] where BackupRecord.checksum(in: path) == base.checksum {
@@ -56,7 +58,7 @@ final class BackupChain {
             """)
     }
 
-    /// What there is of a file; nil if it was not backed up.
+    /// The content of a file; nil if the file was not backed up.
     func content(of name: String) throws(HistoryError) -> BackupContent? {
         guard let file = record.files.first(where: { $0.name == name }) else { return nil }
         return try BackupContent(file, in: url, since: file.delta == nil ? nil : try base?.content(of: name))

@@ -1,8 +1,8 @@
 import AnabranchHistory
 import Foundation
 
-/// What a backup holds of one file, from the first byte to the last: read as it is there, or put together from a delta
-/// and what the base holds. At the end it is checked.
+/// The content of one file of a backup, from the first byte to the last: read as it is stored, or put together from a
+/// delta and the content of the base. At the end it is checked.
 final class BackupContent {
     private enum Source {
         case file(FilePieces)
@@ -15,8 +15,8 @@ final class BackupContent {
     private var digest = ContentDigest()
 
     /// - Parameters:
-    ///   - file: of the backup in `directory`.
-    ///   - old: what the base holds of it.
+    ///   - file: a file of the backup in `directory`.
+    ///   - old: the content of the base for it.
     init(_ file: BackupRecord.File, in directory: URL, since old: BackupContent?) throws(HistoryError) {
         content = file.content
         guard let delta = file.delta else {
@@ -30,7 +30,7 @@ final class BackupContent {
     }
 
     /// - Returns: the next `FilePieces.pieceBytes`; fewer before the end, and nil there.
-    /// - Throws: `storeDamaged` if it is not what was backed up; `storeFailed`.
+    /// - Throws: `storeDamaged` if the content is not what was backed up; `storeFailed`.
     func next() throws(HistoryError) -> [UInt8]? {
         if let piece = try read() {
             digest.add(piece)
@@ -47,7 +47,7 @@ final class BackupContent {
         case .delta(let delta, let old):
             let count = min(FilePieces.pieceBytes, content.bytes - digest.bytes)
             guard count > 0 else {
-                // Who is damaged is named first.
+                // The error is to name the damaged backup, so the base is checked first.
                 while try old.next() != nil {}
                 try delta.checkEnd()
                 return nil

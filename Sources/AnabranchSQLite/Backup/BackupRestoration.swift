@@ -1,18 +1,18 @@
 package import AnabranchHistory
 import Foundation
 
-/// Copies a backup to where a server shall serve it, and checks the copy. The backup itself stays as it is.
-/// `StoreRestoration` does the rest; before, no server starts on the copy (`Spec/Durability.md`, section 6).
+/// Copies a backup to the place where a server is to serve it, and checks the copy. The backup itself stays as it is.
+/// `StoreRestoration` does the rest; until then, no server starts on the copy (`Spec/Durability.md`, section 6).
 package struct BackupRestoration {
     private let backup: BackupChain
     private let target: CopyTarget
 
     /// - Parameters:
-    ///   - path: of a backup that `StoreBackup` has made.
-    ///   - bases: where the backups may be that an incremental one was made since, if they are neither where they were
-    ///     nor beside it.
-    ///   - directory: is made if it is missing, and has to be empty otherwise. What an interrupted call has left there
-    ///     is removed.
+    ///   - path: the path of a backup that `StoreBackup` has made.
+    ///   - bases: where the bases of an incremental backup may be, if they are neither in their old place nor next to
+    ///     it.
+    ///   - directory: made if it is missing; it has to be empty otherwise. The remains of an interrupted call are
+    ///     removed.
     /// - Throws: `storeUnusable` if there is no whole backup, not all that it needs, or something in the directory;
     ///   `storeFailed` if the backup is too large for the disk.
     package init(from path: String, bases: [String] = [], to directory: String) throws(HistoryError) {
@@ -33,10 +33,11 @@ package struct BackupRestoration {
 
     private var byteTotal: Int { backup.record.files.reduce(0) { $0 + $1.bytes } }
 
-    /// Copies and checks everything. All of it is on the disk when this returns.
-    /// - Parameter report: is told how far it is. If it throws, that is a `storeFailed`.
-    /// - Returns: what is wrong with the backup; then the directory is as empty as before.
-    /// - Throws: `storeFailed`, or `storeDamaged` if a file is not what was backed up; then, too.
+    /// Copies and checks everything. All of it is durable when this returns.
+    /// - Parameter report: called with the progress. If it throws, that is a `storeFailed`.
+    /// - Returns: the damage in the backup; if there is any, the directory is as empty as before.
+    /// - Throws: `storeFailed`, or `storeDamaged` if a file is not what was backed up; then the directory is empty,
+    ///   too.
     package func run(
         _ report: (StoreCopyProgress) throws -> Void = { _ in }
     ) throws(HistoryError) -> [StoreDamage] {
@@ -63,9 +64,9 @@ package struct BackupRestoration {
         }
     }
 
-    /// Copies an incremental backup for who only reads it, to a directory of a random name that nobody else can use:
-    /// it has keys and password hashes.
-    /// - Parameter note: is told of the directory before anything is in it.
+    /// Copies an incremental backup for reading only, to a directory of a random name that nobody else can use: it has
+    /// keys and password hashes.
+    /// - Parameter note: called with the directory before anything is in it.
     static func temporaryCopy(
         of path: String, bases: [String], _ note: (String) -> Void
     ) throws(HistoryError) -> CopyTarget {

@@ -1,20 +1,21 @@
 import AnabranchHistory
 import Foundation
 
-/// What an incremental backup holds of a database: the blocks in which it differs from what its base holds, each behind
-/// its number of eight bytes, the lowest byte first; the numbers ascend. The last block of the database may be shorter.
+/// The part of a database that an incremental backup holds: the blocks in which it differs from the content of the
+/// base, each preceded by its number of eight bytes, the lowest byte first; the numbers ascend. The last block of the
+/// database may be shorter.
 enum BlockDelta {
-    /// A page of the databases: with larger blocks, a page that has changed would take its neighbours along.
+    /// A page of the databases: with larger blocks, a page that has changed would take its neighbours with it.
     static let blockBytes = 4 << 10
-    /// Before each block.
+    /// The bytes of the number before each block.
     private static let numberBytes = 8
 
     static func name(of database: String) -> String { database + ".delta" }
 
-    /// Writes a delta beside a database of the copy, durably, if that is smaller and there is room for it.
+    /// Writes a delta next to a database of the copy, durably, if it is smaller than that and there is room for it.
     /// - Parameters:
-    ///   - old: what the base holds of the database.
-    ///   - report: is told how many bytes more are compared.
+    ///   - old: the content of the base for the database.
+    ///   - report: called with the number of bytes that were compared since the last call.
     /// - Returns: the file with the delta; nil if there is none.
     /// - Throws: `storeDamaged` if the base or the copy is not what it was.
     static func write(
@@ -47,7 +48,7 @@ enum BlockDelta {
             let blocks = changes(of: piece, since: try old.next() ?? [], at: digest.bytes)
             digest.add(piece)
             bytes += blocks.count
-            // Both are read to their ends in any case: damage is found today, and not when they are needed.
+            // Both are read to their ends in any case: damage is to be found now, and not when they are needed.
             if bytes < file.bytes {
                 do {
                     try delta.write(contentsOf: blocks)
@@ -81,7 +82,7 @@ enum BlockDelta {
         private let file: FilePieces
         private var digest = ContentDigest()
         private var unread: ArraySlice<UInt8> = []
-        /// The number of the block that comes next; nil at the end.
+        /// The number of the next block; nil at the end.
         private var number: Int?
 
         init(_ path: String, _ content: BackupRecord.Content) throws(HistoryError) {
@@ -91,8 +92,8 @@ enum BlockDelta {
             try advance(behind: -1)
         }
 
-        /// Puts the blocks that have changed into a piece of what the base holds.
-        /// - Parameter offset: where the piece begins; the one before has ended there.
+        /// Puts the changed blocks into a piece of the base's content.
+        /// - Parameter offset: the position at which the piece begins; the one before has ended there.
         func apply(to piece: inout [UInt8], at offset: Int) throws(HistoryError) {
             while let number, number * blockBytes < offset + piece.count {
                 let start = number * blockBytes - offset

@@ -1,7 +1,7 @@
 import AnabranchHistory
 import GRDB
 
-/// What is known of the accounts that were copied.
+/// A summary of the accounts that were copied, to check their copy against.
 struct CopiedAccounts {
     let userCount: Int
     private let digest: Checksum
@@ -11,7 +11,7 @@ struct CopiedAccounts {
         digest = try Self.digest(db)
     }
 
-    /// Of all that the tables hold.
+    /// The digest of all rows of the tables.
     private static func digest(_ db: Database) throws -> Checksum {
         let sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
         var digest = Checksum(low: 0, high: 0)
@@ -22,7 +22,7 @@ struct CopiedAccounts {
         return digest
     }
 
-    /// What is wrong with their copy; nil if it is what was copied.
+    /// The damage to their copy; nil if it is what was copied.
     func damage(ofCopyAt path: String) throws(HistoryError) -> StoreDamage? {
         let name = DataDirectory.accountsName
         return try translatingErrors(in: name) {

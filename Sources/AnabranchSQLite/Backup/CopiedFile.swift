@@ -1,9 +1,9 @@
 import AnabranchHistory
 import Foundation
 
-/// The bytes of a file of a backup: flushed, copied and recognized.
+/// The files of a backup: how they are flushed, copied and recognized.
 enum CopiedFile {
-    /// Flushes a file, and says what is in it.
+    /// Flushes a file, and returns the size and checksum of its content.
     static func content(of name: String, in directory: URL) throws(HistoryError) -> BackupRecord.Content {
         let path = directory.appendingPathComponent(name).path
         return try explainingErrors(at: path) {
@@ -15,8 +15,8 @@ enum CopiedFile {
         }
     }
 
-    /// Makes a file of what a backup holds of it, and flushes it.
-    /// - Parameter report: is told how many bytes more are copied.
+    /// Writes a file with the content in a backup, and flushes it.
+    /// - Parameter report: called with the number of bytes that were copied since the last call.
     /// - Throws: `storeDamaged` if it is not what was backed up.
     static func copy(_ content: BackupContent, to path: String, _ report: (Int) throws -> Void) throws(HistoryError) {
         try explainingErrors(at: path) {
@@ -30,7 +30,7 @@ enum CopiedFile {
         }
     }
 
-    /// Gives errors of the file system the form that those of a store have.
+    /// Gives errors of the file system the form of errors of a store.
     static func explainingErrors<Result>(
         at path: String, _ body: () throws -> Result
     ) throws(HistoryError) -> Result {
@@ -48,7 +48,7 @@ enum CopiedFile {
 
 /// Reads a file from its beginning to its end.
 final class FilePieces {
-    /// In bytes; all pieces but the last.
+    /// The size of all pieces but the last, in bytes.
     static let pieceBytes = 1 << 20
 
     private let path: String

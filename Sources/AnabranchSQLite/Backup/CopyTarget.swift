@@ -2,8 +2,8 @@ import AnabranchHistory
 import Foundation
 import GRDB
 
-/// The directory that a copy of a store is put into. No server starts on it before the copy is whole, and who is
-/// interrupted leaves what can be told from a backup.
+/// The directory that a copy of a store is put into. No server starts on it before the copy is whole, and an
+/// interrupted copy leaves something that can be told from a backup.
 final class CopyTarget {
     let directory: DataDirectory
     private let wasThere: Bool
@@ -11,15 +11,15 @@ final class CopyTarget {
     var url: URL { directory.url }
 
     /// - Parameters:
-    ///   - purpose: of the directory, for people.
-    ///   - isTemporary: whether the directory goes with what was copied, though it was there before.
-    /// - Throws: `storeUnusable` if there is something in the directory that is not what an interrupted copy left.
+    ///   - purpose: the purpose of the directory, for people.
+    ///   - isTemporary: whether the directory is removed with the copy, though it was there before.
+    /// - Throws: `storeUnusable` if the directory has content that was not left by an interrupted copy.
     init(_ path: String, purpose: String, isTemporary: Bool = false) throws(HistoryError) {
         let url = URL(fileURLWithPath: path, isDirectory: true)
         wasThere = !isTemporary && FileManager.default.fileExists(atPath: path)
         try Self.refuseContent(of: url, purpose)
         directory = try DataDirectory(path)
-        // Somebody else may have been quicker.
+        // Another process may have been quicker.
         try Self.refuseContent(of: url, purpose)
         do {
             try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: path)
@@ -57,7 +57,7 @@ final class CopyTarget {
         databases.map { BlockDelta.name(of: $0) }
         + [DataDirectory.keysName, StoreManifest.fileName, BackupRecord.fileName].flatMap { [$0, $0 + ".new"] }
 
-    /// The record goes last: as long as it is there, the others are known.
+    /// The record goes last: as long as it is there, the other files are known.
     private func removeFiles() {
         for name in Self.databases { directory.remove(name) }
         for name in Self.otherFiles { unlink(directory.path(of: name)) }
@@ -65,7 +65,7 @@ final class CopyTarget {
 
     /// Reads the copy and checks all of it.
     /// - Parameters:
-    ///   - fileCount: how many synced files there are; they are counted unless it is given.
+    ///   - fileCount: the number of synced files; they are counted unless it is given.
     ///   - others: looks for more damage.
     func damages(
         ofFiles fileCount: Int? = nil, and others: (StoreReader) throws(HistoryError) -> [StoreDamage] = { _ in [] },
@@ -78,21 +78,21 @@ final class CopyTarget {
         return try damages + StoreVerification(reader).damages(ofFiles: count, report)
     }
 
-    /// From here on it is a backup.
+    /// Makes the copy a backup.
     func finish(_ record: BackupRecord) throws(HistoryError) {
         var record = record
         record.stage = .whole
         try record.write(in: url)
     }
 
-    /// Removes what was copied.
+    /// Removes the copy.
     func clear() {
         removeFiles()
         unlink(directory.path(of: DataDirectory.lockName))
         if !wasThere { rmdir(url.path) }
     }
 
-    /// - Throws: `storeFailed` if so many bytes do not fit.
+    /// - Throws: `storeFailed` if there is no room for this many bytes.
     func checkSpace(for bytes: Int) throws(HistoryError) {
         guard let free = directory.freeBytes, free < bytes else { return }
         let sizes = [bytes, free].map { Int64($0).formatted(.byteCount(style: .binary)) }

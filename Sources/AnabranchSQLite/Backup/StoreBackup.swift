@@ -2,47 +2,47 @@ package import AnabranchHistory
 import Foundation
 import GRDB
 
-/// How far the copy of a store is.
+/// The progress of copying a store.
 package struct StoreCopyProgress: Equatable, Sendable {
-    /// What is being done.
+    /// A step of the work.
     package enum Step: Sendable {
         /// Databases are copied; the numbers are bytes.
         case copying
-        /// What was copied is compared with the base; the numbers are bytes.
+        /// The copy is compared with the base; the numbers are bytes.
         case comparing
-        /// What was copied is checked; the numbers are synced files.
+        /// The copy is checked; the numbers are synced files.
         case checking
     }
 
-    /// What is being done.
+    /// The current step.
     package var step: Step
-    /// How much of it is done.
+    /// The amount that is done.
     package var done: Int
-    /// How much there was when it began; more can come while a server runs.
+    /// The amount that there was when it began; more can come while a server runs.
     package var total: Int
 }
 
-/// What a backup holds.
+/// A summary of a backup.
 package struct StoreBackupSummary: Equatable, Sendable {
-    /// How many synced files.
+    /// The number of synced files.
     package var fileCount: Int
-    /// How many users; nil if there are no accounts.
+    /// The number of users; nil if there are no accounts.
     package var userCount: Int?
-    /// All files of the backup together.
+    /// The bytes of all files of the backup.
     package var bytes: Int
-    /// With what an incremental one has from its bases.
+    /// The bytes including those that an incremental backup takes from its bases.
     package var wholeBytes: Int
-    /// What is wrong with it; empty unless it was checked.
+    /// The damage in it; empty unless it was checked.
     package var damages: [StoreDamage] = []
 }
 
 /// Copies a store, its accounts and its keys to another directory, while a server uses them or while none does
 /// (`Spec/Durability.md`, section 6).
 ///
-/// The shards come first and the accounts after them, so that the user of each client file is there, too. What marks
-/// the copy as a backup is written when all else of it is on the disk.
+/// The shards come first and the accounts after them, so that the user of each client file is there, too. The mark of a
+/// backup is written when everything else of it is durable.
 package struct StoreBackup {
-    /// A database that is being copied, and what is known of it.
+    /// A database that was copied, with facts to check the copy against.
     private struct CopiedShard {
         var fileCount: Int
         var heads: Checksum
@@ -58,13 +58,14 @@ package struct StoreBackup {
     private let base: BackupChain?
 
     /// - Parameters:
-    ///   - path: of the data directory; nobody has to let go of it.
-    ///   - target: is made if it is missing, and has to be empty otherwise. What an interrupted backup has left there
-    ///     is removed.
-    ///   - bases: the earlier backup since which the changes are kept; then where those may be that this one was made
-    ///     since, if they are neither where they were nor beside it. Without, the backup is whole by itself.
+    ///   - path: the path of the data directory; it may be in use.
+    ///   - target: made if it is missing; it has to be empty otherwise. The remains of an interrupted backup are
+    ///     removed.
+    ///   - bases: first the earlier backup since which the changes are kept; then the places where the bases of that
+    ///     one may be, if they are neither in their old place nor next to it. Without any, the backup is whole by
+    ///     itself.
     /// - Throws: `storeUnusable` if there is no store of this format, it is not ready to be served, there is something
-    ///   in the target, or the base is none; `storeFailed` if it is too large for the disk.
+    ///   in the target, or the base is not a backup; `storeFailed` if it is too large for the disk.
     package init(of path: String, to target: String, bases: [String] = []) throws(HistoryError) {
         source = URL(fileURLWithPath: path, isDirectory: true)
         manifest = try Self.manifest(in: source)
@@ -126,12 +127,12 @@ package struct StoreBackup {
 
     // MARK: Copying
 
-    /// Copies everything; a second process can be the writer meanwhile. All of it is on the disk when this returns.
+    /// Copies everything; a second process can be the writer at the same time. All of it is durable when this returns.
     /// - Parameters:
-    ///   - isVerified: whether the copy is read and checked as `StoreVerification` does, and compared with what was
-    ///     copied. Damage makes it no worse a backup than there can be, and is handed over. What is incremental is put
-    ///     together with its base again, and compared before the whole is removed.
-    ///   - report: is told how far it is. If it throws, that is a `storeFailed`.
+    ///   - isVerified: whether the copy is read and checked as `StoreVerification` does, and compared with the
+    ///     original. Damage is returned and not thrown, since no better backup can be made. An incremental backup is
+    ///     put together with its base again, and compared before the whole is removed.
+    ///   - report: called with the progress. If it throws, that is a `storeFailed`.
     /// - Throws: `storeFailed`, `storeDamaged` or `storeUnusable`; then the target is as empty as before.
     package func run(
         isVerified: Bool = false, _ report: (StoreCopyProgress) throws -> Void = { _ in }
@@ -158,7 +159,8 @@ package struct StoreBackup {
         try level(shards)
         let accounts = try copyAccounts(add)
         try copyKeys()
-        // Whoever was restoring the data meanwhile may have changed some shards before they were copied.
+        // Another process that was restoring the data in that time may have changed some shards before they were
+        // copied.
         guard try Self.manifest(in: source) == manifest else {
             throw HistoryError(.storeUnusable, "\(source.path): another store came in its place")
         }
@@ -177,7 +179,7 @@ package struct StoreBackup {
             wholeBytes: record.files.reduce(0) { $0 + $1.bytes }, damages: damages)
     }
 
-    /// Puts deltas in the place of the databases of which the base holds most.
+    /// Replaces databases by deltas where the base has most of their content.
     private func leaveOut(
         _ base: BackupChain, of record: inout BackupRecord, isVerified: Bool,
         _ report: (StoreCopyProgress) throws -> Void
@@ -207,7 +209,7 @@ package struct StoreBackup {
 
     private func path(of name: String) -> String { source.appendingPathComponent(name).path }
 
-    /// Of the databases; what is still in their write-ahead logs can make them larger.
+    /// The size of the databases in bytes; the content of their write-ahead logs can still make them larger.
     private var byteTotal: Int {
         let names = (0..<manifest.shards).map { DataDirectory.shardName($0) } + [DataDirectory.accountsName]
         return names.reduce(0) { sum, name in
@@ -233,8 +235,8 @@ package struct StoreBackup {
             }, report)
     }
 
-    /// A server that was started meanwhile, or whose day has ended, has counted an epoch between two shards. The copy
-    /// counts it in all: they belong together.
+    /// A server that was started during the copy, or whose day has ended, has counted an epoch between two shards. The
+    /// copy counts it in all: they belong together.
     private func level(_ shards: [CopiedShard]) throws(HistoryError) {
         guard let newest = shards.compactMap(\.epoch).max() else { return }
         for (number, shard) in shards.enumerated() where shard.epoch != newest {
@@ -254,7 +256,8 @@ package struct StoreBackup {
             reading: CopiedAccounts.init, report)
     }
 
-    /// Who changes them puts a whole new file in the place of the old one: what is opened is one of the two.
+    /// A process that changes the keys puts a whole new file in the place of the old one: the opened file is one of the
+    /// two.
     private func copyKeys() throws(HistoryError) {
         let name = DataDirectory.keysName
         guard FileManager.default.fileExists(atPath: path(of: name)) else { return }
@@ -293,7 +296,7 @@ package struct StoreBackup {
 }
 
 extension StoreReader {
-    /// How many synced files there are.
+    /// The number of synced files.
     func fileCount() throws(HistoryError) -> Int {
         try translatingErrors {
             try databases.reduce(0) { sum, database in
@@ -305,7 +308,7 @@ extension StoreReader {
 
 extension StoreVerification {
     /// Checks everything.
-    /// - Parameter fileCount: how many synced files there are.
+    /// - Parameter fileCount: the number of synced files.
     func damages(
         ofFiles fileCount: Int, _ report: (StoreCopyProgress) throws -> Void
     ) throws(HistoryError) -> [StoreDamage] {

@@ -3,7 +3,7 @@ package import AnabranchHistory
 import Foundation
 import GRDB
 
-/// What `StoreRestoration` did to one synced file.
+/// The result of `StoreRestoration` for one synced file.
 package struct RestoredFile: Equatable, Sendable {
     /// The name of the file.
     package var path: VirtualPath
@@ -14,10 +14,10 @@ package struct RestoredFile: Equatable, Sendable {
 }
 
 /// Prepares a copy of a store to be served in place of the store, which went on after the copy was made
-/// (`Spec/Durability.md`, section 6): clients that may have been told what the copy lacks must not take the one for the
-/// other.
+/// (`Spec/Durability.md`, section 6): clients that may have seen versions that the copy lacks must not mistake the copy
+/// for the store.
 ///
-/// Nobody can tell a client from before the copy from one of the lost time by their cursors alone. But the first
+/// A client from before the copy cannot be told from one of the lost time by their cursors alone. But the first
 /// DOWNLOAD of every session names the newest version. So only clients that name at least the newest version of the
 /// copy can have been told anything later; and these are refused, because that version gets another salt.
 package struct StoreRestoration {
@@ -29,31 +29,31 @@ package struct StoreRestoration {
         store = try SQLiteStore(existingIn: path, isRestoring: true)
     }
 
-    /// Whether a directory is a whole backup that `StoreBackup` has made.
-    /// - Throws: `storeUnusable` if nobody can tell, or if it is a backup that was interrupted or is incremental.
+    /// True if a directory is a whole backup that `StoreBackup` has made.
+    /// - Throws: `storeUnusable` if that cannot be determined, or if the backup was interrupted or is incremental.
     package static func isBackup(_ path: String) throws(HistoryError) -> Bool {
         let url = URL(fileURLWithPath: path, isDirectory: true)
         try BackupRecord.refuseIncomplete(in: url)
         return try BackupRecord.read(in: url) != nil
     }
 
-    /// Whether some files may be changed and others not, so that no server starts before a run has done all of it.
+    /// True if some files may be changed and others not, so that no server starts before a run is complete.
     package var isUnfinished: Bool { store.isPartlyRestored }
 
     /// Gives the newest version of every file a new salt; where there is no version, all client files expire. All of it
     /// is durable when the call returns; a second call does no further harm until a server has run.
     /// - Parameters:
     ///   - randomness: source of the salts; must be hard to guess except in tests.
-    ///   - report: gets each file in the order of their paths.
+    ///   - report: called with each file in the order of their paths.
     /// - Throws: `storeDamaged` with the file's name if the end of a log is not what was written; then nothing was
     ///   changed. `storeFailed` when the disk fails in the middle: no server starts on the store until a later call has
-    ///   done the whole of it.
+    ///   succeeded.
     package func run(
         randomness: any RandomNumberGenerator = SystemRandomNumberGenerator(), _ report: (RestoredFile) -> Void
     ) throws(HistoryError) {
         try forEachFile { id, pool in try pool.read { db in try SQLiteFile(id: id, db: db).checkEnd() } }
         try store.setStage(.restoring)
-        // From here on the manifest keeps servers away, and the directory is no backup any more.
+        // From here on the manifest keeps servers away, and the directory is no longer a backup.
         store.removeBackupRecord()
         for shard in store.shards { try shard.setFlushing(false) }
         var randomness = randomness
@@ -118,7 +118,7 @@ extension SQLiteFile {
         try store(record)
     }
 
-    /// - Returns: those that had not expired before.
+    /// - Returns: the client files that had not expired before.
     private func expireAll(_ record: FileRecord) throws -> [ClientFile] {
         var expired: [ClientFile] = []
         for number in UInt64(ClientFile.reserved.count)..<record.head.nextIdent.rawValue {

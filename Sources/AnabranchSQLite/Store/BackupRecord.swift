@@ -1,21 +1,21 @@
 import AnabranchHistory
 import Foundation
 
-/// `backup.json`: marks a directory as a copy of a store that no server may serve, and says what was copied
+/// `backup.json`: marks a directory as a copy of a store that no server may serve, and lists what was copied
 /// (`Spec/Durability.md`, section 6).
 struct BackupRecord: Codable, Equatable {
-    /// How far the copy is.
+    /// The progress of the copy.
     enum Stage: String, Codable {
-        /// Something may be missing: it is no backup.
+        /// Something may be missing: it is not a backup.
         case copying
         /// Everything is there, durably.
         case whole
     }
 
-    /// How much is in a file, and what.
+    /// The size of a file's content, and its checksum.
     struct Content: Codable, Equatable {
         var bytes: Int
-        /// In hexadecimal, see `ContentDigest`.
+        /// The checksum in hexadecimal, see `ContentDigest`.
         var checksum: String
     }
 
@@ -24,47 +24,47 @@ struct BackupRecord: Codable, Equatable {
         var name: String
         var bytes: Int
         var checksum: String
-        /// Is there in its place: what has changed since the base.
+        /// The delta, which is there in place of the file: the changes since the base.
         var delta: Content?
 
         var content: Content { Content(bytes: bytes, checksum: checksum) }
-        /// That are there.
+        /// The number of bytes that are stored.
         var storedBytes: Int { delta?.bytes ?? bytes }
     }
 
     /// An earlier backup.
     struct Base: Codable, Equatable {
-        /// Where it was.
+        /// The path at which it was.
         var path: String
         var time: String
-        /// Of its own record.
+        /// The checksum of its own record.
         var checksum: String
     }
 
     static let fileName = "backup.json"
 
-    /// What can be in a backup beside it.
+    /// The names of the other files that a backup can have.
     static let copiedNames = Set(
         (0..<StoreManifest.shardsMax).map { DataDirectory.shardName($0) }
             + [
                 DataDirectory.accountsName, DataDirectory.keysName, StoreManifest.fileName,
             ])
 
-    /// When it was begun: a time of ISO 8601, for people.
+    /// The time when it was begun, in ISO 8601, for people.
     var time = Date().formatted(.iso8601)
     var stage: Stage
-    /// Of an incremental backup: what is not in it is there.
+    /// The base of an incremental backup: it has everything that is not in this one.
     var base: Base?
-    /// In the order in which they were copied.
+    /// The files in the order in which they were copied.
     var files: [File] = []
 
-    /// - Returns: nil if the directory is no copy.
-    /// - Throws: `storeUnusable` if nobody can tell.
+    /// - Returns: nil if the directory is not a copy.
+    /// - Throws: `storeUnusable` if that cannot be determined.
     static func read(in directory: URL) throws(HistoryError) -> BackupRecord? {
         guard let content = try DataDirectory.content(of: fileName, in: directory) else { return nil }
         do {
             let record = try JSONDecoder().decode(BackupRecord.self, from: content)
-            // Nothing else is copied anywhere, whatever somebody has written here.
+            // Nothing else is ever copied to another place, whatever somebody has written here.
             let names = Set(record.files.map(\.name)), sizes = 0...(Int.max >> 8)
             guard names.count == record.files.count, names.isSubset(of: copiedNames),
                 record.files.allSatisfy({ sizes.contains($0.bytes) && sizes.contains($0.storedBytes) })
@@ -77,7 +77,7 @@ struct BackupRecord: Codable, Equatable {
         }
     }
 
-    /// Of the record in a directory; nil if there is none.
+    /// The checksum of the record in a directory; nil if there is none.
     static func checksum(in path: String) -> String? {
         let url = URL(fileURLWithPath: path, isDirectory: true).appendingPathComponent(fileName)
         guard let content = try? Data(contentsOf: url) else { return nil }
@@ -86,7 +86,7 @@ struct BackupRecord: Codable, Equatable {
         return digest.content.checksum
     }
 
-    /// The same backup with all that its bases hold.
+    /// The same backup with the content of its bases.
     var madeWhole: BackupRecord {
         var record = self
         record.base = nil
@@ -109,7 +109,7 @@ struct BackupRecord: Codable, Equatable {
             """)
     }
 
-    /// The same if it is one that has to be put together with others before it is read.
+    /// The same, and also refuses a copy that has to be put together with others before it is read.
     static func refuseIncomplete(in directory: URL) throws(HistoryError) {
         try refuseUnfinished(in: directory)
         guard let base = try read(in: directory)?.base else { return }

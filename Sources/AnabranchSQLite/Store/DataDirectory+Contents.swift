@@ -1,10 +1,10 @@
 import AnabranchHistory
 import Foundation
 
-/// What a directory holds, and whether it has lost some of it: SQLite would make a new store of what is missing, and
-/// every client would have to reset.
+/// The contents of a directory, and the check that none of them are lost: SQLite would make a new store in place of a
+/// missing one, and every client would have to reset.
 extension DataDirectory {
-    /// The manifest of the store; nil if the directory has none, nor anything of one.
+    /// The manifest of the store; nil if the directory has neither a manifest nor anything else of a store.
     /// - Throws: `storeUnusable` for a store that has lost files, or has another format.
     func manifest() throws(HistoryError) -> StoreManifest? {
         guard let manifest = try StoreManifest.read(in: url) else {

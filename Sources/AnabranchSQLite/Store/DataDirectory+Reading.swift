@@ -1,9 +1,10 @@
 import AnabranchHistory
 import Foundation
 
-/// What this user may read of a directory. What cannot be read is not damaged for that.
+/// The reading of a directory by a user who may not be allowed to read all of it. A file is not damaged because it
+/// cannot be read.
 extension DataDirectory {
-    /// - Returns: no file where the file system is only for reading and has none: nobody can write there.
+    /// - Returns: no file where the file system is read-only and has none: nobody can write there.
     static func openLock(in url: URL, isForReading: Bool) throws(HistoryError) -> (file: Int32?, isWritable: Bool) {
         let path = url.appendingPathComponent(lockName).path, flags = O_NOFOLLOW | O_CLOEXEC
         var file = open(path, O_RDWR | O_CREAT | flags, 0o600)
@@ -19,8 +20,8 @@ extension DataDirectory {
         return (file, isWritable)
     }
 
-    /// - Throws: `storeUnusable` if there is no directory, or this user may not read it or what a store or a backup has
-    ///   in it.
+    /// - Throws: `storeUnusable` if there is no directory, or this user may not read it or the files of a store or a
+    ///   backup in it.
     static func checkReadable(_ path: String) throws(HistoryError) {
         var status = stat()
         guard stat(path, &status) == 0 else {
@@ -34,7 +35,8 @@ extension DataDirectory {
         }
     }
 
-    /// What `errno` says about a file, and whose it is: who forgets to become that user can see it.
+    /// The error for a file according to `errno`, with the owner of the file, so that somebody who forgot to become
+    /// that user can see it.
     private static func notReadable(_ path: String) -> HistoryError {
         let reason = lastError
         var status = stat()
@@ -47,7 +49,7 @@ extension DataDirectory {
     static func content(of name: String, in url: URL) throws(HistoryError) -> Data? {
         let file = open(url.appendingPathComponent(name).path, O_RDONLY | O_CLOEXEC)
         if file < 0, errno == ENOENT { return nil }
-        // Not even nothing can be read of a directory.
+        // Of a directory not even zero bytes can be read.
         guard file >= 0, pread(file, nil, 0, 0) == 0 else {
             let reason = lastError
             if file >= 0 { close(file) }
@@ -61,8 +63,8 @@ extension DataDirectory {
         }
     }
 
-    /// What SQLite is to open to read a database. Where this process can make no files, SQLite could not read a
-    /// write-ahead log; but there is none, and nobody makes one as long as the directory is locked.
+    /// The path that SQLite is to open to read a database. Where this process can make no files, SQLite could not read
+    /// a write-ahead log; but there is none, and nobody makes one as long as the directory is locked.
     func readingPath(of name: String) -> String {
         guard !isWritable, !isWrittenByOthers, size(of: name + "-wal") ?? 0 == 0,
             let escaped = path(of: name).addingPercentEncoding(withAllowedCharacters: .urlPathAllowed)
@@ -72,7 +74,7 @@ extension DataDirectory {
 }
 
 extension Error {
-    /// In the words of the system, without what Foundation makes of them.
+    /// The reason in the words of the system, without those that Foundation adds.
     var reasonOfSystem: String {
         let error = self as NSError
         let inner = error.userInfo[NSUnderlyingErrorKey] as? NSError

@@ -6,22 +6,22 @@ import GRDB
 /// to it.
 final class DataDirectory: Sendable {
     static let accountsName = "accounts.sqlite"
-    /// What signs tokens.
+    /// The keys that sign tokens.
     static let keysName = "keys.json"
     static let lockName = "lock"
 
     let url: URL
-    /// Nil if nobody can write, so that none is needed.
+    /// The lock file; nil if nobody can write, so that none is needed.
     private let lock: Int32?
-    /// Somebody else writes to it, and this is only for reading.
+    /// True if another process writes to it, and this one only reads.
     let isWrittenByOthers: Bool
-    /// This process can make files in it: not on a medium that is only for reading, and not in the directory of a user
-    /// who lets others read.
+    /// True if this process can make files in it: not on a read-only medium, and not in the directory of a user who
+    /// lets others read.
     let isWritable: Bool
 
     /// - Parameters:
-    ///   - isForReading: others may read as well, and who has it already may write.
-    ///   - advice: for those who find it in use.
+    ///   - isForReading: others may read as well, and a process that has the directory already may write.
+    ///   - advice: for a user who finds the directory in use.
     init(_ path: String, isForReading: Bool = false, advice: String = "") throws(HistoryError) {
         url = URL(fileURLWithPath: path, isDirectory: true)
         try Self.make(url.standardizedFileURL)
@@ -44,7 +44,7 @@ final class DataDirectory: Sendable {
         let parent = url.deletingLastPathComponent()
         try make(parent)
         do {
-            // What users have written is nobody else's business.
+            // The content that users have written is nobody else's business.
             try FileManager.default.createDirectory(
                 at: url, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         } catch {
@@ -60,7 +60,7 @@ final class DataDirectory: Sendable {
         if let lock { close(lock) }
     }
 
-    /// What a user without privileges can still write, in bytes; nil if the file system does not say.
+    /// The bytes that a user without privileges can still write; nil if the file system does not say.
     var freeBytes: Int? {
         var status = statvfs()
         guard statvfs(url.path, &status) == 0 else { return nil }
@@ -68,7 +68,7 @@ final class DataDirectory: Sendable {
             clamping: UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize)).partialValue)
     }
 
-    /// Whether nobody else reads or writes, from now on.
+    /// True if nobody else reads or writes, from now on.
     func lockAlone() -> Bool {
         guard let lock else { return false }
         return !isWrittenByOthers && flock(lock, LOCK_EX | LOCK_NB) == 0
@@ -85,7 +85,7 @@ final class DataDirectory: Sendable {
         let names = [StoreManifest.fileName] + (0..<StoreManifest.shardsMax).map { Self.shardName($0) }
         guard names.contains(where: { FileManager.default.fileExists(atPath: url.appendingPathComponent($0).path) })
         else {
-            // Of an old one there is more to say.
+            // For an old store there is a better error.
             _ = try StoreManifest.read(in: url)
             throw HistoryError(.storeUnusable, "\(path): there is no store in it")
         }
@@ -110,18 +110,19 @@ final class DataDirectory: Sendable {
         }
     }
 
-    /// The same for another file, which is made if it is missing. SQLite gives its other files the database's mode.
+    /// The same for another file, which is made if it is missing. SQLite gives its additional files the mode of the
+    /// database.
     static func makePrivate(_ path: String) throws {
         let mode: mode_t = 0o600
-        // To open and close a database that SQLite has open would end its locks.
+        // Opening and closing a database that SQLite has open would end its locks.
         if chmod(path, mode) == 0 { return }
-        // Foundation would make a file of another name first, which stays if the process ends then.
+        // Foundation would first make a file of another name, which stays if the process ends at that moment.
         guard errno == ENOENT else { throw HistoryError(.storeFailed, "\(path): \(lastError)") }
         try makeFile(path).close()
     }
 
-    /// Makes a file that is not there, which only the owner of the process can read: nobody can have put another one,
-    /// or a link, in its place.
+    /// Makes a file that must not exist yet, which only the owner of the process can read: nobody can have put another
+    /// one, or a link, in its place.
     static func makeFile(_ path: String) throws -> FileHandle {
         let file = open(path, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw HistoryError(.storeFailed, "\(path): \(lastError)") }
@@ -146,13 +147,13 @@ final class DataDirectory: Sendable {
         }
     }
 
-    /// A file with these words is there entirely and durably, or as it was before.
+    /// Replaces a file so that it is there entirely and durably, or as it was before.
     static func write(_ content: some Encodable, to url: URL) throws(HistoryError) {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
         let new = url.path + ".new"
         do {
-            // What an interrupted call has left.
+            // A file left by an interrupted call.
             unlink(new)
             let file = try makeFile(new)
             try file.write(contentsOf: try encoder.encode(content) + Data("\n".utf8))
@@ -164,14 +165,14 @@ final class DataDirectory: Sendable {
         try rename(new, to: url.path)
     }
 
-    /// Of a database's files.
+    /// The suffixes of a database's files.
     static let suffixes = ["", "-wal", "-shm", "-journal"]
 
     func remove(_ name: String) {
         for suffix in Self.suffixes { unlink(path(of: name + suffix)) }
     }
 
-    /// In bytes; nil if there is no such file.
+    /// The size of a file in bytes; nil if there is no such file.
     func size(of name: String) -> Int? {
         var status = stat()
         return stat(path(of: name), &status) == 0 ? Int(status.st_size) : nil

@@ -5,19 +5,19 @@ import GRDB
 /// Copies a database of which another process may be the writer.
 ///
 /// One read transaction lasts from the first page to the last, so the copy is one state between two commits, and no
-/// commit makes it begin anew. As long as it lasts, the write-ahead log of this database is not emptied.
+/// commit makes it begin again. As long as it lasts, the write-ahead log of this database is not emptied.
 struct DatabaseCopy {
-    /// Of pages that are copied before somebody is told; as many bytes.
+    /// The number of pages that are copied before a report.
     private static let pagesPerStep: CInt = 1_024
-    /// How long it waits for a process that has just begun to make a write-ahead log readable after a crash.
+    /// The seconds that it waits for a process that has just begun to make a write-ahead log readable after a crash.
     static let busySeconds = 10.0
 
     var source: String
     var target: String
 
     /// - Parameters:
-    ///   - read: reads what is to be known of the state that is copied.
-    ///   - report: is told how many bytes more are copied.
+    ///   - read: reads the facts to be kept about the state that is copied.
+    ///   - report: called with the number of bytes that were copied since the last call.
     func run<Result>(
         reading read: (Database) throws -> Result, _ report: (Int) throws -> Void
     ) throws(HistoryError) -> Result {
@@ -43,7 +43,7 @@ struct DatabaseCopy {
         let copy = try DatabaseQueue(path: target)
         defer { try? copy.close() }
         return try copy.writeWithoutTransaction { copy in
-            // Who is interrupted begins anew, and the file is flushed as a whole.
+            // An interrupted copy is begun again, and the file is flushed as a whole.
             try copy.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")
             return try database.read { db in
                 let result = try read(db), pageBytes = try Int.fetchOne(db, sql: "PRAGMA page_size") ?? 0
@@ -59,7 +59,7 @@ struct DatabaseCopy {
                         pages = progress.completedPageCount
                     }
                 }
-                // What is thrown behind the last page ends nothing.
+                // An error thrown after the last page does not end the backup.
                 if let failure { throw failure }
                 return result
             }
@@ -76,7 +76,7 @@ struct DatabaseCopy {
 }
 
 extension Database {
-    /// Of all values of all rows, one after the other.
+    /// The digest of all values of all rows, one after the other.
     func digest(of sql: String) throws -> Checksum {
         var digest = Checksum(low: 0, high: 0)
         let rows = try Row.fetchCursor(self, sql: sql)

@@ -1,20 +1,20 @@
 import GRDB
 
-/// What marks a database as one of Anabranch, and tells in which form its tables are.
+/// The mark of a database as one of Anabranch, and the form of its tables.
 struct DatabaseFormat {
     /// Marks our databases among all SQLite files.
     let applicationID: Int
     /// Raised with each change of the form, so that no program misreads a database of another one.
     let version: Int
 
-    /// What a database turns out to be.
+    /// The result of an examination.
     enum Finding {
         case current
         case older(version: Int)
         case newer(version: Int)
-        /// Without a table, and nobody's.
+        /// Without a table, and without a mark.
         case new
-        /// Somebody else's.
+        /// Of another program.
         case foreign
     }
 
@@ -29,7 +29,7 @@ struct DatabaseFormat {
         return found == version ? .current : .older(version: found)
     }
 
-    /// The last step of making one.
+    /// Marks a new database, as the last step of making it.
     func mark(_ db: Database, version: Int) throws {
         try db.execute(sql: "PRAGMA application_id = \(applicationID)")
         try db.execute(sql: "PRAGMA user_version = \(version)")

@@ -14,10 +14,10 @@ struct FileListing {
     private static let pieceCount = 500
 
     private let databases: [any DatabaseReader]
-    /// What was read of each shard and not handed out; nil: it has no more.
+    /// The elements that were read of each shard and not handed out yet; nil if it has no more.
     private var pieces: [ArraySlice<Element>?]
 
-    /// - Parameter databases: of the shards.
+    /// - Parameter databases: the databases of the shards.
     init(_ databases: [any DatabaseReader]) throws(HistoryError) {
         self.databases = databases
         pieces = []
@@ -60,6 +60,6 @@ struct FileListing {
 }
 
 extension VirtualPath {
-    /// Whether it comes after the path up to which names were read; if it did not, they would be read again for ever.
+    /// True if it comes after the path up to which names were read; otherwise they would be read again for ever.
     func follows(_ path: VirtualPath?) -> Bool { path.map { $0.bytes.lexicographicallyPrecedes(bytes) } ?? true }
 }

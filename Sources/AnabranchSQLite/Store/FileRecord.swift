@@ -12,10 +12,10 @@ struct FileRecord {
 
     let number: Int64
     let path: VirtualPath
-    /// Of the newest commit.
+    /// The lease of the newest commit.
     var lease = Lease(0)
     var head = FileHead()
-    /// The checksum with which that of the first entry is keyed. Of both ends nil stands for what is no checksum.
+    /// The key of the first entry's checksum. At both ends, nil stands for a value that is not a checksum.
     var baseChain: Checksum?
     /// The checksum of the newest entry.
     var chain: Checksum?
@@ -28,8 +28,8 @@ struct FileRecord {
     }
 
     /// - Parameters:
-    ///   - row: with `columns`.
-    ///   - isChecked: whether it has to be what was written.
+    ///   - row: a row with `columns`.
+    ///   - isChecked: whether the row has to be what was written.
     /// - Throws: `storeDamaged`.
     init(_ row: Row, isChecked: Bool = true) throws {
         number = Int64(bitPattern: try row.number(0))
@@ -46,10 +46,10 @@ struct FileRecord {
         }
     }
 
-    /// Where the checksums of the file begin.
+    /// The checksum with which those of the file begin.
     var start: Checksum { Checksum(startOf: path) }
 
-    /// Nil if it would cover something that is none.
+    /// Nil if it would cover a value that is not a checksum.
     var checksum: Checksum? {
         guard let baseChain, let chain else { return nil }
         return start.keyed(

@@ -1,35 +1,36 @@
 import AnabranchHistory
 
-/// The files of a shard that somebody has opened, and their leases. A file that was closed is forgotten.
+/// The files of a shard that are open, and their leases. A file that was closed is forgotten.
 struct OpenFiles {
     private struct OpenFile {
         var lease: Lease
-        /// Until its first commit.
+        /// The path until its first commit; nil after that.
         var newPath: VirtualPath?
     }
 
-    /// Epochs are below it. When they are used up the leases begin anew, above those that are stored with the files.
+    /// All epochs are below this. When they are used up the leases begin again, above those that are stored with the
+    /// files.
     static let epochCount: Int64 = 1 << 30
 
     private var files: [Int64: OpenFile] = [:]
     private var newFiles: [VirtualPath: Int64] = [:]
     private var lastNumber: Int64
-    /// Grows with each opening of the store, and each day; nil if what was stored is damaged.
+    /// The epoch, which grows with each opening of the store, and each day; nil if the stored one is damaged.
     private(set) var epoch: Int64?
     private var lastLease = Lease(0)
 
     /// - Parameters:
     ///   - lastNumber: the highest number of a file that is stored.
-    ///   - epoch: the last one.
+    ///   - epoch: the last epoch.
     init(lastNumber: Int64, epoch: Int64?) { (self.lastNumber, self.epoch) = (lastNumber, epoch) }
 
-    /// Leases of later epochs are higher.
+    /// Begins an epoch, whose leases are higher than all earlier ones.
     mutating func begin(_ epoch: Int64) {
         self.epoch = epoch
         lastLease = max(lastLease, Lease(UInt64(clamping: epoch) << 32))
     }
 
-    /// - Parameter record: of the file; nil if it is not stored.
+    /// - Parameter record: the record of the file; nil if it is not stored.
     mutating func open(_ path: VirtualPath, _ record: FileRecord?) -> (number: Int64, lease: Lease) {
         let number = record?.number ?? number(ofNew: path)
         lastLease.number = max(lastLease.number, record?.lease.number ?? 0) &+ 1
@@ -51,7 +52,7 @@ struct OpenFiles {
         if let path = file.newPath { newFiles[path] = nil }
     }
 
-    /// Called when its first commit is durable.
+    /// Called when the file's first commit is durable.
     mutating func didMake(_ number: Int64) {
         if let path = files[number]?.newPath { newFiles[path] = nil }
         files[number]?.newPath = nil

@@ -3,14 +3,14 @@ import AnabranchRows
 import Foundation
 import GRDB
 
-/// Large contents of rows, compressed where that saves much (`Spec/Durability.md`, section 3): what is written to the
-/// disk once is written twice, since the write-ahead log has it too.
+/// Large contents of rows, compressed where that saves much (`Spec/Durability.md`, section 3): every byte of the
+/// contents is written to the disk twice, since the write-ahead log has it too.
 enum PackedContent {
-    /// What is shorter stays as it is, in bytes.
+    /// The size from which contents are compressed, in bytes.
     static let bytesMin = 16 << 10
-    /// Of contents, in bytes, that are looked at to see whether to compress the rest.
+    /// The bytes of the contents that are looked at to decide whether to compress the rest.
     private static let sampleBytes = 16 << 10
-    /// What compressed contents begin with. Contents that begin with it by themselves are compressed too.
+    /// The mark at the beginning of compressed contents. Contents that begin with it by themselves are compressed too.
     private static let mark: [UInt8] = [0xd7, 0x5a, 0x63, 0x01]
     /// The mark, and the size of the contents: eight bytes, the lowest first.
     private static let headBytes = 12
@@ -63,7 +63,7 @@ enum PackedContent {
 }
 
 extension Row {
-    /// What `PackedContent.stored` has made a column of.
+    /// The contents of a column that was written with `PackedContent.stored`.
     func content(_ index: Int) throws -> [UInt8] {
         let stored = try bytes(index)
         return try PackedContent.unpacked(stored) ?? stored

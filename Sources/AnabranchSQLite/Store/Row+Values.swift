@@ -19,7 +19,7 @@ extension Row {
             let bytes = try withUnsafeData(atIndex: index) { $0.map(Array.init) }
             if let bytes { return bytes }
         } catch {
-            // Another type than data and NULL.
+            // The column has a type other than data and NULL.
         }
         throw damaged(index)
     }

@@ -2,9 +2,10 @@ import AnabranchCore
 import AnabranchHistory
 import GRDB
 
-/// The archive: segments that went from the log and that nobody is served from (`Spec/BoundedHistory.md`, section 6.1).
+/// The archive: segments that have left the log and from which nobody is served (`Spec/BoundedHistory.md`, section
+/// 6.1).
 extension SQLiteFile {
-    /// Copies the segments up to a version, which are about to go from the log. The caller has a transaction.
+    /// Copies the segments up to a version, which are about to leave the log. The caller has a transaction.
     func archive(through version: ServerVersion) throws {
         try execute(
             """
@@ -22,7 +23,7 @@ extension SQLiteFile {
 
     func archivedEntries(upTo version: ServerVersion) throws(HistoryError) -> [LogEntry] {
         try translatingErrors {
-            // The one that the version may be in, and the one before it.
+            // The segment that the version may be in, and the one before it.
             for place in ["last >= ? ORDER BY last", "last < ? ORDER BY last DESC"] {
                 let sql = "SELECT last, block FROM archived_segment WHERE file = ? AND \(place) LIMIT 1"
                 let found = try rows(sql, [id.number, sought(version)]) { row in

@@ -2,15 +2,15 @@ import AnabranchCore
 import AnabranchHistory
 import GRDB
 
-/// Log entries that are what was written, or reading them fails (`Spec/Durability.md`, section 4).
+/// Reads log entries and fails unless they are what was written (`Spec/Durability.md`, section 4).
 struct CheckedEntries {
     private let file: SQLiteFile
-    /// The entry that was read last: with the next version begins no new search.
+    /// The entry that was read last: reading the next version needs no new search.
     private var newest: (version: ServerVersion, checksum: Checksum)?
 
     init(of file: SQLiteFile) { self.file = file }
 
-    /// - Parameter row: with `SQLiteFile.entryColumns`.
+    /// - Parameter row: a row with `SQLiteFile.entryColumns`.
     mutating func entry(_ row: Row) throws -> LogEntry {
         let entry = try SQLiteFile.entry(row)
         guard file.isChecked else { return entry }
@@ -31,17 +31,17 @@ struct CheckedEntries {
 extension SQLiteFile {
     // MARK: Log
 
-    /// The checksum with which that of an entry is keyed; nil if it is damaged.
+    /// The checksum that keys the checksum of an entry; nil if it is damaged.
     func checksum(before version: ServerVersion) throws -> Checksum? {
         let sql = "SELECT checksum FROM log_entry WHERE file = ? AND version = ? - 1"
         let found = try rows(sql, [id.number, sought(version)]) { Checksum(bytes: try $0.bytes(0)) }
         return try found.first ?? sealedEnd()?.chain
     }
 
-    /// Checks what a scan has passed over, the origin's own entries. Their changesets need not be read for that: their
-    /// number and sizes are what is missing between the versions and cumulative sizes at both ends, and the index
+    /// Checks the entries that a scan has skipped, the origin's own. Their changesets need not be read for that: their
+    /// number and sizes are the difference between the versions and cumulative sizes at both ends, and the index
     /// `receipt` names them a second time.
-    /// - Parameter read: how many entries were not passed over, and how many bytes their changesets have, in one sum.
+    /// - Parameter read: the number of entries that were not skipped plus the bytes of their changesets, in one sum.
     func checkPassedOver(in range: VersionRange, byOrigin origin: ClientFileID?, read: UInt64) throws {
         guard isChecked, !range.isEmpty else { return }
         var sum = read
@@ -69,7 +69,7 @@ extension SQLiteFile {
     }
 
     /// A receipt from the index, which has to say the same as the entry.
-    /// - Parameter row: with `receiptColumns`.
+    /// - Parameter row: a row with `receiptColumns`.
     static func receipt(_ row: Row) throws -> Receipt {
         let version: ServerVersion = try row.number(0), clientVersion: ClientVersion = try row.number(1)
         guard try row.number(2) == version, try row.number(3) == clientVersion, try row.number(4) == row.number(5)
@@ -82,8 +82,8 @@ extension SQLiteFile {
 
     // MARK: Head
 
-    /// The record has a checksum; beside it, it has to agree with the newest entry and the newest client file, which
-    /// may be missing.
+    /// Checks that the record, which has a checksum of its own, also agrees with the newest entry and the newest client
+    /// file, which may be missing.
     func check(_ record: FileRecord) throws {
         guard newPath == nil else { return }
         let head = record.head

@@ -14,7 +14,7 @@ extension SQLiteFile {
     /// Writes everything a commit holds, and the file itself if it is new; the caller has a transaction.
     /// - Parameters:
     ///   - record: the file as it is stored.
-    ///   - state: what the commit's state update comes to.
+    ///   - state: the rows that the commit's state update writes.
     func apply(_ commit: Commit, to record: FileRecord, _ state: RowWrites?) throws {
         if commit.deletesFile { return try delete() }
         var record = record
@@ -58,7 +58,7 @@ extension SQLiteFile {
         return chain
     }
 
-    /// - Parameter checksum: nil only beside a damaged record, which cannot be stored then.
+    /// - Parameter checksum: nil only with a damaged record, which cannot be stored then.
     func store(_ entry: LogEntry, checksum: Checksum?) throws {
         let packed = try PackedContent.packed(entry.changeset)
         try execute(

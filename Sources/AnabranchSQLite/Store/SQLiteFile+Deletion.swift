@@ -1,17 +1,17 @@
 import AnabranchHistory
 import GRDB
 
-/// Deleted files: the record goes first, and what else there is of the file in pieces.
+/// Deleted files: the record goes first, and all other rows of the file in pieces.
 extension SQLiteFile {
-    /// What is deleted in one transaction: so many bytes of contents at least, or so many rows.
+    /// The amount that is deleted in one transaction: at least this many bytes of contents, or this many rows.
     private static let deletedBytes = 4 << 20, deletedRows = 4_096
 
     /// A table with rows of files.
     struct TableOfFiles {
         var name: String
-        /// What tells the rows of a file apart.
+        /// The columns that tell the rows of a file apart.
         var key = ["rowid"]
-        /// What makes rows long.
+        /// The column that makes rows long.
         var content: String?
     }
 
@@ -31,7 +31,7 @@ extension SQLiteFile {
         TableOfFiles(name: "conflict_key", key: ["key", "version"]), TableOfFiles(name: "client_file", key: ["ident"]),
     ]
 
-    /// From now on there is no such file; `freeDeleted` frees what it occupies.
+    /// Deletes the file: from now on it does not exist, and `freeDeleted` frees the space it occupies.
     func delete() throws {
         guard newPath == nil else { return }
         try execute("INSERT INTO deleted_file (file) VALUES (?)", [id.number])
@@ -52,7 +52,7 @@ extension SQLiteFile {
         return false
     }
 
-    /// To be called when nothing is left of the files.
+    /// To be called when no rows of the files are left.
     static func forgetDeleted(_ files: [Int64], in db: Database) throws {
         for file in files { try db.execute(sql: "DELETE FROM deleted_file WHERE file = ?", arguments: [file]) }
     }

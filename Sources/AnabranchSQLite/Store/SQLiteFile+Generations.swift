@@ -45,7 +45,8 @@ extension SQLiteFile {
 
     func leftoverGeneration() throws(HistoryError) -> ServerVersion? {
         try translatingErrors {
-            // With many segments of each generation: one look at the index for each of them, not for each segment.
+            // There can be many segments of each generation: the index is looked at once for each generation, not for
+            // each segment.
             let sql = """
                 SELECT MIN(generation) FROM generation_segment WHERE file = ? AND generation > ?
                 """
@@ -106,7 +107,7 @@ extension SQLiteFile {
 }
 
 extension Checksum {
-    /// Of a generation, keyed with the start of its file's chain.
+    /// The checksum of a generation, keyed with the start of its file's chain.
     func covering(_ generation: Generation) -> Checksum {
         keyed(
             [

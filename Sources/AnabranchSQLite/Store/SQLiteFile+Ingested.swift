@@ -7,7 +7,7 @@ import GRDB
 extension SQLiteFile {
     func store(_ object: IngestedObject, start: Checksum) throws {
         let key = object.key.stored
-        // Of one class and key the first one counts.
+        // Of several objects of one class and key the first one counts.
         try execute(
             """
             INSERT OR IGNORE INTO ingested (file, number, class, key_type, key, time, user, object, checksum)

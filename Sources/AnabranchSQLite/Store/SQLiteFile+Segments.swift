@@ -3,17 +3,17 @@ import AnabranchHistory
 import Foundation
 import GRDB
 
-/// The older part of a log, in segments (`Spec/Durability.md`, section 8). `SQLiteFile` itself speaks of what has rows;
-/// who asks for the log asks `view`.
+/// The older part of a log, in segments (`Spec/Durability.md`, section 8). `SQLiteFile` itself has only the part in
+/// rows; use `view` to read the whole log.
 extension SQLiteFile {
-    /// The whole file.
+    /// The whole file, with the sealed part of its log.
     func view() throws(HistoryError) -> any FileView {
         guard let sealed = try sealedLog() else { return self }
         return SealedView(self, behind: sealed)
     }
 
-    /// What is in segments; nil if nothing is. That is all before the first row: a segment that is missing is damage
-    /// of its entries.
+    /// The part of the log in segments; nil if there is none. It is everything before the first row: a missing segment
+    /// counts as damage of its entries.
     func sealedLog() throws(HistoryError) -> SealedLog? {
         try translatingErrors {
             let sql = "SELECT version FROM log_entry WHERE file = ? ORDER BY version LIMIT 1"
@@ -71,7 +71,7 @@ extension SQLiteFile: SegmentSource {
         try translatingErrors {
             let sql = "SELECT last FROM log_segment WHERE file = ? AND last > ? ORDER BY last"
             var ends: [ServerVersion] = []
-            // Quicker than rows. What is no number is taken for one of which there is no segment.
+            // Quicker than rows. A value that is not a number is treated as one without a segment.
             let cursor = try Int64.fetchCursor(
                 db.cachedStatement(sql: sql), arguments: [id.number, sought(range.base)])
             while ends.last.map({ $0 < range.last }) ?? true, let last = try cursor.next() {

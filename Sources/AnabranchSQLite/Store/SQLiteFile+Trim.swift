@@ -25,7 +25,7 @@ extension SQLiteFile {
         }
     }
 
-    /// Looks at the rows without their checksums: a file can have very many of them, and each trim asks.
+    /// Reads the rows without checking their checksums: a file can have very many of them, and each trim asks.
     func clientFile(pinnedBelow version: ServerVersion) throws(HistoryError) -> ClientFileID? {
         try translatingErrors {
             let unexpired = "FROM client_file WHERE file = ?1 AND salt <> 0 AND is_expired = 0 AND lineage"
@@ -58,7 +58,7 @@ extension SQLiteFile {
 
     func newestReceipts(in range: VersionRange) throws(HistoryError) -> [ClientFileID: Receipt] {
         try translatingErrors {
-            // Beside MAX, SQLite takes other columns from the row that has the largest value.
+            // Together with MAX, SQLite takes other columns from the row that has the largest value.
             let sql = """
                 SELECT origin, MAX(version), client_version FROM log_entry
                 WHERE file = ? AND version > ? AND version <= ? AND origin > 0 GROUP BY origin
@@ -73,7 +73,8 @@ extension SQLiteFile {
 
     // MARK: Writing
 
-    /// Takes the oldest entries away, with what belongs to them. The client files of the commit are stored already.
+    /// Removes the oldest entries and everything that belongs to them. The client files of the commit are stored
+    /// already.
     func apply(_ trim: Trim, to record: inout FileRecord) throws {
         try view().check(trim, of: record.head)
         let sealed = try sealedLog(), rowsBase = max(record.head.baseVersion, sealed?.range.last ?? 0)
@@ -89,7 +90,7 @@ extension SQLiteFile {
         }
     }
 
-    /// Looks for them by what the entries write: the keys of a file are not in the order of versions.
+    /// Finds the keys by the writes of the entries: the keys of a file are not in the order of versions.
     private func removeConflictKeys(of range: VersionRange) throws {
         var replay = LogReplay(range)
         while !replay.isDone {

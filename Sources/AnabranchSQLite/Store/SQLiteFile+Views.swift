@@ -3,7 +3,8 @@ package import AnabranchHistory
 import Foundation
 import GRDB
 
-/// The views of a flexible file: what each client sees, and what it was sent and has not confirmed.
+/// The views of a flexible file: the objects that each client sees, and the entries that it was sent and has not
+/// confirmed.
 extension SQLiteFile {
     func store(_ change: ViewChange, _ contents: inout ViewContents, start: Checksum) throws {
         let record = change.record, predicates = record.predicates.json.encoded
@@ -84,8 +85,8 @@ extension SQLiteFile {
         try contents.free(freed.compactMap { $0 })
     }
 
-    /// The views, without the contents of their entries: these are read all the same, since what is damaged beside them
-    /// would have a client miss something.
+    /// The views, without the contents of their entries. The entries are read all the same, since damage to them would
+    /// make a client miss something.
     /// - Throws: `storeDamaged` for the first view that is not what was written.
     func views() throws(HistoryError) -> [StoredView] {
         try translatingErrors {
@@ -224,14 +225,14 @@ extension SQLiteStore: ViewStore {
     }
 }
 
-/// What a row has of the contents of an entry.
+/// The columns of a row for the contents of an entry.
 private struct EntryFields {
-    /// Empty if the log has it, or `ViewContents` do, from which it may have been read.
+    /// Empty if the changeset is in the log, or in `ViewContents`, from which it may have been read.
     let changeset: [UInt8]
-    /// The digest of what `ViewContents` have, and how long that is; nil if they have nothing.
+    /// The digest of the content in `ViewContents`, and its length in bytes; nil if it is not there.
     let content: Data?
     let contentBytes: Int64?
-    /// How long it is in the log; nil if that has it not.
+    /// The length in the log, in bytes; nil if it is not there.
     let loggedBytes: Int64?
     /// `CompensatingWrite` in JSON; nil if there is none.
     let compensation: String?
@@ -252,7 +253,7 @@ private struct EntryFields {
         compensation = try contents.compensation.map { try String(json: Compensation($0)) }
     }
 
-    /// How long the changeset is, wherever it is.
+    /// The length of the changeset in bytes, wherever it is.
     var changesetBytes: Int { (loggedBytes ?? contentBytes).map { Int(clamping: $0) } ?? changeset.count }
 
     func decodedCompensation() throws -> CompensatingWrite? {
@@ -339,7 +340,7 @@ extension Checksum {
                 entry.timestamp.rawValue, entry.origin.rawValue, entry.bootstrap.map { $0 + 1 } ?? 0,
                 fields.loggedBytes.map { UInt64(clamping: $0) + 1 } ?? 0,
             ], fields.content == nil ? fields.changeset : [])
-        // The digest vouches for what it is of.
+        // The digest stands for the content itself.
         if let content = fields.content { checksum = checksum.keyed([UInt64(fields.changesetBytes)], Array(content)) }
         if let merged = entry.contents?.merged { checksum = checksum.keyed([1], merged) }
         if let compensation = fields.compensation { checksum = checksum.keyed([2], Array(compensation.utf8)) }

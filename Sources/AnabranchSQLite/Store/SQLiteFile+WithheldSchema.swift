@@ -3,7 +3,7 @@ import AnabranchHistory
 import Foundation
 import GRDB
 
-/// What is withheld of the schemas of readers (`Commit.withheldSchemas`).
+/// The parts of the schema that are withheld from readers (`Commit.withheldSchemas`).
 extension SQLiteFile {
     func withheldSchema(of ident: ClientFileID) throws(HistoryError) -> [UInt8] {
         try translatingErrors {
@@ -20,7 +20,7 @@ extension SQLiteFile {
         }
     }
 
-    /// - Parameter schema: nothing is kept any more if it is empty.
+    /// - Parameter schema: if it is empty, nothing is kept any more.
     func store(withheldSchema schema: [UInt8], of ident: ClientFileID, start: Checksum) throws {
         guard !schema.isEmpty else { return try dropWithheldSchema(of: ident) }
         try execute(
@@ -33,19 +33,6 @@ extension SQLiteFile {
     }
 }
 
-extension FileVerification {
-    func checkWithheldSchemas() throws {
-        let sql = "SELECT ident, changeset, checksum FROM withheld_schema WHERE file = ? ORDER BY ident"
-        try forEach(sql, named: "withheld schema") { row in
-            let ident: ClientFileID = try row.number(0)
-            let checksum = start.covering(schema: try row.bytes(1), of: ident)
-            expect(
-                Checksum(bytes: try row.bytes(2)) == checksum, .checksum, "schema withheld of client file \(ident)",
-                "it is not what was written")
-        }
-    }
-}
-
 extension Checksum {
-    fileprivate func covering(schema: [UInt8], of ident: ClientFileID) -> Checksum { keyed([ident.rawValue], schema) }
+    func covering(schema: [UInt8], of ident: ClientFileID) -> Checksum { keyed([ident.rawValue], schema) }
 }

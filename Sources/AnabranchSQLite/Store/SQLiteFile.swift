@@ -7,18 +7,18 @@ import GRDB
 struct SQLiteFile: FileView {
     let id: SyncedFileID
     let db: Database
-    /// Of a file that has no commit yet; nil for others.
+    /// The path of a file that has no commit yet; nil for others.
     var newPath: VirtualPath?
-    /// Whether reading fails on what is not what was written. The verification looks at what there is.
+    /// True if reading fails on anything that is not what was written. The verification reads whatever is there.
     var isChecked = true
-    /// Keeps what was opened of the segments.
+    /// Caches the segments that were opened.
     var segments = SegmentCache()
 
     static let entryColumns = """
         version, salt, origin, client_version, timestamp, cumulative_size, changeset, checksum, base, release, protocol,
         section, content_bytes
         """
-    /// How long the changeset is: of a compressed one a column of its own says so.
+    /// The length of a changeset: a compressed one has it in a column of its own.
     static let changesetBytes = "COALESCE(content_bytes, length(changeset))"
     static let clientColumns = """
         ident, salt, client_version, reciprocal_base, locked_version, last_seen, user, checksum, is_expired, lineage,
@@ -215,7 +215,7 @@ struct SQLiteFile: FileView {
         HistoryError(.storeDamaged, "\(record) is not what was written")
     }
 
-    /// A number to be looked for: nothing is stored under those beyond 2^63−1.
+    /// A number to be looked for: nothing is stored under numbers beyond 2^63−1.
     func sought(_ number: some TypedNumber) -> Int64 { Int64(clamping: number.rawValue) }
 
     func arguments(_ range: VersionRange) -> StatementArguments {

@@ -13,7 +13,7 @@ extension SQLiteStore: HistoryCatalog {
         var files: [CatalogFile] = []
         for shard in shards {
             files += try catalog(shard, sql, [Data(path?.bytes ?? []), max(0, countMax)]) { row in
-                // A record that is damaged keeps no other file from being listed, nor do sizes in an archive.
+                // A damaged record does not keep other files from being listed, nor do damaged sizes in an archive.
                 let record = try? FileRecord(row, isChecked: false)
                 return CatalogFile(
                     path: VirtualPath(try row.bytes(1)), head: record?.head ?? FileHead(),

@@ -2,7 +2,7 @@ public import AnabranchHistory
 import GRDB
 
 extension SQLiteStore {
-    /// In the first shard.
+    /// The time is kept in the first shard.
     public func notedTime() throws(HistoryError) -> UInt64? {
         try translatingErrors(in: DataDirectory.shardName(0)) {
             let stored: DatabaseValue? = try shards[0].pool.read { db in try StoreSchema.meta("time", in: db) }
@@ -10,14 +10,14 @@ extension SQLiteStore {
         }
     }
 
-    /// In the first shard.
+    /// The time is kept in the first shard.
     public func noteTime(_ time: UInt64) throws(HistoryError) {
         try translatingErrors(in: DataDirectory.shardName(0)) {
             try shards[0].pool.write { db in try StoreSchema.setMeta("time", to: Int64(clamping: time), in: db) }
         }
     }
 
-    /// Goes in pieces, so that no commit waits for long.
+    /// Works in pieces, so that no commit waits for long.
     public func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError) {
         let oldest = time - min(time, UInt64(explainDays) * 86_400)
         var failure = forEachShard { shard in
@@ -26,7 +26,7 @@ extension SQLiteStore {
             while goesOn(), try shard.pool.write(SQLiteFile.giveBackPages) {}
         }
         do throws(HistoryError) {
-            // A shard that is put back from before this day is told from the others then.
+            // A shard that is restored from before this day can then be told from the others.
             if goesOn() { try StoreShard.beginEpoch(of: shards) }
         } catch {
             failure = failure ?? error
@@ -34,7 +34,7 @@ extension SQLiteStore {
         if let failure { throw failure }
     }
 
-    /// Goes in pieces as well.
+    /// Works in pieces as well.
     public func freeDeleted(while goesOn: () -> Bool) throws(HistoryError) -> Bool {
         var isAll = true
         let failure = forEachShard { shard in
@@ -45,8 +45,8 @@ extension SQLiteStore {
         return isAll
     }
 
-    /// Trouble of one shard is none of the others.
-    /// - Returns: the first trouble.
+    /// Runs `body` for all shards: a failure in one does not affect the others.
+    /// - Returns: the first failure.
     private func forEachShard(_ body: (StoreShard) throws -> Void) -> HistoryError? {
         var failure: HistoryError?
         for shard in shards {
@@ -61,9 +61,10 @@ extension SQLiteStore {
 }
 
 extension SQLiteFile {
-    /// Of changesets that are freed in one transaction, in bytes, and the one with which they are more.
+    /// The bytes of changesets at which a transaction stops freeing them; the one that reaches the limit is still
+    /// freed.
     private static let forgottenBytes = 4 << 20
-    /// Of pages that are given back in one transaction: as many bytes.
+    /// The number of pages that are given back in one transaction.
     private static let pagesGivenBack = 1_024
 
     /// - Returns: whether there may be more.
@@ -89,7 +90,7 @@ extension SQLiteFile {
         let before = try freeCount()
         guard before > 0 else { return false }
         try db.execute(sql: "PRAGMA incremental_vacuum(\(pagesGivenBack))")
-        // A database that somebody has made anew may have none that it can give back.
+        // A database that was made again by another program may have none that it can give back.
         return try freeCount() < before
     }
 }

@@ -7,12 +7,12 @@ import Synchronization
 /// The durable store of one machine: SQLite databases in a directory of their own, in write-ahead mode, flushed to the
 /// disk with each commit (`Spec/Durability.md`). Readers do not wait for writers.
 public final class SQLiteStore: Sendable {
-    /// What is chosen by who opens a store.
+    /// The choices for opening a store.
     public struct Options: Sendable {
-        /// How many databases a new store has, 1 to `shardsMax`. Files of different ones are written at the same time.
-        /// A store that is there keeps what it has.
+        /// The number of databases of a new store, 1 to `shardsMax`. Files in different ones are written at the same
+        /// time. An existing store keeps its number.
         public var shards: Int
-        /// For how many days changesets are kept as they were received, where merging has changed them.
+        /// The number of days for which changesets are kept as they were received, where merging has changed them.
         public var explainDays: Int
 
         /// The most databases that a store can have.
@@ -21,7 +21,7 @@ public final class SQLiteStore: Sendable {
         /// A thousand years.
         fileprivate static let explainDaysMax = 365_250
 
-        /// The defaults, unless something else is said.
+        /// The defaults, unless other values are given.
         public init(shards: Int = 8, explainDays: Int = 30) {
             self.shards = shards
             self.explainDays = explainDays
@@ -63,7 +63,7 @@ public final class SQLiteStore: Sendable {
         }
         suspects = SuspectFile(path: directory.path(of: "suspects"))
         if manifest.stage == .ready, !isRestoring { try StoreSchema.checkEpochs(shards.map(\.epoch)) }
-        // It hides which shards are of an earlier time: what is restored has it when it is done.
+        // A new epoch hides which shards are of an earlier time: a restored store gets it when the restoration is done.
         if !isRestoring { try StoreShard.beginEpoch(of: shards) }
         if manifest.stage == .making { try setStage(.ready) }
     }
@@ -88,19 +88,19 @@ public final class SQLiteStore: Sendable {
         try manifest.write(in: directory.url)
     }
 
-    /// Whether a restoration may have begun and is not done: also when the manifest cannot be read.
+    /// True if a restoration may have begun and is not done: also when the manifest cannot be read.
     var isPartlyRestored: Bool {
         guard let manifest = try? StoreManifest.read(in: directory.url) else { return true }
         return manifest.stage == .restoring
     }
 
-    /// The directory is a backup no longer.
+    /// The directory is no longer a backup.
     func removeBackupRecord() { unlink(directory.path(of: BackupRecord.fileName)) }
 
-    /// Whether there was no store before it was opened.
+    /// True if there was no store before it was opened.
     package var isNew: Bool { manifest.stage == .making }
 
-    /// How many databases the store has.
+    /// The number of databases of the store.
     public var shardCount: Int { shards.count }
 
     /// Ends all access and lets others use the directory; files opened before cannot be used any more.
@@ -114,18 +114,18 @@ public final class SQLiteStore: Sendable {
         directory.release()
     }
 
-    /// What the file system gives to a user without privileges, in bytes.
+    /// The bytes that the file system gives to a user without privileges.
     public var freeBytes: Int? { directory.freeBytes }
 
-    /// The pages of all databases that are not free, in bytes. What is not moved into them yet counts.
+    /// The bytes of all pages of the databases that are not free. Pages that are not moved into them yet count.
     public var usedBytes: Int? { try? shards.reduce(0) { try $0 + $1.usedBytes() } }
 
-    /// A number in each shard is written anew.
+    /// Writes a number in each shard again.
     public func checkCommit() throws(HistoryError) {
         for shard in shards { try shard.checkCommit() }
     }
 
-    /// What is committed and not moved into the databases yet, in bytes.
+    /// The bytes that are committed and not moved into the databases yet.
     public var writeAheadLogBytes: Int { shards.reduce(0) { $0 + $1.writeAheadLogBytes } }
 
     func shard(of path: VirtualPath) -> StoreShard { shards[manifest.shard(of: path)] }
@@ -167,7 +167,7 @@ extension HistoryError {
 }
 
 /// Runs `body` and gives its errors the form that the contract asks for.
-/// - Parameter name: of the database.
+/// - Parameter name: the name of the database.
 func translatingErrors<Result>(
     in name: String = "a database", _ body: () throws -> Result
 ) throws(HistoryError) -> Result {

@@ -1,22 +1,22 @@
 package import AnabranchHistory
 
-/// Joins the synced files of a store that older versions have made of one partition, a file for each spelling of its
-/// value (`Spec/Protocol.md`, section 4.2).
+/// Joins the synced files that older versions have made of one partition, one for each spelling of its value
+/// (`Spec/Protocol.md`, section 4.2).
 package struct StoreJoin {
-    /// What became of a file.
+    /// The result for one file.
     package struct Outcome {
         /// The file that is to go.
         package let path: VirtualPath
         /// The file of its partition that stays.
         package let other: VirtualPath
-        /// How many client files it had: their clients begin anew.
+        /// The number of client files that it had: their clients begin again.
         package let clientFileCount: UInt64
-        /// Why it stays after all, or what was joined.
+        /// A report of what was joined, or the reason why the file stays after all.
         package let result: Result<FileJoin.Report, any Error>
     }
 
     private let store: SQLiteStore
-    /// The partitions that have several files: of each the one first that stays.
+    /// The partitions that have several files: for each of them the file that stays, followed by the others.
     package let partitions: [[VirtualPath]]
 
     /// Opens the store in a directory.
@@ -30,7 +30,7 @@ package struct StoreJoin {
     /// - Parameters:
     ///   - files: one of `partitions`.
     ///   - time: seconds since 1970.
-    ///   - report: gets each file that is to go.
+    ///   - report: called with each file that is to go.
     /// - Throws: `storeFailed`.
     package func run(_ files: [VirtualPath], at time: UInt64, _ report: (Outcome) -> Void) throws(HistoryError) {
         guard let other = files.first else { return }

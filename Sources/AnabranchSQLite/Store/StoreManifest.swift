@@ -1,31 +1,31 @@
 import AnabranchHistory
 import Foundation
 
-/// `manifest.json`: what has to be known of a store before one of its databases is opened (`Spec/Durability.md`,
-/// section 3).
+/// `manifest.json`: the facts that are needed before any database of a store is opened (`Spec/Durability.md`, section
+/// 3).
 struct StoreManifest: Codable, Equatable {
-    /// What has been done to the store.
+    /// The state of the store.
     enum Stage: String, Codable {
         /// Its databases are being made.
         case making
-        /// It is a copy, of which `StoreRestoration` may have changed a part.
+        /// It is a copy; `StoreRestoration` may have changed a part of it.
         case restoring
         /// It can be served.
         case ready
     }
 
     static let fileName = "manifest.json"
-    /// A store has no more databases: each costs a write-ahead log and some connections.
+    /// The most databases of a store: each costs a write-ahead log and some connections.
     static let shardsMax = 64
     private static let pathHash = "siphash-2-4-128"
 
-    /// Of the tables in the shards.
+    /// The format of the tables in the shards.
     var format = StoreSchema.format.version
     /// A random name, which the databases have as well: shards of different stores cannot be mixed.
     var store = UUID().uuidString
-    /// How many databases there are; never changes.
+    /// The number of databases; never changes.
     var shards: Int
-    /// How the shard of a file follows from its path.
+    /// The function that determines the shard of a file from its path.
     var pathHash = StoreManifest.pathHash
     var stage: Stage
 
@@ -43,7 +43,7 @@ struct StoreManifest: Codable, Equatable {
 
     // MARK: The file
 
-    /// For those who have lost it: it says nothing that changes while the store is served.
+    /// Advice for those who have lost the manifest, which contains nothing that changes while the store is served.
     static let advice = "copy \(fileName) from any backup of this store"
 
     /// - Returns: nil if there is none.
@@ -55,7 +55,7 @@ struct StoreManifest: Codable, Equatable {
             }
             return nil
         }
-        // All else can be different in another format.
+        // All other members can be different in another format.
         let format = try decode(FormatAlone.self, from: content).format
         guard format == StoreSchema.format.version else { throw ofOtherFormat("\(format)") }
         let manifest = try decode(StoreManifest.self, from: content)
@@ -65,7 +65,7 @@ struct StoreManifest: Codable, Equatable {
         return manifest
     }
 
-    /// What held or marked stores of older formats.
+    /// The file that held or marked stores of older formats.
     private static let oldFileName = "anabranch.sqlite"
 
     private static func ofOtherFormat(_ format: String) -> HistoryError {
@@ -89,7 +89,7 @@ struct StoreManifest: Codable, Equatable {
         }
     }
 
-    /// It is there entirely and durably, or as it was before.
+    /// Replaces the file, so that it is there entirely and durably, or as it was before.
     func write(in directory: URL) throws(HistoryError) {
         try DataDirectory.write(self, to: directory.appendingPathComponent(Self.fileName))
     }

@@ -3,21 +3,21 @@ package import AnabranchHistory
 import Foundation
 import GRDB
 
-/// Reads a store and changes nothing in it. If nobody uses it, nobody can write to it meanwhile; if somebody does, each
-/// shard is seen as it was when it was opened, while the other goes on.
+/// Reads a store and changes nothing in it. If nobody uses it, nobody can write to it in the meantime; if another
+/// process uses it, each shard is seen as it was when it was opened, while that process goes on.
 package final class StoreReader {
     let directory: DataDirectory
     let manifest: StoreManifest
-    /// Of the shards.
+    /// The databases of the shards.
     let databases: [any DatabaseReader]
-    /// What was opened of the segments.
+    /// The segments that were opened.
     let segments = SegmentCache()
-    /// Empty files that SQLite makes beside databases to read them.
+    /// The empty files that SQLite makes next to databases to read them.
     private let addedFiles: [String]
-    /// Why no server starts on the store, though it can be read; nil if one does.
+    /// The reason why no server starts on the store, though it can be read; nil if one does.
     let refusal: HistoryError?
 
-    /// Whether somebody else writes to the store, who goes on with that.
+    /// True if another process writes to the store and goes on doing so.
     package var isWrittenByOthers: Bool { directory.isWrittenByOthers }
 
     /// Opens the store in a directory.
@@ -69,7 +69,7 @@ package final class StoreReader {
 
     deinit {
         for database in databases { try? database.close() }
-        // Whoever else has the databases open needs them.
+        // Another process that has the databases open needs them.
         guard directory.lockAlone() else { return }
         for name in addedFiles { unlink(directory.path(of: name)) }
     }
@@ -86,9 +86,9 @@ package final class StoreReader {
         return manifest
     }
 
-    /// Hands over the synced files in the order of their paths. One whose record is damaged has the head that can be
-    /// read, or that of an empty file.
-    /// - Throws: what `body` throws; `storeFailed` or `storeDamaged`.
+    /// Calls `body` with the synced files in the order of their paths. If a file's record is damaged, its head is the
+    /// part that can be read, or that of an empty file.
+    /// - Throws: the errors of `body`; `storeFailed` or `storeDamaged`.
     package func forEachFile(_ body: (StoredFile) throws -> Void) throws {
         var listing = try FileListing(databases)
         while let element = try listing.next() { try body(try file(element)) }
@@ -104,7 +104,7 @@ package final class StoreReader {
         }
     }
 
-    /// Which files partitions have whose value is spelled in another way. Only the names of files are read.
+    /// The files of partitions whose value is spelled in another way. Only the names of files are read.
     /// - Throws: `storeFailed` or `storeDamaged`.
     package func partitionNames() throws(HistoryError) -> PartitionNames {
         var names = PartitionNames(), listing = try FileListing(databases)
@@ -148,7 +148,7 @@ package struct StoredFile {
     /// The end and the beginning of its log.
     package let head: FileHead
     let id: SyncedFileID
-    /// Holds the directory.
+    /// Keeps the directory locked.
     let reader: StoreReader
 
     private var database: any DatabaseReader { reader.databases[id.shard] }
@@ -161,15 +161,15 @@ package struct StoredFile {
         }
     }
 
-    /// The oldest and the newest version in the archive, which may lack some between them; nil if it has none.
+    /// The oldest and the newest version in the archive, which may lack some between them; nil if it is empty.
     package func archivedVersions() throws(HistoryError) -> ClosedRange<ServerVersion>? {
         try read { file throws(HistoryError) in try file.archivedVersions() }
     }
 
-    /// Calls `body` with the newest entries of the log, the newest first, and then with those of the archive. Where
-    /// the archive lacks some, the next one is older by more than one version.
-    /// - Parameter limit: how many; all unless it is given.
-    /// - Throws: what `body` throws; `storeFailed` or `storeDamaged`.
+    /// Calls `body` with the newest entries of the log, the newest first, and then with those of the archive. Where the
+    /// archive lacks some, the next one is older by more than one version.
+    /// - Parameter limit: the most entries; all unless it is given.
+    /// - Throws: the errors of `body`; `storeFailed` or `storeDamaged`.
     package func forEachEntry(newest limit: Int = .max, _ body: (LogEntry) throws -> Void) throws {
         var version = head.version, left = limit
         while left > 0, version > head.baseVersion, let entry = try entry(version) {
@@ -186,8 +186,8 @@ package struct StoredFile {
         }
     }
 
-    /// The state at a version: read from its rows if they are of this version, and made from the log otherwise. The
-    /// latter is in memory as a whole.
+    /// The state at a version: read from its rows if they are of this version, and made from the log otherwise. In the
+    /// latter case it is in memory as a whole.
     /// - Throws: `badServerVersion` if the log has no such version.
     package func state(at version: ServerVersion) throws(HistoryError) -> ObjectGraph {
         if version == head.stateVersion { return try SQLiteRows(file: id, database: database).graph() }
@@ -216,7 +216,8 @@ package struct StoredFile {
 }
 
 extension SQLiteFile {
-    /// What a piece of the log makes of an empty state, and how many of its instructions were skipped.
+    /// The result of applying a piece of the log to an empty state, and the number of its instructions that were
+    /// skipped.
     func replay(_ range: VersionRange) throws(HistoryError) -> (state: ObjectGraph, skippedCount: Int) {
         var replay = LogReplay(range), state = ObjectGraph(), skippedCount = 0
         let view = try view()

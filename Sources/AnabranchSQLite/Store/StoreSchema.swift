@@ -2,16 +2,16 @@ import AnabranchHistory
 import AnabranchRows
 import GRDB
 
-/// The tables of a shard, and what marks its database. Numbers are stored as 64 bits: those above 2^63−1, which
+/// The tables of a shard, and the marks of its database. Numbers are stored as 64 bits: those above 2^63−1, which
 /// conflict keys and the times of clients can be, as negative ones.
 enum StoreSchema {
     /// "Anab" and the version of the tables.
     static let format = DatabaseFormat(applicationID: 0x416e_6162, version: 6)
-    /// What is chosen for the life of a database: the size of its pages, and that it can give free ones back.
+    /// The choices for the life of a database: the size of its pages, and that it can give free ones back.
     static let layout = "PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL"
 
     /// Makes everything in an empty database.
-    /// - Parameter number: of the shard.
+    /// - Parameter number: the number of the shard.
     static func make(_ number: Int, of manifest: StoreManifest, in db: Database) throws {
         try db.execute(sql: tables)
         try db.execute(sql: StateTable.sql)
@@ -25,7 +25,7 @@ enum StoreSchema {
         try format.mark(db, version: format.version)
     }
 
-    /// Refuses what is not this shard.
+    /// Refuses any database but this shard.
     static func check(_ number: Int, of manifest: StoreManifest, in db: Database) throws {
         let name = DataDirectory.shardName(number)
         switch try format.examine(db) {
@@ -48,14 +48,14 @@ enum StoreSchema {
 
     // MARK: Epochs
 
-    /// How often the store was opened or maintained, times two. Nil for a count that cannot be: it is damaged, which is
-    /// no reason to stop.
+    /// The number of times that the store was opened or maintained, times two. Nil for an impossible count: it is
+    /// damaged, which is no reason to stop.
     static func epoch(in db: Database) throws -> Int64? {
         guard let stored: DatabaseValue = try meta("epoch", in: db) else { return 0 }
         return Int64.fromDatabaseValue(stored).flatMap { (0..<OpenFiles.epochCount).contains($0) ? $0 : nil }
     }
 
-    /// - Parameter epochs: of the shards.
+    /// - Parameter epochs: the epochs of the shards.
     /// - Throws: `storeUnusable` if one of them was not there when the store was last opened or maintained.
     static func checkEpochs(_ epochs: [Int64?]) throws(HistoryError) {
         let known = epochs.enumerated().compactMap { shard, epoch in epoch.map { (shard: shard, epoch: $0) } }
@@ -71,7 +71,7 @@ enum StoreSchema {
             """)
     }
 
-    // MARK: What concerns all files
+    // MARK: Values for all files
 
     static func meta<Value: DatabaseValueConvertible>(_ name: String, in db: Database) throws -> Value? {
         try Value.fetchOne(db, sql: "SELECT value FROM store_meta WHERE name = ?", arguments: [name])

@@ -8,8 +8,8 @@ import Synchronization
 /// A part of a store: some of the synced files in a database of their own, with a writer and a write-ahead log. Shards
 /// share nothing, so that each can be flushed while others are.
 final class StoreShard: Sendable {
-    /// Of the database's pages for the connection that writes, in bytes: the pages of an object that is written again
-    /// and again stay there.
+    /// The cache of database pages for the connection that writes, in bytes: the pages of an object that is written
+    /// again and again stay there.
     static let writerCacheBytesMax = 16 << 20
     /// The same for all shards of a store together.
     static let allWriterCachesBytesMax = 128 << 20
@@ -17,16 +17,16 @@ final class StoreShard: Sendable {
     static let readersMax = 16
     /// The same for all shards of a store together.
     static let allReadersMax = 128
-    /// Of the database's pages for a connection that reads, in bytes.
+    /// The cache of database pages for a connection that reads, in bytes.
     static let readerCacheBytesMax = 2 << 20
 
     let number: Int
     let pool: DatabasePool
     private let writeAheadLog: WriteAheadLog
-    /// What was opened of the segments of the store.
+    /// The segments of the store that were opened.
     let segments: SegmentCache
     private let openFiles: Mutex<OpenFiles>
-    /// What waits for the one connection that writes.
+    /// The commits that wait for the one connection that writes.
     private let waiting = Mutex<[CommitRequest]>([])
 
     /// Makes the database of a new store, unless it has been made.
@@ -52,8 +52,8 @@ final class StoreShard: Sendable {
 
     /// Opens the database. Nobody gets a lease before `beginEpoch`.
     /// - Parameters:
-    ///   - logSizes: of the write-ahead logs of all shards.
-    ///   - segments: the store's.
+    ///   - logSizes: the sizes of the write-ahead logs of all shards.
+    ///   - segments: the cache of the whole store.
     init(
         _ number: Int, of manifest: StoreManifest, in directory: DataDirectory, logSizes: WriteAheadLogSizes,
         segments: SegmentCache
@@ -93,11 +93,11 @@ final class StoreShard: Sendable {
         return configuration
     }
 
-    /// Begins a new epoch in all shards of a store: when it is opened, and once a day. Leases that were given out
-    /// before are lower than those that are given out from now on.
+    /// Begins a new epoch in all shards of a store: when it is opened, and once a day. Earlier leases are lower than
+    /// all that are given out from now on.
     ///
-    /// Each counts twice, and none ahead of the others by more than one: so what was interrupted here can be told from
-    /// a shard that is of an earlier time than the others.
+    /// Each shard counts twice, and none is ever ahead of the others by more than one: so an interrupted call can be
+    /// told from a shard that is of an earlier time than the others.
     static func beginEpoch(of shards: [StoreShard]) throws(HistoryError) {
         let newest = shards.compactMap(\.epoch).max() ?? 0
         for epoch in newest...(newest | 1) + 1 {
@@ -118,8 +118,8 @@ final class StoreShard: Sendable {
         min(writerCacheBytesMax, allWriterCachesBytesMax / shards)
     }
 
-    /// Ends all access. The write-ahead log is moved into the database: damage to a log that is left is taken for its
-    /// end, and what follows is lost.
+    /// Ends all access. The write-ahead log is moved into the database: damage to a remaining log would be taken for
+    /// its end, and the rest of it lost.
     func close() throws(HistoryError) {
         // By itself SQLite would leave it: the last connection to be closed is one that only reads. A failure is
         // harmless, since everything in the log is committed.
@@ -133,10 +133,10 @@ final class StoreShard: Sendable {
         }
     }
 
-    /// What is committed and not moved into the database yet, in bytes.
+    /// The bytes that are committed and not moved into the database yet.
     var writeAheadLogBytes: Int { writeAheadLog.byteCount }
 
-    /// The pages of the database that are not free, in bytes.
+    /// The bytes of the pages of the database that are not free.
     func usedBytes() throws -> Int {
         try pool.read { db in
             func number(_ name: String) throws -> Int { try Int.fetchOne(db, sql: "PRAGMA \(name)") ?? 0 }
@@ -144,7 +144,7 @@ final class StoreShard: Sendable {
         }
     }
 
-    /// Whether commits are flushed to the disk one by one. If they were not, everything is when this returns.
+    /// Sets whether commits are flushed to the disk one by one. When that begins, all earlier ones are flushed first.
     func setFlushing(_ isFlushing: Bool) throws(HistoryError) {
         try translatingErrors {
             try pool.writeWithoutTransaction { db in
@@ -154,10 +154,10 @@ final class StoreShard: Sendable {
         }
     }
 
-    /// Frees what files occupied that were deleted, piece by piece, and gives the pages back. Then nothing of them is
-    /// in the database nor in the write-ahead log: they are remembered until that is so.
-    /// - Parameter goesOn: is asked again and again whether to go on.
-    /// - Returns: whether all is freed; not if somebody goes on reading the write-ahead log.
+    /// Frees the space of deleted files, piece by piece, and gives the pages back. Then nothing of the files is in the
+    /// database or in the write-ahead log: they are remembered until that is so.
+    /// - Parameter goesOn: called again and again to ask whether to go on.
+    /// - Returns: whether all is freed; not if somebody keeps reading the write-ahead log.
     func freeDeleted(while goesOn: () -> Bool) throws -> Bool {
         let files = try pool.read(SQLiteFile.deleted)
         guard !files.isEmpty else { return true }
@@ -170,7 +170,7 @@ final class StoreShard: Sendable {
         return true
     }
 
-    /// A transaction in which zeros take the place of what is deleted.
+    /// Runs a transaction in which deleted content is overwritten with zeros.
     private func overwritingDeleted(_ body: (Database) throws -> Bool) throws -> Bool {
         try pool.writeWithoutTransaction { db in
             let before = try Int.fetchOne(db, sql: "PRAGMA secure_delete") ?? 0
@@ -202,7 +202,7 @@ final class StoreShard: Sendable {
 
     func close(_ file: Int64, _ lease: Lease) { openFiles.withLock { $0.close(file, lease) } }
 
-    /// Called when a file was stored that nobody had opened.
+    /// Called when a file was stored that was not open.
     func didStore(_ file: Int64) { openFiles.withLock { $0.didStore(file) } }
 
     func contains(_ path: VirtualPath) throws(HistoryError) -> Bool {
@@ -216,14 +216,14 @@ final class StoreShard: Sendable {
         try translatingErrors { try pool.read { db in try body(self.file(file, db).view()) } }
     }
 
-    /// For what a view of a file does not have.
+    /// Reads content of a file that its view does not have.
     func readFile<Result>(
         _ file: Int64, _ body: (SQLiteFile) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
         try translatingErrors { try pool.read { db in try body(self.file(file, db)) } }
     }
 
-    /// A read of its own goes on for as long as the state is kept.
+    /// The state is read in a transaction of its own, which lasts as long as the state is kept.
     func frozenState(of file: Int64) throws(HistoryError) -> FrozenState {
         try translatingErrors {
             let snapshot = try pool.makeSnapshot()
@@ -249,8 +249,8 @@ final class StoreShard: Sendable {
         try request.outcome.withLock { $0 }.get()
     }
 
-    /// Finds out which rows of states are to be written, while the stored ones are as they were: within one read,
-    /// because it may look at many of them.
+    /// Finds out which rows of states are to be written, while the stored ones are unchanged: within one read, because
+    /// it may look at many of them.
     private func enqueue(_ commits: [Commit]) throws(HistoryError) -> CommitRequest {
         let prepared = try translatingErrors {
             try pool.read { _ in try commits.map { ($0, try $0.state?.rowWrites()) } }
@@ -271,7 +271,7 @@ final class StoreShard: Sendable {
         }
     }
 
-    /// Applies requests in one transaction; on failure nothing of it stays.
+    /// Applies requests in one transaction; if it fails, nothing of it stays.
     private func apply(_ requests: [CommitRequest], in db: Database) -> Bool {
         let outcome = Result { () throws(HistoryError) in
             try translatingErrors {
@@ -305,7 +305,7 @@ final class StoreShard: Sendable {
     }
 }
 
-/// The commits of one caller, and what became of them.
+/// The commits of one caller, and their outcome.
 final class CommitRequest: Sendable {
     typealias Prepared = (commit: Commit, state: RowWrites?)
 

@@ -3,9 +3,9 @@ import Foundation
 import Synchronization
 
 /// The uploads that are being integrated, in a small file that is never flushed: it outlives the process, which is
-/// enough, and costs no time. What cannot be written is not remembered.
+/// enough, and costs no time. An upload that cannot be written is not remembered.
 final class SuspectFile: UploadSuspects {
-    /// What is beyond is not remembered: no server integrates so many uploads at a time.
+    /// The most uploads that are remembered: no server integrates this many at a time.
     static let slotCountMax = 256
     private static let slotBytes = 40
 
@@ -21,8 +21,8 @@ final class SuspectFile: UploadSuspects {
     private let slots: Mutex<[Slot?]>
     private let file: Int32
 
-    /// Opens or makes the file. What was under way when it was written last has one more strike. Nil if there can be no
-    /// such file.
+    /// Opens or makes the file. Uploads that were under way when it was last written get one more strike. Nil if there
+    /// can be no such file.
     init?(path: String) {
         let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard file >= 0 else { return nil }

@@ -6,10 +6,10 @@ import GRDB
 /// Contents that several views of a file can have alike (parts of bootstraps, sets, roles): kept once, under their
 /// digests, while a row names them.
 struct ViewContents {
-    /// What is shorter is kept where it is.
+    /// The size from which contents are kept here, in bytes; shorter ones stay in their rows.
     private static let bytesMin = 512
 
-    /// Where a row keeps contents.
+    /// The place where a row keeps contents.
     enum Place {
         case here([UInt8])
         case shared(digest: Data)
@@ -21,14 +21,14 @@ struct ViewContents {
     }
 
     private let file: SQLiteFile
-    /// The digests of changesets that views have in common (`ViewShare.id`): a commit has many alike.
+    /// The digests of changesets that views have in common (`ViewShare.id`): many changesets of a commit are alike.
     private var stored: [UInt64: Data] = [:]
 
     /// - Parameter file: within the transaction that stores one commit.
     init(of file: SQLiteFile) { self.file = file }
 
     /// Stores contents.
-    /// - Parameter share: of a changeset that other views may have got as well.
+    /// - Parameter share: the identity of a changeset that other views may have got as well.
     mutating func store(_ bytes: [UInt8], sharedAs share: ViewShare? = nil) throws -> Place {
         guard bytes.count >= Self.bytesMin else { return .here(bytes) }
         if let known = share.flatMap({ stored[$0.id] }) { return .shared(digest: known) }
@@ -44,7 +44,7 @@ struct ViewContents {
     }
 
     /// Frees contents that no row names any more.
-    /// - Parameter digests: those that rows have named which are gone.
+    /// - Parameter digests: the digests named by rows that are gone.
     mutating func free(_ digests: some Sequence<Data>) throws {
         for digest in Set(digests) {
             try file.execute(

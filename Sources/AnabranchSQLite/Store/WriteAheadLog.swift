@@ -4,33 +4,33 @@ import Synchronization
 
 /// The write-ahead log of a database, and how it is kept short.
 ///
-/// After a commit SQLite moves pages from the log into the database by itself, but it begins the log anew only at a
-/// moment when nobody reads it. Readers that overlap each other make it grow without end, and the file then keeps its
-/// size. So a log that has become long is emptied as soon as no read that began earlier is under way; those that begin
-/// meanwhile read the database alone. Only a log that has become very long keeps new readers out.
+/// After a commit SQLite moves pages from the log into the database by itself, but it restarts the log only at a moment
+/// when nobody reads it. Readers that overlap each other make it grow without end, and the file then keeps its size. So
+/// a log that has become long is emptied as soon as no read that began earlier is under way; those that begin in the
+/// meantime read the database alone. Only a log that has become very long keeps new readers out.
 final class WriteAheadLog: Sendable {
-    /// In bytes; while the logs of all shards are longer together, each one that has more than half of its share is
-    /// emptied when a commit to it is done.
+    /// The limit of all logs together, in bytes: while they are longer, each log that has more than half of its share
+    /// is emptied when a commit to it is done.
     static let bytesMax = 64 << 20
-    /// In bytes; with a longer log the commit waits for the reads that are under way, and new ones wait for it.
+    /// The size in bytes above which the commit waits for the reads that are under way, and new reads wait for it.
     static let barrierBytesMax = 1 << 30
-    /// In pages; the commit that has made the log longer moves them into the database. Some MiB, so that an object that
-    /// is written again and again is not copied, and flushed, with each commit.
+    /// The size in pages above which the commit that has made the log longer moves them into the database. It is some
+    /// MiB, so that an object that is written again and again is not copied, and flushed, with each commit.
     static let movedPagesMin = 8_192
-    /// How long the commit waits for reads otherwise.
+    /// The time that the commit waits for reads otherwise.
     private static let busyMilliseconds = 20
 
     private let path: String
     private let number: Int
     private let sizes: WriteAheadLogSizes
     private let barrierBytesMax: Int
-    /// After a failure, emptying it is tried again above this size, so that not each commit tries in vain.
+    /// After a failure, emptying is tried again only above this size, so that not every commit tries and fails.
     private let retryBytesMin = Mutex(0)
 
     /// - Parameters:
-    ///   - number: of the shard.
-    ///   - sizes: of the logs of all shards.
-    ///   - barrierBytesMax: unless it is the usual one.
+    ///   - number: the number of the shard.
+    ///   - sizes: the sizes of the logs of all shards.
+    ///   - barrierBytesMax: replaces the usual value, in tests.
     init(
         ofDatabaseAt path: String, number: Int = 0, sizes: WriteAheadLogSizes = WriteAheadLogSizes(count: 1),
         barrierBytesMax: Int = WriteAheadLog.barrierBytesMax
@@ -41,7 +41,7 @@ final class WriteAheadLog: Sendable {
         self.barrierBytesMax = barrierBytesMax
     }
 
-    /// 0 if there is none.
+    /// The size of the log in bytes; 0 if there is none.
     var byteCount: Int {
         var status = stat()
         return stat(path, &status) == 0 ? Int(status.st_size) : 0
@@ -85,7 +85,7 @@ final class WriteAheadLog: Sendable {
     }
 
     private func empty(_ db: Database, above limit: Int) throws {
-        // Another commit may have done it.
+        // Another commit may have emptied it.
         guard byteCount > limit else { return }
         try db.execute(sql: "PRAGMA busy_timeout = \(Self.busyMilliseconds)")
         defer { try? db.execute(sql: "PRAGMA busy_timeout = 0") }
@@ -97,7 +97,7 @@ final class WriteAheadLog: Sendable {
 final class WriteAheadLogSizes: Sendable {
     private let bytes: Mutex<[Int]>
 
-    /// - Parameter count: how many shards there are.
+    /// - Parameter count: the number of shards.
     init(count: Int) { bytes = Mutex([Int](repeating: 0, count: count)) }
 
     /// Notes the size of a log.

@@ -3,10 +3,10 @@ import AnabranchHistory
 import GRDB
 
 extension FileVerification {
-    /// What damage of an archived segment is told of.
+    /// The place by which damage of an archived segment is reported.
     static func archivedPlace(_ last: ServerVersion) -> String { "archived log segment up to entry \(last)" }
 
-    /// The archive. It begins anywhere and may have gaps; what stands directly behind one another has to fit.
+    /// The archive. It begins anywhere and may have gaps; segments that directly follow one another have to fit.
     func checkArchive() throws {
         var before = LogPlace(version: 0, cumulativeSize: 0, chain: start)
         let sql = "SELECT last, bytes, block FROM archived_segment WHERE file = ? ORDER BY last"

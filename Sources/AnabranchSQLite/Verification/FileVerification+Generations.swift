@@ -3,7 +3,7 @@ import AnabranchHistory
 import GRDB
 
 extension FileVerification {
-    /// The bootstrap generations, and whether all are there that client files have as lineage.
+    /// The bootstrap generations: also checks that all are there that client files have as lineage.
     func checkGenerations() throws {
         let sql = "SELECT \(SQLiteFile.generationColumns) FROM generation WHERE file = ? ORDER BY version"
         var versions: Set<ServerVersion> = []

@@ -14,7 +14,7 @@ extension FileVerification {
             } catch let error as HistoryError {
                 isGood = false
                 expect(false, .checksum, place, error.reason)
-                // What follows is not missing.
+                // The entries after it are not missing.
                 previous.version = last
             }
         }
@@ -39,7 +39,7 @@ extension FileVerification {
         link = head.end.chain
     }
 
-    /// What the checks of other records ask for; nil if there is no such entry, or it cannot be read.
+    /// The entry that the checks of other records need; nil if there is none, or it cannot be read.
     func sealedEntry(_ version: ServerVersion) -> CatalogEntry? {
         guard version > 0 else { return nil }
         return try? file.sealedLog()?.catalogEntries(after: version - 1, countMax: 1).first

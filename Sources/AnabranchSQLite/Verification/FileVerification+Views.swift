@@ -3,10 +3,10 @@ import AnabranchHistory
 import GRDB
 
 extension FileVerification {
-    /// What damage of a view is told of.
+    /// The place by which damage of a view is reported.
     static func viewPlace(_ ident: ClientFileID) -> String { "view of client file \(ident)" }
 
-    /// The views of a flexible file: whether they are what was written, and each client file has its own.
+    /// The views of a flexible file: checks that they are what was written, and that each client file has its own.
     func checkViews() throws {
         var idents: Set<ClientFileID> = []
         let sql = """
@@ -49,7 +49,7 @@ extension FileVerification {
         }
         expect(
             record.changed <= head.version && record.projected <= head.version, ident, "it is further than the log")
-        // What its client has confirmed is named there until the view is stored again.
+        // Entries that its client has confirmed are named there until the view is stored again.
         let confirmed = clientFiles[ident]?.uploadCursor.serverVersion ?? 0
         var last: ServerVersion = 0
         for entry in view.log {

@@ -2,8 +2,8 @@ import AnabranchCore
 import AnabranchHistory
 import GRDB
 
-/// The check of one synced file. It goes on after damage, so that a single bad record is reported once and the rest is
-/// checked all the same.
+/// The check of one synced file. It continues after damage, so that a single bad record is reported once and everything
+/// else is still checked.
 final class FileVerification {
     let file: SQLiteFile
     private let rows: SQLiteRows
@@ -12,17 +12,17 @@ final class FileVerification {
     var start: Checksum { record.start }
     var result: VerifiedFile
     private(set) var clientFiles: [ClientFileID: ClientFile] = [:]
-    /// Whether `clientFiles` has all that there are: otherwise nothing can be said against what refers to others.
+    /// True if `clientFiles` is complete: otherwise references to missing ones cannot be called damage.
     private var hasClientFiles = false
     /// The newest entry in the log so far, by origin.
     private var received: [ClientFileID: Receipt] = [:]
     private var conflictKeyCount = 0
-    /// Of the log so far: the entry before, its checksum, and whether nothing was wrong.
+    /// The end of the checked part of the log: the last entry, its checksum, and whether nothing was wrong so far.
     var previous: LogEntry
     var link: Checksum?
     var isGood = true
 
-    /// - Parameter rows: of the file's state.
+    /// - Parameter rows: the rows of the file's state.
     init(_ file: SQLiteFile, _ rows: SQLiteRows) throws {
         self.file = file
         self.rows = rows
@@ -50,7 +50,7 @@ final class FileVerification {
         return result
     }
 
-    /// A page of the database that cannot be read ends one part of the check, and the next one follows.
+    /// Runs one part of the check. A page of the database that cannot be read ends the part, and the next one follows.
     func goOn(behind place: @autoclosure () -> String, _ part: () throws -> Void) throws {
         do {
             try part()
@@ -129,7 +129,7 @@ final class FileVerification {
         expect(
             clientFile.lockedVersion <= head.version, .cursor, place,
             "locked version \(clientFile.lockedVersion) is beyond the log")
-        // One without its generation is told of there.
+        // A client file without its generation is reported there.
         if let pin = try file.pin(of: clientFile), pin > 0 || !clientFile.isInGeneration {
             expect(
                 pin >= head.baseVersion, .cursor, place,
@@ -165,7 +165,7 @@ final class FileVerification {
 
     /// - Parameters:
     ///   - stored: the checksum of the entry.
-    ///   - checkKeys: gets the conflict keys that it writes.
+    ///   - checkKeys: called with the conflict keys that it writes.
     func checkNext(
         _ entry: LogEntry, _ stored: Checksum?, _ checkKeys: ([UInt64], String) throws -> Void
     ) throws {
@@ -226,7 +226,7 @@ final class FileVerification {
         }
     }
 
-    /// What the rows of client files say of the log.
+    /// Checks that the rows of client files agree with the log.
     private func checkReceipts() {
         for (ident, clientFile) in clientFiles {
             let newest = received[ident]?.clientVersion ?? clientFile.baseClientVersion
@@ -279,7 +279,7 @@ final class FileVerification {
             } else if hasClientFiles {
                 return expect(false, .reciprocal, place, "the client file is missing or has expired")
             }
-            // It is the form of an entry of the generation.
+            // It is in the form of an entry of the generation.
             if case .generation(let end)? = clientFiles[ident]?.lineage, version <= end { return }
             let origin: ClientFileID, size: UInt64
             if !row.hasNull(atIndex: 4) {
@@ -308,7 +308,7 @@ final class FileVerification {
         }
         do {
             let stored = try rows.graph(), digest = try StateDigest(of: stored)
-            // Of a log that was trimmed nobody knows what it began with.
+            // The beginning of a log that was trimmed is not known.
             if head.baseVersion == 0 {
                 let (replayed, skippedCount) = try file.replay(VersionRange(after: 0, through: version))
                 result.skippedCount = skippedCount
@@ -328,7 +328,7 @@ extension ClientFile {
 }
 
 extension StoreDamage.Kind {
-    /// Whether a log entry with such damage is not what was written. Cursors are damaged where a client file is.
+    /// True if a log entry with such damage is not what was written. Damaged cursors belong to a client file.
     fileprivate var isOfLog: Bool {
         switch self {
         case .database, .checksum, .continuity, .size, .value, .changeset: true

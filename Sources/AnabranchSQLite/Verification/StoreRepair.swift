@@ -4,9 +4,9 @@ import AnabranchRows
 import Foundation
 import GRDB
 
-/// What `StoreRepair` did to one synced file.
+/// The result of `StoreRepair` for one synced file.
 package struct RepairedFile: Equatable, Sendable {
-    /// What was made anew, or rid of what was damaged.
+    /// The parts that were made again, or from which damage was removed.
     package struct Parts: OptionSet, Sendable {
         /// A bit for each part.
         package let rawValue: UInt8
@@ -14,12 +14,12 @@ package struct RepairedFile: Equatable, Sendable {
         package static let state = Parts(rawValue: 1)
         /// The conflict keys.
         package static let conflictKeys = Parts(rawValue: 2)
-        /// The bootstrap generations: those that were damaged went, and client files that have one of them as lineage
-        /// have expired. There is a new one if somebody needs it; otherwise it is made when it is due.
+        /// The bootstrap generations: damaged ones were removed, and client files that have one of them as lineage have
+        /// expired. There is a new one if somebody needs it; otherwise it is made when it is due.
         package static let generations = Parts(rawValue: 4)
-        /// The archive: the segments of it that were damaged went, and what they had is lost.
+        /// The archive: its damaged segments were removed, and their content is lost.
         package static let archive = Parts(rawValue: 8)
-        /// The views of clients of flexible sync: the client files of those that were damaged have expired.
+        /// The views of clients of flexible sync: the client files of damaged ones have expired.
         package static let views = Parts(rawValue: 16)
 
         /// A set of parts.
@@ -28,11 +28,11 @@ package struct RepairedFile: Equatable, Sendable {
 
     /// The name of the file.
     package var path: VirtualPath
-    /// Why the state is damaged still; nil if it is not, or the log is damaged too.
+    /// The reason why the state is still damaged; nil if it is not, or the log is damaged too.
     package var reason: String?
-    /// What was made anew; empty if nothing was damaged, or nothing could be repaired.
+    /// The repaired parts; empty if nothing was damaged, or nothing could be repaired.
     package var repaired: Parts = []
-    /// What is still damaged; empty if nothing is.
+    /// The remaining damage; empty if there is none.
     package var damages: [StoreDamage]
     /// The newest version up to which the log is what was written.
     package var goodVersion: ServerVersion
@@ -42,9 +42,9 @@ package struct RepairedFile: Equatable, Sendable {
     }
 }
 
-/// Makes anew what the log determines: the state and the conflict keys of files in which they are damaged, and takes
-/// damaged bootstrap generations, archived segments and views away (`Spec/Durability.md`, section 4). What the log
-/// itself, client files and reciprocal changesets have lost, nobody can tell.
+/// Makes those parts again that the log determines: the state and the conflict keys of files in which they are damaged.
+/// Damaged bootstrap generations, archived segments and views are removed (`Spec/Durability.md`, section 4). Losses of
+/// the log itself, of client files and of reciprocal changesets cannot be repaired.
 package struct StoreRepair {
     private let store: SQLiteStore
 
@@ -59,11 +59,11 @@ package struct StoreRepair {
         store = try SQLiteStore(existingIn: path)
     }
 
-    /// Checks files, repairs what can be repaired, and checks those again that were repaired. Each repair can be
-    /// interrupted: the next opening of the file goes on with it.
+    /// Checks files, repairs what can be repaired, and checks the repaired files again. Each repair can be interrupted:
+    /// the next opening of the file continues it.
     /// - Parameters:
-    ///   - paths: which files, in whatever spelling of their partitions' values; nil means all.
-    ///   - report: gets each file in the order of their paths.
+    ///   - paths: the files, in any spelling of their partitions' values; nil means all.
+    ///   - report: called with each file in the order of their paths.
     /// - Throws: `storeUnusable` if there is no file of that name, before anything was done; `storeFailed`.
     package func run(_ paths: [VirtualPath]? = nil, _ report: (RepairedFile) -> Void) throws(HistoryError) {
         let names = try PartitionNames(of: store), paths = paths?.map { names.file(at: $0) }
@@ -95,7 +95,7 @@ package struct StoreRepair {
                 if parts.contains(.state) { try file.dropState() }
             }
         }
-        // Opening a file applies to its state what the log has and the state lacks.
+        // Opening a file applies those entries of the log that the state lacks.
         if !parts.isDisjoint(with: [.state, .generations]) {
             let file = try SyncedFile(path: path, store: store)
             if parts.contains(.generations), file.head.baseVersion > 0 { try file.makeMissingGeneration() }
@@ -124,7 +124,7 @@ package struct StoreRepair {
 }
 
 extension RepairedFile.Parts {
-    /// What can be made anew: nothing, if something else than that is damaged.
+    /// The parts that can be made again: none, if anything else is damaged.
     fileprivate static func repairing(_ damages: [StoreDamage]) -> RepairedFile.Parts {
         var parts: RepairedFile.Parts = []
         for damage in damages {
@@ -142,7 +142,7 @@ extension RepairedFile.Parts {
 }
 
 extension SQLiteFile {
-    /// The state is that before the log, and so to be made from all of it.
+    /// Resets the state to the one before the log, so that it is made again from the whole log.
     fileprivate func dropState() throws {
         try StateTable(of: id.number).removeAll(in: db)
         var record = try record()
@@ -150,7 +150,7 @@ extension SQLiteFile {
         try store(record)
     }
 
-    /// Takes those away of which damage is told, and lets the client files expire that need them.
+    /// Removes the generations with reported damage, and lets the client files expire that need them.
     fileprivate func dropGenerations(damagedBy damages: [StoreDamage]) throws {
         let places = Set(damages.filter { $0.kind == .generation }.map(\.place))
         var file = self
@@ -159,7 +159,7 @@ extension SQLiteFile {
         let whole = Set(readable.filter { !places.contains("generation of version \($0)") })
         let known = try rows("SELECT version FROM generation WHERE file = ?", [id.number]) { $0[0] as Int64 }
         for version in known where !whole.contains(ServerVersion(rawValue: UInt64(bitPattern: version))) {
-            // Its entries go when the next one is made.
+            // Its entries are removed when the next one is made.
             try execute("DELETE FROM generation WHERE file = ? AND version = ?", [id.number, version])
         }
         let record = try record()
@@ -176,7 +176,7 @@ extension SQLiteFile {
         try apply(commit, to: record, nil)
     }
 
-    /// Takes those views away of which damage is told, and lets their client files expire.
+    /// Removes the views with reported damage, and lets their client files expire.
     fileprivate func dropViews(damagedBy damages: [StoreDamage]) throws {
         let places = Set(damages.filter { $0.kind == .view }.map(\.place)), record = try record()
         var commit = Commit(file: id, lease: record.lease, head: record.head)
@@ -188,7 +188,7 @@ extension SQLiteFile {
         try apply(commit, to: record, nil)
     }
 
-    /// Takes those segments of the archive away of which damage is told.
+    /// Removes the archived segments with reported damage.
     fileprivate func dropArchived(damagedBy damages: [StoreDamage]) throws {
         let places = Set(damages.filter { $0.kind == .archive }.map(\.place))
         let sql = "SELECT last FROM archived_segment WHERE file = ?"
@@ -200,7 +200,7 @@ extension SQLiteFile {
 
     fileprivate func renewConflictKeys() throws {
         try db.execute(sql: "DELETE FROM conflict_key WHERE file = ?", arguments: [id.number])
-        // Those of sealed entries are in their segments.
+        // The keys of sealed entries are in their segments.
         guard let base = try sealedEnd()?.version else { return }
         var replay = LogReplay(VersionRange(after: base, through: try head().version))
         while !replay.isDone {

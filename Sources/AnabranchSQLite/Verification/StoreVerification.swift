@@ -3,68 +3,17 @@ package import AnabranchHistory
 import Foundation
 import GRDB
 
-/// Something in a store that contradicts what the store promises.
-package struct StoreDamage: Equatable, Sendable, CustomStringConvertible {
-    /// What is damaged.
-    package enum Kind: String, Sendable {
-        /// The structure of the database itself.
-        case database
-        /// A record is not what was written.
-        case checksum
-        /// Versions or idents are missing.
-        case continuity
-        /// Sizes do not add up.
-        case size
-        /// A number lies outside of what it can be.
-        case value
-        /// Cursors of a client file contradict the log or each other.
-        case cursor
-        /// A reciprocal changeset stands where none can be.
-        case reciprocal
-        /// A changeset cannot be decoded.
-        case changeset
-        /// The stored conflict keys are not those of the log.
-        case conflictKeys
-        /// A bootstrap generation is not what was written, or is missing.
-        case generation
-        /// A segment of the archive is not what was written, or does not fit to what stands beside it.
-        case archive
-        /// The view of a client is not what was written, or is missing.
-        case view
-        /// The stored state is not what the log makes.
-        case state
-    }
-
-    /// What is damaged.
-    package var kind: Kind
-    /// Where: a record of the file.
-    package var place: String
-    /// What was found there.
-    package var finding: String
-
-    /// - Parameters:
-    ///   - kind: what is damaged.
-    ///   - place: where.
-    ///   - finding: what was found there.
-    package init(kind: Kind, place: String, finding: String) {
-        (self.kind, self.place, self.finding) = (kind, place, finding)
-    }
-
-    /// All of it in one line.
-    package var description: String { "\(kind.rawValue) damage, \(place): \(finding)" }
-}
-
-/// What was checked of one synced file.
+/// The result of checking one synced file.
 package struct VerifiedFile: Equatable, Sendable {
     /// The name of the file.
     package var path: VirtualPath
-    /// How many entries its log has.
+    /// The number of entries in its log.
     package var entryCount = 0
     /// The newest version up to which nothing is wrong with the log.
     package var goodVersion: ServerVersion = 0
     /// Changesets of the log, in bytes.
     package var logBytes: UInt64 = 0
-    /// How many entries its archive has.
+    /// The number of entries in its archive.
     package var archivedCount = 0
     /// Client files, without the reserved rows.
     package var clientFileCount = 0
@@ -73,16 +22,17 @@ package struct VerifiedFile: Equatable, Sendable {
     /// Instructions of the log that cannot be applied, and so have no part in the state. Only a log that was written
     /// by a relay has some.
     package var skippedCount = 0
-    /// What is wrong with the file; empty if nothing is.
+    /// The damage in the file; empty if there is none.
     package var damages: [StoreDamage] = []
 
     init(path: VirtualPath) { self.path = path }
 }
 
 /// Reads all of a store and checks it: the checksum chain of each log, the invariants of `Spec/History.md`, section 13,
-/// that concern what is stored, and the state against the log. The state that the log makes is held in memory for that.
+/// about the stored data, and the state against the log. For the latter, the state that the log produces is held in
+/// memory.
 package struct StoreVerification {
-    /// Of an incremental backup, until nobody needs it.
+    /// The copy of an incremental backup, until nobody needs it.
     private final class TemporaryCopy {
         let target: CopyTarget
 
@@ -96,13 +46,13 @@ package struct StoreVerification {
     /// The files of a backup that are not what was backed up.
     private var changedFiles: [StoreDamage] = []
 
-    /// Opens the store in a directory. It may have been restored in part, and its shards may be of different times. Of
+    /// Opens the store in a directory. It may have been restored in part, and its shards may be of different times. In
     /// a backup it is checked first that each file is what was backed up; an incremental one is made whole in a
     /// temporary directory for that.
     /// - Parameters:
-    ///   - bases: where the backups may be that an incremental one was made since.
-    ///   - note: is told of the temporary directory while it is empty, for who wants it removed when a signal ends the
-    ///     process; otherwise it goes with this.
+    ///   - bases: where the bases of an incremental backup may be.
+    ///   - note: called with the temporary directory while it is empty, for callers that want it removed when a signal
+    ///     ends the process; otherwise it is removed with this value.
     /// - Throws: `storeUnusable` if there is no store, or it has another format; or if it needs no bases.
     package init(
         directory path: String, bases: [String] = [], temporaryDirectory note: (String) -> Void = { _ in }
@@ -124,7 +74,7 @@ package struct StoreVerification {
         }
     }
 
-    /// Which partitions have files whose value is spelled in another way.
+    /// The partitions that have files whose value is spelled in another way.
     package func partitionNames() throws(HistoryError) -> PartitionNames { try reader.partitionNames() }
 
     private static func changedFiles(
@@ -150,8 +100,8 @@ package struct StoreVerification {
 
     init(_ reader: StoreReader) { self.reader = reader }
 
-    /// What SQLite itself finds wrong with the databases, records of files that are gone, why no server starts on
-    /// them, and what is not as it was backed up.
+    /// The damage that SQLite itself finds in the databases, records of files that are gone, the reason why no server
+    /// starts on them, and the files that are not as they were backed up.
     /// - Throws: `storeFailed` if the database cannot be read at all.
     package func checkDatabase() throws(HistoryError) -> [StoreDamage] {
         var damages = changedFiles
@@ -178,8 +128,8 @@ package struct StoreVerification {
         }
     }
 
-    /// Reads without transactions, as everything here, unless somebody else writes to the store: a transaction that has
-    /// met damage cannot be ended.
+    /// Reads without transactions, as everywhere here, unless another process writes to the store: a transaction that
+    /// has met damage cannot be ended.
     private func checkDatabase(_ shard: Int) throws(HistoryError) -> [StoreDamage] {
         let name = DataDirectory.shardName(shard)
         return try translatingErrors(in: name) {
@@ -216,10 +166,10 @@ package struct StoreVerification {
         }
     }
 
-    /// Whether somebody else writes to the store: it was checked as it was when each shard was opened.
+    /// True if another process writes to the store: each shard was checked as it was when it was opened.
     package var isBesideServer: Bool { reader.isWrittenByOthers }
 
-    /// Checks the synced files in the order of their paths and hands over each as soon as it is done.
+    /// Checks the synced files in the order of their paths and passes on each as soon as it is done.
     /// - Throws: `storeFailed` if the database cannot be read at all.
     package func checkFiles(_ report: (VerifiedFile) -> Void) throws(HistoryError) {
         try translatingErrors {
@@ -230,7 +180,7 @@ package struct StoreVerification {
         }
     }
 
-    /// Checks one synced file; if its own record is damaged, that is all that is found.
+    /// Checks one synced file; if its own record is damaged, nothing else is found.
     static func check(_ id: SyncedFileID, in database: any DatabaseReader) throws -> VerifiedFile {
         do {
             return try database.unsafeRead { db in
@@ -250,9 +200,4 @@ package struct StoreVerification {
         file.damages = [StoreDamage(kind: kind, place: "record of the file", finding: finding)]
         return file
     }
-}
-
-extension DatabaseError {
-    /// A page is not what SQLite expects there.
-    var isDamage: Bool { resultCode == .SQLITE_CORRUPT }
 }

@@ -1,8 +1,9 @@
 import NIOCore
 import Synchronization
 
-/// The sockets of the admin interface. Those that have shown the token stay; of the others, which anybody can open, one
-/// has to go for each that is too many: the oldest of the address that has the most. So nobody keeps the operator out.
+/// The sockets of the admin interface. Those that have shown the token stay. The others, which anybody can open, make
+/// room when there are too many: the oldest of the address that has the most is closed first. So nobody keeps the
+/// operator out.
 final class AdminChannels: Sendable {
     fileprivate struct Stranger {
         let channel: any Channel
@@ -13,14 +14,14 @@ final class AdminChannels: Sendable {
 
     fileprivate struct State {
         var trusted: [ObjectIdentifier: any Channel] = [:]
-        /// Those that have not shown the token, in the order in which they came.
+        /// The sockets that have not shown the token, in order of arrival.
         var strangers: [Stranger] = []
     }
 
     private let countMax: Int
     private let state = Mutex(State())
 
-    /// - Parameter countMax: sockets at one time.
+    /// - Parameter countMax: the most sockets at one time.
     init(countMax: Int) { self.countMax = countMax }
 
     /// Takes a new socket in, and closes another one if there are too many.
@@ -38,7 +39,7 @@ final class AdminChannels: Sendable {
         return isAdmitted
     }
 
-    /// The socket has shown the token.
+    /// Keeps a socket that has shown the token.
     func trust(_ channel: any Channel) {
         state.withLock { state in
             guard let index = state.strangers.firstIndex(where: { $0.isOf(channel) }) else { return }

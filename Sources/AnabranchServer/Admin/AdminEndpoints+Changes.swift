@@ -2,10 +2,10 @@ import AnabranchCore
 import AnabranchHistory
 import Logging
 
-/// What devices have not uploaded becomes writes of the server (`Spec/Export.md`, section 6).
+/// Imports of changes that devices have not uploaded, as writes of the server (`Spec/Export.md`, section 6).
 extension AdminEndpoints {
-    /// Makes the changes of the body again, each at its time. What a newer value forbids, or what has no place any
-    /// more, is left out and named.
+    /// Makes the changes of the body again, each at its time. A change that a newer value forbids, or that has no place
+    /// any more, is left out and named in the answer.
     func importChanges(_ query: ListingQuery, _ body: [UInt8]) async throws(HTTPError) -> JSONValue {
         let path = try path(of: query)
         try checkImport(to: path)

@@ -2,11 +2,11 @@ import AnabranchCore
 import AnabranchHistory
 import Logging
 
-/// What synced files keep of the past (`Spec/Admin.md`, sections 2 and 3).
+/// The history that synced files keep (`Spec/Admin.md`, sections 2 and 3).
 extension AdminEndpoints {
     // MARK: Looking
 
-    /// One synced file: what it keeps, and because of whom.
+    /// One synced file: what it keeps, and for which client file.
     func file(_ query: ListingQuery) async throws(HTTPError) -> JSONValue {
         let path = try await known(try query.path())
         let stateBytes = try await catalog { catalog throws(HistoryError) in try catalog.stateBytes(of: path) }
@@ -46,7 +46,7 @@ extension AdminEndpoints {
 
     var policy: HistoryPolicy { server.files.environment.options.history }
 
-    /// What could go from the log without a client file, and who keeps it then.
+    /// The part of the log that could be trimmed without a client file, and the client file that would pin it then.
     static func freed(
         byExpiring ident: ClientFileID, in file: SyncedFile, _ policy: HistoryPolicy
     ) throws(HistoryError) -> JSONValue {
@@ -60,7 +60,7 @@ extension AdminEndpoints {
 
     // MARK: Acting
 
-    /// Does what is due in a synced file, and answers when it is done.
+    /// Does the maintenance that is due in a synced file, and answers when it is done.
     func maintainFile(_ body: [String: JSONValue]) async throws(HTTPError) -> JSONValue {
         let path = try await knownFile(of: body)
         let report: MaintenanceReport
@@ -86,7 +86,7 @@ extension AdminEndpoints {
         ]
     }
 
-    /// Has the store free what it need not keep, as it does once a day.
+    /// Makes the store free what it need not keep, as it does once a day.
     func maintainStore() async throws(HTTPError) -> JSONValue {
         let store = server.files.environment.store, time = server.unixSeconds()
         let before = store.freeBytes
@@ -95,7 +95,7 @@ extension AdminEndpoints {
         return ["freed_bytes": .integer(Int64(max(0, after - before)))]
     }
 
-    /// The operator says that the clock is right, and client files may expire by it.
+    /// Takes the operator's word that the clock is right: client files may expire by it.
     func trustClock() async throws(HTTPError) -> JSONValue {
         let clock = server.files.environment.clock
         let jump = try await blocking.run { clock.trust() }

@@ -4,7 +4,7 @@ import Logging
 import NIOHTTP1
 import Synchronization
 
-/// Lines of an export become a write of the server (`Spec/Export.md`, section 3).
+/// Imports of the lines of an export, as writes of the server (`Spec/Export.md`, section 3).
 extension AdminEndpoints {
     /// The longest body with lines of an import, in bytes.
     static let importBytesMax = 48 << 20
@@ -25,8 +25,8 @@ extension AdminEndpoints {
         }
     }
 
-    /// Writes the lines of the body. A line that makes no sense is refused, and the others are written; unless the
-    /// query has `strict`: then those before it are.
+    /// Writes the lines of the body. A line that makes no sense is refused, and the others are written; with `strict`
+    /// in the query, only those before it.
     func importLines(_ query: ListingQuery, _ body: [UInt8]) async throws(HTTPError) -> JSONValue {
         let path = try path(of: query)
         try checkImport(to: path)
@@ -42,7 +42,7 @@ extension AdminEndpoints {
                     (end, isNextRefused) = (objects.endOfPiece(from: start), false)
                     if query.isStrict, outcome.refusedCount > 0 { break }
                 } catch let refusal as RefusedObject {
-                    // What was written of it is undone, and the lines before it with it: they are written again alone.
+                    // The object's write is undone along with the lines before it, which are written again alone.
                     outcome.refuse(refusal.line)
                     (end, isNextRefused) = (refusal.position, true)
                 }
@@ -59,7 +59,7 @@ extension AdminEndpoints {
         return outcome.json
     }
 
-    /// What the operator is told of an import that has failed.
+    /// The error that tells the operator of a failed import.
     func httpError(_ error: any Error) -> HTTPError {
         switch error {
         case let error as HTTPError: error
@@ -71,7 +71,7 @@ extension AdminEndpoints {
         }
     }
 
-    /// A typing error shall not make a file.
+    /// Checks that the app and the partition make sense: a typing error must not make a file.
     func checkImport(to path: VirtualPath) throws(HTTPError) {
         let parts = path.bytes.split(separator: UInt8(ascii: "/"), maxSplits: 1, omittingEmptySubsequences: false)
         let app = String(decoding: parts[0], as: UTF8.self)
@@ -99,7 +99,7 @@ extension AdminEndpoints {
         guard !lines.isEmpty else { return ImportOutcome() }
         let outcome = Mutex(ImportOutcome())
         let (isStrict, isFilling) = (query.isStrict, query.isFilling)
-        // What a device has had from its server is as old as can be.
+        // Objects that a device has downloaded from its server count as the oldest possible.
         let time = isFilling ? 0 : min(try query.time() ?? now, now)
         let made = try await server.files.write(to: path, idempotencyKey: nil, at: time) { transaction in
             var written = ImportOutcome()

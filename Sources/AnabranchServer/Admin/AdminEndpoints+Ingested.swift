@@ -21,7 +21,7 @@ extension AdminEndpoints {
                     ]
                 })
         ]
-        // A page can end before `limit`, at a number of bytes.
+        // A page can end before `limit`, at a limit of bytes.
         if let last = found.last { members["next"] = .string("\(last.number)") }
         return .object(members)
     }

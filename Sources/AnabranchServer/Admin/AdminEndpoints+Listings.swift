@@ -76,7 +76,7 @@ extension AdminEndpoints {
         }
     }
 
-    /// In flexible sync, what clients ask for.
+    /// The queries of clients; none without flexible sync.
     private func queries(
         of idents: [ClientFileID], at path: VirtualPath
     ) async throws(HTTPError) -> [ClientFileID: Predicates] {

@@ -18,7 +18,7 @@ extension AdminEndpoints {
             }
             return try accounts.users(of: app, after: query.afterWord, countMax: query.countMax)
         }
-        // There is one user with the address at most.
+        // At most one user has the address.
         guard email == nil else { return ["users": .array(users.map { .object(Self.members(of: $0)) })] }
         return page("users", users, query) {
             .object(Self.members(of: $0))
@@ -55,7 +55,7 @@ extension AdminEndpoints {
 
     private static func details(of user: User) -> JSONValue {
         var members = members(of: user)
-        // What is stored may be damaged.
+        // The stored text may be damaged.
         members["data"] = (try? JSONValue(parsing: user.customData.utf8)) ?? .null
         return .object(members)
     }
@@ -115,8 +115,8 @@ extension AdminEndpoints {
         return await endLogins(of: ident)
     }
 
-    /// Clients of the user connect again, because what they may do can depend on the data, and with new tokens, which
-    /// have the data for the app.
+    /// Replaces the custom data. The user's clients connect again, because what they may do can depend on the data, and
+    /// with new tokens, which carry the data to the app.
     func setData(_ body: [String: JSONValue]) async throws(HTTPError) -> JSONValue {
         let ident = try body.text("user")
         let data = try NewUser.data(in: body)

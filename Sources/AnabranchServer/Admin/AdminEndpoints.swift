@@ -53,12 +53,12 @@ struct AdminEndpoints: HTTPEndpoints {
         return values.count == 1 && values[0].hasPrefix("Bearer ") ? values[0].dropFirst(7) : nil
     }
 
-    /// Whether the head of a request shows the token.
+    /// Returns true if the head of a request shows the token.
     func hasToken(_ head: HTTPRequestHead) -> Bool {
         Self.token(in: head.headers).map { admin.token.isMatched(by: $0) } ?? false
     }
 
-    /// Who says to be the operator, and from where.
+    /// The name that the operator gives, and the address.
     private static func `operator`(of request: EndpointRequest) -> String {
         let name = request.headers["x-operator"].first.map { String($0.prefix(100)) } ?? "operator"
         return request.address.map { "\(name) from \($0)" } ?? name

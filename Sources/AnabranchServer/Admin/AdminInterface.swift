@@ -2,28 +2,28 @@ import AnabranchCore
 public import AnabranchHistory
 public import NIOCore
 
-/// How the admin interface listens, and its limits (`Spec/Admin.md`, section 1).
+/// The listener of the admin interface, and its limits (`Spec/Admin.md`, section 1).
 public struct AdminSettings: Sendable {
     /// The name or address to listen on.
     public var host = "127.0.0.1"
     /// The TCP port; 0 lets the system choose one.
     public var port = 0
-    /// Whether it speaks TLS, with the server's certificate.
+    /// True if the interface speaks TLS, with the server's certificate.
     public var isSecure = false
-    /// Connections at one time. For a further one another is closed that has not shown the token yet, or if there is
-    /// none, the new one itself.
+    /// The most connections at one time. For each further one, a connection that has not shown the token yet is closed;
+    /// if there is none, the new one itself.
     public var connectionsMax = 64
-    /// The apps that users can be added to; nil if every app id is one.
+    /// The apps that users can be added to; nil if every app id names one.
     public var apps: Set<String>?
-    /// Elements of one response to a listing. Further ones take further requests.
+    /// The most elements in one response to a listing. Further ones take further requests.
     public var listingCountMax = 1_000
 
-    /// A port that the system chooses, on the loopback address, without TLS.
+    /// Settings with a port that the system chooses, on the loopback address, without TLS.
     public init() {}
 }
 
-/// An HTTP interface by which an operator looks into a running server and intervenes: on a listener of its own, behind
-/// a token (`Spec/Admin.md`).
+/// An HTTP interface by which an operator looks into a running server and intervenes: on a listener of its own,
+/// protected by a token (`Spec/Admin.md`).
 public struct AdminInterface: Sendable {
     let settings: AdminSettings
     let token: AdminToken
@@ -55,9 +55,9 @@ public struct AdminInterface: Sendable {
 struct ServerOperations: Sendable {
     let connections: ConnectionRegistry
     let files: FileQueues
-    /// How many sockets of clients are open.
+    /// The number of open sockets of clients.
     let socketCount: @Sendable () -> Int
-    /// Whether clients are served: not before the server listens, and no longer once it begins to end.
+    /// True while clients are served: from the moment the server listens until it begins to shut down.
     let isServing: @Sendable () -> Bool
     /// The clock, in seconds since 1970.
     let unixSeconds: @Sendable () -> UInt64

@@ -46,7 +46,7 @@ struct ListingQuery {
     private static let names: Set = [
         "after", "limit", "path", "app", "email", "user", "strict", "fill", "time", "ident",
     ]
-    /// How many elements are listed by default.
+    /// The number of elements listed by default.
     private static let usualCount = 100
 
     private var values: [String: String] = [:]
@@ -86,13 +86,13 @@ struct ListingQuery {
         return number
     }
 
-    /// Whether an import ends at the first line that is refused.
+    /// True if an import ends at the first line that is refused.
     var isStrict: Bool { values["strict"] == "true" }
 
-    /// Whether an import leaves objects alone that are there.
+    /// True if an import leaves existing objects alone.
     var isFilling: Bool { values["fill"] == "true" }
 
-    /// When what is imported was so; nil for the moment of the import.
+    /// The time of the imported state; nil for the moment of the import.
     func time() throws(HTTPError) -> ChangesetTime? {
         guard let word = values["time"] else { return nil }
         guard let number = UInt64(word) else { throw .badRequest("time has to be a number") }
@@ -130,7 +130,7 @@ struct ListingQuery {
         return (connection, session)
     }
 
-    /// The text without percent-encoding; nil if that is malformed or gives no UTF-8.
+    /// The text without percent-encoding; nil if it is malformed or does not give UTF-8.
     private static func decoded(_ text: Substring) -> String? {
         text.replacing("+", with: " ").removingPercentEncoding
     }

@@ -4,7 +4,7 @@ public import Logging
 
 /// The secret that gives access to the admin interface.
 public struct AdminToken: Sendable {
-    /// Shortest token, in bytes.
+    /// The shortest token, in bytes.
     static let bytesMin = 16
 
     private let digest: SHA256.Digest
@@ -16,7 +16,7 @@ public struct AdminToken: Sendable {
         digest = SHA256.hash(data: Data(text.utf8))
     }
 
-    /// Reads the token from a file, which is made with mode 0600 and a random token if there is none.
+    /// Reads the token from a file. A missing file is created with mode 0600 and a random token.
     /// - Throws: `FileError`, also if others than its owner could read the file.
     public init(path: String, logger: Logger) throws {
         if !FileManager.default.fileExists(atPath: path) {
@@ -37,6 +37,6 @@ public struct AdminToken: Sendable {
         return String(decoding: bytes, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// Compares digests, so that the time tells nothing about the token.
+    /// Compares digests, so that the time it takes tells nothing about the token.
     func isMatched(by text: some StringProtocol) -> Bool { SHA256.hash(data: Data(text.utf8)) == digest }
 }

@@ -1,5 +1,5 @@
-/// Whether changes can be committed. To find out costs every database a flush, so it is tried once a second at most,
-/// however many ask.
+/// The check that changes can be committed. It costs every database a flush, so it is made at most once a second,
+/// however many requests ask.
 actor CommitCheck {
     private let isPossible: @Sendable () async -> Bool
     private var latest: (second: UInt64, answer: Task<Bool, Never>)?

@@ -9,7 +9,7 @@ struct ImportedLines {
         let byteCount: Int
         let content: ExportLine
 
-        /// Whether the object is there as the line has it; nil if it is not there.
+        /// True if the object exists with the values of the line, false if it has others; nil if it does not exist.
         func isHeld(by transaction: WriteTransaction) throws -> Bool? {
             guard case .object(let className, let key, let fields) = content else { return nil }
             return try transaction.holds(className, key, fields)
@@ -28,10 +28,10 @@ struct ImportedLines {
     private(set) var lines: [Object] = []
     /// The lines that cannot be read.
     private(set) var outcome = ImportOutcome()
-    /// If nothing may come after a mistake, the first line that cannot be read; those before it come first.
+    /// In a strict import, the first line that cannot be read. Only the lines before it are kept.
     private(set) var firstMistake: RefusedLine?
 
-    /// - Parameter isStrict: whether the first mistake is the end.
+    /// - Parameter isStrict: whether reading ends at the first mistake.
     init(_ body: [UInt8], isStrict: Bool) {
         var rest = body[...], number = 0
         while !rest.isEmpty, firstMistake == nil {
@@ -59,10 +59,10 @@ struct ImportedLines {
         }
     }
 
-    /// About the size of the lines that become one write, in bytes: nobody who waits for the file waits for more.
+    /// The approximate size of the lines that become one write, in bytes: nobody who waits for the file waits for more.
     private static let pieceBytes = 256 << 10
 
-    /// Where the write ends that begins with a line.
+    /// The end of the write that begins with a line.
     func endOfPiece(from start: Int) -> Int {
         var bytes = 0
         return start
@@ -76,7 +76,7 @@ struct ImportedLines {
 extension ImportedLines {
     /// A change that a device has not uploaded.
     struct Change: Sendable {
-        /// No other change has it.
+        /// The unique name of the change.
         let name: String
         let version: UInt64
         let time: ChangesetTime
@@ -84,7 +84,7 @@ extension ImportedLines {
 
         private static let mark = Array(#"{"change":"#.utf8), nameBytesMax = 64
 
-        /// Nil for another line.
+        /// - Returns: nil for another line.
         init?(_ line: some Collection<UInt8>) throws(LineError) {
             guard line.starts(with: Self.mark) else { return nil }
             guard let json = try? JSONValue(parsing: line), let name = json["change"]?.string,
@@ -102,12 +102,12 @@ extension ImportedLines {
 
 /// A line that was not written, and why.
 struct RefusedLine: Sendable {
-    /// In the body, from 1.
+    /// The line in the body, from 1.
     let number: Int
     let field: String?
     let reason: String
 
-    /// - Parameter error: what it says may have come from the line, and is cut.
+    /// - Parameter error: its texts may have come from the line, and are cut.
     init(number: Int, error: LineError) {
         self.number = number
         field = error.field.map { String(excerptOf: $0.utf8) }
@@ -128,11 +128,11 @@ struct RefusedObject: Error {
     let line: RefusedLine
 }
 
-/// What became of some lines.
+/// The outcome of importing some lines.
 struct ImportOutcome: Sendable {
-    /// The refused lines that are named. Further ones are counted.
+    /// The most refused lines that are named. Further ones are only counted.
     static let refusedMax = 1_000
-    /// What their fields and reasons have, in bytes.
+    /// The most bytes of their fields and reasons.
     static let refusedBytesMax = 128 << 10
 
     var written = 0
@@ -141,7 +141,7 @@ struct ImportOutcome: Sendable {
     private(set) var refusedCount = 0
     private var refused: [RefusedLine] = []
     private var refusedBytes = 0
-    /// Lines of objects that are there and hold something else, the first ones.
+    /// The first lines whose objects exist with other values.
     private var kept: [Int] = []
     private var keptCount = 0
 

@@ -1,5 +1,4 @@
-/// What a metric counts, in a line for those who see its name in a dashboard: `# HELP`. Section 4 of `Spec/Admin.md`
-/// says more.
+/// The `# HELP` lines of the metrics, for readers of a dashboard. Section 4 of `Spec/Admin.md` says more.
 enum MetricHelp {
     static let texts = [
         "anabranch_build_info": "1; the labels say what was built.",

@@ -9,9 +9,9 @@ struct NewUser {
     ]
     /// The most API keys that a user can bring.
     static let apiKeysMax = 20
-    /// The longest of them, in bytes.
+    /// The longest API key, in bytes.
     static let apiKeyBytesMax = 1_024
-    /// Longest custom data, in bytes of JSON.
+    /// The longest custom data, in bytes of JSON.
     static let dataBytesMax = 16 << 10
 
     private let app: String
@@ -25,7 +25,7 @@ struct NewUser {
     /// API keys by their names, in plain text.
     private let keys: [String: String]
 
-    /// - Parameter apps: the apps that there are; nil if every app id is one.
+    /// - Parameter apps: the existing apps; nil if every app id names one.
     init(_ body: [String: JSONValue], apps: Set<String>?) throws(HTTPError) {
         if let key = body.keys.sorted().first(where: { !Self.keys.contains($0) }) {
             throw .badRequest(
@@ -69,7 +69,8 @@ struct NewUser {
         }
     }
 
-    /// `{"name", "key"}` of each. A key that an app has in its code goes on working so.
+    /// The keys by their names, from a list of `{"name", "key"}`. So a key that is part of an app's code goes on
+    /// working.
     private static func keys(in body: [String: JSONValue]) throws(HTTPError) -> [String: String] {
         guard let entries = body["api_keys"] else { return [:] }
         guard let entries = entries.array, entries.count <= apiKeysMax else {
@@ -106,7 +107,7 @@ struct NewUser {
 
     /// - Parameters:
     ///   - secret: the hashed password; nil if there is none.
-    ///   - createdAt: if the body does not say, in seconds since 1970.
+    ///   - createdAt: the time if the body names none, in seconds since 1970.
     func user(secret: String?, createdAt now: UInt64) -> User {
         let identities = identities.map { identity in
             var identity = identity
@@ -118,7 +119,7 @@ struct NewUser {
             createdAt: createdAt ?? now)
     }
 
-    /// What is stored of the API keys.
+    /// The API keys as they are stored.
     func apiKeys(of user: User) -> [APIKey] {
         keys.sorted { $0.key < $1.key }.map { name, key in
             APIKey(

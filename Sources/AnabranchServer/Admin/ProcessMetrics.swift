@@ -1,7 +1,7 @@
 import Foundation
 
-/// What Linux says of this process, under the names that are usual with Prometheus. What cannot be read is left out, on
-/// other systems everything.
+/// Linux's figures about this process, under the names that are usual with Prometheus. Values that cannot be read are
+/// left out; on other systems, that is all of them.
 enum ProcessMetrics {
     static var values: [String: Double] {
         var values: [String: Double] = [:]

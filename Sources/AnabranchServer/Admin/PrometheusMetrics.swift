@@ -5,7 +5,7 @@ import Synchronization
 public final class PrometheusMetrics: MetricsFactory {
     private let families = Mutex<[String: Family]>([:])
 
-    /// A factory without metrics yet.
+    /// A factory that has no metrics yet.
     public init() {}
 
     /// The series of one name.
@@ -23,11 +23,11 @@ public final class PrometheusMetrics: MetricsFactory {
         struct State {
             var value = 0.0
             var count: Int64 = 0
-            /// How many were not above each of `bounds`.
+            /// The number of values not above each of `bounds`.
             var buckets = [Int64](repeating: 0, count: Series.bounds.count)
         }
 
-        /// In seconds.
+        /// The upper bounds of the buckets, in seconds.
         static let bounds = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10]
 
         let state = Mutex(State())
@@ -74,7 +74,7 @@ public final class PrometheusMetrics: MetricsFactory {
         Handler(series: series(.histogram, label + "_seconds", dimensions))
     }
 
-    /// Does nothing: a scrape shows all metrics that there ever were.
+    /// Does nothing: a scrape shows all metrics that were ever made.
     public func destroyCounter(_ handler: any CounterHandler) {}
     /// Does nothing, see `destroyCounter`.
     public func destroyRecorder(_ handler: any RecorderHandler) {}
@@ -103,13 +103,14 @@ public final class PrometheusMetrics: MetricsFactory {
         func recordNanoseconds(_ duration: Int64) { series.observe(Double(duration) / 1e9) }
     }
 
-    /// Shows what does not change, such as the version: a gauge of 1, whose labels say it.
+    /// Shows something constant, such as the version, as the labels of a gauge of 1.
     package func show(_ name: String, _ labels: [(String, String)]) { series(.gauge, name, labels).observe(1) }
 
     // MARK: Text
 
     /// All metrics, in the order of their names.
-    /// - Parameter values: what is not counted but looked up: gauges, and counters if their names end in `_total`.
+    /// - Parameter values: metrics that are looked up rather than counted: counters if their names end in `_total`,
+    ///   else gauges.
     func text(values: [String: Double] = [:]) -> String {
         var texts = values.map { name, value in
             let kind = name.hasSuffix("_total") ? Family.Kind.counter : .gauge

@@ -1,12 +1,12 @@
 import Synchronization
 
-/// The requests to the admin interface without its token that no line of the log has told of yet.
+/// The requests to the admin interface without its token that have not been logged yet.
 final class RefusedTokens: Sendable {
-    /// What a line tells.
+    /// The contents of a log line.
     struct Count: Equatable, Sendable {
         var missing = 0
         var wrong = 0
-        /// From where the last one came, if that is known.
+        /// The address of the last request, if it is known.
         var address: String?
     }
 
@@ -19,7 +19,7 @@ final class RefusedTokens: Sendable {
         }
     }
 
-    /// Nil if there were none.
+    /// Takes the requests so far; nil if there were none.
     func take() -> Count? {
         count.withLock { count in
             defer { count = Count() }

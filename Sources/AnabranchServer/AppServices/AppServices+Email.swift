@@ -27,7 +27,8 @@ extension AppServices {
             let (user, identity) = try await holder(ofTokenIn: body, .reset, in: app)
             let attempt = Self.attempt(identity.name, in: app, from: address)
             let secret = try await hashing(attempt) { passwords in try passwords.hash(password) }
-            // The token is good for the password that it was made for, also if others reset it meanwhile.
+            // The token is good only for the password that it was made for, even if another request resets it at the
+            // same time.
             let isFirst = try await store { accounts throws(AccountError) in
                 try accounts.setSecret(secret, of: identity.ident, user: user.ident, replacing: identity.secret)
             }
@@ -40,7 +41,7 @@ extension AppServices {
         }
     }
 
-    /// Whether somebody who registers has to confirm the address before the first login.
+    /// True if a new user has to confirm the address before the first login.
     func confirmsAddresses(in app: String) -> Bool { allowed(in: app)?.emails.contains(.confirmation) == true }
 
     private func holder(
@@ -68,7 +69,7 @@ extension AppServices {
 
     // MARK: Sending
 
-    /// Sends an e-mail if there is reason to. Whether there is, nobody is told: the answer is the same, and as quick.
+    /// Sends an e-mail if there is reason to. The answer does not tell: it is the same, and as quick, either way.
     private func send(_ kind: AccountEmail.Kind, to address: String, in app: String) throws(HTTPError) {
         guard start(kind, to: address, in: app, by: try hook(for: kind, in: app)) else {
             throw HTTPError(
@@ -111,7 +112,7 @@ extension AppServices {
                 !user.isDisabled, kind == .reset || identity.isPending
             else { return }
             metadata["user"] = "\(user.ident)"
-            // As it was registered: who asks for the e-mail may write it in other letters.
+            // The address as it was registered: the request for the e-mail may spell it in other letters.
             let registered = identity.name
             guard AccountEmail.canReach(registered) else { throw TokenError("no e-mail can reach the address") }
             let seconds = kind == .reset ? settings.resetTokenSeconds : settings.confirmationTokenSeconds
@@ -121,7 +122,7 @@ extension AppServices {
             count(email: "sent")
             logger.info("e-mail sent", metadata: metadata)
         } catch {
-            // A server of e-mails may say what it does not like, with the text that it was sent.
+            // A mail server may quote the text that it was sent when it complains.
             let reason = token.isEmpty ? "\(error)" : "\(error)".replacing(token, with: "…")
             metadata["reason"] = "\(reason)"
             count(email: "failed")
@@ -138,7 +139,7 @@ extension User {
     /// The ways to log in with an e-mail address and a password: several, if users were linked.
     var emailIdentities: [Identity] { identities.filter { $0.provider == Provider.emailPassword.rawValue } }
 
-    /// The one with this address, also if it is written in other letters, capital or small (`AccountStore`).
+    /// The identity with this address, ignoring the case of letters (`AccountStore`).
     func identity(withEmail address: String) -> Identity? {
         let same = emailIdentities.filter { $0.name.caseless == address.caseless }
         return same.first { $0.name.utf8.elementsEqual(address.utf8) } ?? same.first
@@ -146,6 +147,6 @@ extension User {
 }
 
 extension String {
-    /// The bytes, with small letters in place of the capital ones from A to Z.
+    /// The bytes, with A to Z in lower case.
     fileprivate var caseless: [UInt8] { utf8.map { (0x41...0x5a).contains($0) ? $0 | 0x20 : $0 } }
 }

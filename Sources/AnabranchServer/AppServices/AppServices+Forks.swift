@@ -4,7 +4,7 @@ import AnabranchProtocol
 
 /// Clients of forks, which bring a token of the app's own issuer (`Spec/Forks.md`, section 3).
 extension AppServices {
-    /// - Returns: also the user or the address that a refusal counts against.
+    /// - Returns: the decision, and the user or the address that a refusal counts against.
     func decideByIssuer(_ credentials: Credentials) async -> (Admission, String) {
         let address = credentials.address ?? ""
         guard !credentials.isOfWebPage || !settings.takesAnyToken else {
@@ -28,7 +28,7 @@ extension AppServices {
         let now = now, apps = settings.apps.compactMapValues { $0.forks[credentials.dialect] }
         let token = try JSONWebToken(
             issued: credentials.token, takesObjectServers: apps.values.contains(where: \.takesOldTokens))
-        // Believed so far, since which keys it is verified with depends on the app.
+        // Not verified yet, since the keys depend on the app.
         let named = try IssuedRights(token.unverified).app
         guard let app = named ?? (apps.count == 1 ? apps.first?.key : nil), let fork = apps[exactly: app],
             let issuer = issuers[exactly: app]
@@ -46,7 +46,7 @@ extension AppServices {
         return try await admit(issued, to: app, rights(issued, fork, isFlexible: isFlexible))
     }
 
-    /// What the token of a client may do in an app that takes such tokens.
+    /// The rights of a client's token in an app that takes such tokens.
     private func rights(_ issued: IssuedRights, _ fork: ForkSettings, isFlexible: Bool) -> Principal.TokenRights {
         var rights = Principal.TokenRights()
         rights.permission = issued.permission
@@ -56,13 +56,13 @@ extension AppServices {
         if !isFlexible {
             rights.partition = issued.partition
         } else if issued.partition != nil ? issued.partition != file : fork.needsPath {
-            // An app of flexible sync has one file, whose name nobody says but the token.
+            // An app of flexible sync has one file, which only the token names.
             rights.permission = .none
         }
         return rights
     }
 
-    /// For development: what the token says is believed; if it says nothing, it is the user without a token.
+    /// For development: believes what the token says; if it says nothing, the client is the user without a token.
     private func admitAnyToken(_ credentials: Credentials) async throws -> (Admission, String) {
         let token = try? JSONWebToken(issued: credentials.token, takesObjectServers: true)
         let issued = token.flatMap { try? IssuedRights($0.unverified) }
@@ -90,7 +90,8 @@ extension AppServices {
         return (.admitted(principal), user.ident)
     }
 
-    /// Whose connections end when the user is disabled or deleted: there is no session of a login behind them.
+    /// The prefix of the `login` of connections that have no login session. They end when the user is disabled or
+    /// deleted.
     static let loginByIssuer = "issuer/"
 }
 

@@ -26,7 +26,7 @@ extension AppServices {
         if let hook { start(.confirmation, to: email, in: app, by: hook) }
     }
 
-    /// An address without spaces and control characters. Only apps that have addresses confirmed ask for more.
+    /// An address without spaces and control characters. Only apps that confirm addresses ask for more.
     static func email(in body: [String: JSONValue], _ name: String) throws(HTTPError) -> String {
         let email = try body.text(name)
         guard email.unicodeScalars.allSatisfy({ $0.value > 0x20 && $0.value != 0x7f }) else {
@@ -49,7 +49,8 @@ extension AppServices {
     static let passwordCharactersMin = 6
     /// The longest password that a user may choose, in Unicode scalars.
     static let passwordCharactersMax = 128
-    /// A longer password in a login is wrong without being hashed, since no user can have chosen it, in bytes.
+    /// The longest password in a login, in bytes. A longer one is wrong without being hashed: no user can have chosen
+    /// it.
     static let passwordBytesMax = 1_024
     /// The longest token of an e-mail in a request, in bytes.
     static let emailTokenBytesMax = 1_024
@@ -114,7 +115,7 @@ extension AppServices {
         ]
     }
 
-    /// - Returns: also the hash of the password, if the user logs in with one.
+    /// - Returns: the user, and the hash of the password if the user logs in with one.
     private func user(
         by provider: Provider, _ body: [String: JSONValue], in app: String, from address: String?
     ) async throws(HTTPError) -> (User, secret: String?) {
@@ -133,7 +134,8 @@ extension AppServices {
         }
     }
 
-    /// Takes the same time, and throws the same error, whether there is no such user or the password is wrong.
+    /// Checks an address and a password. Takes the same time, and throws the same error, if there is no such user and
+    /// if the password is wrong.
     private func checkPassword(
         _ body: [String: JSONValue], in app: String, from address: String?
     ) async throws(HTTPError) -> (User, secret: String?) {
@@ -236,7 +238,7 @@ extension AppServices {
     // MARK: Work
 
     /// Hashes when it is the attempt's turn, on a thread that may be busy for a while.
-    /// - Parameter isRight: whether the result speaks of no wrong password.
+    /// - Parameter isRight: whether the result means that the password was not wrong.
     func hashing<Result: Sendable>(
         _ attempt: PasswordQueue.Attempt, isRight: (Result) -> Bool = { _ in true },
         _ body: @escaping @Sendable (PasswordHash) throws -> Result

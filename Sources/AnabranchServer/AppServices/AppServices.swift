@@ -166,7 +166,8 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         }
     }
 
-    /// What the server does not have is refused as App Services refuses it where an app has none of that name.
+    /// The refusal of something that the server does not have, in the words of App Services where an app has none of
+    /// that name.
     private static func no(_ what: String, _ name: String, code: String) -> HTTPError {
         HTTPError(status: .notFound, code: code, message: "\(what) not found: '\(name.prefix(100))'")
     }

@@ -1,28 +1,29 @@
-/// Sends the e-mails of an app. The server makes the tokens that are in them, and recognises them again.
+/// Sends the e-mails of an app. The server makes the tokens in them, and recognises them again.
 public protocol EmailHook: Sendable {
-    /// Sends one e-mail. Nobody waits for it: what is thrown is a line in the log.
+    /// Sends one e-mail. Nobody waits for it: an error becomes a line in the log.
     func send(_ email: AccountEmail) async throws
 }
 
-/// What somebody is to be sent about an account (`Spec/Admin.md`, section 8).
+/// An e-mail about an account (`Spec/Admin.md`, section 8).
 public struct AccountEmail: Sendable {
-    /// What an e-mail is for.
+    /// The purpose of an e-mail.
     public enum Kind: String, CaseIterable, Sendable {
-        /// To show that the address is that of whoever registered it.
+        /// It confirms that the address belongs to the person who registered it.
         case confirmation
-        /// To choose a new password.
+        /// It lets the user choose a new password.
         case reset
     }
 
-    /// What it is for.
+    /// The purpose of the e-mail.
     public let kind: Kind
     /// The app's id.
     public let app: String
-    /// The receiver: visible ASCII without what could end an address, so it can stand in a header as it is.
+    /// The address of the receiver: visible ASCII without anything that could end an address, so it can stand in a
+    /// header as it is.
     public let address: String
-    /// What the application hands back to the server: letters, digits, `-`, `_` and `.`.
+    /// The token that the application hands back to the server: letters, digits, `-`, `_` and `.`.
     public let token: String
-    /// What it hands back with it.
+    /// The ident that the application hands back with the token.
     public let tokenIdent: String
 
     /// - Returns: whether an e-mail can be sent to the address as it stands.

@@ -3,7 +3,7 @@ import AnabranchHistory
 import Crypto
 
 /// Tokens that travel by e-mail. Nothing is stored for them: each is signed, and good for one purpose, one user and the
-/// password that the user had. So it is worth nothing as soon as it was used.
+/// password that the user had. A token that resets a password is worthless once it is used.
 struct EmailTokens: Sendable {
     let keys: KeyFile
     let issuer: String
@@ -20,8 +20,7 @@ struct EmailTokens: Sendable {
         return try JSONWebToken.sign(claims, with: key)
     }
 
-    /// The one of the user's identities that a token was issued for. It has to be of that kind, and the password what
-    /// it was.
+    /// The one of the user's identities that a token of this kind was issued for. Its password must not have changed.
     func identity(
         of text: String, _ kind: AccountEmail.Kind, _ user: User, now: Int64
     ) async throws(TokenError) -> Identity {
@@ -42,10 +41,10 @@ struct EmailTokens: Sendable {
         return identity
     }
 
-    /// Sessions have other types: no token of theirs is one of these.
+    /// The type of a token. It differs from those of session tokens, so that neither passes for the other.
     private static func type(_ kind: AccountEmail.Kind) -> String { "email-\(kind.rawValue)" }
 
-    /// Changes with the password, also if that becomes what it was: stored passwords are salted.
+    /// A digest that changes with the password, even if the same one is chosen again: stored passwords are salted.
     private static func digest(of identity: Identity) -> String {
         Base64URL.encode(SHA256.hash(data: Array("\(identity.name)\n\(identity.secret ?? "")".utf8)))
     }

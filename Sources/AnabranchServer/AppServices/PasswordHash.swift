@@ -13,8 +13,8 @@ struct PasswordHash: Sendable {
     /// Half as many as there are processors.
     static let threadCount = max(1, ProcessInfo.processInfo.activeProcessorCount / 2)
 
-    /// The threads of all passwords. They are passwords' own, so that nobody else's work waits for a hash, handshakes
-    /// least of all. They last as long as the process.
+    /// The threads that hash all passwords. They do nothing else, so that no other work, least of all handshakes, waits
+    /// for a hash. They last as long as the process.
     static let threads = {
         let threads = NIOThreadPool(numberOfThreads: threadCount)
         threads.start()
@@ -30,7 +30,7 @@ struct PasswordHash: Sendable {
         return "scrypt$\(cost)$\(Base64URL.encode(salt))$\(Base64URL.encode(hash))"
     }
 
-    /// Whether the password is the one that was hashed. Without a hash the answer is no, after the same time.
+    /// True if the password is the one that was hashed. Without a hash it is false, after the same time.
     func verify(_ password: String, against stored: String?) throws -> Bool {
         let parts = (stored ?? "").split(separator: "$")
         guard parts.count == 4, parts[0] == "scrypt", let cost = Int(parts[1]), (1...20).contains(cost),

@@ -1,12 +1,12 @@
 import Synchronization
 
 /// Decides whose password is hashed next: a hash takes so long that whoever tries many passwords could keep all others
-/// waiting. An attempt costs what its address and its account have had of late, passwords that were wrong and attempts
-/// that are not decided; the cheapest is next, and the dearest is refused where too many wait. So a flood from one
-/// address, or against one account, waits for itself; and whoever has logged in to an account from an address before
+/// waiting. The cost of an attempt is the number of recent attempts of its address and its account that were wrong or
+/// are not decided. The cheapest attempt is next, and the dearest is refused if too many wait. So a flood from one
+/// address, or against one account, waits for itself; and a user who has logged in to an account from an address before
 /// has a queue of their own there, whatever others try at that account or from that address.
 final class PasswordQueue: Sendable {
-    /// Who tries a password of what.
+    /// The address that tries a password, and the account.
     struct Attempt: Hashable, Sendable {
         /// The name of the client's address.
         let address: String
@@ -14,7 +14,7 @@ final class PasswordQueue: Sendable {
         let account: String
     }
 
-    /// Whether it is an attempt's turn: false if it is refused.
+    /// The callback of an attempt: true when it is its turn, false if it is refused.
     typealias Turn = @Sendable (Bool) -> Void
 
     fileprivate struct Waiting {
@@ -24,7 +24,7 @@ final class PasswordQueue: Sendable {
 
     fileprivate struct State {
         var running = 0
-        /// In the order in which they came.
+        /// The waiting attempts, in order of arrival.
         var waiting: [Waiting] = []
         var costs = AttemptCosts()
     }
@@ -34,8 +34,8 @@ final class PasswordQueue: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - countMax: attempts that are under way or wait; of further ones the dearest are refused.
-    ///   - runningMax: attempts that are under way.
+    ///   - countMax: the most attempts that are under way or wait; if there are more, the dearest are refused.
+    ///   - runningMax: the most attempts that are under way.
     init(countMax: Int, runningMax: Int) { (self.countMax, self.runningMax) = (countMax, runningMax) }
 
     /// Calls back, at once or later, with whether it is the attempt's turn; if so, `end` has to follow.
@@ -59,7 +59,7 @@ final class PasswordQueue: Sendable {
         await withCheckedContinuation { turn in begin(attempt, now: now) { turn.resume(returning: $0) } }
     }
 
-    /// - Parameter wasRight: whether it was no wrong password.
+    /// - Parameter wasRight: false if the password was wrong.
     func end(_ attempt: Attempt, wasRight: Bool) {
         let next = state.withLock { state in
             state.costs.end(attempt, wasRight: wasRight)
@@ -71,7 +71,8 @@ final class PasswordQueue: Sendable {
 }
 
 extension PasswordQueue.State {
-    /// Of those who cost the same the first; nil if nobody waits, or nobody can be under way in addition.
+    /// Takes the cheapest attempt, the first of those with the same cost; nil if none waits, or no more may be under
+    /// way.
     fileprivate mutating func takeNext(_ runningMax: Int) -> PasswordQueue.Waiting? {
         guard running < runningMax,
             let index = waiting.indices.min(by: { costs[waiting[$0].attempt] < costs[waiting[$1].attempt] })
@@ -80,23 +81,24 @@ extension PasswordQueue.State {
         return waiting.remove(at: index)
     }
 
-    /// Of those who cost the same the last.
+    /// Takes the dearest attempt, the last of those with the same cost.
     fileprivate mutating func takeDearest() -> PasswordQueue.Waiting? {
         let index = waiting.indices.reversed().max { costs[waiting[$0].attempt] < costs[waiting[$1].attempt] }
         return index.map { waiting.remove(at: $0) }
     }
 }
 
-/// What the attempts of late have cost.
+/// The costs of recent attempts.
 private struct AttemptCosts {
-    /// Pairs of an address and an account, with a right password, that are remembered: so many, and those before them.
+    /// The number of pairs of an address and an account that are remembered after a right password; as many older ones
+    /// are remembered besides.
     static let knownMax = 50_000
 
     private var minute: Int64 = 0
     private var addresses = AttemptCounts<String>()
     private var accounts = AttemptCounts<String>()
     private var pairs = AttemptCounts<PasswordQueue.Attempt>()
-    /// The hashes of the pairs: two that have the same are treated alike, which does no harm.
+    /// The hash values of the pairs: two pairs with the same value are treated alike, which does no harm.
     private var known: Set<Int> = []
     private var knownBefore: Set<Int> = []
 
@@ -131,8 +133,9 @@ private struct AttemptCosts {
     }
 }
 
-/// How many attempts names have had: those that are not decided, and passwords that were wrong. There are no more names
-/// than are under way and than a few minutes have had wrong passwords, which take their time.
+/// The attempts per name: those that are not decided, and wrong passwords. The number of names stays small: they are
+/// those of attempts under way, and of the wrong passwords of the last few minutes, each of which took the time of a
+/// hash.
 private struct AttemptCounts<Name: Hashable> {
     private var undecided: [Name: Int] = [:]
     private var wrong: [Name: Int] = [:]
@@ -145,7 +148,7 @@ private struct AttemptCounts<Name: Hashable> {
         if wrong > 0 { self.wrong[name, default: 0] += wrong }
     }
 
-    /// Half of the wrong ones, so many times.
+    /// Halves the number of wrong passwords the given number of times.
     mutating func forget(_ halvings: Int64) {
         wrong = wrong.compactMapValues { $0 >> halvings > 0 ? $0 >> halvings : nil }
     }

@@ -40,7 +40,7 @@ enum Route: Equatable {
         }
     }
 
-    /// nil if there is no such endpoint.
+    /// The endpoint of a method and a path; nil if there is none.
     init?(_ method: HTTPMethod, _ path: String) {
         let prefix = "/api/client/v2.0/"
         guard path.hasPrefix(prefix) else { return nil }

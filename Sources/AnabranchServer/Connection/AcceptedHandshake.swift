@@ -3,7 +3,7 @@ import Logging
 import NIOCore
 import NIOWebSocket
 
-/// What the handshake found out about a socket that is a WebSocket now.
+/// The result of the handshake of a socket that is a WebSocket now.
 struct AcceptedHandshake: Sendable {
     /// The app id; empty if the URL has none and no token names one.
     let app: String
@@ -13,7 +13,7 @@ struct AcceptedHandshake: Sendable {
     let remote: String?
     /// The code of the close frame that ends the connection at once; nil if the client is admitted.
     let closeCode: WebSocketErrorCode?
-    /// When the token expires that the connection depends on; nil for never.
+    /// The expiry of the token that the connection depends on; nil if it does not expire.
     var expiry: ExpiredTokens.Expiry?
 
     /// Identifies the client in the log, without its token.

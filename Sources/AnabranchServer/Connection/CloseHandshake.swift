@@ -1,14 +1,14 @@
 import NIOCore
 import NIOWebSocket
 
-/// How the server ends a WebSocket: it sends a last frame and shuts its sending side. It reads on, and ignores what it
-/// reads, until the client has closed its side too or the time is up. If it closed at once, the system would reset the
+/// The end of a WebSocket: the server sends a last frame and shuts its sending side. It reads on, and ignores the
+/// input, until the client has closed its side too or the time is up. If it closed at once, the system would reset the
 /// connection, and the client might never see the last frame.
 struct CloseHandshake {
     let lastFrame: WebSocketFrame
-    /// How long the client may take to close its side.
+    /// The time that the client may take to close its side.
     let timeout: TimeAmount
-    /// For the log.
+    /// The reason, for the log.
     let reason: String
 
     init(lastFrame: WebSocketFrame, timeout: TimeAmount, reason: String) {
@@ -17,7 +17,7 @@ struct CloseHandshake {
         self.reason = reason
     }
 
-    /// With a close frame.
+    /// A handshake with a close frame.
     init(_ code: WebSocketErrorCode, timeout: TimeAmount, reason: String) {
         var payload = ByteBuffer()
         payload.write(webSocketErrorCode: code)

@@ -1,7 +1,7 @@
 import NIOCore
 import Synchronization
 
-/// The open WebSockets: how synced files and the rest of the server reach the connections behind them.
+/// The open WebSockets, by which synced files and the rest of the server reach their connections.
 final class ConnectionRegistry: Sendable {
     private struct Entry {
         let handler: NIOLoopBound<SyncHandler>
@@ -35,7 +35,7 @@ final class ConnectionRegistry: Sendable {
     /// Asks connections, each on its event loop.
     /// - Parameters:
     ///   - first: connections with lower numbers are not asked.
-    ///   - countMax: how many connections are asked at most.
+    ///   - countMax: the most connections that are asked.
     /// - Returns: the answers, in the order of the connections' numbers.
     func ask<Answer: Sendable>(
         from first: ConnectionID = ConnectionID(number: 0), countMax: Int = .max,
@@ -98,17 +98,17 @@ final class ConnectionRegistry: Sendable {
 /// Replies of synced files on their way to one connection.
 ///
 /// An event loop reads its sockets before it runs the tasks that other threads submit. So the connection also drains
-/// this queue before each message: a client that knows of a commit, and asks by MARK whether it has everything, must
-/// not get an answer from before the commit.
+/// this queue before each message: a client that knows of a commit, and asks by MARK if it has everything, must not get
+/// an answer from before the commit.
 ///
-/// That requests are done, and nothing more, is no reason to wake the event loop: the connection has to know of it only
-/// when it waits for that, which it does when much is not done.
+/// The mere end of requests does not wake the event loop: the connection has to know of it only while it waits for
+/// that, which it does while many requests are not done.
 final class ReplyQueue: Sendable {
     struct Waiting {
         var replies: [FileReply] = []
         /// The cost of the requests that are done.
         var doneBytes = 0
-        /// Whether the event loop has been told to drain.
+        /// True once the event loop has been told to drain.
         fileprivate var isTold = false
         fileprivate var tellsAll = false
 
@@ -122,8 +122,9 @@ final class ReplyQueue: Sendable {
     private let quietBytesMax: Int
     private let waiting = Mutex(Waiting())
 
-    /// - Parameter quietBytesMax: the cost of the requests that can be done without the connection's being told; half
-    ///   of what may wait, at most, so that a connection that waits is told before the last of them is done.
+    /// - Parameter quietBytesMax: the cost of finished requests that the connection need not be told of at once; at
+    ///   most half of the cost that may wait, so that a waiting connection is told before the last of its requests is
+    ///   done.
     init(quietBytesMax: Int) { self.quietBytesMax = quietBytesMax }
 
     /// - Returns: whether the event loop is to be told.
@@ -150,6 +151,6 @@ final class ReplyQueue: Sendable {
         }
     }
 
-    /// From now on the event loop is told of everything.
+    /// Makes the queue tell the event loop of everything from now on.
     func tellAll() { waiting.withLock { $0.tellsAll = true } }
 }

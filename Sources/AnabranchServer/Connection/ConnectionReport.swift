@@ -2,7 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
 
-/// What a connection is doing.
+/// The present state of a connection.
 struct ConnectionReport: Sendable {
     /// Host and port of the client, if they are known.
     let remote: String?
@@ -12,7 +12,7 @@ struct ConnectionReport: Sendable {
     let sessions: [SessionReport]
 }
 
-/// What a session is doing.
+/// The present state of a session.
 struct SessionReport: Sendable {
     /// The client's name for the session.
     let ident: SessionID

@@ -3,30 +3,31 @@ import Crypto
 import NIOCore
 import Synchronization
 
-/// The tokens that clients of forks have come with, or were connected with, after they had expired. A client that comes
-/// again with the same has no other one (`Spec/Forks.md`, section 5).
+/// The expired tokens that clients of forks have come with, or were still connected with. A client that comes again
+/// with the same token has no other one (`Spec/Forks.md`, section 5).
 final class ExpiredTokens: Sendable {
-    /// How long one is remembered, in seconds.
+    /// The time for which a token is remembered, in seconds.
     static let secondsMax: UInt64 = 600
-    /// How many are remembered. They are genuine, so there are not many; beyond it, each counts as seen.
+    /// The most tokens that are remembered. They are genuine, so there are not many; beyond this number, each counts as
+    /// seen.
     static let countMax = 10_000
 
-    /// What is to be done when the token of a connection expires.
+    /// The work that is due when the token of a connection expires.
     struct Expiry: Sendable {
-        /// From now.
+        /// The time until then, from now.
         let delay: TimeAmount
-        /// To be called then: the client is told by the close code.
+        /// To be called at that time: the client is told by the close code.
         let note: @Sendable () -> Void
     }
 
     private let unixSeconds: @Sendable () -> UInt64
     private let monotonicSeconds: @Sendable () -> UInt64
-    /// By digest, when each was last seen.
+    /// The times at which tokens were last seen, by digest.
     private let seen = Mutex<[SHA256.Digest: UInt64]>([:])
 
     /// - Parameters:
     ///   - unixSeconds: the clock by which tokens expire.
-    ///   - monotonicSeconds: one that only goes on.
+    ///   - monotonicSeconds: a clock that never goes back.
     init(
         unixSeconds: @escaping @Sendable () -> UInt64 = { 0 },
         monotonicSeconds: @escaping @Sendable () -> UInt64 = { NIODeadline.now().uptimeNanoseconds / 1_000_000_000 }
@@ -35,10 +36,10 @@ final class ExpiredTokens: Sendable {
         self.monotonicSeconds = monotonicSeconds
     }
 
-    /// A client comes with an expired token.
-    /// - Returns: nil if the close code is to be 4001, upon which clients fetch another one and come back at once; or,
-    ///   for one that would come back with the same for ever, what it tells its app, and upon which it waits longer
-    ///   each time.
+    /// Refuses a client that comes with an expired token.
+    /// - Returns: nil if the close code is to be 4001, upon which clients fetch another token and come back at once.
+    ///   For a client that would come back with the same one for ever: the message that it passes on to its app, and
+    ///   upon which it waits longer each time.
     func refusal(of token: String, because reason: String) -> ErrorMessage? {
         guard !note(token) else { return nil }
         var message = ErrorMessage(.otherError, reason)

@@ -1,41 +1,42 @@
 import AnabranchProtocol
 import NIOCore
 
-/// What a client has sent and the connection has not handled yet, and whether its socket is read.
+/// The input of a client that the connection has not handled yet, and the decision to read its socket.
 ///
-/// Events are handled in their order, one by one, as long as there is room: while the connection's own requests to
-/// synced files occupy too much memory nothing is handled, and while those of all connections do, no UPLOAD is. A
-/// waiting message stays as it came, which is how it is smallest; and while one waits, the socket is not read. So a
+/// Events are handled in order, one by one, as long as there is room: while the connection's own requests to synced
+/// files occupy too much memory, nothing is handled; while those of all connections do, no UPLOAD is. A waiting message
+/// stays in the form in which it arrived, which is its smallest; and while one waits, the socket is not read. So a
 /// client cannot make the server keep more than one reading of its socket (`Spec/Limits.md`, section 7).
 struct InboundQueue: ~Copyable {
-    /// Is called once, on any thread, when there is room for an UPLOAD that waits for the budget, with the number of
-    /// that wait.
+    /// Called once, on any thread, when there is room for an UPLOAD that waits for the budget, with the number of that
+    /// wait.
     typealias Grant = @Sendable (MemoryPermit, Int) -> Void
 
-    /// An UPLOAD does not wait for the uploads of others if it and its connection's requests have no more bytes
-    /// together: those who upload as much as they can would keep everybody else from uploading anything.
+    /// An UPLOAD does not wait for the uploads of others if, together with its connection's requests, it has no more
+    /// bytes than this: otherwise clients that upload as much as they can would keep all others from uploading
+    /// anything.
     static let shortUploadBytesMax = 256 << 10
 
     private let waitingBytesMax: Int
     private let budget: MemoryBudget
-    /// The permit of a long message goes with it.
+    /// The waiting events; long messages with their permits.
     private var events = CircularBuffer<(event: MessageAssembler.Event, permit: MemoryPermit?)>()
-    /// What the event needs that is being handled.
+    /// The permits of the event that is being handled.
     private var permits: [MemoryPermit] = []
     /// The cost of the connection's requests to synced files that are not done yet.
     private(set) var waitingBytes = 0
-    /// Whether a reading of the socket is held back: the server does not read what the client may be sending.
+    /// True while a reading of the socket is held back: the server does not read what the client may be sending.
     private(set) var isReadHeld = false
-    /// The first event's place among those that wait for `budget`. The number tells a permit that comes too late from
-    /// the one that is waited for.
+    /// The first event's place among those that wait for `budget`. The number distinguishes a permit that comes too
+    /// late from the awaited one.
     private var wait: (number: Int, place: MemoryWait)?
     private var waitCount = 0
-    /// What the budget has given for it.
+    /// The permit that the budget has given for it.
     private var uploadPermit: MemoryPermit?
 
     /// - Parameters:
-    ///   - waitingBytesMax: how much the connection's own requests may occupy, in bytes.
-    ///   - budget: what the requests of all connections may occupy.
+    ///   - waitingBytesMax: the memory that the connection's own requests may occupy, in bytes.
+    ///   - budget: the memory of the requests of all connections.
     init(waitingBytesMax: Int, budget: MemoryBudget) {
         self.waitingBytesMax = waitingBytesMax
         self.budget = budget
@@ -48,13 +49,13 @@ struct InboundQueue: ~Copyable {
         events.append((event, permit))
     }
 
-    /// Removes the first event, if there is room for it. The one before has been handled, and its requests are with
+    /// Removes the first event, if there is room for it. The event before has been handled, and its requests are with
     /// their files.
-    /// - Parameter grant: if it is called, the caller calls `take` and `next`, later than this returns.
+    /// - Parameter grant: once it is called, the caller calls `take` and `next`, after this function has returned.
     mutating func next(orElse grant: @escaping Grant) -> MessageAssembler.Event? {
         permits = []
         guard let (event, permit) = events.first, waitingBytes <= waitingBytesMax else { return nil }
-        // Other messages need no room, unless they are behind an UPLOAD that waits.
+        // Other messages need no room, and wait only for an UPLOAD before them.
         if case .message(let message) = event, Self.isUpload(message) {
             guard let room = room(for: message, orElse: grant) else { return nil }
             permits = [room]
@@ -67,7 +68,7 @@ struct InboundQueue: ~Copyable {
         message.withUnsafeReadableBytes { ClientMessage.Kind(of: $0) == .upload }
     }
 
-    /// - Returns: nil if the UPLOAD has to wait. It may turn out to be short meanwhile, when less is waiting before it.
+    /// - Returns: nil if the UPLOAD has to wait. It may count as short later, when less is waiting before it.
     private mutating func room(for message: ByteBuffer, orElse grant: @escaping Grant) -> MemoryPermit? {
         if let permit = uploadPermit ?? permitForShort(message) {
             (wait, uploadPermit) = (nil, nil)
@@ -89,13 +90,13 @@ struct InboundQueue: ~Copyable {
         return bytes <= Self.shortUploadBytesMax - waitingBytes ? budget.permitBeyondLimit(for: bytes) : nil
     }
 
-    /// The budget has room for the first event. A permit that comes too late ends here.
+    /// Takes the permit for the first event. A permit that comes too late ends here.
     mutating func take(_ permit: MemoryPermit, ofWait number: Int) {
         guard wait?.number == number else { return }
         (wait, uploadPermit) = (nil, permit)
     }
 
-    /// Nothing more is handled.
+    /// Drops all events: nothing more is handled.
     mutating func removeAll() {
         events.removeAll()
         permits = []
@@ -111,15 +112,15 @@ struct InboundQueue: ~Copyable {
 
     // MARK: Reading
 
-    /// Whether the socket may be read now. If not, `resumesReading` says when.
-    /// - Parameter isDraining: whether nothing more is to be read at all.
+    /// True if the socket may be read now. If not, `resumesReading` says when.
+    /// - Parameter isDraining: whether the connection reads nothing more at all.
     mutating func allowsReading(isDraining: Bool) -> Bool {
         isReadHeld = isDraining || !events.isEmpty || waitingBytes > waitingBytesMax
         return !isReadHeld
     }
 
-    /// Whether a reading that was held back is to happen now. It resumes when half of the limit is free, not at every
-    /// single request that is done.
+    /// True if a reading that was held back is to happen now. Reading resumes when half of the limit is free, not after
+    /// every single request.
     mutating func resumesReading() -> Bool {
         guard isReadHeld, events.isEmpty, waitingBytes <= waitingBytesMax / 2 else { return false }
         isReadHeld = false

@@ -1,7 +1,7 @@
 import NIOCore
 import NIOWebSocket
 
-/// What a peer did that ends the WebSocket, and the close code that says so (`Spec/Protocol.md`, section 2.5).
+/// A mistake of a peer that ends the WebSocket, with the close code that says so (`Spec/Protocol.md`, section 2.5).
 struct FramingError: Error, Equatable {
     let code: WebSocketErrorCode
     let reason: String
@@ -14,7 +14,7 @@ struct FramingError: Error, Equatable {
         FramingError(code: .messageTooLarge, reason: "a message of more than \(bytesMax) bytes")
     }
 
-    /// The decoder refuses what it can see in a frame's first bytes; everything else is refused here.
+    /// A mistake that the decoder has found in a frame's first bytes; all others are found here.
     init(_ error: NIOWebSocketError) {
         switch error {
         case .invalidFrameLength: self.init(code: .messageTooLarge, reason: "frame length")
@@ -47,7 +47,7 @@ struct MessageAssembler {
         self.messageBytesMax = messageBytesMax
     }
 
-    /// What has come of a message of which further fragments are to come; nil if there is none.
+    /// The bytes so far of a message that is to have further fragments; nil if there is none.
     var unfinishedBytes: Int? { unfinished?.bytes.readableBytes }
 
     /// Takes one frame. Text messages and pongs are checked and ignored.

@@ -5,7 +5,7 @@ import NIOCore
 struct MessageFrame {
     /// The frame's head, the message's head, and the body if it is short.
     let start: ByteBuffer
-    /// A longer body, which all messages that have it share.
+    /// A longer body, which all its messages share.
     let rest: ByteBuffer?
 
     init(_ message: EncodedMessage) {
@@ -19,7 +19,7 @@ struct MessageFrame {
         rest = isCopied ? nil : body?.form { ByteBuffer(bytes: $0) }
     }
 
-    /// The last frame of a message, and the only one.
+    /// The first byte of a message's only frame: final and binary.
     private static let finalBinary: UInt8 = 0x82
 
     private static func writeHead(ofPayload byteCount: Int, to buffer: inout ByteBuffer) {

@@ -1,8 +1,8 @@
 import AnabranchProtocol
 import NIOCore
 
-/// Sees to it that the messages which clients are sending fit into memory: an unfinished one occupies as much as has
-/// come of it, and nobody but its client knows whether it will ever end.
+/// Keeps the messages that clients are sending within memory: an unfinished one occupies the bytes that have arrived,
+/// and only its client knows if it will ever end.
 ///
 ///     free ─ more than `freeBytesMax` ─▶ waiting ─ there is room ─▶ permitted ─ it is whole ─▶ free
 ///                                                                       └─── no progress ───▶ closed
@@ -11,36 +11,36 @@ import NIOCore
 /// memory is free: one user cannot keep all others out. Before the client has named a file it has no reason for a long
 /// message.
 ///
-/// What the client is to read has permits of the same budget. If it reads slowly while others wait, a `StallDetector`
+/// Messages to the client have permits of the same budget. If it reads slowly while others wait, a `StallDetector`
 /// notices.
 ///
-/// Stands before the decoders, where it counts the bytes as they come.
+/// It stands before the decoders, where it counts the bytes as they arrive.
 final class MessageMemory: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    /// What a message under way may occupy without a permit, in bytes.
+    /// The memory that a message under way may occupy without a permit, in bytes.
     static let freeBytesMax = 4 << 20
-    /// What it may occupy before the first IDENT is there, in bytes, beside the queries that IDENT brings: more than
-    /// any BIND has.
+    /// The memory that it may occupy until the first IDENT is there, in bytes, without the queries that IDENT brings:
+    /// more than any BIND needs.
     static let unidentifiedBytesMax = 128 << 10
-    /// What a message with a permit has to bring within the time of a stall, in bytes, if others wait for memory. A
-    /// client has to read as much meanwhile if it is to read something that has a permit.
+    /// The bytes that a message with a permit has to bring within the time of a stall, if others wait for memory. A
+    /// client that is sent something with a permit has to read as much in that time.
     static let bytesMin = 1 << 20
-    /// So many times of a stall a message may take from its permit to its end if others wait: two minutes, as long as
-    /// its client waits for a PONG.
+    /// The time that a message may take from its permit to its end if others wait, in times of a stall: two minutes, as
+    /// long as its client waits for a PONG.
     static let stallTimesMax = 2
 
-    /// A message to the client that has a permit: until the socket has taken it.
+    /// A message to the client that has a permit until the socket has taken it.
     private struct OutboundMessage {
         weak var permit: (any AnyObject & Sendable)?
     }
 
     private enum Phase {
         case free
-        /// The number tells a permit that comes too late from the one that is waited for.
+        /// The number distinguishes a permit that comes too late from the awaited one.
         case waiting(Int, MemoryWait)
         case permitted(MemoryPermit, turn: MemoryPermit?)
     }
@@ -53,27 +53,27 @@ final class MessageMemory: ChannelDuplexHandler {
     private let onStall: () -> Void
     private var phase = Phase.free
     private var waitCount = 0
-    /// How many times of a stall the message under way has had its permit.
+    /// The time for which the message under way has had its permit, in times of a stall.
     private var stallTimes = 0
     private var outbound: [OutboundMessage] = []
-    /// What has come of the message under way, and of the frame under way.
+    /// The bytes that have arrived of the message and of the frame under way.
     private var bytes = 0
-    /// The same when the time of a stall began.
+    /// The value of `bytes` when the time of a stall began.
     private var bytesBefore = 0
     private var timer: Scheduled<Void>?
     private var isReadPending = false
-    /// Whether the connection is over: what still comes in is not kept.
+    /// True once the connection is over: further input is not kept.
     private var isDiscarding = false
-    /// Whether the client has named a file.
+    /// True once the client has named a file.
     var isIdentified = false
-    /// Called when a message is longer than it may be before that.
+    /// Called when a message is longer than it may be before the client has named a file.
     var onExcess: () -> Void = {}
 
     /// - Parameters:
     ///   - messageBytesMax: the length of the longest message.
     ///   - queryBytesMax: the length of the longest queries of an IDENT.
     ///   - limit: the time of a stall.
-    ///   - turns: of the user, whose connections share it; it has room for one byte.
+    ///   - turns: the turns of the user, shared by its connections: a budget with room for one byte.
     ///   - onStall: called once, before the socket is closed.
     init(
         messageBytesMax: Int, queryBytesMax: Int, limit: TimeAmount, budget: MemoryBudget,
@@ -87,7 +87,7 @@ final class MessageMemory: ChannelDuplexHandler {
         self.onStall = onStall
     }
 
-    /// Whether the socket is not read until there is room.
+    /// True while the socket is not read because there is no room.
     var isReadHeld: Bool {
         if case .waiting = phase { true } else { false }
     }
@@ -116,10 +116,10 @@ final class MessageMemory: ChannelDuplexHandler {
 
     // MARK: The connection
 
-    /// A frame is whole. What it has brought counts no longer, unless it belongs to a message under way: PINGs between
-    /// the fragments of a message, and empty fragments, do not bring it on.
-    /// - Parameter messageBytes: what has come of that message; nil if there is none.
-    /// - Returns: what is to be kept as long as the message is that has just become whole.
+    /// Ends a frame. Its bytes count no longer, unless they belong to a message under way: PINGs between the fragments
+    /// of a message, and empty fragments, are no progress.
+    /// - Parameter messageBytes: the bytes of that message so far; nil if there is none.
+    /// - Returns: the permit to keep as long as the message that has just become whole.
     func endFrame(messageBytes: Int?) -> MemoryPermit? {
         let wholeBytes = bytes
         bytes = messageBytes ?? 0
@@ -130,14 +130,14 @@ final class MessageMemory: ChannelDuplexHandler {
         return permit
     }
 
-    /// From now on what comes in is thrown away. What has come of a long message stays until the socket closes, and so
-    /// does its permit: the message brings nothing more, so that will be soon.
+    /// Throws away all input from now on. The bytes of a long message so far stay until the socket closes, and so does
+    /// its permit: the message makes no more progress, so that will be soon.
     func discard() {
         isDiscarding = true
         if isReadHeld { end() }
     }
 
-    /// - Returns: whether a reading was held back that need not be any more; it is the caller's now.
+    /// - Returns: whether a reading was held back and need not be any more; the caller has to do it now.
     func takePendingRead() -> Bool {
         guard isReadPending, !isReadHeld else { return false }
         isReadPending = false
@@ -199,7 +199,7 @@ final class MessageMemory: ChannelDuplexHandler {
         }
     }
 
-    /// Gives the permit back, or waits for none any more.
+    /// Gives the permit back, or stops waiting for one.
     @discardableResult
     private func end() -> MemoryPermit? {
         timer?.cancel()
@@ -210,7 +210,7 @@ final class MessageMemory: ChannelDuplexHandler {
 
     // MARK: To the client
 
-    /// The client is to be sent something.
+    /// Notes the permit of a message that the client is to be sent.
     func noteOutbound(_ event: SessionEvent) {
         let body: EncodedBody
         switch event {
@@ -223,7 +223,7 @@ final class MessageMemory: ChannelDuplexHandler {
         outbound.append(OutboundMessage(permit: permit))
     }
 
-    /// What the socket has to take within the time of a stall, in bytes.
+    /// The bytes that the socket has to take within the time of a stall.
     var outboundBytesMin: Int {
         let hasPermit = outbound.contains { $0.permit != nil }
         return hasPermit && budget.waitingCount > 0 ? Self.bytesMin : StallDetector.bytesMin

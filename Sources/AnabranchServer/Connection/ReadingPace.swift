@@ -1,38 +1,38 @@
 import NIOCore
 import NIOWebSocket
 
-/// How much of a socket is read at one go, and when it is read again, so that the others of the event loop have their
-/// turn.
+/// The pace at which a socket is read: how much at one go, and when again, so that the others of the event loop have
+/// their turn.
 ///
-/// What has been read is handled at once. So a reading must not bring too much work: many short messages are more work
-/// than one long message of as many bytes. A client that goes on sending more frames than `framesPerSecondMax` is read
-/// as often as that allows.
+/// Input is handled at once. So a reading must not bring too much work: many short messages are more work than one long
+/// message of as many bytes. A client that goes on sending more frames than `framesPerSecondMax` is read as often as
+/// that allows.
 ///
-/// Stands between the decoder of frames and the handler of messages.
+/// It stands between the decoder of frames and the handler of messages.
 final class ReadingPace: ChannelDuplexHandler {
     typealias InboundIn = WebSocketFrame
     typealias InboundOut = WebSocketFrame
     typealias OutboundIn = WebSocketFrame
     typealias OutboundOut = WebSocketFrame
 
-    /// What is read of a client that sends long messages, in bytes.
+    /// The most that is read at one go, from a client that sends long messages, in bytes.
     static let bytesMax = 64 << 10
-    /// What is read at least, in bytes: fourteen of the shortest messages.
+    /// The least that is read at one go, in bytes: fourteen of the shortest messages.
     static let bytesMin = 256
     /// A reading with more frames is followed by a shorter one.
     static let framesMax = 16
-    /// How many frames are read for any length of time, in frames a second.
+    /// The number of frames that are read for any length of time, in frames a second.
     static let framesPerSecondMax = 2_000
-    /// How many are read without a pause after a time of silence: more than a client sends that comes back with 1,000
-    /// sessions, a BIND, an IDENT, an UPLOAD and a MARK for each.
+    /// The number of frames that are read without a pause after a time of silence: more than a client sends that comes
+    /// back with 1,000 sessions, a BIND, an IDENT, an UPLOAD and a MARK for each.
     static let framesAtOnceMax = 4_096
 
     private let onPause: () -> Void
-    /// How much is read next.
+    /// The size of the next reading, in bytes.
     private(set) var bytes = ReadingPace.bytesMax
-    /// What the reading under way has brought.
+    /// The frames of the reading under way.
     private var frames = 0
-    /// When all frames so far would have come at the highest pace.
+    /// The time by which all frames so far would have come at the highest pace.
     private var pacedEnd = NIODeadline.distantPast
     private var pause: Scheduled<Void>?
 
@@ -76,7 +76,7 @@ final class ReadingPace: ChannelDuplexHandler {
         .nanoseconds(Int64(frames) * 1_000_000_000 / Int64(framesPerSecondMax))
     }
 
-    /// The buffers of the next readings are no larger than what recent ones needed.
+    /// Makes the buffers of the next readings no larger than recent ones needed.
     private func applyBytes(to channel: any Channel) {
         let allocator = AdaptiveRecvByteBufferAllocator(minimum: 64, initial: min(2048, bytes), maximum: bytes)
         try? channel.syncOptions?.setOption(.recvAllocator, value: allocator)

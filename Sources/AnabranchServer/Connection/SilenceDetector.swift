@@ -1,25 +1,25 @@
 import NIOCore
 
-/// Notices that a client is gone although its socket is open: it has sent no message for longer than `limit`, unless a
-/// long message is on its way or the server itself does not read.
+/// Notices that a client is gone although its socket is open: it has sent no message for longer than `limit`. It is not
+/// silent while a long message is on its way, or while the server itself does not read.
 ///
-/// A client may send a PING every ten minutes (`Spec/Protocol.md`, section 13), and most do every minute: how long
-/// silence may last follows the PINGs that it shows.
+/// A client may send a PING every ten minutes (`Spec/Protocol.md`, section 13), and most do every minute: the limit
+/// follows the rhythm of its PINGs.
 ///
-/// Stands before the decoders, where it counts the bytes of unfinished messages too.
+/// It stands before the decoders, where it counts the bytes of unfinished messages too.
 final class SilenceDetector: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
 
-    /// A message that brings less within the limit, in bytes, does not count as being on its way.
+    /// The bytes that a message has to bring within the limit to count as being on its way.
     static let bytesMin = 64 << 10
 
-    /// So much more than two intervals between PINGs is no silence yet.
+    /// The time beyond two intervals between PINGs that is no silence yet.
     private static let margin = TimeAmount.seconds(60)
-    /// The rhythm of PINGs makes the limit no shorter.
+    /// The shortest limit, whatever the rhythm of PINGs.
     private static let limitMin = TimeAmount.seconds(180)
 
-    /// Of clients that have not shown a rhythm.
+    /// The limit of clients that have not shown a rhythm.
     private let limitMax: TimeAmount
     private(set) var limit: TimeAmount
     private var lastPing: NIODeadline?
@@ -27,10 +27,10 @@ final class SilenceDetector: ChannelInboundHandler {
     private var lastMessage = NIODeadline.now()
     private var bytesSinceMessage = 0
     private var timer: Scheduled<Void>?
-    /// The timer begins anew, with the limit as it is now.
+    /// Starts the timer again, with the present limit.
     private var restart: () -> Void = {}
 
-    /// - Parameter limit: how long the silence of a client may last that has not shown a rhythm.
+    /// - Parameter limit: the longest silence of a client that has not shown a rhythm.
     init(limit: TimeAmount) { (limitMax, self.limit) = (limit, limit) }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -38,13 +38,13 @@ final class SilenceDetector: ChannelInboundHandler {
         context.fireChannelRead(data)
     }
 
-    /// A whole message has come in.
+    /// Notes that a whole message has come in.
     func noteMessage(at time: NIODeadline) {
         lastMessage = time
         bytesSinceMessage = 0
     }
 
-    /// A PING of the protocol has come in, which is a message too.
+    /// Notes a PING of the protocol, which is a message too.
     func notePing(at time: NIODeadline) {
         defer { lastPing = time }
         guard let lastPing else { return }

@@ -1,15 +1,15 @@
 import NIOCore
 
-/// Notices a socket that takes nothing more although something waits to be sent: its client has stopped reading. What
-/// comes in, PINGs for instance, does not count.
+/// Notices a socket that takes nothing more although something waits to be sent: its client has stopped reading. Input,
+/// such as PINGs, does not count.
 ///
-/// Stands before the decoders, where it sees what is written as the socket is given it.
+/// It stands before the decoders, where it sees the output as the socket gets it.
 final class StallDetector: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    /// A socket that takes less within the limit, in bytes, while more waits, is as good as one that takes nothing.
+    /// The bytes that a socket has to take within the limit while more waits; less is as good as nothing.
     static let bytesMin = 4 << 10
 
     private let limit: TimeAmount
@@ -17,17 +17,17 @@ final class StallDetector: ChannelDuplexHandler, RemovableChannelHandler {
     private let requiredBytes: () -> Int
     private let onStall: () -> Void
     private var writtenBytes = 0
-    /// When the socket last had nothing to take, or was seen to have taken enough.
+    /// The time at which the socket last had nothing to take, or was seen to have taken enough.
     private var lastProgress = NIODeadline.distantPast
-    /// What it had taken by then, in bytes.
+    /// The bytes that it had taken by then.
     private var takenBytes = 0
     private var timer: Scheduled<Void>?
 
     /// - Parameters:
     ///   - limit: how long the socket may take nothing. It is noticed up to a sixteenth earlier, or within a
     ///     quarter more.
-    ///   - waitingBytes: how much of what was written the socket has not taken.
-    ///   - requiredBytes: what it has to take within the limit, while more waits.
+    ///   - waitingBytes: the written bytes that the socket has not taken yet.
+    ///   - requiredBytes: the bytes that it has to take within the limit while more waits.
     ///   - onStall: called once, before the socket is closed.
     init(
         limit: TimeAmount, waitingBytes: @escaping (any Channel) -> Int = StallDetector.bufferedBytes,
@@ -50,7 +50,7 @@ final class StallDetector: ChannelDuplexHandler, RemovableChannelHandler {
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         let now = context.eventLoop.now
-        // To ask each time would cost more than all else here.
+        // Asking each time would cost more than everything else here.
         if now >= lastProgress + .nanoseconds(limit.nanoseconds / 16), waitingBytes(context.channel) == 0 {
             noteProgress(at: now, taken: writtenBytes)
         }

@@ -4,16 +4,16 @@ import AnabranchProtocol
 import Logging
 import Metrics
 
-/// One client's connection without its socket: the protocol's machine, and which synced file each session uses.
+/// One client's connection without its socket: the protocol's machine, and the synced file of each session.
 ///
-/// Its driver passes on what comes in (`receive`), hands `takeRequests()` to the files, and sends what `next()` returns
-/// as long as the socket takes it.
+/// Its driver passes the input to `receive`, hands `takeRequests()` to the files, and sends the results of `next()` as
+/// long as the socket takes them.
 struct SyncConnection: ~Copyable {
     enum Outbound {
         case message(EncodedMessage)
-        /// Nothing follows it: the sending side is shut, and what comes in is ignored.
+        /// A message that nothing follows: the sending side is shut, and further input is ignored.
         case lastMessage(EncodedMessage)
-        /// A close frame, and nothing after it.
+        /// A close frame that nothing follows.
         case close(code: UInt16)
     }
 
@@ -34,22 +34,22 @@ struct SyncConnection: ~Copyable {
     private let metrics: SyncMetrics
     private let logger: Logger
     private var machine: ServerConnection
-    /// Where the requests of each session go. Which sessions there are is for `machine` to say (to the client) and for
-    /// `FileSessions` (to the file).
+    /// The files that the sessions' requests go to. The authorities on existing sessions are `machine` (towards the
+    /// client) and `FileSessions` (towards the file).
     private var sessions: [SessionHandle: Session] = [:]
     private var requests: [FileRequest] = []
-    /// What the client has sent of what no client of today sends.
+    /// The types of the client's messages that no client of today sends.
     private var obsoleteTypes: Set<String> = []
-    /// Whether a partition was told of that was hardly meant.
+    /// True once a partition has been logged that was hardly meant.
     private var hasToldOfPartition = false
-    /// Whether another connection has bound a client file of this one. Then this one is dead and has to end without a
+    /// True once another connection has bound a client file of this one. Then this one is dead and has to end without a
     /// message.
     private(set) var isSuperseded = false
 
     /// - Parameters:
     ///   - principal: the client's user. Partitions of different apps are different files.
     ///   - authorizer: decides what the user may do.
-    ///   - names: which files partitions mean.
+    ///   - names: the files that partitions mean.
     init(
         _ id: ConnectionID, negotiation: Negotiation, principal: Principal,
         authorizer: any Authorizer = AllowAllAuthorizer(), names: FileNames = FileNames(), limits: Limits,
@@ -69,7 +69,7 @@ struct SyncConnection: ~Copyable {
         machine = ServerConnection(negotiation, limits: limits)
     }
 
-    /// The new requests to synced files, in their order.
+    /// Takes the new requests to synced files, in order.
     mutating func takeRequests() -> [FileRequest] {
         defer { requests = [] }
         return requests
@@ -97,7 +97,7 @@ struct SyncConnection: ~Copyable {
         }
     }
 
-    /// One line for each type.
+    /// Counts an obsolete message; the log has one line for each type.
     private mutating func note(obsolete type: String, of session: SessionID) {
         metrics.receivedObsolete(type)
         guard obsoleteTypes.insert(type).inserted else { return }
@@ -123,7 +123,7 @@ struct SyncConnection: ~Copyable {
         }
     }
 
-    /// BIND. The file is that of the partition's value, however the client spells it.
+    /// Handles a BIND. The file is that of the partition's value, however the client spells it.
     private mutating func open(_ session: SessionHandle, _ bind: BindRequest) {
         metrics.sessionsOpened.increment()
         let partition =
@@ -147,8 +147,8 @@ struct SyncConnection: ~Copyable {
         submit(.open(bind), of: session)
     }
 
-    /// In flexible sync roles decide, for each object. In partition-based sync the value counts, not the file's name,
-    /// which can have an older spelling of it. Nobody may do more than the token says.
+    /// The user's permission on a file. In flexible sync, roles decide, for each object. In partition-based sync, the
+    /// partition's value counts, not the file's name, which can have an older spelling of it. The token limits both.
     private func permission(on path: VirtualPath) -> Permission {
         let rights = principal.rights
         guard machine.mode == .partition else { return rights.permission }
@@ -158,7 +158,8 @@ struct SyncConnection: ~Copyable {
             ? rights.permission : min(rights.permission, authorizer.permission(for: principal, on: partition))
     }
 
-    /// What a reader uploads the file looks at: how far the client has come, and its schema, are no writes.
+    /// Passes an UPLOAD to the file, even if the user may only read: the client's progress and its schema are no
+    /// writes, and the file makes the distinction.
     private mutating func integrate(_ upload: UploadMessage, in session: SessionHandle) {
         guard let path = sessions[session]?.path else { return }
         let permission = permission(on: path)
@@ -166,13 +167,13 @@ struct SyncConnection: ~Copyable {
         submit(.integrate(upload), of: session, mayOnlyRead: permission < .write)
     }
 
-    /// The WebSocket is about to be closed with this code because of what came in.
+    /// Counts a WebSocket that is about to be closed with this code because of its input.
     func noteFramingError(_ code: UInt16) { metrics.failedFraming(code) }
 
     // MARK: From the files
 
     /// - Parameter canSend: whether the socket takes messages. If not, a DOWNLOAD that was not asked for is dropped, so
-    ///   that a client that reads slowly costs no memory for it: the session asks when it can be sent.
+    ///   that a client that reads slowly costs no memory for it: the session asks for it when it can be sent.
     mutating func receive(_ reply: FileReply, canSend: Bool) {
         let session = reply.session.session
         if let cursor = reply.follows, case .download(let progress, let body) = reply.event {
@@ -206,7 +207,7 @@ struct SyncConnection: ~Copyable {
 
     // MARK: From the rest of the server
 
-    /// Permissions have changed: sessions without any permission end.
+    /// Ends sessions without any permission, after permissions have changed.
     mutating func recheckPermissions() {
         for session in orderedSessions {
             guard let path = sessions[session]?.path, permission(on: path) == .none else { continue }
@@ -216,7 +217,7 @@ struct SyncConnection: ~Copyable {
 
     var sessionCount: Int { sessions.count }
 
-    /// The same at any time, whatever hashes are: simulations count on it.
+    /// The sessions in an order that does not depend on hashes: simulations count on it.
     private var orderedSessions: [SessionHandle] { sessions.keys.sorted { $0.ident < $1.ident } }
 
     /// The sessions, in the order of their idents.
@@ -225,7 +226,7 @@ struct SyncConnection: ~Copyable {
             .sorted { $0.ident < $1.ident }
     }
 
-    /// Ends a session that may come back at once, or whose client is to delete its local file without a backup.
+    /// Ends a session. It may come back at once, or its client is to delete its local file without a backup.
     /// - Returns: false if there is none of that name.
     mutating func disconnect(session ident: SessionID, deletingLocalFile: Bool) -> Bool {
         guard let session = sessions.keys.first(where: { $0.ident == ident }) else { return false }
@@ -236,12 +237,12 @@ struct SyncConnection: ~Copyable {
         return true
     }
 
-    /// The socket is gone, or is about to be.
+    /// Ends all sessions: the socket is gone, or is about to be.
     mutating func end() { closeAll() }
 
     // MARK: To the client
 
-    /// What to send next; nil while there is nothing.
+    /// The next thing to send; nil while there is nothing.
     mutating func next() -> Outbound? {
         while let output = machine.next() {
             switch output {
@@ -277,7 +278,7 @@ struct SyncConnection: ~Copyable {
                 mayOnlyRead: mayOnlyRead, mayBeLong: machine.downloadsUnderWay <= 1))
     }
 
-    /// The session lets go of its file.
+    /// Makes a session let go of its file.
     private mutating func close(_ session: SessionHandle) {
         submit(.close, of: session)
         sessions[session] = nil

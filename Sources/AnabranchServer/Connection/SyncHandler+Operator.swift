@@ -2,11 +2,11 @@ import AnabranchCore
 import AnabranchProtocol
 import NIOCore
 
-/// What the rest of the server asks of a connection. Everything here is called on the connection's event loop.
+/// Requests of the rest of the server to a connection. Everything here is called on the connection's event loop.
 extension SyncHandler {
     var sessionCount: Int { connection.sessionCount }
 
-    /// What the connection is doing.
+    /// The present state of the connection.
     func report() -> ConnectionReport {
         ConnectionReport(
             remote: handshake.remote, principal: handshake.principal,
@@ -19,7 +19,7 @@ extension SyncHandler {
 
     func belongs(to user: String) -> Bool { handshake.principal.user.hasBytes(of: user) }
 
-    /// Permissions have changed: sessions without any permission end.
+    /// Ends sessions without any permission, after permissions have changed.
     func recheckPermissions() {
         guard let context, isLive else { return }
         connection.recheckPermissions()
@@ -27,13 +27,15 @@ extension SyncHandler {
         send(context)
     }
 
-    /// The login has ended. A new client fetches another token, is refused that as well, and logs its user out.
+    /// Closes the connection since the login has ended. A new client tries to fetch another token, is refused that as
+    /// well, and logs its user out.
     func endLogin() { refuseToken(because: "the login has ended") }
 
-    /// What the user's token says is not true any more. A new client fetches another one and comes back at once.
+    /// Closes the connection since the user's token is out of date. A new client fetches another one and comes back at
+    /// once.
     func renewToken() { refuseToken(because: "the user's data have changed") }
 
-    /// A client that came without a login has no other token to fetch.
+    /// Closes the connection because of its token. A client that came without a login has no other token to fetch.
     private func refuseToken(because reason: String) {
         let isRenewable = !handshake.negotiation.usesOldCloseStyle && handshake.principal.login != nil
         close(isRenewable ? .tokenRefused : politeCloseCode, because: reason)

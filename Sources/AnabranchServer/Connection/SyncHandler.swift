@@ -3,14 +3,14 @@ import Logging
 import NIOCore
 import NIOWebSocket
 
-/// One WebSocket and the connection behind it: frames become messages, messages become requests to synced files, and
-/// what the connection has to send becomes frames.
+/// One WebSocket and its connection: frames become messages, messages become requests to synced files, and the output
+/// of the connection becomes frames.
 ///
 ///     open ─ shutdown ─▶ draining ─ everything committed ─▶ closing ─ client closes ─▶ closed
 ///     open ─ error, close frame, last message ────────────▶ closing
 ///
 /// Memory is bounded in both directions: the connection is asked for a message only while the socket takes it, so a
-/// slow reader gets nothing more until it reads; what comes in waits in an `InboundQueue`.
+/// slow reader gets nothing more until it reads; input waits in an `InboundQueue`.
 final class SyncHandler: ChannelDuplexHandler {
     typealias InboundIn = WebSocketFrame
     typealias OutboundIn = Never
@@ -18,7 +18,7 @@ final class SyncHandler: ChannelDuplexHandler {
 
     private enum Phase { case open, draining, closing, closed }
 
-    /// The cost of requests that are done of which the connection is told with the next reply or message.
+    /// The cost of finished requests that the connection need not be told of before the next reply or message.
     static let quietBytesMax = 64 << 10
 
     var connection: SyncConnection
@@ -29,12 +29,12 @@ final class SyncHandler: ChannelDuplexHandler {
     private let logger: Logger
 
     private var phase = Phase.open
-    /// Nil if the client was refused.
+    /// The time at which the connection was opened; nil if the client was refused.
     private var openedAt: NIODeadline?
-    /// Why the connection ends, for the log.
+    /// The reason for the end of the connection, for the log.
     private var closeReason = "the client has left"
     private(set) var context: ChannelHandlerContext?
-    /// That of the handler which makes bytes of frames.
+    /// The context of the handler that encodes frames.
     private var encoder: ChannelHandlerContext?
     private var assembler: MessageAssembler
     private var inbound: InboundQueue
@@ -42,10 +42,10 @@ final class SyncHandler: ChannelDuplexHandler {
     private var resume: InboundQueue.Grant = { _, _ in }
     private let replies: ReplyQueue
     private var isSending = false
-    /// Whether the writability has changed while messages were being sent: there may be room for more.
+    /// True if the writability has changed while messages were being sent: there may be room for more.
     private var hasRoomAgain = false
-    /// Between the first frame of a reading and its end, or while replies are handled. What is written meanwhile goes
-    /// out together.
+    /// True between the first frame of a reading and its end, and while replies are handled. The output of that time
+    /// goes out together.
     private var holdsFlush = false
     private var hasUnflushed = false
     private let silence: SilenceDetector
@@ -54,9 +54,9 @@ final class SyncHandler: ChannelDuplexHandler {
     private var expiryTimer: Scheduled<Void>?
 
     /// - Parameters:
-    ///   - silence: a handler before this one.
-    ///   - memory: likewise.
-    ///   - outbox: of the connection's event loop.
+    ///   - silence: a handler before this one in the pipeline.
+    ///   - memory: another handler before this one.
+    ///   - outbox: the outbox of the connection's event loop.
     init(
         _ connection: consuming SyncConnection, _ handshake: AcceptedHandshake, silence: SilenceDetector,
         memory: MessageMemory, settings: ServerSettings, connections: ConnectionRegistry, outbox: RequestOutbox,
@@ -101,7 +101,7 @@ final class SyncHandler: ChannelDuplexHandler {
 
     func handlerRemoved(context: ChannelHandlerContext) {
         (self.context, encoder) = (nil, nil)
-        // They keep the handler alive.
+        // These closures keep the handler alive.
         resume = { _, _ in }
         memory.onExcess = {}
     }
@@ -122,7 +122,7 @@ final class SyncHandler: ChannelDuplexHandler {
         context.fireChannelInactive()
     }
 
-    /// Whether the connection is not about to close.
+    /// True while the connection is not about to close.
     var isLive: Bool { phase == .open || phase == .draining }
 
     // MARK: Inbound
@@ -144,7 +144,7 @@ final class SyncHandler: ChannelDuplexHandler {
         }
     }
 
-    /// Whatever the client says ends its silence.
+    /// Tells `silence` of messages and pings.
     private func note(_ event: MessageAssembler.Event, at time: NIODeadline) {
         switch event {
         case .message(let message):
@@ -175,7 +175,8 @@ final class SyncHandler: ChannelDuplexHandler {
                 submitRequests()
                 send(context)
             case .ping(let payload):
-                // A client that does not read gets no pile of pongs: RFC 6455 wants the newest PING answered only.
+                // A client that does not read gets no pile of pongs: RFC 6455 requires an answer only to the newest
+                // PING.
                 if context.channel.isWritable {
                     hasUnflushed = true
                     context.write(
@@ -194,7 +195,7 @@ final class SyncHandler: ChannelDuplexHandler {
         if let context { resumeInbound(context) }
     }
 
-    /// Goes on with what has waited: events, and the reading of the socket.
+    /// Resumes the waiting work: events, and the reading of the socket.
     private func resumeInbound(_ context: ChannelHandlerContext) {
         handleInbound(context)
         if phase == .open, inbound.resumesReading() { context.read() }
@@ -208,7 +209,7 @@ final class SyncHandler: ChannelDuplexHandler {
         if let error = error as? NIOWebSocketError {
             fail(FramingError(error))
         } else if !(error is ByteToMessageDecoderError) {
-            // A decoder that has failed reports all that still comes in as errors; any other error ends the socket.
+            // A decoder that has failed reports all further input as errors; any other error ends the socket.
             context.close(promise: nil)
         }
     }
@@ -235,11 +236,12 @@ final class SyncHandler: ChannelDuplexHandler {
         resumeAfterRequests(context)
     }
 
-    /// What one makes the connection say goes to the socket before the next one: none finds too many under way.
+    /// Handles replies one by one. The messages that follow from a reply go to the socket before the next reply, which
+    /// therefore never finds too many under way.
     private func handle(_ replies: [FileReply], _ context: ChannelHandlerContext) {
         let isReading = holdsFlush, channel = context.channel
         for reply in replies {
-            // What has filled the buffer goes out first, which makes room.
+            // A full buffer is flushed first, which makes room.
             holdsFlush = channel.isWritable
             flush(context)
             holdsFlush = true
@@ -251,7 +253,7 @@ final class SyncHandler: ChannelDuplexHandler {
         holdsFlush = isReading
     }
 
-    /// Goes on with what has waited for the end of requests.
+    /// Resumes the work that has waited for the end of requests.
     private func resumeAfterRequests(_ context: ChannelHandlerContext) {
         resumeInbound(context)
         closeIfDrained()
@@ -295,7 +297,7 @@ final class SyncHandler: ChannelDuplexHandler {
         flush(context)
     }
 
-    /// The frames of messages pass the frame encoder by, which would write each in three pieces.
+    /// Writes the frame of a message. It bypasses the frame encoder, which would write it in three pieces.
     private func write(_ message: EncodedMessage, _ context: ChannelHandlerContext) {
         let frame = MessageFrame(message), sent = message.attachment?.promise(on: context.eventLoop)
         let encoder = encoder ?? context
@@ -319,7 +321,8 @@ final class SyncHandler: ChannelDuplexHandler {
 
     // MARK: Closing
 
-    /// A shutdown: accepts nothing more, waits until what was accepted is committed and acknowledged, and closes.
+    /// Shuts the connection down: accepts nothing more, waits until everything accepted is committed and acknowledged,
+    /// and closes.
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if event is ChannelShouldQuiesceEvent, phase == .open {
             phase = .draining
@@ -334,7 +337,7 @@ final class SyncHandler: ChannelDuplexHandler {
         if phase == .draining, inbound.waitingBytes == 0 { close(politeCloseCode, because: "shutdown") }
     }
 
-    /// The close code for a client that has done nothing wrong. Old clients stay away for an hour upon any other one
+    /// The close code for a client that has done nothing wrong. Old clients stay away for an hour after any code other
     /// than 1000 (`Spec/Protocol.md`, section 2.3).
     var politeCloseCode: WebSocketErrorCode {
         handshake.negotiation.usesOldCloseStyle ? .normalClosure : .goingAway
@@ -365,7 +368,7 @@ final class SyncHandler: ChannelDuplexHandler {
 }
 
 extension MessageAttachment {
-    /// Keeps it until the socket has taken the message, or will not take it any more.
+    /// A promise that keeps the attachment until the socket has taken the message, or will not take it any more.
     fileprivate func promise(on eventLoop: any EventLoop) -> EventLoopPromise<Void> {
         let sent = eventLoop.makePromise(of: Void.self)
         sent.futureResult.whenComplete { _ in withExtendedLifetime(self) {} }

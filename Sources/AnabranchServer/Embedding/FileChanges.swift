@@ -1,13 +1,13 @@
 import AnabranchCore
 import AnabranchHistory
 
-/// The transactions that follow a cursor in the log of a synced file, then those that come, as `SyncServer.changes`
-/// hands them out.
+/// The transactions that follow a cursor in the log of a synced file, first the present and then the future ones, as
+/// `SyncServer.changes` hands them out.
 public struct FileChanges: AsyncSequence, Sendable {
     /// Each transaction comes once, in the order of the log.
     public typealias Element = SyncedTransaction
 
-    /// A page of the log ends with the transaction with which it has more than so many bytes.
+    /// A page of the log ends with the transaction that takes it beyond this number of bytes.
     static let pageBytesSoftMax = 64 << 10
 
     /// The synced files; nil unless the server runs.
@@ -15,13 +15,13 @@ public struct FileChanges: AsyncSequence, Sendable {
     let path: VirtualPath
     let start: ChangeCursor
 
-    /// Begins behind the cursor. Each iterator goes its own way.
+    /// An iterator that begins after the cursor. Each iterator is independent of the others.
     public func makeAsyncIterator() -> Iterator { Iterator(of: self) }
 
-    /// Where one reader of the sequence is. It holds one page of the log.
+    /// One reader of the sequence. It holds one page of the log.
     public struct Iterator: AsyncIteratorProtocol {
         private let changes: FileChanges
-        /// Behind the page.
+        /// The place after the page.
         private var end: ChangeCursor
         private var entries: ArraySlice<LogEntry> = []
         private var users: [ClientFileID: String] = [:]
@@ -35,7 +35,7 @@ public struct FileChanges: AsyncSequence, Sendable {
 
         /// Waits for the next transaction.
         /// - Returns: nil when the server or the task ends.
-        /// - Throws: `SyncServerError`, or `HistoryError` if the store fails. Then a new sequence goes on behind the
+        /// - Throws: `SyncServerError`, or `HistoryError` if the store fails. A new sequence can then go on after the
         ///   last transaction.
         public mutating func next() async throws -> SyncedTransaction? {
             if isOver { return nil }

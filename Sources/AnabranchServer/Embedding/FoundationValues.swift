@@ -1,2 +1,2 @@
-// Dates, UUIDs and data as values, for whoever imports the server alone.
+// Dates, UUIDs and data as values, for programs that import the server alone.
 @_exported public import AnabranchFoundation

@@ -1,9 +1,9 @@
 public import AnabranchCore
 
-/// The state of a synced file, as `SyncServer.read` passes it on: it and its objects are of use within that call.
+/// The state of a synced file, as `SyncServer.read` passes it on. Use it and its objects only within that call.
 public struct StateReader {
     let transaction: WriteTransaction
-    /// Where the log ends: `SyncServer.changes(in:after:)` goes on with what comes next.
+    /// The end of the log: `SyncServer.changes(in:after:)` goes on with the transactions that follow.
     public let cursor: ChangeCursor
 
     /// The names of the classes, in the order in which they were added. A file that nobody has written yet has none.

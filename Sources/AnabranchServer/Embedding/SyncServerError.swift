@@ -1,16 +1,16 @@
 public import AnabranchHistory
 
-/// Why a server cannot do what its program asks for.
+/// The reason why a server cannot do what its program asks for.
 public enum SyncServerError: Error, Equatable, Sendable, CustomStringConvertible {
     /// `SyncServer.run` was not called yet, or has ended.
     case notRunning
-    /// The log has forgotten what follows the cursor. Read the state, and go on from there.
+    /// The log has forgotten the transactions that follow the cursor. Read the state, and go on from there.
     case changesForgotten(in: VirtualPath)
-    /// The cursor is not one of this file: the file was deleted, or restored from a backup that is older than the
+    /// The cursor is not of this file's log: the file was deleted, or restored from a backup that is older than the
     /// cursor. Read the state, and go on from there.
     case unknownCursor(in: VirtualPath)
 
-    /// What is wrong, and what to do about it.
+    /// A description of the mistake, and of what to do about it.
     public var description: String {
         switch self {
         case .notRunning: "the server does not run: call run() in a task of its own, and await listening()"

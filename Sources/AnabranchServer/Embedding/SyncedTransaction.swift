@@ -2,30 +2,31 @@ public import AnabranchCore
 import AnabranchHistory
 public import Foundation
 
-/// What one transaction has changed in a synced file, as it took effect: after it was merged with what others had done
-/// before.
+/// The changes of one transaction in a synced file, as they took effect: after merging with the earlier changes of
+/// others.
 public struct SyncedTransaction: Equatable, Sendable {
-    /// Who has made a transaction.
+    /// The author of a transaction.
     public enum Author: Hashable, Sendable {
-        /// The server: `SyncServer.write`, or what it undoes of a client's changes.
+        /// The server, by `SyncServer.write` or by undoing a client's changes.
         case server
-        /// A client's file on a device, and its user, if the server knows one.
+        /// A client's file on a device, and the client's user, if the server knows one.
         case client(ClientFileID, user: String?)
     }
 
-    /// The place behind it in the log.
+    /// The place after the transaction in the log.
     public let cursor: ChangeCursor
-    /// When it was made, as its author's clock says.
+    /// The time of the transaction by its author's clock.
     public let date: Date
-    /// Who has made it.
+    /// The author of the transaction.
     public let author: Author
-    /// The objects that it is about, each once, in the order in which it comes to them. Embedded objects belong to the
-    /// objects that they are in.
+    /// The changed objects, each once, in the order in which the transaction first names them. Embedded objects belong
+    /// to the objects that they are in.
     public let objects: [ChangedObject]
-    /// Whether it adds or erases classes or columns. Objects that go with their class are not among `objects`.
+    /// True if the transaction adds or erases classes or columns. Objects that go with their class are not among
+    /// `objects`.
     public let changesSchema: Bool
 
-    /// The number of its log entry.
+    /// The number of the transaction's log entry.
     public var version: ServerVersion { cursor.version }
 
     init(_ entry: LogEntry, user: String?) throws(HistoryError) {
@@ -59,24 +60,24 @@ public struct SyncedTransaction: Equatable, Sendable {
     private static func text(_ name: ArraySlice<UInt8>) -> String { String(decoding: name, as: UTF8.self) }
 }
 
-/// What a transaction has done with an object.
+/// An object that a transaction has changed.
 public struct ChangedObject: Equatable, Sendable {
-    /// What has become of an object.
+    /// The kind of a change.
     public enum Change: Equatable, Sendable {
-        /// It was created. If another client had created one with the same key before, it is that one, and its fields
-        /// have new values now.
+        /// The object was created. If another client had created one with the same key before, the two are one, and its
+        /// fields have new values now.
         case inserted
-        /// Some of its fields were written, each named once.
+        /// Some fields of the object were written, each named once.
         case modified(fields: [String])
-        /// It was deleted.
+        /// The object was deleted.
         case deleted
     }
 
-    /// The name of its class.
+    /// The name of the object's class.
     public let className: String
-    /// Its primary key: `UUID(key: object.key)`.
+    /// The object's primary key. `UUID(key: object.key)` reads it if it is a UUID.
     public let key: PrimaryKey
-    /// What has become of it.
+    /// The change of the object.
     public fileprivate(set) var change = Change.modified(fields: [])
 
     fileprivate mutating func note(field: String) {

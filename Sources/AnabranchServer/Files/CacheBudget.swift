@@ -1,12 +1,11 @@
 import AnabranchHistory
 import Synchronization
 
-/// How much the synced files keep in memory to make what comes next cheaper (`SyncedFile.cachedByteCount`), all of them
-/// together.
+/// The memory of all synced files together that only makes later work cheaper (`SyncedFile.cachedByteCount`).
 final class CacheBudget: Sendable {
     private struct Entry {
         var bytes: Int
-        /// Rises with each note: when the file last had something to do.
+        /// The time when the file last had something to do: a number that rises with each note.
         var time: UInt64
     }
 
@@ -23,9 +22,9 @@ final class CacheBudget: Sendable {
 
     var byteCount: Int { state.withLock(\.byteCount) }
 
-    /// Notes what a file keeps that had something to do.
-    /// - Returns: the files that have to release it, so that half of the budget is free again: those with which nothing
-    ///   was done for the longest time. There are none while there is room.
+    /// Notes what a file keeps after it had something to do.
+    /// - Returns: the files that have to release their caches, so that half of the budget is free again: those that
+    ///   have been idle for the longest time. There are none while there is room.
     func note(_ path: VirtualPath, _ bytes: Int) -> [VirtualPath] {
         state.withLock { state in
             state.time += 1

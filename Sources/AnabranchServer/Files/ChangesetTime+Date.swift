@@ -2,6 +2,6 @@ import AnabranchCore
 import Foundation
 
 extension Date {
-    /// As entries of a log have it.
+    /// The date in the form of log entries.
     var changesetTime: ChangesetTime { ChangesetTime(secondsSince1970: timeIntervalSince1970) }
 }

@@ -1,18 +1,18 @@
 import AnabranchCore
 import AnabranchHistory
 
-/// What the times of a client's changes tell of its clock, in one session. A change that is dated later than now was
-/// made by a clock that is fast. It is slow if the change is dated earlier than something that its author knew: what
-/// the session has downloaded, an earlier change of its own, or an entry that the server made by its own clock. Time 0
-/// is before there was any client. Of what was written while the client was away no more can be said, and an entry of
-/// another client says nothing: its clock may be the wrong one.
+/// The evidence about a client's clock in the times of its changes, in one session. A change that is dated later than
+/// now was made by a clock that is fast. The clock is slow if the change is dated earlier than something that its
+/// author knew: a download of the session, an earlier change of its own, or an entry that the server made by its own
+/// clock. Time 0 is before there was any client. Nothing more can be said of changes written while the client was away,
+/// and an entry of another client proves nothing: its clock may be the wrong one.
 struct ClientClock {
-    /// When the session began, and what the client knew.
+    /// The time when the session began, and the version that the client knew then.
     private let start: ChangesetTime
     private let version: ServerVersion
-    /// When the last change of the session was made.
+    /// The time of the last change of the session.
     private var last: ChangesetTime?
-    /// Whether it was told that the clock is wrong.
+    /// True once the clock was found to be wrong.
     private var isKnown = false
 
     init(start: ChangesetTime, version: ServerVersion) {
@@ -20,10 +20,10 @@ struct ClientClock {
         self.version = version
     }
 
-    /// By how many seconds the clock is fast, or slow if they are negative, at least; nil unless these are more than
-    /// `limit` and nobody was told before.
-    /// - Parameter known: the time of what the author of a change knew, as the log has it; it is asked for changes
-    ///   alone that are that old.
+    /// The least number of seconds by which the clock is fast, or slow if it is negative; nil unless it is more than
+    /// `limit` and was not reported before.
+    /// - Parameter known: the latest time, by the log, before which the author cannot have made a change; asked only
+    ///   for changes dated more than `limit` before the start of the session.
     mutating func difference(
         in changesets: [UploadedChangeset], at now: ChangesetTime, beyondSeconds limit: Int,
         known: (UploadedChangeset) throws(HistoryError) -> ChangesetTime?
@@ -38,7 +38,7 @@ struct ClientClock {
             } else if changeset.timestamp < start, changeset.cursor.serverVersion > version {
                 seconds = difference(from: start)
             } else if difference(from: start) < -Int64(limit) {
-                // An earlier one from the future was told of then: now the clock is perhaps right.
+                // An earlier change from the future has been reported: now the clock is perhaps right.
                 let earlier = if let last { last } else { try known(changeset) }
                 if let earlier, earlier <= now { seconds = min(0, difference(from: earlier)) }
             }

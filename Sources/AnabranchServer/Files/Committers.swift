@@ -5,9 +5,10 @@ import Metrics
 import NIOPosix
 import Synchronization
 
-/// What stores commits: a queue for each shard, so that each can be flushed while others are, on threads that all have
-/// in common. What comes while a shard waits or is flushed is stored together then, in one transaction. So with few
-/// threads there are fewer and larger ones, each of which costs about as much as one of its commits.
+/// The queues that store commits, one for each shard, so that several shards can be flushed at the same time, on shared
+/// threads. Commits that arrive while a shard waits or is flushed are stored together afterwards, in one transaction.
+/// So with few threads there are fewer and larger transactions, each of which costs about as much as one of its
+/// commits.
 final class Committers: Sendable {
     typealias Finish = @Sendable (HistoryError?) -> Void
 
@@ -22,14 +23,14 @@ final class Committers: Sendable {
     }
 
     /// - Parameters:
-    ///   - commits: of files of one shard.
-    ///   - finish: is called on one of the threads when they are stored, or with the reason why none is.
+    ///   - commits: the commits, of files of one shard.
+    ///   - finish: called on one of the threads when they are stored, or with the reason why none is.
     func store(_ commits: [Commit], then finish: @escaping Finish) {
         guard let shard = commits.first?.file.shard else { return finish(nil) }
         committers[shard].store(commits, then: finish)
     }
 
-    /// Ends the threads. Nothing may be waiting any more.
+    /// Ends the threads. No commit may be waiting any more.
     func shutDown() async throws { try await threads.shutdownGracefully() }
 }
 
@@ -41,8 +42,8 @@ private final class Committer: Sendable {
         var isScheduled = false
     }
 
-    /// About what one transaction writes, in bytes, and the commit with which it is more: who commits little does not
-    /// wait for all who commit much.
+    /// The approximate limit of one transaction, in bytes; it ends with the commit that exceeds it. So small commits do
+    /// not wait for all large ones.
     static let groupBytesMax = 4 << 20
 
     private let store: any HistoryStore
@@ -85,7 +86,7 @@ private final class Committer: Sendable {
         }
     }
 
-    /// Behind the other shards that wait.
+    /// True if there is more to store; it is scheduled after the other shards that wait.
     private func goesOn() -> Bool {
         waiting.withLock { waiting in
             waiting.isScheduled = !waiting.items.isEmpty
@@ -93,7 +94,8 @@ private final class Committer: Sendable {
         }
     }
 
-    /// One transaction for all; if it fails, one for each half, so that a file in trouble does not stop the others.
+    /// Stores all in one transaction; if it fails, in one for each half, so that a file in trouble does not stop the
+    /// others.
     private func store(_ group: ArraySlice<Item>) {
         metrics.transactions.increment()
         do throws(HistoryError) {
@@ -112,8 +114,8 @@ private final class Committer: Sendable {
     }
 }
 
-/// A store whose commits are made by committers, while the caller waits: so everything that is flushed is flushed by
-/// them, also what is rare and not worth a turn of its own.
+/// A store whose commits are made by committers while the caller waits. So these flush everything, even rare commits
+/// that are not worth a turn of their own.
 struct CommittedStore: ViewStore {
     let base: any HistoryStore
     let committers: Committers

@@ -3,12 +3,11 @@ import AnabranchHistory
 
 /// A write of the server itself that is durable.
 public struct CompletedWrite<Value> {
-    /// The log entry that it became; the version that the file had if nothing was changed.
+    /// The log entry that the write became; if nothing was changed, the version that the file had.
     public let version: ServerVersion
-    /// The write had been made before, under the same idempotency key; nothing happened now.
+    /// True if the write had been made before, under the same idempotency key, so that nothing happened now.
     public let isRepetition: Bool
-    /// What the closure returned. Of a write with an idempotency key it is nil for a repetition, whose closure was not
-    /// called.
+    /// The result of the closure. With an idempotency key, it is nil for a repetition, whose closure was not called.
     public let value: Value
 }
 

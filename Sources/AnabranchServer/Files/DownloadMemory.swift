@@ -1,25 +1,26 @@
 import AnabranchCore
 import AnabranchHistory
 
-/// Sees to it that the bodies of DOWNLOADs fit into memory until the sockets of their readers have taken them.
+/// Keeps the bodies of DOWNLOADs within memory until the sockets of their readers have taken them.
 ///
-/// A short body needs no permit. So who follows a file, or what little there is of it, does not wait for those that
-/// take a lot and read slowly; and while there is no room, those read on in small steps, too.
+/// A short body needs no permit. So a reader that follows a file, or that reads a small one, does not wait for readers
+/// that take a lot and read slowly; and while there is no room, those too read on in small steps.
 struct DownloadMemory: Sendable {
-    /// What a body may have without a permit, in bytes before it is deflated.
+    /// The longest body without a permit, in bytes before it is deflated.
     static let shortBytesMax = 64 << 10
 
     enum Outcome<Made> {
-        /// What is long has a permit.
+        /// The result; a long body has a permit.
         case made(Made, MemoryPermit?)
-        /// There is no room, not even for one changeset: the request will be submitted again, if the wait is kept.
+        /// There is no room, not even for one changeset: the request will be submitted again, as long as the wait is
+        /// kept.
         case waiting(MemoryWait)
 
         var wait: MemoryWait? { if case .waiting(let wait) = self { wait } else { nil } }
     }
 
     let budget: MemoryBudget
-    /// Brings a request before its file again, with its permit.
+    /// Submits a request to its file again, with its permit.
     let resubmit: @Sendable (FileRequest) -> Void
 
     /// Scans as much of the log as there is room for.
@@ -36,7 +37,7 @@ struct DownloadMemory: Sendable {
         return .waiting(wait(for: bytes, request))
     }
 
-    /// At about how many bytes a body ends.
+    /// The approximate length at which a body ends, in bytes.
     func byteBudget(of request: FileRequest, _ bytesSoftMax: Int) -> Int {
         if let permit = request.permit { return permit.bytes - 1 }
         let isLong = request.mayBeLong && budget.hasRoom(for: bytesSoftMax)
@@ -60,7 +61,7 @@ struct DownloadMemory: Sendable {
 }
 
 extension Download {
-    /// The size of so many of the first changesets as have `bytesMax` bytes together.
+    /// The total size of the first changesets that have at most `bytesMax` bytes together.
     fileprivate func bytes(upTo bytesMax: Int) -> Int {
         var bytes = 0
         for changeset in changesets {

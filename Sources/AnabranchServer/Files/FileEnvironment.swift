@@ -7,11 +7,11 @@ import Logging
 import Metrics
 import Synchronization
 
-/// What the synced files of a server have in common: how they are served, and what holds for all of them together.
+/// The common environment of a server's synced files: how they are served, and the limits of all of them together.
 final class FileEnvironment: Sendable {
     let store: any HistoryStore
     let names: FileNames
-    /// Store what turns come to; nil if turns do so themselves.
+    /// The committers that store the results of turns; nil if turns do so themselves.
     let committers: Committers?
     let options: FileOptions
     let metrics: SyncMetrics
@@ -27,25 +27,25 @@ final class FileEnvironment: Sendable {
     let budget: MemoryBudget
     /// The memory of long messages, from clients and to them.
     let messageMemory: MemoryBudget
-    /// The clock, in seconds since 1970: when a client file was last seen.
+    /// The clock that tells when a client file was last seen, in seconds since 1970.
     let unixSeconds: @Sendable () -> UInt64
     /// The clock by which the server's own changes compete with those of clients, to the millisecond.
     let now: @Sendable () -> ChangesetTime
-    /// Begins a part of a turn.
+    /// Begins one step of a turn.
     let beginStep: @Sendable () -> StepLimit
-    /// Where the salts of files come from.
+    /// The source of the salts of files.
     private let randomness: @Sendable () -> any RandomNumberGenerator
-    /// How long a turn takes, unless it is one thing that cannot be cut.
+    /// The duration of a step of a turn, in milliseconds, unless the step is a single piece of work that cannot be cut.
     static let stepMillisecondsMax: Int64 = 10
     private let isEndingFlag = Atomic(false)
 
     /// - Parameters:
-    ///   - committerThreads: how many threads store commits. If there are none, or the store is in memory, of which
-    ///     nothing is flushed, the workers do so.
-    ///   - names: which of the store's files paths mean.
-    ///   - budget: for requests that are not done yet.
-    ///   - messageMemory: for long messages.
-    ///   - monotonicSeconds: a clock that only goes on; nil: the machine's.
+    ///   - committerThreads: the number of threads that store commits. If there are none, or the store is in memory,
+    ///     where nothing is flushed, the workers do so.
+    ///   - names: the files of the store that paths mean.
+    ///   - budget: the memory of requests that are not done yet.
+    ///   - messageMemory: the memory of long messages.
+    ///   - monotonicSeconds: a clock that never goes back; nil for the machine's.
     ///   - now: the clock for the times of changes.
     init(
         store: any HistoryStore, names: FileNames = FileNames(), committerThreads: Int = 2,
@@ -81,7 +81,7 @@ final class FileEnvironment: Sendable {
         self.now = now
     }
 
-    /// Whether nobody waits for long merges any more.
+    /// True once nobody waits for long merges any more.
     var isEnding: Bool { isEndingFlag.load(ordering: .relaxed) }
 
     func end() { isEndingFlag.store(true, ordering: .relaxed) }
@@ -97,54 +97,55 @@ final class FileEnvironment: Sendable {
         flexible?.instant = options.instant
         let sessions = FileSessions(file, flexible, self)
         try sessions.followExport()
-        // From now on what operations of a flexible file store waits for the end of a turn.
+        // From now on, commits of a flexible file wait for the end of a turn.
         file.defersCommits = flexible != nil
         return sessions
     }
 }
 
-/// How synced files are served.
+/// The options of synced files.
 struct FileOptions: Sendable {
     var limits = Limits()
-    /// Whether uploads are applied to the states of their files; if not, the server is a relay.
+    /// True if uploads are applied to the states of their files; if not, the server is a relay.
     var keepsState = true
-    /// What may wait for integration in one file, in bytes.
+    /// The size of the uploads that may wait for integration in one file, in bytes.
     var backlogBytesMax = Int.max
-    /// How large an object can grow.
+    /// The largest size of an object, in bytes.
     var objectBytesMax = Int.max
-    /// Whether a client file without user belongs to the first one who comes with it.
+    /// True if a client file without a user belongs to the first user who comes with it.
     var adoptsUnownedClientFiles = false
-    /// Whether clients may take classes and columns of a file away.
+    /// The rule for clients that take classes and columns of a file away.
     var destructiveSchema: @Sendable (VirtualPath) -> DestructiveSchema = { _ in .refuse }
-    /// Whether each client sees a part of a file, by its queries.
+    /// True for a file that each client sees only a part of, by its queries.
     var isFlexible: @Sendable (VirtualPath) -> Bool = { _ in false }
-    /// At about how many bytes a part of a bootstrap ends; nil: as `FlexibleFile` says.
+    /// The approximate length at which a part of a bootstrap ends, in bytes; nil for the default of `FlexibleFile`.
     var bootstrapPartBytes: Int?
-    /// As `FlexibleFile` has it.
+    /// The clock of `FlexibleFile.instant`.
     var instant: @Sendable () -> ContinuousClock.Instant = { .now }
-    /// What the app of a flexible file was exported as; nil if everybody may do everything.
+    /// The export of a flexible file's app; nil if everybody may do everything.
     var export: @Sendable (VirtualPath) -> AppExport? = { _ in nil }
-    /// A user whose share of new files is used up can only open files that are open already.
+    /// The quota of new files. A user who has used it up can only open files that are open already.
     var newFiles = UserQuota()
-    /// A user whose share of new client files is used up gets no further ident.
+    /// The quota of new client files. A user who has used it up gets no further ident.
     var newClientFiles = UserQuota()
-    /// A user whose share of milliseconds for queries is used up has to wait with further ones.
+    /// The quota of time for queries, in milliseconds. A user who has used it up has to wait with further ones.
     var queryTime = UserQuota()
-    /// What is kept of the bodies of DOWNLOADs that several readers may want.
+    /// The memory for bodies of DOWNLOADs that several readers may want, in bytes.
     var sharedBodiesBytesMax = Int.max
-    /// What all files may keep in memory together only to make what comes next cheaper.
+    /// The memory of all files together that only makes later work cheaper, in bytes.
     var cachesBytesMax = Int.max
-    /// What is to stay free where the store is, in bytes.
+    /// The space that is to stay free on the disk of the store, in bytes.
     var reservedBytes = 0
-    /// What the store may have in use, in bytes.
+    /// The space that the store may have in use, in bytes.
     var storeBytesMax = Int.max
-    /// A client whose clock is wrong by more, in seconds, is named to the operator.
+    /// The error of a client's clock that is tolerated, in seconds. A client whose clock is wrong by more is named to
+    /// the operator.
     var clientClockSecondsMax = 300
-    /// How much of the past is kept.
+    /// The policy that says how much history is kept.
     var history = HistoryPolicy()
-    /// What the long merges may occupy together in bytes, beside the largest of them.
+    /// The memory that all long merges but the largest may occupy together, in bytes.
     var longMergeBytesMax = 256 << 20
-    /// A file with more sessions keeps in memory for a while what they report without uploading anything. Otherwise it
-    /// is stored at once, and reported with the next DOWNLOAD.
+    /// The most sessions of a file with which progress that comes without changesets is stored at once, and reported
+    /// with the next DOWNLOAD. With more sessions, it is kept in memory for a while.
     var storedProgressSessionsMax = 64
 }

@@ -2,13 +2,13 @@ import AnabranchCore
 import AnabranchHistory
 import Logging
 
-/// What synced files have to tell the operator.
+/// The messages of synced files to the operator.
 struct FileLog {
     let metrics: SyncMetrics
     let logger: Logger
 
-    /// Trouble of the store, and instructions that did not enter the log. Another refused upload is logged by its
-    /// session.
+    /// Logs trouble of the store, and instructions that did not enter the log. Other refused uploads are logged by
+    /// their sessions.
     func note(_ outcome: ClientOutcome, path: VirtualPath) {
         if let refusal = outcome.refusal, refusal.isStoreTrouble { note(refusal, path: path, client: outcome.ident) }
         if outcome.entriesRestoringNulls > 0 {
@@ -28,7 +28,7 @@ struct FileLog {
             ])
     }
 
-    /// A client dates its changes wrong, so that they win over newer ones, or lose to older ones.
+    /// Logs a client that dates its changes wrongly, so that they win over newer ones, or lose to older ones.
     func note(wrongClock seconds: Int64, of client: ClientFileID, user: String?, path: VirtualPath) {
         logger.notice(
             "the clock of a client is wrong: by so many seconds, negative if it is slow",
@@ -38,7 +38,7 @@ struct FileLog {
             ])
     }
 
-    /// What one commit of a round of maintenance has done, since `before`.
+    /// Logs and counts the work of one commit of a round of maintenance, since `before`.
     func note(_ report: MaintenanceReport, since before: MaintenanceReport, path: VirtualPath) {
         metrics.maintained(report, since: before)
         for file in report.expired[before.expired.count...] {
@@ -51,10 +51,10 @@ struct FileLog {
         }
     }
 
-    /// What a client of flexible sync has written and may not, of one class in one upload.
+    /// Logs the writes of a client of flexible sync that it was not allowed to make, of one class in one upload.
     /// - Parameters:
-    ///   - role: the name of the one that applies; nil if none does, or there are none.
-    ///   - query: what the client asks for of the class; nil for nothing.
+    ///   - role: the name of the role that applies; nil if none does, or there are none.
+    ///   - query: the client's query of the class; nil if it has none.
     func note(
         refused objects: [CompensatingWrite.Object], of client: ClientFileID, user: String?, role: String?,
         query: String?, path: VirtualPath
@@ -68,19 +68,19 @@ struct FileLog {
             ])
     }
 
-    /// What an app's export says of its classes does not fit to what is there.
+    /// Logs that the classes of an app's export contradict those of the file.
     func note(unusableSchema reason: String, path: VirtualPath) {
         logger.error(
             "the schema of the app's export cannot be added to the state",
             metadata: ["path": "\(path.abbreviated)", "reason": "\(reason)"])
     }
 
-    /// A reader has uploaded a schema that is not taken over.
+    /// Logs that a reader has uploaded a schema that is not taken over.
     func note(unknownSchema text: String, path: VirtualPath, client: ClientFileID) {
         logger.notice("\(text)", metadata: ["path": "\(path.abbreviated)", "client": "\(client)"])
     }
 
-    /// The log of a file has become as long as it may be, and nothing of it can go.
+    /// Logs that the log of a file has become as long as it may be, and that nothing of it can be trimmed.
     func noteFull(_ path: VirtualPath) {
         logger.warning(
             "a synced file is full: changes of its clients wait; `anabranch admin file` says what keeps its log",

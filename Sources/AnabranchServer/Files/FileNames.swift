@@ -1,19 +1,19 @@
 import AnabranchHistory
 import Synchronization
 
-/// Which synced file a path means (`Spec/Protocol.md`, section 4.2).
+/// The synced files that paths mean (`Spec/Protocol.md`, section 4.2).
 final class FileNames: Sendable {
     private let names: Mutex<PartitionNames>
 
     init(_ names: PartitionNames = PartitionNames()) { self.names = Mutex(names) }
 
-    /// The file of a path, in whatever spelling of its partition's value.
+    /// The file of a path, in any spelling of its partition's value.
     func file(at path: VirtualPath) -> VirtualPath {
-        // A long partition is read before others have to wait.
+        // A long partition is read before the lock is taken, so that others do not wait.
         let canonical = path.canonical
         return names.withLock { $0.file(at: path, canonical: canonical) }
     }
 
-    /// The file is deleted.
+    /// Forgets a deleted file.
     func remove(_ path: VirtualPath) { names.withLock { $0.remove(path) } }
 }

@@ -1,14 +1,14 @@
 import AnabranchHistory
 import Synchronization
 
-/// What a turn of a file is for (`FileTurns`).
+/// The kind of a file's turn (`FileTurns`).
 enum TurnKind { case short, long }
 
-/// What a file is told to do because all files share something.
+/// A task that a file gets because all files share something.
 enum FileNotice: Hashable { case writeProgress, releaseCaches, dropMerge, noteConnected }
 
-/// The serial queue of one synced file: what comes in waits for the file's next turn, and at most one thread at a time
-/// works on it. Phases change under the lock of `FileQueues`.
+/// The serial queue of one synced file: input waits for the file's next turn, and at most one thread at a time works on
+/// it. Phases change under the lock of `FileQueues`.
 ///
 ///     idle ──submit──▶ ready ──▶ running ──commit──▶ committing ──stored or failed──▶ ready
 ///      ▲                 ▲          │
@@ -26,7 +26,7 @@ final class FileQueue: Sendable {
         var jobs: [FileJob] = []
         var requests: [FileRequest] = []
         var notices: Set<FileNotice> = []
-        /// What has become of the commit of the last turn: nil in it, if it is stored.
+        /// The outcome of the last turn's commit, if there was one: a failure, or an inner nil if it is stored.
         var outcome: HistoryError??
 
         var isEmpty: Bool { jobs.isEmpty && requests.isEmpty && notices.isEmpty }
@@ -34,8 +34,8 @@ final class FileQueue: Sendable {
 
     let path: VirtualPath
     private let inbox = Mutex(Inbox())
-    /// Only the worker takes the lock whose turn it is. It is there to show the
-    /// compiler that nobody else uses what is in it.
+    /// The work on the file. Only the worker whose turn it is takes the lock, which shows the compiler that nobody else
+    /// uses the contents.
     let turns: Mutex<FileTurns>
 
     init(_ turns: sending FileTurns) {
@@ -43,9 +43,9 @@ final class FileQueue: Sendable {
         self.turns = Mutex(turns)
     }
 
-    // MARK: What comes in
+    // MARK: Input
 
-    /// Takes something in; the file is ready for a short turn now, unless it is running or committing.
+    /// Adds to the input; the file is ready for a short turn now, unless it is running or committing.
     /// - Returns: the phase before.
     func put(_ jobs: [FileJob] = [], _ requests: [FileRequest] = [], notice: FileNotice? = nil) -> Phase {
         inbox.withLock { inbox in
@@ -60,7 +60,7 @@ final class FileQueue: Sendable {
 
     // MARK: A turn
 
-    /// A worker begins a turn.
+    /// Begins a turn, on a worker.
     func begin() -> Turn {
         inbox.withLock { inbox in
             defer {
@@ -77,15 +77,15 @@ final class FileQueue: Sendable {
         fileprivate let inbox: Inbox
     }
 
-    /// What a turn comes to.
+    /// The outcome of a turn.
     struct Outcome: Sendable {
-        /// What is to be stored before the next one.
+        /// The commit to store before the next turn.
         var commit: Commit?
-        /// For what there is another one at once.
+        /// The kind of turn that the file needs at once; nil if nothing waits.
         var next: TurnKind?
-        /// Whether something is kept that is to be written within a second.
+        /// True if there is progress that is to be written within a second.
         var hasUnwrittenProgress = false
-        /// The file is closed.
+        /// True if the file is closed.
         var isOver: Bool
     }
 
@@ -108,10 +108,10 @@ final class FileQueue: Sendable {
         for job in inbox.jobs { job.run(nil) }
     }
 
-    /// The turn is over, and its commit is on its way.
+    /// Ends a turn whose commit is on its way.
     func beginCommit() { inbox.withLock { $0.phase = .committing } }
 
-    /// The commit is stored, or has failed; the file is ready for a short turn.
+    /// Notes that the commit is stored, or has failed; the file is ready for a short turn.
     func finishCommit(_ failure: HistoryError?) {
         inbox.withLock { inbox in
             inbox.outcome = .some(failure)
@@ -119,8 +119,8 @@ final class FileQueue: Sendable {
         }
     }
 
-    /// The turn is over, and nothing is on its way.
-    /// - Returns: for what kind of turn the file is ready now; nil if nothing waits.
+    /// Ends a turn without a commit.
+    /// - Returns: the kind of turn that the file is ready for; nil if nothing waits.
     func end(_ outcome: Outcome) -> TurnKind? {
         inbox.withLock { inbox in
             let next = inbox.isEmpty ? outcome.next : .short
@@ -133,6 +133,6 @@ final class FileQueue: Sendable {
 extension FileQueue.Turn {
     func take() -> FileQueue.Outcome { queue.take(inbox) }
 
-    /// In place of the turn, when the server has ended.
+    /// Fails the jobs of the turn, in place of taking it, when the server has ended.
     func fail() { queue.fail(inbox) }
 }

@@ -3,29 +3,29 @@ import AnabranchHistory
 import NIOPosix
 import Synchronization
 
-/// What one turn tells connections.
+/// The replies of one turn to connections.
 struct TurnReplies: Sendable {
-    /// To each session in their order.
+    /// The replies, in order for each session.
     var replies: [FileReply] = []
     /// The requests that are done.
     var done: [RequestCharge] = []
 }
 
 /// The synced files of a server. Each has a queue of its own, and any of the worker threads takes its turns: none is
-/// idle while a file is ready. What a turn wants to have stored goes to the thread of its shard (`Committers`); the
-/// file has no further turn until that is done, and the worker goes on with another file.
+/// idle while a file is ready. The commit of a turn goes to the queue of its shard (`Committers`); the file has no
+/// further turn until it is stored, and the worker goes on with another file.
 final class FileQueues: Sendable {
     private struct State {
         var queues: [VirtualPath: FileQueue] = [:]
         /// The files with progress that is not written.
         var pathsWithProgress: Set<VirtualPath> = []
         var ready = ReadyFiles()
-        /// How many of them are not idle.
+        /// The number of files that are not idle.
         var busyCount = 0
-        /// Waits until none is busy.
+        /// The caller that waits until no file is busy.
         var end: CheckedContinuation<Void, Never>?
 
-        /// - Parameter phase: that the file had before.
+        /// - Parameter phase: the phase that the file had before.
         /// - Returns: whether a worker is needed for it.
         mutating func didPut(to queue: FileQueue, in phase: FileQueue.Phase) -> Bool {
             switch phase {
@@ -51,7 +51,7 @@ final class FileQueues: Sendable {
     var messageMemory: MemoryBudget { environment.messageMemory }
 
     /// - Parameters:
-    ///   - threads: how many workers there are; nil: `takeTurn` is called in their place.
+    ///   - threads: the number of workers; nil if `takeTurn` is called in their place.
     ///   - deliver: called on workers when everything that the replies speak of is durable.
     init(
         _ environment: FileEnvironment, threads: Int?, deliver: @escaping @Sendable (TurnReplies) -> Void
@@ -62,7 +62,7 @@ final class FileQueues: Sendable {
         workers?.start()
     }
 
-    // MARK: What comes in
+    // MARK: Input
 
     func submit(_ request: FileRequest) {
         budget.reserve(request.cost)
@@ -76,11 +76,11 @@ final class FileQueues: Sendable {
         for (path, requests) in Dictionary(grouping: requests, by: \.path) { put(requests: requests, to: path) }
     }
 
-    /// - Parameter path: in whatever spelling of its partition's value.
+    /// - Parameter path: the path, in any spelling of its partition's value.
     func submit(_ job: FileJob, to path: VirtualPath) { put(jobs: [job], to: environment.names.file(at: path)) }
 
-    /// Runs a job with a file, before the requests that wait. When the call returns, the sessions have been told what
-    /// the job has done.
+    /// Runs a job with a file, before the requests that wait. When the call returns, the sessions have been told of its
+    /// results.
     /// - Throws: what the job throws; `storeFailed` if the server has ended.
     func run<Result: Sendable>(
         on path: VirtualPath, _ job: @escaping @Sendable (FileTurns) throws -> Result
@@ -95,9 +95,9 @@ final class FileQueues: Sendable {
         }
     }
 
-    /// Makes a write of the server itself, when the merge of uploads that has begun is committed. When the call
-    /// returns, the sessions have been told of it: a client that learns of it in another way, and asks by MARK whether
-    /// it has everything, is not told so too early.
+    /// Makes a write of the server itself, after the commit of a merge of uploads that has begun. When the call
+    /// returns, the sessions have been told of it: a client that learns of it in another way, and asks by MARK if it
+    /// has everything, is not told so too early.
     /// - Throws: what `SyncedFile.write` throws; `storeFailed` if the server has ended.
     func write<Value: Sendable>(
         to path: VirtualPath, idempotencyKey: String?, at timestamp: ChangesetTime,
@@ -112,7 +112,7 @@ final class FileQueues: Sendable {
         }
     }
 
-    /// Makes a change again that a device has not uploaded, as `write` makes a write of the server.
+    /// Repeats a change that a device has not uploaded, as `write` makes a write of the server.
     func make(
         _ position: Int, of changes: DeviceChanges, in path: VirtualPath, at now: ChangesetTime
     ) async throws -> ServerWrite {
@@ -140,7 +140,7 @@ final class FileQueues: Sendable {
     }
 
     /// Deletes a synced file. When the call returns, it is gone, and its sessions have been told so.
-    /// - Parameter user: it stays unless all its client files are this user's; nil: it goes in any case.
+    /// - Parameter user: the file stays unless all its client files are this user's; nil to delete it in any case.
     /// - Returns: whether it is gone.
     /// - Throws: what the store throws; `storeFailed` if the server has ended.
     func delete(_ path: VirtualPath, onlyOf user: String?) async throws -> Bool {
@@ -157,9 +157,9 @@ final class FileQueues: Sendable {
         }
     }
 
-    /// Has a round of maintenance begin that looks at everything in a synced file.
-    /// - Returns: what it has done, when it is over.
-    /// - Throws: what ended it; `storeFailed` if the server has ended.
+    /// Begins a round of maintenance that looks at everything in a synced file.
+    /// - Returns: the report of the round, when it is over.
+    /// - Throws: the error that ended it; `storeFailed` if the server has ended.
     func maintain(_ path: VirtualPath) async throws -> MaintenanceReport {
         try await withCheckedThrowingContinuation { continuation in
             let job = FileJob(comesAfterMerge: false) { file in
@@ -170,12 +170,12 @@ final class FileQueues: Sendable {
         }
     }
 
-    /// Has all open files note that clients with sessions are seen.
+    /// Makes all open files note that clients with sessions are seen.
     func noteConnected() {
         for path in state.withLock({ Array($0.queues.keys) }) { notify(path, .noteConnected) }
     }
 
-    /// Has all files write what they keep of their clients' progress.
+    /// Makes all files write the progress of their clients that they keep in memory.
     func writeProgress() {
         for path in state.withLock(\.pathsWithProgress) { notify(path, .writeProgress) }
     }
@@ -189,7 +189,7 @@ final class FileQueues: Sendable {
         if isReady { wakeWorker() }
     }
 
-    /// Tells a file something, unless it is closed.
+    /// Gives a notice to a file, unless it is closed.
     func notify(_ path: VirtualPath, _ notice: FileNotice) {
         let isReady = state.withLock { state in
             guard let queue = state.queues[path] else { return false }
@@ -198,7 +198,7 @@ final class FileQueues: Sendable {
         if isReady { wakeWorker() }
     }
 
-    /// Nil if the file is closed, and nothing waits for it.
+    /// The queue of a file; nil if the file is closed and nothing waits for it.
     func queue(of path: VirtualPath) -> FileQueue? { state.withLock { $0.queues[path] } }
 
     private func makeQueue(_ path: VirtualPath) -> FileQueue {
@@ -211,20 +211,20 @@ final class FileQueues: Sendable {
 
     // MARK: Turns
 
-    /// A file is ready that was not. To be called without the lock: if the threads have ended, the file's jobs fail at
-    /// once.
+    /// Wakes a worker for a file that has become ready. To be called without the lock: if the threads have ended, the
+    /// file's jobs fail at once.
     private func wakeWorker() {
         workers?.submit { [self] state in
             if case .active = state { takeTurn() } else { failNext() }
         }
     }
 
-    /// Takes the turn of the file that is next.
+    /// Takes the turn of the next file.
     /// - Returns: whether there was one.
     @discardableResult
     func takeTurn() -> Bool {
         guard let turn = beginTurn() else { return false }
-        // The turn keeps what came in: it must not last until the commit is stored.
+        // The turn holds the input: it must not last until the commit is stored.
         let queue = turn.queue, outcome = turn.take()
         noteProgress(of: queue, outcome)
         if let commit = outcome.commit { store(commit, of: queue) } else { end(queue, outcome) }
@@ -280,15 +280,15 @@ final class FileQueues: Sendable {
 
     // MARK: The end
 
-    /// From now on a merge that takes longer than a turn is given up, and so are those that have begun: their sessions
-    /// fail, and the clients send again what was not committed. Maintenance ends before its next step.
+    /// Gives up merges that take longer than a turn, also those that have begun: their sessions fail, and the clients
+    /// send again what was not committed. Maintenance ends before its next step.
     func endLongMerges() { environment.end() }
 
-    /// Handles what has been submitted, but for long merges, and ends the threads.
+    /// Handles everything submitted, except long merges, and ends the threads.
     func shutDown() async throws {
         endLongMerges()
         writeProgress()
-        // Also if the task is cancelled.
+        // It waits even if the task is cancelled.
         await withCheckedContinuation { continuation in
             state.withLock { state in
                 if state.busyCount == 0 { continuation.resume() } else { state.end = continuation }
@@ -299,7 +299,7 @@ final class FileQueues: Sendable {
         try await workers?.shutdownGracefully()
     }
 
-    /// Called for what is submitted when the threads have ended.
+    /// Fails the next turn. Called for input that is submitted after the threads have ended.
     private func failNext() {
         guard let turn = beginTurn() else { return }
         turn.fail()

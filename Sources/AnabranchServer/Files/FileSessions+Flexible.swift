@@ -8,20 +8,20 @@ import OrderedCollections
 /// The requests of flexible sync. Those of one client are done one after the other, those of different clients in turn:
 /// IDENTs and QUERYs a step of a search at a time, uploads as `FlexibleFile` merges them.
 extension FileSessions {
-    /// What one client has sent that waits: its uploads, and what comes behind one of them or needs a search.
+    /// The waiting requests of one client: its uploads, and the requests that follow one of them or need a search.
     struct ViewRequests {
         fileprivate enum Request {
-            /// IDENT, whose session is told when it is found what it sees.
+            /// An IDENT, whose session is told when the objects of its view have been found.
             case identify
             case query(SubscriptionSet)
             case upload(Upload, time: UInt64)
         }
 
         let user: String?
-        /// Of the uploads that the file merges.
+        /// The charges of the uploads that the file merges.
         private(set) var uploads: [RequestCharge] = []
         fileprivate var waiting: CircularBuffer<(request: Request, key: SessionKey, charge: RequestCharge?)> = []
-        /// Whether the search of the first one that waits has begun.
+        /// True once the search for the first waiting request has begun.
         fileprivate var isSearching = false
 
         fileprivate init(of user: String?) { self.user = user }
@@ -29,7 +29,7 @@ extension FileSessions {
         var charges: [RequestCharge] { uploads + waiting.compactMap(\.charge) }
         fileprivate var isEmpty: Bool { uploads.isEmpty && waiting.isEmpty }
 
-        /// Whether the file has to be searched for what waits first.
+        /// True if the file has to be searched for the first waiting request.
         fileprivate var needsSearch: Bool {
             guard uploads.isEmpty, let first = waiting.first else { return false }
             if case .upload = first.request { return false }
@@ -46,7 +46,7 @@ extension FileSessions {
 
     // MARK: Queues
 
-    /// QUERY: the client is told of the objects when they are found and the session asks.
+    /// Queues a QUERY: the client is told of the objects when they are found and the session asks.
     /// - Returns: whether it waits.
     func queue(_ subscriptions: SubscriptionSet, for request: FileRequest) -> Bool {
         guard flexible != nil else {
@@ -56,16 +56,16 @@ extension FileSessions {
         return queue(.query(subscriptions), of: request.session, request.charge)
     }
 
-    /// IDENT: the session runs when it is found what its client sees.
+    /// Queues an IDENT: the session runs when the objects that its client sees have been found.
     func queueIdentified(_ key: SessionKey) { _ = queue(.identify, of: key, nil) }
 
-    /// Whether a session has to wait until it is found what its client sees.
+    /// True while a session waits for a search that finds the objects its client sees.
     func isIdentifying(_ key: SessionKey) -> Bool {
         guard let clientFile = running[key]?.clientFile else { return false }
         return viewRequests[clientFile]?.waiting.contains { $0.key == key && $0.request.isIdentify } ?? false
     }
 
-    /// Queues an upload, unless it says only how far its client has come.
+    /// Queues an upload, unless it only reports its client's progress.
     /// - Returns: whether it waits.
     func queue(
         _ upload: Upload, from clientFile: ClientFileID, into flexible: FlexibleFile, of key: SessionKey,
@@ -84,7 +84,7 @@ extension FileSessions {
     private func queue(_ request: ViewRequests.Request, of key: SessionKey, _ charge: RequestCharge?) -> Bool {
         guard let session = running[key] else { return false }
         let clientFile = session.clientFile
-        // In its place: a copy would copy all that waits.
+        // Changed in place: a copy would copy all waiting requests.
         viewRequests[clientFile, default: ViewRequests(of: session.user.user)].waiting.append((request, key, charge))
         if let requests = viewRequests[clientFile], requests.needsSearch, requests.waiting.count == 1 {
             newSearches.append(clientFile)
@@ -92,7 +92,7 @@ extension FileSessions {
         return true
     }
 
-    /// Hands on what waits first, behind what was done.
+    /// Passes on the first waiting requests, once the earlier ones are done.
     private func proceed(_ clientFile: ClientFileID) {
         guard viewRequests[clientFile]?.uploads.isEmpty == true else { return }
         while case .upload(let upload, let time)? = viewRequests[clientFile]?.waiting.first?.request {
@@ -104,7 +104,8 @@ extension FileSessions {
         if viewRequests[clientFile]?.needsSearch == true { newSearches.append(clientFile) }
     }
 
-    /// What a session has sent that was not begun is of no use to another one: its client sends it again.
+    /// Drops the waiting requests of a session that have not begun. They are of no use to another session: its client
+    /// sends them again.
     func dropWaiting(of key: SessionKey, _ clientFile: ClientFileID) {
         guard var requests = viewRequests[clientFile], requests.waiting.contains(where: { $0.key == key }) else {
             return
@@ -119,15 +120,14 @@ extension FileSessions {
 
     // MARK: Searches
 
-    /// Whether clients wait for the file to be searched: those whose search was not begun, or came to its end in one
-    /// step before.
+    /// True if clients wait for a search that has had no step of its own yet.
     var hasNewSearches: Bool { !newSearches.isEmpty }
 
-    /// Whether a search goes on that has not come to its end in one step.
+    /// True if a search goes on that takes more than one step.
     var hasLongSearches: Bool { !longSearches.isEmpty }
 
-    /// Searches for clients in turn until the step is over, or much waits to be stored.
-    /// - Parameter isLong: whether it goes on with one that has not come to its end before.
+    /// Searches for clients in turn, until the step is over or much waits to be stored.
+    /// - Parameter isLong: whether it continues an unfinished search, and not new ones.
     /// - Throws: trouble of the store.
     func search(in flexible: FlexibleFile, until limit: StepLimit, isLong: Bool) throws(HistoryError) {
         while let clientFile = isLong ? longSearches.popFirst() : newSearches.popFirst() {
@@ -141,7 +141,7 @@ extension FileSessions {
         if hasNews { announce(until: environment.beginStep()) }
     }
 
-    /// - Returns: whether what the client waited for is done.
+    /// - Returns: whether the client's request is done.
     private func search(
         for clientFile: ClientFileID, in flexible: FlexibleFile, until limit: StepLimit
     ) throws(HistoryError) -> Bool {
@@ -191,7 +191,7 @@ extension FileSessions {
     // MARK: Uploads
 
     /// Integrates uploads until the step is over.
-    /// - Parameter isLong: whether it goes on with a merge that has not come to its end before.
+    /// - Parameter isLong: whether it continues an unfinished merge, and not new ones.
     /// - Throws: trouble of the store.
     func integrateViews(
         into flexible: FlexibleFile, until limit: StepLimit, isLong: Bool
@@ -217,7 +217,7 @@ extension FileSessions {
         proceed(clientFile)
     }
 
-    /// Has views follow roles that have changed, until the step is over.
+    /// Makes views follow roles that have changed, until the step is over.
     /// - Throws: trouble of the store.
     func changeViews(until limit: StepLimit) throws(HistoryError) {
         for (clientFile, error) in try flexible?.changeLong(until: limit) ?? [] {
@@ -264,20 +264,20 @@ extension FileSessions {
     }
 }
 
-// In flexible sync each user has so much time of a processor in a minute for queries: to find what enters and leaves a
-// view, and what commits mean for it.
+// In flexible sync each user has a limited time of a processor in a minute for queries: to find the objects that enter
+// and leave a view, and to decide what commits mean for it.
 extension FileSessions {
     func isQueryTimeUsedUp(by user: String) -> Bool {
         environment.options.queryTime.isUsedUp(by: user, now: now)
     }
 
-    /// The sessions of a user that has used it up end, and their clients come back later.
+    /// Ends a session of a user who has used that time up; its client comes back later.
     func failForQueryTime(_ key: SessionKey) {
         environment.metrics.refusedSession(because: .queries)
         fail(key, SessionRefusal.queries.message)
     }
 
-    /// What is less than a millisecond is counted when there is more.
+    /// Charges a user with time for queries. Less than a millisecond is counted when more has come together.
     func charge(_ user: String, _ time: Duration) {
         let sum = uncounted[ExactString(user), default: .zero] + time, milliseconds = Int(sum / .milliseconds(1))
         uncounted[ExactString(user)] = milliseconds > 0 ? nil : sum
@@ -286,7 +286,7 @@ extension FileSessions {
 
     private var now: Int64 { Int64(clamping: environment.unixSeconds()) }
 
-    /// Whether the trouble is that of one client: its view is damaged.
+    /// True if the trouble is that of one client only: its view is damaged.
     func isOfOneView(_ error: HistoryError, _ request: FileRequest) -> Bool {
         guard case .identify = request.request, flexible != nil, error.code == .storeDamaged else { return false }
         environment.log.note(error, path: file.path)

@@ -4,24 +4,24 @@ import AnabranchProtocol
 import AnabranchRules
 import OrderedCollections
 
-/// What the export of an app says of its flexible file (`Spec/FlexibleRules.md`).
+/// The rules and settings for a flexible file in the export of its app (`Spec/FlexibleRules.md`).
 extension FileSessions {
     private var export: AppExport? { flexible == nil ? nil : environment.options.export(file.path) }
 
-    /// What a user may do.
+    /// The rules for a user.
     func rules(of user: Principal) -> UserRules {
         guard let export else { return .everything }
         return ruleUser(user).map(export.rules.rules) ?? .nothing
     }
 
-    /// Nil if what is stored of the user is no JSON.
+    /// The user as rules see it; nil if the stored data of the user are not JSON.
     private func ruleUser(_ user: Principal) -> RuleUser? {
         try? RuleUser(
             id: user.user ?? "", name: user.subject, customData: user.customData, data: user.data,
             providers: user.providers)
     }
 
-    /// Has the file do what the export says: when it is opened, and when the export has changed.
+    /// Makes the file follow the export: when it is opened, and when the export has changed.
     /// - Throws: a failure of the store.
     func followExport() throws(HistoryError) {
         guard let flexible, let export else { return }
@@ -42,7 +42,8 @@ extension FileSessions {
         }
     }
 
-    /// Says why writes of a client were refused: by which role, or because of which query. A line a class.
+    /// Logs why writes of a client were refused: by which role, or because of which query. There is one line for each
+    /// class.
     func note(_ refused: [CompensatingWrite.Object], of key: SessionKey) {
         guard let session = running[key], let view = session.view else { return }
         for (name, objects) in Dictionary(grouping: refused, by: \.className) {
@@ -54,7 +55,7 @@ extension FileSessions {
         }
     }
 
-    /// An error as clients of the app are told it.
+    /// An error in the form for clients of the app.
     func adapted(_ error: ErrorMessage) -> ErrorMessage {
         guard error.action == .clientReset, export?.sync.isRecoveryDisabled ?? false else { return error }
         var error = error

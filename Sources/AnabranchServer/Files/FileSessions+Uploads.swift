@@ -4,9 +4,9 @@ import AnabranchProtocol
 import Metrics
 import OrderedCollections
 
-/// What is looked at in an UPLOAD before it is queued.
+/// The checks of an UPLOAD before it is queued.
 extension FileSessions {
-    /// Names a client whose clock is wrong: once a session, since nothing is refused because of it.
+    /// Logs a client whose clock is wrong, once a session; nothing is refused because of it.
     func noteClock(ofRunning index: Int, _ changesets: [UploadedChangeset]) throws(HistoryError) {
         let limit = environment.options.clientClockSecondsMax, ident = running.values[index].clientFile
         let difference = try running.values[index].clock.difference(
@@ -21,8 +21,8 @@ extension FileSessions {
             wrongClock: seconds, of: session.clientFile, user: session.user.user, path: file.path)
     }
 
-    /// What a user uploads who may only read: the classes and columns of the app, which are no write.
-    /// - Throws: `writeNotAllowed` if there are data.
+    /// Takes the app's classes and columns, which are no write, out of the upload of a user who may only read.
+    /// - Throws: `writeNotAllowed` if the upload has data.
     func withholdSchema(of upload: inout Upload, for key: SessionKey) throws(HistoryError) {
         let missing = try file.withholdSchema(of: &upload)
         guard !missing.isEmpty else { return }
@@ -31,7 +31,9 @@ extension FileSessions {
         reply(key, .log(LogMessage(level: .warn, message: text)))
     }
 
-    /// - Throws: `storeFailed` while the log holds more than it may. It is looked then whether some can go.
+    /// Checks that the log may grow. While it is full, maintenance is asked from time to time to look for entries that
+    /// can go.
+    /// - Throws: `storeFailed` while the log holds more than it may.
     func requireRoom() throws(HistoryError) {
         let policy = environment.options.history
         guard policy.isFull(file.head) else { return }

@@ -9,36 +9,36 @@ import OrderedCollections
 ///
 ///     open ──IDENT accepted──▶ running ──▶ gone: closed, failed, or superseded by another session of the client file
 ///
-/// Belongs to the queue of its file. Its replies are handed out by `takeReplies` only when everything that they speak
-/// of is durable.
+/// It belongs to the queue of its file. Its replies are handed out by `takeReplies` only when everything that they
+/// speak of is durable.
 final class FileSessions {
     struct Running {
         let clientFile: ClientFileID
         let user: Principal
         let capabilities: ClientCapabilities
         var progress: SessionProgress
-        /// Whether it has everything, or had it when it last asked.
+        /// True if the session has everything, or had it when it last asked.
         var isLive: Bool
-        /// Where the DOWNLOAD ends that was last made without a question; 0 if the session has asked since.
+        /// The version at which the last unasked DOWNLOAD ends; 0 if the session has asked for one since.
         var unaskedVersion: ServerVersion = 0
 
-        /// Whether the client is known to have taken it. Until then there is no other one.
+        /// True once the client is known to have integrated the unasked DOWNLOAD. Until then there is no other one.
         var hasTakenUnasked: Bool { progress.uploaded.serverVersion >= unaskedVersion }
-        /// While a DOWNLOAD waits for memory.
+        /// The wait of a DOWNLOAD for memory.
         var wait: MemoryWait?
-        /// In flexible sync, in place of `progress`.
+        /// The session of the view, in flexible sync, in place of `progress`.
         var view: ViewSession?
-        /// What its changes tell of the client's clock.
+        /// The evidence about the client's clock.
         var clock: ClientClock
     }
 
     let file: SyncedFile
-    /// Nil unless each client sees a part of the file.
+    /// The views of the file; nil unless each client sees a part of it.
     let flexible: FlexibleFile?
     private var replies: [FileReply] = []
     /// The sessions whose client has not named its file yet.
     private var open: Set<SessionKey> = []
-    /// In an order that no hash decides: it is the order in which they are told of something.
+    /// The running sessions. They are told of news in this order, which does not depend on hashes.
     var running: OrderedDictionary<SessionKey, Running> = [:]
     /// The session that uses a client file: at most one (`Spec/History.md`, invariant I-35).
     private var sessionOfClientFile: [ClientFileID: SessionKey] = [:]
@@ -46,16 +46,16 @@ final class FileSessions {
     private var pendingIdents: [(session: SessionKey, user: String?)] = []
     /// The uploads that are not committed, in the order of the file's queue.
     private var uploads = ClientQueue<(clientFile: ClientFileID, charge: RequestCharge)> { $0.clientFile }
-    /// By client, what waits of flexible sync; and whose turn it is next to have the file searched.
+    /// The waiting requests of flexible sync, by client file; and the clients whose searches are next.
     var viewRequests: [ClientFileID: ViewRequests] = [:]
     var newSearches: CircularBuffer<ClientFileID> = []
     var longSearches: CircularBuffer<ClientFileID> = []
     var done: [RequestCharge] = []
-    /// What sessions were last told of.
+    /// The version that sessions were last told of.
     private var announcedVersion: ServerVersion
 
     let environment: FileEnvironment
-    /// By user, what views have cost and was not counted yet: less than a millisecond.
+    /// The costs of views that were not counted yet, by user: each is less than a millisecond.
     var uncounted: [ExactString: Duration] = [:]
 
     init(_ file: SyncedFile, _ flexible: FlexibleFile? = nil, _ environment: FileEnvironment) {
@@ -72,18 +72,18 @@ final class FileSessions {
         }
     }
 
-    /// Whether the file can be closed: no session would notice that it is opened again later.
+    /// True if the file can be closed: no session would notice that it is opened again later.
     var isIdle: Bool {
         hasNoSessions && !file.hasQueuedUploads && !file.hasUnwrittenProgress && viewRequests.isEmpty
     }
 
-    /// Whether there are versions that sessions were not told of.
+    /// True if there are versions that sessions have not been told of.
     var hasNews: Bool { announcedVersion < file.version }
 
-    /// Those that have a session.
+    /// The client files that have a session.
     var clientFiles: [ClientFileID] { Array(sessionOfClientFile.keys) }
 
-    /// Whose uploads, or session, a client file has.
+    /// The user whose uploads, or whose session, a client file has.
     private func user(of clientFile: ClientFileID) -> String? {
         viewRequests[clientFile]?.user ?? sessionOfClientFile[clientFile].flatMap { running[$0]?.user.user }
     }
@@ -105,8 +105,8 @@ final class FileSessions {
 
     // MARK: Requests
 
-    /// Handles one request. Uploads are queued for `merge`; new idents wait for `didAllocate`.
-    /// - Returns: false if the step is over before its answer is known; it is to be handled again.
+    /// Handles one request. Uploads are queued for `merge`; requests for new idents wait for `didAllocate`.
+    /// - Returns: false if the step is over before the answer is known; the request has to be handled again.
     /// - Throws: trouble of the store; the session has been told.
     func handle(
         _ request: FileRequest, memory: DownloadMemory, until limit: StepLimit
@@ -142,7 +142,7 @@ final class FileSessions {
         if needsFileIdent { pendingIdents.append((key, user)) }
     }
 
-    /// IDENT: the checks of `Spec/History.md`, section 4. Rows 1 to 10 are in the history library, 11 and 12 here.
+    /// Handles an IDENT (`Spec/History.md`, section 4). Rows 1 to 10 are in the history library, 11 and 12 here.
     private func identify(
         _ key: SessionKey, _ claim: IdentRequest, of user: Principal, _ capabilities: ClientCapabilities,
         hasRestarted: Bool
@@ -169,15 +169,15 @@ final class FileSessions {
         if flexible?.isSearching(for: clientFile) ?? false { queueIdentified(key) } else { accept(key) }
     }
 
-    /// Has the session of an IDENT run.
+    /// Lets the session of an IDENT run.
     func accept(_ key: SessionKey) {
         guard let session = running[key] else { return }
         let cursor = (session.view?.progress ?? session.progress).download
         reply(key, .identAccepted(cursor, exposedVersion: file.version))
     }
 
-    /// UPLOAD: the checks of `Spec/History.md`, section 5. The part that is new waits for the next commit, but for the
-    /// mere progress of one among many.
+    /// Handles an UPLOAD, with the checks of `Spec/History.md`, section 5. The new part waits for the next commit,
+    /// except for the mere progress of one session among many.
     /// - Returns: whether it waits.
     private func queue(_ upload: UploadMessage, for request: FileRequest) throws(HistoryError) -> Bool {
         let key = request.session, uploader = request.uploader
@@ -232,7 +232,7 @@ final class FileSessions {
             : try running.values[index].view?.progress.accept(upload)
     }
 
-    /// Whether the session has everything, or had it when it last asked: what it asks for has come since.
+    /// True if the session has everything, or had it when it last asked: it asks only for entries that have come since.
     func isLive(_ key: SessionKey) -> Bool {
         running[key].map { flexible?.isUpToDate($0.clientFile) ?? $0.isLive } ?? false
     }
@@ -252,16 +252,16 @@ final class FileSessions {
 
     // MARK: Transactions
 
-    /// Whether there are client files to be made, or to be noted.
+    /// True if there are client files to be made, or to be noted.
     var hasClientFileRequests: Bool { !pendingIdents.isEmpty || file.hasIdentified }
 
-    /// Who waits for a new ident: the users of the sessions, in the order of `didAllocate`.
+    /// The users of the sessions that wait for a new ident, in the order of `didAllocate`.
     func usersWithoutIdent() -> [String?] {
         pendingIdents.removeAll { !open.contains($0.session) }
         return pendingIdents.map(\.user)
     }
 
-    /// Called when they are durable.
+    /// Hands out new idents, when they are durable.
     func didAllocate(_ idents: [SaltedFileID]) {
         for (session, ident) in zip(pendingIdents.map(\.session), idents) {
             reply(session, .fileIdentAllocated(ident))
@@ -269,15 +269,15 @@ final class FileSessions {
         pendingIdents = []
     }
 
-    /// Merges what is queued until the step is over; what comes meanwhile waits for the next merge.
-    /// - Returns: whether it is merged, and can be committed.
+    /// Merges queued uploads until the step is over; uploads that come after the merge has begun wait for the next one.
+    /// - Returns: whether they are merged, and can be committed.
     /// - Throws: trouble of the store.
     func merge(until limit: StepLimit) throws(HistoryError) -> Bool {
         var limit = limit
         return try file.advanceIntegration(at: environment.unixSeconds(), until: &limit)
     }
 
-    /// Called when the commit of what was merged is durable.
+    /// Called when the commit of a merge is durable.
     func didCommit(_ report: IntegrationReport, until limit: StepLimit) {
         done += uploads.removeFirst(report.uploadsDone).map(\.charge)
         for outcome in report.outcomes {
@@ -287,9 +287,9 @@ final class FileSessions {
         if report.madeVersions { announce(until: limit) }
     }
 
-    /// Tells every running session what has just come. Those that had everything before get the DOWNLOAD at once, which
-    /// is the same for most of them, until the step is over. The others are told the newest version, and ask for a
-    /// DOWNLOAD when they can send one.
+    /// Tells every running session of the newest versions. Sessions that had everything before get the DOWNLOAD at
+    /// once, which is the same for most of them, until the step is over. The others are told the newest version, and
+    /// ask for a DOWNLOAD when they can send one.
     func announce(until limit: StepLimit) {
         if let flexible {
             for ident in flexible.takeNews().sorted() {
@@ -317,9 +317,9 @@ final class FileSessions {
         file.releaseScans()
     }
 
-    /// What has come since the last announcement.
-    /// - Returns: nil if the session has to ask: it has not had everything before, or may not have taken the last one
-    ///   yet, or there is much.
+    /// The DOWNLOAD of the entries since the last announcement.
+    /// - Returns: nil if the session has to ask: it did not have everything before, or may not have integrated the last
+    ///   one yet, or there is much.
     private func news(for session: Running) -> (DownloadProgress, EncodedBody)? {
         let cursor = session.progress.download
         guard session.isLive, session.hasTakenUnasked, cursor.serverVersion >= announcedVersion,
@@ -329,7 +329,7 @@ final class FileSessions {
             download.progress.cursor.serverVersion == file.version,
             download.changesets.reduce(0, { $0 + $1.changeset.count }) <= DownloadMemory.shortBytesMax
         else { return nil }
-        // Who had everything at the last commit needs nothing of a generation.
+        // A session that had everything at the last commit needs nothing of a generation.
         return (download.progress, body(of: download, after: cursor, in: .log, session.capabilities))
     }
 
@@ -345,7 +345,7 @@ final class FileSessions {
             limits: environment.options.limits)
     }
 
-    /// Fails all sessions because the store could not do its work. They resume on a file that is opened anew, as after
+    /// Fails all sessions because the store could not do its work. They resume on a file that is opened again, as after
     /// a crash: their clients upload again what was not committed.
     func failAll(_ error: HistoryError) {
         for key in open.union(running.keys) { reply(key, .failed(ErrorMessage(error))) }
@@ -359,7 +359,7 @@ final class FileSessions {
         (newSearches, longSearches) = ([], [])
     }
 
-    /// What was not told yet speaks of a commit that has failed. Who is out stays so.
+    /// Forgets replies that speak of a commit which has failed. Sessions that have ended stay so.
     func forgetReplies() {
         replies.removeAll {
             switch $0.event {
@@ -379,7 +379,7 @@ final class FileSessions {
         flexible?.leave(removed.clientFile)
     }
 
-    /// The last one takes its place, so that the others need not move.
+    /// Removes a running session. The last one takes its place, so that the others need not move.
     @discardableResult
     private func removeRunning(_ key: SessionKey) -> Running? {
         guard let index = running.index(forKey: key) else { return nil }
@@ -387,7 +387,7 @@ final class FileSessions {
         return running.removeLast().value
     }
 
-    /// Ends a session at once: an upload behind one that was refused would leave a gap.
+    /// Ends a session at once: an upload that follows a refused one would leave a gap.
     func fail(_ key: SessionKey, _ error: ErrorMessage) {
         guard open.contains(key) || running[key] != nil else { return }
         remove(key)

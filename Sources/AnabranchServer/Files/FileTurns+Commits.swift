@@ -1,7 +1,7 @@
 import AnabranchHistory
 import Metrics
 
-/// What turns have stored.
+/// The commits of turns.
 extension FileTurns {
     func updateClientFiles() {
         guard pending == nil, let sessions, sessions.hasClientFileRequests else { return }
@@ -19,11 +19,11 @@ extension FileTurns {
     }
 
     private func didNotUpdateClientFiles(of users: [String?], _ error: HistoryError) {
-        // No session needs that it is noted when client files were last seen.
+        // No session depends on the note of when client files were last seen.
         if users.isEmpty { environment.log.note(error, path: path) } else { close(because: error) }
     }
 
-    /// How far clients have come, where only UPLOADs without changesets say so.
+    /// Stores the progress of clients that came in UPLOADs without changesets.
     func writeDueProgress() {
         guard pending == nil, let file = sessions?.file, file.isProgressDue else { return }
         do throws(HistoryError) {
@@ -34,8 +34,8 @@ extension FileTurns {
         }
     }
 
-    /// Merges uploads until the step is over, and has them stored if that is all.
-    /// - Parameter isLong: whether it goes on with what has not come to its end before.
+    /// Merges uploads until the step is over, and has them stored once the merge is finished.
+    /// - Parameter isLong: whether it continues an unfinished merge.
     func merge(until limit: StepLimit, isLong: Bool = false) {
         guard pending == nil, let sessions else { return }
         if let flexible = sessions.flexible { return merge(into: flexible, of: sessions, until: limit, isLong: isLong) }
@@ -75,8 +75,8 @@ extension FileTurns {
         }
     }
 
-    /// Searches for what clients of flexible sync see, until the step is over.
-    /// - Parameter isLong: whether it goes on with what has not come to its end before.
+    /// Searches for the objects that clients of flexible sync see, until the step is over.
+    /// - Parameter isLong: whether it continues an unfinished search.
     func search(until limit: StepLimit, isLong: Bool = false) {
         guard pending == nil, let sessions, let flexible = sessions.flexible else { return }
         if isLong, environment.isEnding { return end(because: HistoryError(.storeFailed, "the server ends")) }
@@ -87,7 +87,7 @@ extension FileTurns {
         }
     }
 
-    /// Has views follow roles that have changed, until the step is over.
+    /// Makes views follow roles that have changed, until the step is over.
     func changeViews(until limit: StepLimit) {
         guard pending == nil, let sessions else { return }
         if environment.isEnding { return end(because: HistoryError(.storeFailed, "the server ends")) }

@@ -2,11 +2,11 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
 
-/// Something to be done with a synced file beside the requests of sessions.
+/// A job for a synced file, besides the requests of sessions.
 struct FileJob: Sendable {
-    /// Whether it waits until a merge of the file is committed.
+    /// True if the job waits until a merge of the file is committed.
     let comesAfterMerge: Bool
-    /// Is run once, without a file if the server has ended.
+    /// The work, which is run once, without a file if the server has ended.
     let run: @Sendable (FileTurns?) -> Void
 }
 
@@ -25,10 +25,10 @@ extension FileTurns {
         }
     }
 
-    /// Deletes the file, with all that is stored of it. Its sessions end, and their clients are told to reset.
+    /// Deletes the file, with everything stored of it. Its sessions end, and their clients are told to reset.
     /// - Parameters:
-    ///   - user: the file stays unless all its client files are this user's; nil: it goes in any case.
-    ///   - complete: is called with whether it is gone, when that is durable; or with what the store throws.
+    ///   - user: the file stays unless all its client files are this user's; nil to delete it in any case.
+    ///   - complete: called with whether the file is gone, when that is durable; or with the error of the store.
     func delete(onlyOf user: String?, _ complete: @escaping (Result<Bool, any Error>) -> Void) {
         do throws(HistoryError) {
             let file = try openedSessions().file
@@ -49,7 +49,7 @@ extension FileTurns {
     }
 
     /// Makes a write of the server itself, and tells the running sessions of the file.
-    /// - Parameter complete: is called when it is durable and they have been told, or with what `SyncedFile.write`
+    /// - Parameter complete: called when the write is durable and they have been told, or with what `SyncedFile.write`
     ///   throws.
     func write<Value>(
         idempotencyKey: String?, at timestamp: ChangesetTime, _ body: (WriteTransaction) throws -> Value,
@@ -81,7 +81,7 @@ extension FileTurns {
             }
         } catch {
             if let error = error as? HistoryError {
-                // That a relay cannot be written to is no trouble of its store.
+                // A write to a relay fails without trouble of its store.
                 if error.isTransient, error.code != .storeUnusable {
                     close(because: error)
                 } else {
@@ -92,7 +92,7 @@ extension FileTurns {
         }
     }
 
-    /// Has the file, if it is open, follow the export of its app, which has changed.
+    /// Makes the file, if it is open, follow the export of its app, which has changed.
     func followExport() throws(HistoryError) {
         guard let sessions else { return }
         do { try sessions.followExport() } catch {
@@ -103,7 +103,7 @@ extension FileTurns {
 
     // MARK: Opening the file
 
-    /// - Returns: nil if the file is not open and the request does not open it: its session has ended meanwhile.
+    /// - Returns: nil if the file is not open and the request does not open it: its session has ended by now.
     func sessions(for request: FileRequest) throws(HistoryError) -> FileSessions? {
         if let sessions { return sessions }
         guard case .open = request.request else { return nil }
@@ -115,7 +115,7 @@ extension FileTurns {
     }
 
     /// Opening an unknown path makes a file, and every new client of it makes a row: both stay. So a user can make a
-    /// limited number of them a minute. Beyond that of files, only those that are open can be used.
+    /// limited number of each per minute. Beyond the limit of files, only open ones can be used.
     func refusal(of request: FileRequest) throws(HistoryError) -> SessionRefusal? {
         guard case .open(let bind) = request.request else { return nil }
         let options = environment.options
@@ -125,7 +125,7 @@ extension FileTurns {
             if isLong, try !environment.store.contains(path) { return .partition }
         }
         guard bind.needsFileIdent else { return nil }
-        // Of a file that is there a client needs an ident to read it: the first time, and after a reset.
+        // To read an existing file, a client needs an ident: the first time, and after a reset.
         if environment.space.shortage != nil, try !environment.store.contains(path) { return .space }
         if let user = request.user {
             if options.newClientFiles.isUsedUp(by: user, now: now) { return .clientFiles }

@@ -3,14 +3,15 @@ import AnabranchHistory
 import Logging
 import Metrics
 
-/// What is under way of the maintenance of a synced file, and what waits for it.
+/// The maintenance of a synced file that is under way, and the requests that wait for it.
 struct FileMaintenance {
     typealias Completion = (Result<MaintenanceReport, any Error>) -> Void
 
     var round: MaintenanceRound?
-    /// Who has asked for the round.
+    /// The callbacks of those who asked for the round.
     var completions: [Completion] = []
-    /// Who waits for the next one, since the present one looks only at what is likely to be due.
+    /// The callbacks of those who wait for the next round, since the present one looks only at what is likely to be
+    /// due.
     var requests: [Completion] = []
     /// Client files with sessions that are to be noted as seen.
     var connected: [ClientFileID] = []
@@ -20,28 +21,28 @@ struct FileMaintenance {
     var isWaiting: Bool { round != nil || !requests.isEmpty || !connected.isEmpty }
 }
 
-/// Maintenance (`Spec/BoundedHistory.md`, section 8): a round when so much was written that there may be something to
-/// do, or somebody asks. A long turn takes one step of it.
+/// Maintenance (`Spec/BoundedHistory.md`, section 8): a round begins when enough was written that there may be
+/// something to do, or on request. A long turn takes one step of it.
 extension FileTurns {
-    /// Of so many clients with sessions it is noted in one step that they are seen.
+    /// The number of clients with sessions that are noted as seen in one step.
     static let notedCountMax = 256
 
-    /// Whether there is a step to be taken. None is taken while uploads are merged.
+    /// True if there is a step to be taken. None is taken while uploads are merged.
     var isMaintenanceWaiting: Bool {
         guard let file = sessions?.file, !file.isIntegrating else { return false }
         return maintenance.isWaiting || isMaintenanceDue(for: file)
     }
 
-    /// Whether merges have come before it for long enough: where each begins when the one before is stored, there would
-    /// be no turn for it.
+    /// True if enough merges have come first: where each merge begins when the one before is stored, maintenance would
+    /// never have a turn.
     var isMaintenanceOverdue: Bool { maintenance.mergeCount > Self.shortTurnsMax && isMaintenanceWaiting }
 
     private func isMaintenanceDue(for file: SyncedFile) -> Bool {
         !environment.isEnding && file.isMaintenanceDue(environment.options.history)
     }
 
-    /// Has a round begin that looks at everything.
-    /// - Parameter complete: is called when it is over, with what it has done or why it did not come to its end.
+    /// Begins a round that looks at everything.
+    /// - Parameter complete: called when the round is over, with its report or the reason why it was not finished.
     func maintain(_ complete: @escaping FileMaintenance.Completion) {
         do throws(HistoryError) {
             _ = try openedSessions()
@@ -52,11 +53,11 @@ extension FileTurns {
         }
     }
 
-    /// Has it be noted that clients with sessions are seen: otherwise one that is never away would seem to have been
-    /// so since it came.
+    /// Arranges that clients with sessions are noted as seen: otherwise a client that stays connected would seem to
+    /// have been away ever since it came.
     func noteConnected() { maintenance.connected = sessions?.clientFiles ?? [] }
 
-    /// Takes a step of bounded work. Where it comes to a commit, the turn ends.
+    /// Takes a step of bounded work. If it makes a commit, the turn ends.
     func takeMaintenanceStep() {
         guard pending == nil, isMaintenanceWaiting, let sessions else { return }
         maintenance.mergeCount = 0
@@ -69,7 +70,7 @@ extension FileTurns {
             }
             try advanceRound(of: sessions)
         } catch {
-            // What is damaged is so the next time as well.
+            // Damage would only be met again the next time.
             sessions.file.putOffMaintenance()
             maintenanceFailed(error)
             environment.log.note(error, path: path)
@@ -90,7 +91,7 @@ extension FileTurns {
         }
         guard let commit else { return }
         store(commit) { [self] sessions, failure in
-            // It may have been stored all the same.
+            // The commit may have been stored all the same.
             if let failure { return close(because: failure) }
             environment.log.note(report, since: before, path: path)
             sessions.flexible?.forgetViews(of: report.expired.dropFirst(before.expired.count).map(\.ident))
@@ -113,7 +114,7 @@ extension FileTurns {
         whenTold { _ in for complete in completions { complete(.success(report)) } }
     }
 
-    /// Ends the round before its end.
+    /// Ends the maintenance early.
     func endMaintenance(_ error: HistoryError) {
         guard maintenance.isWaiting else { return }
         maintenanceFailed(error)

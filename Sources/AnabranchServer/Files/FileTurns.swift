@@ -4,14 +4,13 @@ import AnabranchProtocol
 import Metrics
 import NIOCore
 
-/// What waits for one synced file, and what is done with it. A turn takes one step of time
-/// (`FileEnvironment.stepMillisecondsMax`) and what is left of one job, request or merge then, or ends with a commit:
+/// The work that waits for one synced file, and the turns that do it. A turn takes one step of time
+/// (`FileEnvironment.stepMillisecondsMax`) and the rest of the job, request or merge under way, or ends with a commit:
 /// the next turn comes when that is stored. There are two kinds:
-///
-/// - short turns, for what costs little: jobs, requests, scans of sessions that ask for what has just come, new client
-///   files, and the first step of a merge;
-/// - long turns, while nothing of that waits: one more step of a merge, scans of sessions that catch up, a step of
-///   maintenance. Where there is always something, some short turns go on with this.
+/// - short turns, for cheap work: jobs, requests, scans of sessions that ask for the newest entries, new client files,
+///   and the first step of a merge;
+/// - long turns, while no such work waits: one more step of a merge, scans of sessions that catch up, a step of
+///   maintenance. Where there is always cheap work, some short turns also do some of this.
 ///
 /// It opens the file when a session needs it, and closes it when none does. It belongs to one thread at a time.
 final class FileTurns {
@@ -22,43 +21,43 @@ final class FileTurns {
     private let deliver: (TurnReplies) -> Void
     private(set) var sessions: FileSessions?
     private var jobs = CircularBuffer<FileJob>(initialCapacity: 1)
-    // Slices of arrays would keep what was taken out of them.
+    // Slices of arrays would keep the removed elements.
     private var requests = CircularBuffer<FileRequest>(initialCapacity: 1)
     private var liveScans = CircularBuffer<FileRequest>(initialCapacity: 1)
     private var catchUps = CircularBuffer<FileRequest>(initialCapacity: 1)
     /// Scans that take more than one step: they are to be handled again.
     private var unfinished: [FileRequest] = []
-    /// After so many short turns of a file with something for a long one, a part of that is done.
+    /// The number of short turns, while there is work for a long one, after which a part of that is done.
     static let shortTurnsMax = 8
-    /// Since the last long turn.
+    /// The short turns since the last long turn.
     private var shortTurns = 0
-    /// What long turns do, beginning with what they have not done for the longest time.
+    /// The kinds of work of long turns, beginning with the one that has not been done for the longest time.
     private var longWork: [LongWork] = [.merge, .searches, .views, .catchUps, .maintenance]
     var maintenance = FileMaintenance()
-    /// Whether the last commit was a job's: then other things come first.
+    /// True if the last commit was a job's: then other work comes first.
     private var hasStoredJob = false
-    /// Whether the next commit is one of uploads, if there are any.
+    /// True if the next commit is one of uploads, if there are any.
     var areUploadsNext = false
-    /// Since when deferred commits wait for uploads that are stored with them.
+    /// The time since which deferred commits wait for uploads that are stored with them.
     private var gatheringStart: ContinuousClock.Instant?
-    /// For how many clients with uploads they wait at least; and how long, in milliseconds, at most.
+    /// The least number of clients with uploads that they wait for, and the longest wait, in milliseconds.
     private static let gatheredClientsMin = 8, gatheringMillisecondsMax = 100
-    /// Whether `MergeBudget` knows of the merge.
+    /// True while `MergeBudget` knows of the merge.
     var isLongMerge = false
     private var cachedByteCount = 0
-    /// What is to be stored, and what follows then.
+    /// The commit to store, and its continuation.
     private(set) var pending: (commit: Commit, finish: (FileSessions, HistoryError?) -> Void)?
-    /// What to call when the sessions have been told.
+    /// The callbacks for when the sessions have been told.
     private var completions: [Completion] = []
-    /// What those who follow the log were told since the file is open.
+    /// The version that followers of the log were told since the file was opened.
     private var followedVersion: ServerVersion?
-    /// What the turn tells connections when it is over.
+    /// The replies to deliver when the turn is over.
     private var untold = TurnReplies()
 
     /// - Parameters:
-    ///   - memory: room for the bodies of DOWNLOADs until they are sent.
-    ///   - notify: called with what another file has to do, because all of them share something.
-    ///   - deliver: called with what has become durable.
+    ///   - memory: the memory for the bodies of DOWNLOADs until they are sent.
+    ///   - notify: called with a task for another file, because all of them share something.
+    ///   - deliver: called with replies when everything that they speak of is durable.
     init(
         _ path: VirtualPath, _ environment: FileEnvironment, memory: DownloadMemory,
         notify: @escaping (VirtualPath, FileNotice) -> Void, deliver: @escaping (TurnReplies) -> Void
@@ -70,7 +69,7 @@ final class FileTurns {
         self.deliver = deliver
     }
 
-    // MARK: What waits
+    // MARK: Waiting work
 
     func take(_ jobs: [FileJob], _ requests: [FileRequest], _ notices: Set<FileNotice> = []) {
         if let file = sessions?.file {
@@ -96,7 +95,7 @@ final class FileTurns {
         }
     }
 
-    /// What there is to be done; nil if nothing waits.
+    /// The kind of turn that is needed next; nil if nothing waits.
     var nextTurn: TurnKind? {
         let hasRequests = !requests.isEmpty || !liveScans.isEmpty
         if hasRequests || jobs.contains(where: canRun) { return .short }
@@ -124,10 +123,10 @@ final class FileTurns {
 
     var hasUnwrittenProgress: Bool { sessions?.file.hasUnwrittenProgress ?? false }
 
-    /// Whether the file is closed, and nothing is there that is to be kept.
+    /// True if the file is closed, and there is nothing left to keep.
     var isOver: Bool { sessions == nil && pending == nil && nextTurn == nil }
 
-    /// Whether a merge of the file has begun and is not committed.
+    /// True while a merge of the file has begun and is not committed.
     var isMerging: Bool { sessions?.file.isIntegrating ?? false }
 
     var hasNewUploads: Bool {
@@ -135,7 +134,7 @@ final class FileTurns {
         return sessions.flexible?.hasNewUploads ?? (sessions.file.hasQueuedUploads && !sessions.file.isIntegrating)
     }
 
-    /// What still waits will not be done.
+    /// Fails the jobs that still wait: they will not be done.
     func failJobs() {
         tell()
         for job in jobs { job.run(nil) }
@@ -146,10 +145,10 @@ final class FileTurns {
 
     // MARK: Telling sessions
 
-    /// Is passed why what it speaks of could not be stored; nil if it is durable.
+    /// A callback. It gets the reason why the change in question could not be stored; nil if it is durable.
     typealias Completion = (HistoryError?) -> Void
 
-    /// Has something called when the sessions have been told what has become durable.
+    /// Calls back when the sessions have been told of everything that is durable.
     func whenTold(_ completion: @escaping Completion) { completions.append(completion) }
 
     private func tell(_ failure: HistoryError? = nil) {
@@ -179,7 +178,7 @@ final class FileTurns {
 
     // MARK: A turn
 
-    /// - Returns: what is to be stored before the next turn; `finishCommit` is called with the outcome then.
+    /// - Returns: the commit to store before the next turn; `finishCommit` is to be called with its outcome.
     func takeTurn(_ kind: TurnKind) -> Commit? {
         if sessions?.file.isAhead == true, !isGathering {
             storeDeferred()
@@ -187,14 +186,14 @@ final class FileTurns {
         }
         let hadLongWork = hasLongWork
         shortTurns = hadLongWork ? shortTurns + 1 : 0
-        // First, because a short turn may end with a commit each time.
+        // The long turn comes first, because a short turn may end with a commit each time.
         if kind == .long || shortTurns > Self.shortTurnsMax || isMaintenanceOverdue {
             takeLongTurn(until: environment.beginStep())
         }
         if kind == .short { takeShortTurn(until: environment.beginStep()) }
         sessions?.file.releaseScans()
         if !isGathering { storeDeferred() }
-        // What speaks of a commit that is deferred waits until it is stored.
+        // Replies that speak of a deferred commit wait until it is stored.
         if sessions?.file.isAhead != true { tell() }
         closeIfIdle()
         return pending?.commit
@@ -209,7 +208,7 @@ final class FileTurns {
         handle(&requests, until: limit)
         handle(&liveScans, until: limit)
         if sessions?.hasNewSearches ?? false { search(until: limit) }
-        // Of a flexible file the uploads are stored with what requests have changed.
+        // The uploads of a flexible file are stored together with the changes of requests.
         if sessions?.flexible == nil { storeDeferred() }
         if areUploadsNext || sessions?.flexible != nil, hasNewUploads { merge(until: limit) }
         if isGathering { return }
@@ -220,8 +219,9 @@ final class FileTurns {
         if areJobsLast { runJobs(until: limit) }
     }
 
-    /// Whether what is deferred waits for more: uploads of many clients are stored together, each of which would be a
-    /// commit else, since a turn is short. Nothing else is done with the file meanwhile that has a commit of its own.
+    /// True while deferred commits wait for more: uploads of many clients are stored together, each of which would
+    /// otherwise be a commit, since a turn is short. During that time nothing is done with the file that has a commit
+    /// of its own.
     private var isGathering: Bool {
         guard pending == nil, let sessions, let flexible = sessions.flexible, sessions.file.isAhead,
             flexible.waitingClientCount >= Self.gatheredClientsMin, !flexible.isDraftFull, jobs.isEmpty,
@@ -277,11 +277,11 @@ final class FileTurns {
             }
             if limit.isOver { break }
         }
-        // A file that has little to do keeps no memory for as much as once came.
+        // A file with little to do does not keep the memory for a long queue.
         if queue.isEmpty, queue.capacity > 64 { queue = CircularBuffer(initialCapacity: 1) }
     }
 
-    /// - Returns: why the file could not be opened.
+    /// - Returns: the reason why the session gets no file.
     private func handle(_ request: FileRequest, until limit: StepLimit) -> ErrorMessage? {
         do {
             if let refusal = try refusal(of: request) {
@@ -297,7 +297,7 @@ final class FileTurns {
             do {
                 if try !sessions.handle(request, memory: memory, until: limit) { unfinished.append(request) }
             } catch {
-                // Nobody knows what of a view is stored if a commit has failed.
+                // If a commit has failed, it is unknown how much of a view is stored.
                 if sessions.flexible != nil { close(because: error) } else { environment.log.note(error, path: path) }
             }
             if case .scan = request.request { environment.metrics.scanned(in: start.duration(to: .now)) }
@@ -324,13 +324,13 @@ final class FileTurns {
         return try openedSessions().file
     }
 
-    /// Fails all sessions, and closes the file: it can be opened anew.
+    /// Fails all sessions because of trouble, and closes the file: it can be opened again.
     func close(because error: HistoryError) {
         environment.log.note(error, path: path)
         end(because: error)
     }
 
-    /// The same, if it is no trouble.
+    /// Fails all sessions, and closes the file, without logging trouble.
     func end(because error: HistoryError) {
         guard let sessions else { return }
         if sessions.file.isAhead { sessions.forgetReplies() }
@@ -340,8 +340,8 @@ final class FileTurns {
         forget()
     }
 
-    /// Its client files are to know nothing of what was not written, so that is written first; and maintenance comes to
-    /// its end.
+    /// Closes the file if nobody needs it. Progress is written first, because no client may rely on progress that was
+    /// not written; and maintenance is finished first.
     private func closeIfIdle() {
         guard let sessions else { return }
         if sessions.hasNoSessions, sessions.file.hasUnwrittenProgress { sessions.file.writeProgressWithNextCommit() }
@@ -364,8 +364,8 @@ final class FileTurns {
 
     // MARK: Commits
 
-    /// Has a commit stored, with progress that is not written, unless there is nothing to be stored.
-    /// - Parameter finish: takes over what has become of it.
+    /// Has a commit stored, with unwritten progress, unless there is nothing to store.
+    /// - Parameter finish: called with the outcome.
     func store(_ commit: Commit, then finish: @escaping (FileSessions, HistoryError?) -> Void) {
         guard let sessions else { return }
         let commit = sessions.file.completed(commit)
@@ -373,7 +373,7 @@ final class FileTurns {
         if commit.isEmpty { finishCommit(nil) }
     }
 
-    /// Has the commits stored that are deferred. What the sessions are told of them waits for that.
+    /// Has the deferred commits stored. Sessions are told of them only afterwards.
     func storeDeferred() {
         guard pending == nil, let sessions, sessions.file.isAhead else { return }
         if sessions.hasNews { sessions.announce(until: environment.beginStep()) }
@@ -391,7 +391,7 @@ final class FileTurns {
         }
     }
 
-    /// To be called when a commit is stored, or has failed.
+    /// Ends a commit that is stored, or has failed.
     func finishCommit(_ failure: HistoryError?) {
         guard let (commit, finish) = pending.take(), let sessions else { return }
         sessions.file.finish(commit, failure)

@@ -10,10 +10,10 @@ final class FullFiles: Sendable {
 
     private let states = Mutex<[VirtualPath: State]>([:])
 
-    /// How long it is waited until it is looked again whether something of a full log can go, in seconds.
+    /// The time until a full log is looked at again for entries that can go, in seconds.
     static let roundSeconds: UInt64 = 60
 
-    /// Whether it is to be looked now what can go, since somebody wants to add to the log.
+    /// True if a round that looks for entries to trim is due now, since a client wants to add to the log.
     /// - Parameter time: in seconds since 1970.
     func isRoundDue(for path: VirtualPath, at time: UInt64) -> Bool {
         states.withLock { states in
@@ -25,7 +25,7 @@ final class FullFiles: Sendable {
         }
     }
 
-    /// Notes what a round of maintenance has left.
+    /// Notes the result of a round of maintenance.
     /// - Returns: whether the log has become full.
     func note(_ path: VirtualPath, isFull: Bool) -> Bool {
         states.withLock { states in

@@ -2,10 +2,10 @@ import AnabranchCore
 import AnabranchHistory
 import Synchronization
 
-/// Those who wait for new entries in the logs of synced files, whether these are open or not.
+/// The followers that wait for new entries in the logs of synced files, whether these are open or not.
 final class LogFollowers: Sendable {
     private struct Followed {
-        /// What they were told; nil: nothing yet.
+        /// The version that they were told; nil if none yet.
         var version: ServerVersion?
         var wakes: [Int: AsyncStream<Void>.Continuation] = [:]
     }
@@ -18,7 +18,7 @@ final class LogFollowers: Sendable {
 
     private let state = Mutex(State())
 
-    /// A new follower of a file: it is told of what comes from now on.
+    /// A new follower of a file, which is told of entries from now on.
     func follow(_ path: VirtualPath) -> LogFollower {
         // One wake is as good as several.
         let (wakes, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
@@ -41,7 +41,7 @@ final class LogFollowers: Sendable {
         }
     }
 
-    /// The log of a file ends with a version now, which is durable; 0 if the file is gone.
+    /// Tells followers that the log of a file ends with a version now, which is durable; 0 if the file is gone.
     func note(_ version: ServerVersion, of path: VirtualPath) {
         let wakes = state.withLock { state -> [AsyncStream<Void>.Continuation] in
             guard var followed = state.files[path], followed.version != version else { return [] }
@@ -52,7 +52,7 @@ final class LogFollowers: Sendable {
         for wake in wakes { wake.yield() }
     }
 
-    /// Nothing comes any more.
+    /// Ends all followers: nothing comes any more.
     func end() {
         let files = state.withLock { state in
             state.isOver = true
@@ -63,7 +63,7 @@ final class LogFollowers: Sendable {
     }
 }
 
-/// One who waits for new entries in a log. It belongs to one task at a time.
+/// A follower that waits for new entries in a log. It belongs to one task at a time.
 final class LogFollower {
     private var wakes: AsyncStream<Void>.Iterator
     private let leave: () -> Void

@@ -10,7 +10,8 @@ final class MaintenanceClock: Sendable {
         var remembered: UInt64 = 0
     }
 
-    /// How much older the time gets that the store remembers, in seconds. It is compared with a tolerance of a day.
+    /// The age at which the time that the store remembers is replaced, in seconds. It is compared with a tolerance of a
+    /// day.
     private static let rememberedSeconds: UInt64 = 3_600
 
     private let store: any HistoryStore
@@ -22,7 +23,7 @@ final class MaintenanceClock: Sendable {
 
     /// - Parameters:
     ///   - store: remembers the time.
-    ///   - monotonicSeconds: a clock that only goes on.
+    ///   - monotonicSeconds: a clock that never goes back.
     init(
         _ store: any HistoryStore, _ policy: HistoryPolicy, logger: Logger,
         unixSeconds: @escaping @Sendable () -> UInt64, monotonicSeconds: (@Sendable () -> UInt64)? = nil
@@ -36,16 +37,16 @@ final class MaintenanceClock: Sendable {
             monotonicSeconds ?? { UInt64(clamping: start.duration(to: .now).components.seconds) }
     }
 
-    /// Whether client files may expire.
+    /// True if client files may expire.
     var isTrusted: Bool { state.withLock { $0?.watch.isTrusted ?? false } }
 
-    /// By how many seconds it has jumped; 0 if nothing is known against it.
+    /// The number of seconds by which the clock has jumped; 0 if there is no evidence that it has.
     var jump: Int64 { state.withLock { $0?.watch.jump ?? 0 } }
 
-    /// Looks at the clocks, and has the store remember the time now and then. It may wait for the disk.
+    /// Looks at the clocks, and has the store remember the time from time to time. It may wait for the disk.
     func note() {
         do throws(HistoryError) {
-            // Without knowing what the store remembers nothing can be said.
+            // Nothing can be said of the clock before the remembered time is known.
             let isFirst = state.withLock { $0 == nil }
             let remembered = isFirst ? try store.notedTime() : nil
             if let time = compare(remembered) { try store.noteTime(time) }
@@ -82,8 +83,8 @@ final class MaintenanceClock: Sendable {
         return time
     }
 
-    /// The operator says that it is right.
-    /// - Returns: by how many seconds it had jumped.
+    /// Trusts the clock, because the operator says that it is right.
+    /// - Returns: the number of seconds by which it had jumped.
     func trust() -> Int64 {
         note()
         defer { note() }

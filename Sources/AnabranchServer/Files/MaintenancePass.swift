@@ -2,8 +2,8 @@ import AnabranchHistory
 import Logging
 import NIOPosix
 
-/// Has synced files maintained that nobody opens: one after another gets a round, in turns of its own, so that there is
-/// one at a time however many there are.
+/// The maintenance of synced files that nobody opens. One after another gets a round, in turns of its own, so that
+/// there is one at a time, however many files there are.
 struct MaintenancePass {
     private static let pageCount = 100
 
@@ -11,7 +11,7 @@ struct MaintenancePass {
     let catalog: any HistoryCatalog
     let logger: Logger
 
-    /// Goes once through all files, until the task is cancelled. Trouble of one is none of the others.
+    /// Goes once through all files, until the task is cancelled. Trouble with one does not stop the others.
     func run() async {
         files.noteConnected()
         do {

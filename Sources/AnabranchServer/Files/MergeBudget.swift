@@ -1,10 +1,10 @@
 import AnabranchHistory
 import Synchronization
 
-/// What the long merges of all synced files have found out, and keep between their steps.
+/// The memory of the results that the long merges of all synced files keep between their steps.
 ///
-/// If all of them together keep too much, the second largest gives it up, and begins anew. The largest never does: so
-/// there is always one that comes to its end, whatever others begin meanwhile.
+/// If all of them together keep too much, the second largest gives its results up and begins again. The largest never
+/// does: so there is always one that finishes, whatever other merges begin.
 final class MergeBudget: Sendable {
     private let bytesMax: Int
     private let kept = Mutex(Kept())
@@ -19,14 +19,14 @@ final class MergeBudget: Sendable {
         }
     }
 
-    /// - Parameter bytesMax: what the long merges may occupy together, beside the largest of them.
+    /// - Parameter bytesMax: the memory that all long merges but the largest may occupy together, in bytes.
     init(bytesMax: Int) { self.bytesMax = bytesMax }
 
-    /// How many merges keep something.
+    /// The number of merges that keep something.
     var mergeCount: Int { kept.withLock(\.bytesOfFiles.count) }
 
-    /// Notes what a merge keeps after a step; 0 if it is done.
-    /// - Returns: the files whose merges have to begin anew.
+    /// Notes the bytes that a merge keeps after a step; 0 if it is done.
+    /// - Returns: the files whose merges have to begin again.
     func note(_ path: VirtualPath, _ bytes: Int) -> [VirtualPath] {
         kept.withLock { kept in
             kept.set(path, bytes)

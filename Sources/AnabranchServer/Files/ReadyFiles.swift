@@ -1,16 +1,16 @@
 import NIOCore
 
-/// The files that are ready for a turn, in the order in which they became so. Short turns come first; but when there
-/// were many, a long one comes in between, so that every merge comes to its end.
+/// The files that are ready for a turn, in the order in which they became so. Short turns come first; but after many of
+/// them a long one is next, so that every merge finishes.
 struct ReadyFiles {
-    /// So many short turns come before a long one, if they do not end earlier.
+    /// The most short turns before a long one.
     static let shortTurnsMax = 64
 
-    // A slice of an array would keep what was taken out of it.
+    // A slice of an array would keep the removed elements.
     private var short = CircularBuffer<FileQueue>()
     private var long = CircularBuffer<FileQueue>()
-    /// The files that have a place in `long` but are there for a short turn, or were. To look for the place in order to
-    /// free it would take as long as there are files.
+    /// The files that still have a place in `long`, although they wait for a short turn, or have had it. Finding the
+    /// place to remove it would take time in proportion to the number of files.
     private var promoted: Set<ObjectIdentifier> = []
     private var shortTurns = 0
 
@@ -21,7 +21,7 @@ struct ReadyFiles {
         }
     }
 
-    /// A file that is there for a long turn gets a short one.
+    /// Gives a short turn to a file that waits for a long one.
     mutating func promote(_ file: FileQueue) {
         promoted.insert(ObjectIdentifier(file))
         short.append(file)

@@ -1,13 +1,13 @@
 import NIOCore
 import Synchronization
 
-/// The requests of the connections of one event loop, on their way to their files: what a pass of the loop brings
-/// goes together, so that many short messages to a file make one turn. What only says how far clients have come, which
-/// all readers of a file say after each commit, waits for more of the like. Belongs to its event loop.
+/// The requests of the connections of one event loop, on their way to their files. The requests of one pass of the loop
+/// go together, so that many short messages to a file make one turn. Mere progress, which all readers of a file report
+/// after each commit, waits for more of its kind. An outbox belongs to its event loop.
 final class RequestOutbox {
-    /// How long that waits, unless another request comes.
+    /// The time for which progress waits, unless another request comes, in milliseconds.
     static let progressMillisecondsMax = 4
-    /// How many of the like wait at most.
+    /// The most requests with progress that wait.
     static let progressCountMax = 64
     let files: FileQueues
     private let eventLoop: any EventLoop
@@ -26,7 +26,7 @@ final class RequestOutbox {
         guard !isUrgent else { return }
         if !request.saysOnlyProgress || requests.count >= Self.progressCountMax {
             isUrgent = true
-            // A task runs when all sockets have been read that have brought something.
+            // A task runs after all sockets with input have been read.
             eventLoop.assumeIsolated().execute { [self] in flush() }
         } else if timer == nil {
             let delay = TimeAmount.milliseconds(Int64(Self.progressMillisecondsMax))
@@ -51,7 +51,7 @@ final class RequestOutboxes: Sendable {
 
     init(to files: FileQueues) { self.files = files }
 
-    /// To be called on the event loop.
+    /// The outbox of an event loop. To be called on that event loop.
     func outbox(of eventLoop: any EventLoop) -> RequestOutbox {
         outboxes.withLock { outboxes in
             let id = ObjectIdentifier(eventLoop)

@@ -1,6 +1,6 @@
 import AnabranchProtocol
 
-/// Why a session gets no file although nothing is wrong with the store. The raw value is for metrics.
+/// The reason why a session gets no file although nothing is wrong with the store. The raw value is for metrics.
 enum SessionRefusal: String {
     /// The user has made too many synced files within a minute.
     case files
@@ -10,10 +10,10 @@ enum SessionRefusal: String {
     case partition
     /// There is no such synced file, and no room for a new one.
     case space
-    /// In flexible sync: changing what they ask for has taken the user's clients too long within a minute.
+    /// In flexible sync: the queries of the user's clients have taken too much time within a minute.
     case queries
 
-    /// What the client is told.
+    /// The message to the client.
     var message: ErrorMessage {
         switch self {
         case .files: ErrorMessage(.otherSessionError, "too many new files; wait")

@@ -4,40 +4,41 @@ import AnabranchProtocol
 import Synchronization
 
 /// Bodies of DOWNLOADs, encoded and deflated once for all readers that want the same. The oldest go first, unless they
-/// were wanted lately.
+/// were wanted recently.
 ///
 /// An entry carries the reader's own client version, so in general each reader has its own body. But if the log holds
 /// nothing of a reader between two cursors, the reader gets every entry in between, all with one client version: the
-/// cursors and the client version determine the body. So it is for clients that only read, and for new client files. In
-/// flexible sync, where each reader gets some of the entries, these determine it.
+/// cursors and the client version determine the body. This is the case for clients that only read, and for new client
+/// files. In flexible sync, where each reader gets some of the entries, these determine it.
 final class SharedBodies: Sendable {
     struct Key: Hashable {
         let file: SyncedFileID
-        /// The same cursor is another place in another generation.
+        /// The lineage of the cursors: the same cursor is another place in another generation.
         let lineage: Lineage
         let from: DownloadCursor
         let serverVersion: ServerVersion
-        /// In flexible sync, what tells the entries from others.
+        /// In flexible sync, the entries, in a form that distinguishes them from others.
         var entries: [AlikeEntry] = []
-        /// Some releases need another form of some changesets.
+        /// The capabilities of the reader: some releases need another form of some changesets.
         let capabilities: ClientCapabilities
     }
 
     fileprivate struct Kept {
-        /// With whether somebody has wanted it since it was kept, or passed over when the oldest went.
+        /// The bodies. `isWanted` is true if a reader has wanted the body since it was kept, or since it was last
+        /// passed over when the oldest went.
         var bodies: [Key: (body: EncodedBody, isWanted: Bool)] = [:]
-        /// The keys of the bodies from the oldest on, behind those of `goneCount` that are kept no longer.
+        /// The keys of the bodies in order of age, after `goneCount` keys of bodies that are kept no longer.
         var order: [Key] = []
         var goneCount = 0
         var byteCount = 0
     }
 
-    /// What a body may have to be copied into one piece with the head of each message, in bytes: to send two pieces
-    /// costs more. A longer one is kept in the form that sockets take as well.
+    /// The longest body that is copied into one piece with the head of each message, in bytes: sending two pieces would
+    /// cost more. A longer one is also kept in the form that sockets take.
     static let copiedBytesMax = 4 << 10
 
-    /// About what it takes to keep a body: with its key, its place in the order and an array, and once more as a buffer
-    /// unless it is short.
+    /// The approximate memory of a kept body, in bytes: with its key, its place in the order and an array, and once
+    /// more as a buffer unless it is short.
     static func cost(of body: EncodedBody) -> Int {
         body.count * (body.count > copiedBytesMax ? 2 : 1) + 512
     }
@@ -47,14 +48,14 @@ final class SharedBodies: Sendable {
     private let kept = Mutex(Kept())
 
     /// - Parameters:
-    ///   - bytesMax: what is kept at most.
+    ///   - bytesMax: the memory of all kept bodies, in bytes.
     ///   - didEncode: called for each body that was not kept yet.
     init(bytesMax: Int, didEncode: @escaping @Sendable () -> Void = {}) {
         self.bytesMax = bytesMax
         self.didEncode = didEncode
     }
 
-    /// What is kept.
+    /// The keys of the kept bodies.
     var keys: [Key] { kept.withLock { Array($0.bodies.keys) } }
 
     /// The body of `download`, which follows `cursor` in the lineage of a file and is for clients with `capabilities`.
@@ -87,7 +88,7 @@ final class SharedBodies: Sendable {
         return kept.withLock { $0.take(key) }
     }
 
-    /// The body of what a reader is sent, which is not kept.
+    /// The body of a reader's DOWNLOAD, which is not kept yet.
     /// - Parameter entries: nil if nobody else gets the same.
     func body(
         of download: Download, entries: [AlikeEntry]?, file: SyncedFileID, _ capabilities: ClientCapabilities,

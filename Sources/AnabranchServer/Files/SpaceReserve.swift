@@ -1,13 +1,13 @@
 import AnabranchHistory
 import Synchronization
 
-/// Keeps something of the disk free, and the store within what it may hold: an operator needs it to log in and to clean
-/// up, and the store to free what it need not keep. While there is no room, what makes the store larger is refused, and
-/// what is there can be read.
+/// Keeps some space of the disk free, and the store within its limit: an operator needs space to log in and to clean
+/// up, and the store to free what it need not keep. While there is no room, everything that makes the store larger is
+/// refused, but its contents can be read.
 final class SpaceReserve: Sendable {
-    /// Why there is no room.
+    /// The reason why there is no room.
     enum Shortage: Equatable {
-        /// The disk has less free than so many bytes.
+        /// The disk has less than the given number of bytes free.
         case disk(bytesMin: Int)
         /// The store has more in use than it may.
         case store(bytes: Int, bytesMax: Int)
@@ -21,7 +21,7 @@ final class SpaceReserve: Sendable {
         }
     }
 
-    /// What the store has said last, of each what it knew.
+    /// The last answers of the store: of each figure the last that it knew.
     private struct Answer {
         var freeBytes: Int?
         var usedBytes: Int?
@@ -36,9 +36,9 @@ final class SpaceReserve: Sendable {
     private let answer: Mutex<Answer>
 
     /// - Parameters:
-    ///   - freeBytesMin: what is to stay free on the disk.
-    ///   - usedBytesMax: what the store may hold.
-    ///   - answerDuration: how long an answer of the store counts.
+    ///   - freeBytesMin: the space that is to stay free on the disk, in bytes.
+    ///   - usedBytesMax: the space that the store may have in use, in bytes.
+    ///   - answerDuration: the time for which an answer of the store counts.
     init(
         _ store: any HistoryStore, freeBytesMin: Int, usedBytesMax: Int,
         answerDuration: Duration = .milliseconds(100)
@@ -50,7 +50,7 @@ final class SpaceReserve: Sendable {
         answer = Mutex(Answer(freeBytes: store.freeBytes, usedBytes: store.usedBytes, end: .now))
     }
 
-    /// Nil if there is room.
+    /// The present shortage; nil if there is room.
     var shortage: Shortage? {
         let (freeBytes, usedBytes) = latest
         if let freeBytes, freeBytes < freeBytesMin { return .disk(bytesMin: freeBytesMin) }
@@ -58,13 +58,13 @@ final class SpaceReserve: Sendable {
         return .store(bytes: usedBytes, bytesMax: usedBytesMax)
     }
 
-    /// What the decisions are made by, for metrics: without a limit nobody else asks what is in use.
+    /// The figures that the decisions depend on, for metrics: without a limit, nobody else asks for the space in use.
     var bytes: (free: Int?, used: Int?) { (latest.free, isLimited ? latest.used : store.usedBytes) }
 
     private var isLimited: Bool { usedBytesMax < .max }
 
-    /// Who finds the answer too old asks the store; others do not wait for that, and take the last one. A store that
-    /// cannot answer has what it had.
+    /// The latest figures. A caller that finds them too old asks the store; others do not wait for that, and take the
+    /// last ones. If the store cannot answer, the old figures stay.
     private var latest: (free: Int?, used: Int?) {
         let now = ContinuousClock.now
         let isTooOld = answer.withLock { answer in

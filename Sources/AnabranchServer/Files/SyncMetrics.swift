@@ -16,11 +16,11 @@ struct SyncMetrics: Sendable {
     let bodiesEncoded: Counter
     /// Steps after which a merge was not finished.
     let mergeSteps: Counter
-    /// Long merges that began anew, because all of them together needed too much memory.
+    /// Long merges that began again, because all of them together needed too much memory.
     let mergesDropped: Counter
     /// Steps of the maintenance of synced files.
     let maintenanceSteps: Counter
-    /// Rounds of it that did not come to their end.
+    /// Rounds of maintenance that were not finished.
     let maintenanceFailures: Counter
     private let sealedEntries: Counter
     private let sealedBytes: Counter
@@ -34,13 +34,13 @@ struct SyncMetrics: Sendable {
     private let storeFailures: Counter
     private let storeDamages: Counter
     private let commits: Counter
-    /// Commits that come while their shard waits or is flushed are stored together, in one.
+    /// Transactions of the store: commits that come while their shard waits or is flushed are stored together, in one.
     let transactions: Counter
     private let versionsMade: Counter
     private let entriesVisited: Counter
     private let skippedInstructions: Counter
-    /// In flexible sync: queries that were taken, how often views were asked what a commit means for them, and objects
-    /// whose writes were undone.
+    /// In flexible sync: queries that were taken, evaluations of what a commit means for a view, and objects whose
+    /// writes were undone.
     let queriesTaken: Counter
     let viewEvaluations: Counter
     let compensatedObjects: Counter
@@ -96,8 +96,8 @@ struct SyncMetrics: Sendable {
         skippedInstructions.increment(by: report.outcomes.reduce(0) { $0 + $1.skippedInstructions.count })
     }
 
-    /// Counts what one commit of a round has done.
-    /// - Parameter before: what the round had done before.
+    /// Counts the work of one commit of a round of maintenance.
+    /// - Parameter before: the report of the round before the commit.
     func maintained(_ report: MaintenanceReport, since before: MaintenanceReport) {
         sealedEntries.increment(by: report.sealedEntries - before.sealedEntries)
         sealedBytes.increment(by: report.sealedBytes - before.sealedBytes)
@@ -128,12 +128,12 @@ struct SyncMetrics: Sendable {
         count("anabranch_errors_total", [("code", "\(code.rawValue)")])
     }
 
-    /// A message has come that no client of today sends.
+    /// Counts a message that no client of today sends.
     func receivedObsolete(_ type: String) {
         count("anabranch_obsolete_messages_total", [("type", type)])
     }
 
-    /// A WebSocket is closed with this code because of what came in.
+    /// Counts a WebSocket that is closed with this code because of its input.
     func failedFraming(_ code: UInt16) {
         count("anabranch_framing_errors_total", [("code", "\(code)")])
     }

@@ -2,10 +2,10 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
 
-/// What the history library says, in the words of the wire. The two libraries share the values that both speak of
-/// (`AnabranchCore`, folder `Sync`); only their errors differ.
+/// Conversions from the history library to the wire. The two libraries share the values that both use (`AnabranchCore`,
+/// folder `Sync`); only their errors differ.
 extension ErrorCode {
-    /// The one table from errors of the history to codes of the wire (`Spec/Protocol.md`, section 7.1). Trouble of the
+    /// The only table from errors of the history to codes of the wire (`Spec/Protocol.md`, section 7.1). Trouble of the
     /// server's own is always 201 and transient: a wrong code here would make clients discard their data.
     init(_ code: HistoryError.Code) {
         switch code {
@@ -67,11 +67,11 @@ extension FlexibleDownload {
 }
 
 extension BackOff {
-    /// Damage stays until somebody does something about it: 5 minutes, up to an hour.
+    /// Damage stays until it is repaired: clients wait for 5 minutes at first, and for up to an hour.
     static let untilRepaired = BackOff(firstSeconds: 300, maxSeconds: 3600, multiplier: 2)
 }
 
 extension HistoryError {
-    /// For the log: the error as clients are told it, and as it is.
+    /// The error for the log: its code on the wire, and the error itself.
     var withWireCode: String { "\(ErrorCode(code).rawValue) \(self)" }
 }

@@ -4,7 +4,7 @@ public import NIOCore
 public enum EndpointBody: Sendable {
     /// All of it.
     case whole([UInt8])
-    /// What comes, or is to be sent, part by part. The next part is taken when there is room for it: of a response when
+    /// Parts that come, or are to be sent, one by one. The next is taken when there is room for it: of a response when
     /// the client has read, of a request when the endpoint has.
     /// - Parameter byteCount: the bytes of all parts together, if they are known. A response with a known length can be
     ///   checked by its client; if it turns out to be another, the connection breaks off.

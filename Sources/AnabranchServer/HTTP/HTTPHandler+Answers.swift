@@ -17,15 +17,18 @@ extension HTTPHandler {
         let answer = Answer(head, room: room, on: context.eventLoop)
         let handler = NIOLoopBound(self, eventLoop: context.eventLoop), eventLoop = context.eventLoop
         let context = NIOLoopBound(context, eventLoop: eventLoop)
+        let bound = NIOLoopBound(answer, eventLoop: eventLoop)
         request.onHold = { [users, end = answer.end.futureResult] principal in
             if let users, let name = principal.qualifiedName, !users.admit(name, until: end) { return false }
-            eventLoop.execute { handler.value.hold() }
+            eventLoop.execute { handler.value.hold(bound.value) }
             return true
         }
         self.answer = answer
         answer.task = Task { [request] in
             let response = await route.endpoints.respond(to: request)
-            let body = try? await eventLoop.submit { handler.value.begin(response, head, context.value) }.get()
+            let body = try? await eventLoop.submit {
+                handler.value.begin(response, of: bound.value, to: head, context.value)
+            }.get()
             guard case .stream(let parts, let byteCount) = body else { return }
             do {
                 var bytesLeft = byteCount
@@ -45,9 +48,10 @@ extension HTTPHandler {
     /// Sends an answer, or begins to.
     /// - Returns: the body if it is to be sent part by part.
     private func begin(
-        _ response: EndpointResponse, _ head: HTTPRequestHead, _ context: ChannelHandlerContext
+        _ response: EndpointResponse, of answer: Answer, to head: HTTPRequestHead, _ context: ChannelHandlerContext
     ) -> EndpointBody? {
-        guard let answer, context.channel.isActive else { return nil }
+        // It may have been refused or abandoned since.
+        guard answer === self.answer, context.channel.isActive else { return nil }
         var isLast = answer.isLast
         // The rest of the request is not wanted.
         if case .streaming = request { isLast = true }
@@ -149,8 +153,8 @@ extension HTTPHandler {
         if let answer, answer.isLong { answer.task?.cancel() }
     }
 
-    private func hold() {
-        answer?.isLong = true
-        if isShuttingDown { answer?.task?.cancel() }
+    private func hold(_ answer: Answer) {
+        answer.isLong = true
+        if isShuttingDown { answer.task?.cancel() }
     }
 }

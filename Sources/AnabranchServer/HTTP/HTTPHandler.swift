@@ -22,7 +22,7 @@ final class HTTPHandler: ChannelDuplexHandler, RemovableChannelHandler {
     static let headBytesMax = 80 << 10
     /// The lines of a head and its trailers.
     static let headLinesMax = 256
-    /// What is read at one go: the requests in it wait in memory for the answers to those before them.
+    /// The most that is read at once: the requests in it wait in memory for the answers to those before them.
     static let readBytesMax = 4 << 10
     /// The longest body that is collected without a permit for memory, and within the time for any request.
     static let freeBodyBytesMax = 64 << 10
@@ -273,7 +273,7 @@ final class HTTPHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: Errors
 
-    /// What is no request is refused; any other error ends the socket.
+    /// Refuses bytes that are no request; any other error ends the socket.
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         switch error {
         case is NIOWebSocketUpgradeError: return

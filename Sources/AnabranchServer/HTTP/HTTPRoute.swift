@@ -9,8 +9,8 @@ public struct HTTPRoute: Sendable {
         /// Collected before the endpoints are asked. More than 64 KiB wait until there is memory for them
         /// (`ServerSettings.bodyMemoryBytesMax`), and have to come with 16 KiB a second on average.
         case whole(bytesMax: Int)
-        /// Passed on as it comes, with some 64 KiB of it in memory at most. It ends with an error if less than 4 KiB
-        /// come within `ServerSettings.handshakeSecondsMax` although the endpoints wait for them.
+        /// Passed on as it comes, with at most 16 parts of it in memory, of 4 KiB or one record of TLS. It ends with an
+        /// error if less than 4 KiB come within `ServerSettings.handshakeSecondsMax` although the endpoints wait.
         case stream(bytesMax: Int)
 
         var bytesMax: Int {

@@ -1,6 +1,6 @@
 public import AnabranchProtocol
 
-/// What a client presents when it opens a connection (`Spec/Protocol.md`, section 1.7).
+/// The credentials that a client presents when it opens a connection (`Spec/Protocol.md`, section 1.7).
 public struct Credentials: Sendable {
     /// The family of the client's SDK. Those of forks bring the token of an app's own issuer (`Spec/Forks.md`).
     public var dialect = WireDialect.realm
@@ -11,13 +11,13 @@ public struct Credentials: Sendable {
     public let token: String
     /// The client's IP address, or the first 64 bits of an IPv6 address; nil if it is not known.
     public let address: String?
-    /// Whether the request has an `Origin` header: then a web page made it (`Spec/Protocol.md`, section 2.4). An
+    /// True if the request has an `Origin` header: then a web page made it (`Spec/Protocol.md`, section 2.4). An
     /// authenticator that admits clients without a token must refuse those: any page that a browser on a trusted
     /// machine shows could make them.
     public var isOfWebPage = false
 }
 
-/// Whether a client may connect. A reason is for the log of the server; the client does not hear it.
+/// The decision on whether a client may connect. A reason is for the log of the server; the client is not told it.
 public enum Admission: Sendable {
     /// It may. Its client files belong to the principal's user.
     case admitted(Principal)

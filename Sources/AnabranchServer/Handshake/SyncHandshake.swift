@@ -9,7 +9,7 @@ struct SyncHandshake: Sendable {
     private let offer: String
     private let userAgent: String?
 
-    /// Whether a request is for the sync protocol, well formed or not.
+    /// Returns true if a request is for the sync protocol, well formed or not.
     static func isSyncRequest(_ head: HTTPRequestHead, in dialects: [WireDialect]) -> Bool {
         target(of: head.uri.prefix { $0 != "?" }, in: dialects) != nil
     }
@@ -44,7 +44,7 @@ struct SyncHandshake: Sendable {
             isOfWebPage: head.headers.contains(name: "origin"))
     }
 
-    /// What is spoken with a client of an app of this mode.
+    /// The protocol to speak with a client of an app of this mode.
     func negotiation(for mode: SyncMode) -> Negotiation {
         // The same elements are there whatever is accepted.
         (try? Negotiation(offer: offer, userAgent: userAgent, accepting: [mode], in: credentials.dialect))

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A limit for how much work of one kind is under way at one time.
+/// A limit for the amount of work of one kind that is under way at one time.
 final class ConcurrencyLimit: Sendable {
     private let countMax: Int
     private let count = Mutex(0)
@@ -9,7 +9,7 @@ final class ConcurrencyLimit: Sendable {
         self.countMax = countMax
     }
 
-    /// - Returns: whether the work may begin; then `release` has to follow it.
+    /// - Returns: whether the work may begin; if so, `release` has to follow it.
     func acquire() -> Bool {
         count.withLock { count in
             guard count < countMax else { return false }

@@ -7,7 +7,7 @@ final class ConnectionLimit: Sendable {
     private let countMax: Int
     private let counts = Mutex<[ExactString: Int]>([:])
 
-    /// - Parameter countMax: how many connections each name may have at one time.
+    /// - Parameter countMax: the most connections of each name at one time.
     init(countMax: Int) {
         self.countMax = countMax
     }

@@ -1,25 +1,25 @@
 import Synchronization
 
-/// A limit for memory that all connections share. Parts of it are held by permits, which are given at once or when
-/// there is room, in the order in which they were asked for.
+/// A limit for memory that all connections share. Parts of it are held by permits, which are given at once, or when
+/// there is room, in the order of the requests.
 ///
-/// Nobody waits for ever: what a permit is held for needs no second permit of the same budget to come to its end, and a
-/// permit for more than the whole budget is given when nothing else is in use. A long message keeps its user's turn
-/// while it waits for its permit, and its permit while it waits for one of the budget for uploads, never the other way
-/// round. Clients who hold permits while others wait lose their connection if they are slow (`MessageMemory`).
+/// Nobody waits for ever: the work of a permit needs no second permit of the same budget to finish, and a permit for
+/// more than the whole budget is given when nothing else is in use. A long message keeps its user's turn while it waits
+/// for its permit, and its permit while it waits for one of the budget for uploads, never the other way round. Clients
+/// that hold permits while others wait lose their connection if they are slow (`MessageMemory`).
 final class MemoryBudget: Sendable {
-    /// Is called once, on any thread, when there is room.
+    /// Called once, on any thread, when there is room.
     typealias Grant = @Sendable (MemoryPermit) -> Void
 
     private struct State {
         var bytesInUse = 0
-        /// By numbers that ascend in the order of asking.
+        /// The waiting requests, by numbers that ascend in order of arrival.
         var waiting: [Int: (bytes: Int, grant: Grant)] = [:]
-        /// No lower number waits.
+        /// A number below which no request waits.
         var firstNumber = 0
-        /// Of the next one that has to wait.
+        /// The number of the next request that has to wait.
         var nextNumber = 0
-        /// Whether a thread is giving permits to those that wait; no second one does so at the same time.
+        /// True while a thread is giving permits to waiting requests; no second one does so at the same time.
         var isGranting = false
     }
 
@@ -28,8 +28,9 @@ final class MemoryBudget: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - bytesMax: what may be in use. `reserve` does not heed it, nor quite `permitBeyondLimit`.
-    ///   - onWait: called when somebody has to wait.
+    ///   - bytesMax: the memory that may be in use, in bytes. `reserve` ignores it, and `permitBeyondLimit` may exceed
+    ///     it somewhat.
+    ///   - onWait: called when a request has to wait.
     init(bytesMax: Int, onWait: @escaping @Sendable () -> Void = {}) {
         self.bytesMax = bytesMax
         self.onWait = onWait
@@ -39,10 +40,10 @@ final class MemoryBudget: Sendable {
 
     var waitingCount: Int { state.withLock { $0.waiting.count } }
 
-    /// Whether a permit for so many bytes would be given at once.
+    /// True if a permit for this number of bytes would be given at once.
     func hasRoom(for bytes: Int) -> Bool { state.withLock { hasRoom(for: bytes, $0) } }
 
-    /// Whether it would, and leave half of the budget free.
+    /// True if such a permit would be given at once, and leave half of the budget free.
     func hasMuchRoom(for bytes: Int) -> Bool { hasRoom(for: bytes + bytesMax / 2) }
 
     /// - Returns: nil if there is no room, or others wait for it.
@@ -55,7 +56,8 @@ final class MemoryBudget: Sendable {
         return isGranted ? MemoryPermit(bytes, of: self) : nil
     }
 
-    /// For what needs little and is done soon: it passes those that wait, and may exceed the limit by an eighth.
+    /// A permit for work that needs little and is done soon: it does not wait its turn, and may exceed the limit by an
+    /// eighth.
     /// - Returns: nil if there is no room even so.
     func permitBeyondLimit(for bytes: Int) -> MemoryPermit? {
         let isGranted = state.withLock { state in
@@ -66,9 +68,10 @@ final class MemoryBudget: Sendable {
         return isGranted ? MemoryPermit(bytes, of: self) : nil
     }
 
-    /// For those to whom `permit` has given none.
+    /// Waits for a permit that `permit` has not given.
     /// - Parameter grant: gets the permit, perhaps before this returns.
-    /// - Returns: to be kept until then. Who lets go of it before waits no more, but a permit may be on its way.
+    /// - Returns: the place in the queue, to be kept until then. Letting go of it earlier ends the wait, but a permit
+    ///   may be on its way.
     func wait(for bytes: Int, then grant: @escaping Grant) -> MemoryWait {
         let number = state.withLock { state in
             defer { state.nextNumber += 1 }
@@ -76,13 +79,13 @@ final class MemoryBudget: Sendable {
             return state.nextNumber
         }
         onWait()
-        // There may have become room meanwhile.
+        // Room may have become free in the meantime.
         release(0)
         return MemoryWait(number, for: self)
     }
 
     fileprivate func endWait(_ number: Int) {
-        // What the closure has may be the last one to hold a permit, which must not end within the lock.
+        // The closure may hold the last reference to a permit, which must not end within the lock.
         let ended = state.withLock { $0.waiting.removeValue(forKey: number) }
         if ended != nil { release(0) }
     }
@@ -93,10 +96,10 @@ final class MemoryBudget: Sendable {
         state.bytesInUse <= 0 || bytes <= bytesMax - state.bytesInUse
     }
 
-    /// Takes memory into account that is in use whether or not there is room.
+    /// Counts memory that is in use whether or not there is room.
     func reserve(_ bytes: Int) { state.withLock { $0.bytesInUse += bytes } }
 
-    /// Gives back what was reserved. As many of those that wait go on as there is room for.
+    /// Gives back reserved memory. As many waiting requests go on as there is room for.
     func release(_ bytes: Int) {
         let grants = state.withLock { state in
             state.bytesInUse -= bytes
@@ -123,7 +126,7 @@ final class MemoryBudget: Sendable {
     }
 }
 
-/// A place among those that wait for a memory budget, for as long as it is kept.
+/// A place in the queue for a memory budget, for as long as it is kept.
 final class MemoryWait: Sendable {
     private let budget: MemoryBudget
     private let number: Int
@@ -141,7 +144,7 @@ final class MemoryPermit: Sendable {
     private let budget: MemoryBudget
     private let size: Mutex<Int>
 
-    /// - Parameter bytes: are taken into account already.
+    /// - Parameter bytes: the bytes, which are counted already.
     fileprivate init(_ bytes: Int, of budget: MemoryBudget) {
         self.budget = budget
         size = Mutex(bytes)
@@ -149,7 +152,7 @@ final class MemoryPermit: Sendable {
 
     var bytes: Int { size.withLock { $0 } }
 
-    /// What was needed has turned out to be less, or more.
+    /// Changes the permit to the need, which has turned out to be less, or more.
     func resize(to bytes: Int) {
         let surplus = size.withLock { size in
             defer { size = bytes }

@@ -3,7 +3,7 @@ import Synchronization
 
 /// The accepted sockets of one listener, with a limit for all of them and one for each address.
 final class OpenChannels: Sendable {
-    /// Which limit a new socket exceeds. The raw value is a label of a metric.
+    /// The limit that a new socket exceeds. The raw value is a label of a metric.
     enum LimitError: String, Error {
         case connections, address
     }
@@ -19,7 +19,7 @@ final class OpenChannels: Sendable {
 
     var count: Int { channels.withLock { $0.count } }
 
-    /// - Parameter address: nil if it does not count, or not yet.
+    /// - Parameter address: the address to count the socket for; nil if it does not count, or not yet.
     func admit(_ channel: any Channel, from address: SocketAddress?) throws(LimitError) {
         let key = ObjectIdentifier(channel)
         let isAdmitted = channels.withLock { channels in

@@ -8,19 +8,20 @@ final class RateCounter: Sendable {
         var counts: [ExactString: Int] = [:]
     }
 
-    /// Different names that are counted within one period. Further ones are counted together, which bounds the memory.
+    /// The most names that are counted separately within one period. Further ones are counted together, which bounds
+    /// the memory.
     static let namesMax = 100_000
 
     private let state = Mutex(State())
     private let seconds: Int64
 
-    /// - Parameter seconds: how long a period is.
+    /// - Parameter seconds: the length of a period.
     init(seconds: Int64 = 60) { self.seconds = seconds }
 
     /// - Parameters:
-    ///   - amount: how many at once.
+    ///   - amount: the number of events.
     ///   - now: seconds since 1970.
-    /// - Returns: how many events of the name there were within this period, these included.
+    /// - Returns: the number of events of the name within this period, these included.
     @discardableResult
     func count(_ name: String, _ amount: Int = 1, now: Int64) -> Int {
         state.withLock { state in
@@ -30,7 +31,7 @@ final class RateCounter: Sendable {
         }
     }
 
-    /// How many events of the name there were within this period.
+    /// The number of events of the name within this period.
     func current(_ name: String, now: Int64) -> Int {
         state.withLock { state in
             state.turn(to: now / seconds)

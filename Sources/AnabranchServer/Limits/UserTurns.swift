@@ -2,13 +2,13 @@ import AnabranchCore
 import NIOCore
 import Synchronization
 
-/// Lets the connections of one user do something one after the other: each user has a memory budget with room for one
-/// byte, and the connection whose turn it is holds that.
+/// The turns of each user's connections, which do something one after the other: each user has a memory budget with
+/// room for one byte, and the connection whose turn it is holds that byte.
 final class UserTurns: Sendable {
     private let users = Mutex<[ExactString: (turns: MemoryBudget, connections: Int)]>([:])
 
     /// - Parameters:
-    ///   - user: of the connection. Users whom the server does not know, nil, do not wait for each other.
+    ///   - user: the user of the connection. Users whom the server does not know, nil, do not wait for each other.
     ///   - end: succeeds or fails when the connection is over.
     func turns(of user: String?, until end: EventLoopFuture<Void>) -> MemoryBudget {
         guard let user = user.map({ ExactString($0) }) else { return MemoryBudget(bytesMax: .max) }
@@ -20,7 +20,7 @@ final class UserTurns: Sendable {
         }
     }
 
-    /// How many users are connected.
+    /// The number of connected users.
     var count: Int { users.withLock { $0.count } }
 
     private func leave(_ user: ExactString) {

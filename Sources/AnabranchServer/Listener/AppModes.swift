@@ -3,8 +3,8 @@ import AnabranchHistory
 import AnabranchProtocol
 import Synchronization
 
-/// The kind of sync of each app: what the settings say, or, in development, what its first client came with. The store
-/// remembers that by the paths of the files that it has.
+/// The kind of sync of each app: that of the settings or, in development, that of the app's first client. The store
+/// remembers it by the paths of its files.
 final class AppModes: Sendable {
     private let settings: ServerSettings
     private let store: any HistoryStore
@@ -15,7 +15,7 @@ final class AppModes: Sendable {
         self.store = store
     }
 
-    /// - Parameter offered: what the client came with.
+    /// - Parameter offered: the mode that the client came with.
     /// - Returns: the mode of the app, from now on.
     func mode(ofApp app: String, offered: SyncMode) -> SyncMode {
         guard settings.takesModeOfFirstClient, !app.isEmpty, !settings.flexibleApps.contains(exactly: app) else {
@@ -28,7 +28,7 @@ final class AppModes: Sendable {
         }
     }
 
-    /// The one file of a flexible app has the app's id as path, in which there is no slash, unlike in all others.
+    /// True for the one file of a flexible app. Its path is the app's id, which has no slash, unlike all other paths.
     func isFlexible(_ path: VirtualPath) -> Bool {
         guard !path.bytes.contains(UInt8(ascii: "/")) else { return false }
         let app = String(decoding: path.bytes, as: UTF8.self)
@@ -37,7 +37,7 @@ final class AppModes: Sendable {
             && decided.withLock { $0[ExactString(app)] ?? remembered(of: app) } == .flexible
     }
 
-    /// What the files of an app say; nil if there are none, or if they cannot be looked for.
+    /// The mode by the files of an app; nil if there are none, or if they cannot be looked for.
     private func remembered(of app: String) -> SyncMode? {
         let partitions = VirtualPath(app + "/")
         if (try? store.contains(VirtualPath(app))) == true { return .flexible }

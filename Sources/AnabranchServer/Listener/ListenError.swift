@@ -1,7 +1,7 @@
 import Foundation
 import NIOCore
 
-/// Why a server cannot listen at an address.
+/// The reason why a server cannot listen at an address.
 public struct ListenError: Error, Sendable, CustomStringConvertible {
     /// The address and the reason.
     public let description: String

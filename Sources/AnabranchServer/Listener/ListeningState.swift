@@ -1,7 +1,7 @@
 import NIOCore
 import Synchronization
 
-/// Whether a server listens, for those who wait for that.
+/// The start of a server's listener, for those who wait for it.
 final class ListeningState: Sendable {
     private enum State {
         case notYet([AsyncStream<Result<SocketAddress, any Error>>.Continuation])

@@ -1,6 +1,6 @@
 import Logging
 
-/// What an operator is to hear of once, although many clients meet it.
+/// Notices for the operator that are logged once, although many clients cause them.
 struct ServerNotices {
     /// Between two lines about connections that were refused, or about tokens, are so many seconds.
     static let refusalSeconds: Int64 = 60

@@ -32,11 +32,11 @@ extension SyncServer {
         }
     }
 
-    /// What happens in a synced file, from a cursor on: also what has happened while the program did not run, as far as
-    /// the log of the file goes back. Each transaction comes when it is durable, once, and in the order of the log.
+    /// The transactions of a synced file after a cursor, including those of the time when the program did not run, as
+    /// far as the log of the file goes back. Each comes when it is durable, once, and in the order of the log.
     ///
-    /// Who stores the cursor of each transaction together with what it has made of it, and begins there the next time,
-    /// misses nothing and sees nothing twice. The sequence ends when the server or the task does.
+    /// A program that stores the cursor of each transaction together with what it has made of it, and begins there the
+    /// next time, misses nothing and sees nothing twice. The sequence ends when the server or the task does.
     ///
     /// - Parameters:
     ///   - path: the file. One that does not exist is waited for.

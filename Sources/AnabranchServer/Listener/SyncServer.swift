@@ -8,7 +8,8 @@ import NIOPosix
 public import ServiceLifecycle
 import Synchronization
 
-/// A sync server for Realm clients: sockets in front, synced files behind (`Spec/Protocol.md`, `Spec/History.md`).
+/// A sync server for Realm clients: sockets on one side, synced files on the other (`Spec/Protocol.md`,
+/// `Spec/History.md`).
 ///
 /// Serves while `run` runs. A graceful shutdown of its service group, or cancellation, ends it in order: it accepts no
 /// new connections, commits and acknowledges what clients have uploaded, closes the WebSockets and ends its threads.
@@ -37,7 +38,7 @@ public final class SyncServer: Service {
     /// The synced files; nil unless the server runs.
     let files = Mutex<FileQueues?>(nil)
     private let listeningState = ListeningState()
-    /// Whether clients are served: from the moment when the server listens to the moment when it begins to end.
+    /// True while clients are served: from the moment when the server listens until its shutdown begins.
     let isServing = Atomic(false)
 
     /// A server that does not run yet.

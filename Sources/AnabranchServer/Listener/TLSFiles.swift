@@ -21,7 +21,7 @@ public final class TLSFiles: Sendable {
         }
     }
 
-    /// What encrypts a new connection.
+    /// Makes the handler that encrypts a new connection.
     func makeHandler() -> NIOSSLServerHandler { NIOSSLServerHandler(context: context.current) }
 
     func refresh() async { await context.refresh() }

@@ -28,23 +28,23 @@ struct ConnectionMetrics: Sendable {
 
     func failedTLS() { tlsFailures.increment() }
 
-    /// A handshake was decided.
+    /// Counts a handshake by its outcome.
     func decided(outcome: String) {
         count("anabranch_handshakes_total", [("outcome", outcome)])
     }
 
-    /// A limit of connections was reached: `connections`, `address` or `user`.
+    /// Counts a connection refused because of a limit: `connections`, `address` or `user`.
     func turnedAway(_ limit: String) {
         count("anabranch_connections_refused_total", [("limit", limit)])
         refused.add(limit)
     }
 
-    /// Connections were closed because their logins had ended.
+    /// Counts connections that were closed because their logins had ended.
     func ended(_ connections: Int) {
         Counter(label: "anabranch_logins_ended_connections_total", factory: factory).increment(by: connections)
     }
 
-    /// A message had to wait for memory of a budget: `messages` or `uploads`.
+    /// Counts a message that had to wait for memory of a budget: `messages` or `uploads`.
     func waitedForMemory(of budget: String) {
         count("anabranch_memory_waits_total", [("budget", budget)])
     }
@@ -54,7 +54,7 @@ struct ConnectionMetrics: Sendable {
     }
 }
 
-/// How many connections were refused that no line of the log has told of yet, by the limit that was reached.
+/// The numbers of refused connections that have not been logged yet, by the limit that was reached.
 final class RefusedConnections: Sendable {
     private let counts = Mutex<[String: Int]>([:])
 

@@ -20,7 +20,7 @@ package final class ServerMachine {
     /// The synced files that there are, in the order in which something happens to them.
     private let paths: [VirtualPath]
 
-    /// What files have said, on its way to connections.
+    /// The replies of files, on their way to connections.
     private final class Replies: @unchecked Sendable {
         var waiting: [FileReply] = []
     }
@@ -28,7 +28,7 @@ package final class ServerMachine {
     /// The server's end of a connection.
     private final class Peer {
         var connection: SyncConnection
-        /// Whether there was room for more than was to be sent last.
+        /// True if there was room for more than was to be sent last.
         var canSend = true
         var assembler: MessageAssembler
 
@@ -112,7 +112,7 @@ package final class ServerMachine {
         }
     }
 
-    /// What is to be sent now, as long as there is room for so many messages.
+    /// The messages to send now, at most as many as there is room for.
     package func messages(to number: UInt64, countMax: Int) -> [Output] {
         guard let peer = peers[number] else { return [] }
         var messages: [Output] = []
@@ -129,14 +129,14 @@ package final class ServerMachine {
         return messages
     }
 
-    /// What goes into a socket.
+    /// One piece of output for a socket.
     package enum Output {
         case message(EncodedMessage)
         /// The end of the WebSocket, with this code.
         case close(UInt16)
     }
 
-    /// Whether the client has come by another connection, so that this one has to be closed.
+    /// Returns true if the client has come by another connection, so that this one has to be closed.
     package func isSuperseded(_ number: UInt64) -> Bool { peers[number]?.connection.isSuperseded ?? false }
 
     private func submitRequests(of peer: Peer) {
@@ -177,7 +177,7 @@ package final class ServerMachine {
         files.submit(FileJob(comesAfterMerge: false) { $0?.maintain { _ in } }, to: path)
     }
 
-    /// What happens every second, and every hour.
+    /// Does the work that is due every second and every hour.
     package func tick() {
         files.environment.clock.note()
         for path in paths {
@@ -186,7 +186,7 @@ package final class ServerMachine {
         }
     }
 
-    /// What users may do has changed.
+    /// Checks all connections after permissions have changed.
     package func recheckPermissions() {
         for number in peers.keys.sorted() {
             guard let peer = peers[number] else { continue }
@@ -200,7 +200,7 @@ package final class ServerMachine {
         for path in paths { files.submit(FileJob(comesAfterMerge: false) { try? $0?.followExport() }, to: path) }
     }
 
-    /// What is kept for requests that are not done, and for messages that are not sent, in bytes.
+    /// The memory of requests that are not done, and of messages that are not sent, in bytes.
     package var bytesInUse: (requests: Int, messages: Int) {
         (files.budget.bytesInUse, files.messageMemory.bytesInUse)
     }

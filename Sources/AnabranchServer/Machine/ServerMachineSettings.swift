@@ -5,11 +5,11 @@ package import AnabranchRules
 
 /// How a `ServerMachine` serves, and what takes the place of its clocks and of chance.
 package struct ServerMachineSettings: Sendable {
-    /// Whether clients see parts of files, by their queries.
+    /// True for flexible sync, where clients see the parts of files that their queries name.
     package var isFlexible = false
     /// How much of the past is kept.
     package var history = HistoryPolicy()
-    /// Who may do what; partitions are the bytes of their names.
+    /// Decides what users may do; partitions are the bytes of their names.
     package var authorizer: any Authorizer = AllowAllAuthorizer()
     /// The app of flexible sync as it was exported, with its roles; nil if there is none.
     package var export: @Sendable () -> AppExport? = { nil }
@@ -17,7 +17,7 @@ package struct ServerMachineSettings: Sendable {
     package var downloadBytes = 1 << 20
     /// The same of a part of a bootstrap, which is a version of its own.
     package var bootstrapPartBytes = 1 << 20
-    /// What long messages may occupy until they are sent, in bytes.
+    /// The memory that long messages may occupy until they are sent, in bytes.
     package var messageBytesMax = Int.max
     /// Begins a part of a turn, and says when it is over.
     package var beginStep: @Sendable () -> StepLimit = { .none }

@@ -2,13 +2,13 @@ import AnabranchCore
 package import AnabranchRules
 public import Logging
 
-/// Apps as they were exported from App Services, by the ids that they have here: who may do what in flexible sync
+/// Apps as they were exported from App Services, by their ids on this server: the permissions of flexible sync
 /// (`Spec/FlexibleRules.md`). Each is read again when its folder changes.
 public final class AppExports: Sendable {
     private let apps: [String: WatchedFile<AppExport>]
 
     /// Reads the folders.
-    /// - Parameter directories: by the ids of the apps.
+    /// - Parameter directories: the folders, by the ids of the apps.
     /// - Throws: `FileError` with the mistake and its place.
     public init(directories: [String: String], logger: Logger) async throws {
         var apps: [String: WatchedFile<AppExport>] = [:]
@@ -41,11 +41,11 @@ public final class AppExports: Sendable {
         return export
     }
 
-    /// What was read last; nil for an app without a folder.
+    /// The export that was read last; nil for an app without a folder.
     package func export(of app: String) -> AppExport? { apps[exactly: app]?.current }
 
-    /// Reads the folders that have changed again. One with a mistake changes nothing.
-    /// - Returns: the apps that are others now.
+    /// Reads changed folders again. A folder with a mistake changes nothing.
+    /// - Returns: the apps whose exports have changed.
     func refresh() async -> [String] {
         var changed: [String] = []
         for (app, folder) in apps where await folder.refresh() { changed.append(app) }

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What a user may do with a synced file. Each one includes those before it.
+/// A user's permission on a synced file. Each one includes those before it.
 public enum Permission: String, Comparable, CaseIterable, Sendable {
     /// A session is refused with error 206.
     case none
@@ -17,26 +17,27 @@ public enum Permission: String, Comparable, CaseIterable, Sendable {
         }
     }
 
-    /// Whether the left permission allows less.
+    /// True if the left permission allows less.
     public static func < (left: Permission, right: Permission) -> Bool { left.rank < right.rank }
 }
 
 /// Decides who may read and write which synced file (`Spec/Protocol.md`, section 7.1).
 public protocol Authorizer: Sendable {
-    /// What a user may do with one file. Called on the event loops at each BIND and each UPLOAD, so it must not block.
-    /// - Parameter partition: the partition value in its one text, whichever way the client spells it: as
-    ///   `PartitionValue.bytes` has it, and `PartitionValue.init(extendedJSON:)` reads it. What is no value is as the
+    /// The permission of a user on one file. Called on the event loops at each BIND and each UPLOAD, so it must not
+    /// block.
+    /// - Parameter partition: the partition value in its canonical text, however the client spells it: in the form of
+    ///   `PartitionValue.bytes`, which `PartitionValue.init(extendedJSON:)` reads. A text that is no value is as the
     ///   client sent it.
     func permission(for principal: Principal, on partition: [UInt8]) -> Permission
 
-    /// Loads changed permissions. Called every second.
+    /// Loads changed permissions. The server calls it every second.
     /// - Returns: whether permissions have changed; then all open sessions are checked again.
     func refresh() async -> Bool
 }
 
 /// Allows every user everything.
 public struct AllowAllAuthorizer: Authorizer {
-    /// There is nothing to configure.
+    /// An authorizer without settings.
     public init() {}
 
     /// Always `write`.
@@ -46,11 +47,12 @@ public struct AllowAllAuthorizer: Authorizer {
     public func refresh() async -> Bool { false }
 }
 
-/// Asks a function of the program that embeds the server.
+/// An authorizer that asks a function of the program that embeds the server.
 public final class CallbackAuthorizer: Authorizer {
     private let decide: @Sendable (Principal, [UInt8]) -> Permission
     private let hasChanged = Mutex(false)
 
+    /// An authorizer with a function.
     /// - Parameter decide: see `Authorizer.permission(for:on:)`.
     public init(_ decide: @escaping @Sendable (_ principal: Principal, _ partition: [UInt8]) -> Permission) {
         self.decide = decide
@@ -60,12 +62,12 @@ public final class CallbackAuthorizer: Authorizer {
     /// second.
     public func changed() { hasChanged.withLock { $0 = true } }
 
-    /// What the function says.
+    /// The permission that the function returns.
     public func permission(for principal: Principal, on partition: [UInt8]) -> Permission {
         decide(principal, partition)
     }
 
-    /// Whether `changed()` was called since the last time.
+    /// True if `changed()` was called since the last time.
     public func refresh() async -> Bool {
         hasChanged.withLock { hasChanged in
             defer { hasChanged = false }

@@ -1,8 +1,8 @@
 import AnabranchCore
 
-/// A pattern for partition values: `*` matches any bytes, `${user}` the ident of the user who asks. What counts is the
-/// value: the pattern and the client may spell it in different ways. A star and a dollar sign themselves are `\u002a`
-/// and `\u0024`.
+/// A pattern for partition values: `*` matches any bytes, `${user}` the ident of the user who asks. The value counts:
+/// the pattern and the client may spell it in different ways. A star and a dollar sign themselves are `\u002a` and
+/// `\u0024`.
 struct PathPattern: Equatable, Sendable {
     private enum Piece: Equatable {
         case byte(UInt8)
@@ -10,7 +10,8 @@ struct PathPattern: Equatable, Sendable {
         case user
     }
 
-    /// Longest pattern, in bytes. The work of a match grows with the lengths of the pattern and the partition value.
+    /// The longest pattern, in bytes. The work of a match grows with the lengths of the pattern and the partition
+    /// value.
     static let bytesMax = 256
 
     private let pieces: [Piece]
@@ -65,21 +66,21 @@ struct PathPattern: Equatable, Sendable {
     }
 }
 
-// MARK: - What can match
+// MARK: - Values that can match
 
 extension PathPattern {
     /// The form of the idents that the server gives users.
     static let exampleIdent = "5f0c1e2d3b4a59687766aabb"
 
-    /// A form of the texts that values have: between its ends it has these letters alone, any if it is nil, and no more
-    /// than `countMax`.
+    /// A form of the texts of values: between its ends it has only these letters, or any if `letters` is nil, and no
+    /// more than `countMax`.
     private struct Form {
         let start: String, letters: String?, countMax: Int, end: String
 
         /// - Parameters:
         ///   - first: the bytes of a pattern before its first star.
-        ///   - last: those behind its last star.
-        ///   - count: how many it has besides stars.
+        ///   - last: the bytes after its last star.
+        ///   - count: the number of its bytes, not counting stars.
         func fits(_ first: [UInt8], _ last: [UInt8], _ count: Int) -> Bool {
             count - start.utf8.count - end.utf8.count <= countMax
                 && fits(first, behind: Array(start.utf8)) && fits(last.reversed(), behind: end.utf8.reversed())
@@ -106,7 +107,7 @@ extension PathPattern {
         ]
     }()
 
-    /// Whether there can be a value that matches: SDKs ask for nothing else.
+    /// True if there can be a value that matches: SDKs ask for nothing else.
     var canMatchValues: Bool {
         let bytes = pieces.flatMap { piece -> [UInt8?] in
             switch piece {
@@ -124,7 +125,7 @@ extension PathPattern {
     }
 }
 
-/// What a user asks for, in the forms in which rules compare it: they are the same for all rules.
+/// The question for a user's permission, in the forms in which rules compare it: they are the same for all rules.
 struct PermissionQuestion {
     let principal: Principal
     let customData: JSONValue
@@ -133,7 +134,7 @@ struct PermissionQuestion {
     /// The user's ident as it stands in these texts; nil if the server does not know the user.
     let ident: [UInt8]?
 
-    /// - Parameter partition: in its one text if it is a value.
+    /// - Parameter partition: the partition, in its canonical text if it is a value.
     init(_ principal: Principal, _ partition: [UInt8]) {
         self.principal = principal
         customData = (try? JSONValue(parsing: principal.customData.utf8)) ?? [:]
@@ -143,7 +144,7 @@ struct PermissionQuestion {
             case .uuid(let id): [partition, Array(#"{"$uuid":"\#(id)"}"#.utf8)]
             default: [partition]
             }
-        // In the text of a string the ident has escapes as everything else.
+        // In the text of a string the ident has escapes, like everything else.
         let isText = partition.first == UInt8(ascii: "\"")
         ident = principal.user.map { user in
             isText ? Array(PartitionValue.string(user).bytes.dropFirst().dropLast()) : Array(user.utf8)
@@ -153,7 +154,8 @@ struct PermissionQuestion {
 
 // MARK: - Spellings
 
-/// A pattern in the one text of its value, with marks for what stands for something: letters that it does not have.
+/// A pattern in the canonical text of its value, with marks in place of `*` and `${user}`: letters that it does not
+/// have.
 private struct MarkedPattern {
     let any, user: [UInt8]
     private(set) var canonical: [UInt8] = []
@@ -163,13 +165,13 @@ private struct MarkedPattern {
     /// Nil if a star or a dollar sign has an escape that JSON does not know.
     init?(_ text: String) {
         let bytes = Array(text.utf8), digits = bytes.map { $0 | 0x20 }
-        // Letters of Unicode that are none: it has 32 for such uses. An escape may mean one, too.
+        // The noncharacters of Unicode: it has 32 for such uses. An escape may mean one, too.
         var marks = (UInt16(0xFDD0)...0xFDEF).lazy.compactMap(Unicode.Scalar.init).filter { mark in
             !bytes.contains(Array(String(mark).utf8)) && !digits.contains(Array(String(mark.value, radix: 16).utf8))
         }.map { Array(String($0).utf8) }.makeIterator()
         guard let any = marks.next(), let user = marks.next() else { return nil }
         (self.any, self.user) = (any, user)
-        // As JSON reads it, and as it is if it is no JSON.
+        // The pattern as JSON reads it, and as it is if it is not JSON.
         var json: [UInt8] = [], plain: [UInt8] = [], rest = bytes[...]
         while let byte = rest.first {
             var length = 1, meaning = [byte]
@@ -189,7 +191,7 @@ private struct MarkedPattern {
         canonical = Self.canonical(json) ?? plain
     }
 
-    /// The length of an escape; and the sign that it stands for in every pattern, or itself.
+    /// The length of an escape; and the character that it stands for in every pattern, or the escape itself.
     private static func escape(_ rest: ArraySlice<UInt8>) -> (length: Int, meaning: [UInt8])? {
         let next = rest.dropFirst().first
         if next == UInt8(ascii: "*") || next == UInt8(ascii: "$") { return nil }
@@ -198,8 +200,8 @@ private struct MarkedPattern {
         return (min(2, rest.count), Array(rest.prefix(2)))
     }
 
-    /// The pattern without what only its spelling has: blanks, needless escapes, the order of keys, capital digits. Nil
-    /// if it is no JSON like that of values.
+    /// The pattern without the peculiarities of its spelling: blanks, needless escapes, the order of keys, capital
+    /// digits. Nil if it is not JSON like that of values.
     private static func canonical(_ text: [UInt8]) -> [UInt8]? {
         if let value = PartitionValue(extendedJSON: text) { return value.bytes }
         guard let members = try? JSONValue(parsing: text).members else { return nil }

@@ -2,7 +2,7 @@ import AnabranchCore
 import AnabranchRules
 import Yams
 
-/// What is wrong in a file of rules, and in which rule.
+/// A mistake in a file of rules; the description names the rule.
 struct PermissionRuleError: Error, Equatable, CustomStringConvertible {
     let description: String
 }
@@ -15,7 +15,7 @@ struct PermissionRule: Equatable, Sendable {
     var providers: Set<ExactString>?
     var data: [ExactString: Payload] = [:]
     var permission: Permission
-    /// Why the rule has no effect, in words.
+    /// The reason why the rule has no effect, in words.
     private(set) var notice: String?
 
     func matches(_ question: PermissionQuestion) -> Bool {
@@ -51,7 +51,7 @@ struct PermissionRule: Equatable, Sendable {
         path == PathPattern("*") && app == nil && users == nil && providers == nil && data.isEmpty
     }
 
-    /// What a rule can have, and what it stands for.
+    /// The keys of a rule, with descriptions of their values.
     private static let forms = [
         "path": """
         a pattern of at most \(PathPattern.bytesMax) bytes, like '"public"' or '*'; a star itself is \\u002a
@@ -62,7 +62,7 @@ struct PermissionRule: Equatable, Sendable {
     ]
     private static let keys = "allowed: path, right, app, users, providers, data"
 
-    /// - Parameter name: which rule it is, for errors.
+    /// - Parameter name: the name of the rule, for errors.
     private init(_ node: Node, name rule: String) throws {
         guard let mapping = node.mapping else {
             throw PermissionRuleError(description: "\(rule): no keys; \(Self.keys)")
@@ -105,7 +105,8 @@ struct PermissionRule: Equatable, Sendable {
         self.permission = permission
     }
 
-    /// What is probably not meant: a pattern that no value of a partition fits, and a word that looks like `${user}`.
+    /// A warning of something that was probably not meant: a pattern that no value of a partition fits, or a word that
+    /// looks like `${user}`.
     private static func notice(_ pattern: PathPattern, _ path: String, _ rule: String) -> String? {
         guard pattern.canMatchValues else {
             let example = path.replacing("${user}", with: PathPattern.exampleIdent).replacing("*", with: "0")
@@ -149,8 +150,8 @@ struct PermissionRule: Equatable, Sendable {
         return data
     }
 
-    /// Words without quotation marks that mean numbers, flags and null in JSON or flags in YAML mean them here. Other
-    /// numbers of YAML are refused: `010` is 8 to some readers and 10 to others.
+    /// Reads a constant. Words without quotation marks that mean numbers, flags and null in JSON or flags in YAML mean
+    /// them here. Other numbers of YAML are refused: `010` is 8 to some readers and 10 to others.
     private static func json(_ node: Node, _ place: String) throws -> JSONValue {
         switch node {
         case .scalar(let scalar):

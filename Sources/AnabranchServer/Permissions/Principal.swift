@@ -1,14 +1,14 @@
-/// The user at the other end of a connection, as the handshake found out.
+/// The user at the other end of a connection, as found by the handshake.
 public struct Principal: Equatable, Sendable {
     /// The app id of the URL; empty if the URL has none.
     public var app: String
     /// The owner of the client files that the connection uses; nil if the server does not know the user.
     public var user: String?
-    /// How the user logged in, as URLs name it (`Provider`); nil if the server does not know.
+    /// The provider of the user's login, as URLs name it (`Provider`); nil if the server does not know it.
     public var provider: String?
     /// The user's custom data, a JSON object.
     public var customData: String
-    /// What the ways to log in tell of the user, such as the e-mail address: a JSON object.
+    /// The user's data that come from the ways to log in, such as the e-mail address: a JSON object.
     public var data = "{}"
     /// All ways in which the user can log in.
     public var providers: [String] = []
@@ -16,26 +16,26 @@ public struct Principal: Equatable, Sendable {
     public var subject: String?
     /// The login session that the connection depends on; nil if it depends on none.
     public var login: String?
-    /// What the token itself says of the user's rights.
+    /// The user's rights by the token itself.
     public var rights = TokenRights()
 
-    /// What a token of an app's own issuer gives and takes (`Spec/Forks.md`, section 3).
+    /// The rights that a token of an app's own issuer gives, and its limits (`Spec/Forks.md`, section 3).
     public struct TokenRights: Equatable, Sendable {
         /// The most that the user may do. `Authorizer` and roles decide within it.
         public var permission = Permission.write
-        /// The only partition, in its one text (`PartitionValue.bytes`) but without a slash at the beginning; nil for
-        /// all of them.
+        /// The only partition, in its canonical text (`PartitionValue.bytes`) but without a slash at the beginning; nil
+        /// for all partitions.
         public var partition: [UInt8]?
-        /// Whether no `Authorizer` is asked.
+        /// True if no `Authorizer` is asked.
         public var isAdmin = false
-        /// When the token expires, and the connection ends, in seconds since 1970; nil for never.
+        /// The time at which the token expires and the connection ends, in seconds since 1970; nil for never.
         public var expiresAt: Int64?
 
-        /// Those of a token that says nothing of them.
+        /// The rights of a token that does not name any.
         public init() {}
     }
 
-    /// A user of an app, with nothing known but what is given.
+    /// A user of an app, of whom only the given values are known.
     public init(
         app: String, user: String? = nil, provider: String? = nil, customData: String = "{}", login: String? = nil
     ) {

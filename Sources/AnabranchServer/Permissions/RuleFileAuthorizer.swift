@@ -1,8 +1,8 @@
 import Foundation
 public import Logging
 
-/// Permissions by a file of rules, which is read again when it changes. The first rule that matches decides; a user
-/// that matches no rule has no permission.
+/// Permissions by a file of rules, which is read again when it changes. The first rule that matches decides; a user who
+/// matches no rule has no permission.
 ///
 ///     rules:
 ///       - path: '"public"'              # the partition value, in any spelling; here a string; * matches anything
@@ -35,7 +35,7 @@ public final class RuleFileAuthorizer: Authorizer {
         }
     }
 
-    /// Rules that have no effect, a line for each.
+    /// The reasons why rules have no effect, one line for each.
     package var notices: [String] { rules.current.compactMap(\.notice) }
 
     /// The permission of the first rule that matches; `none` if there is none.

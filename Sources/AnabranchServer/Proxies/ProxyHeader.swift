@@ -1,21 +1,21 @@
 import NIOCore
 
-/// The header of the PROXY protocol, with which a proxy says from whom it has a connection: version 1, a line of text,
-/// or version 2, which is binary.
+/// The header of the PROXY protocol, by which a proxy names the client of a connection: version 1, a line of text, or
+/// version 2, which is binary.
 enum ProxyHeader: Equatable {
     /// The address of the client.
     case client(SocketAddress)
     /// The proxy itself connects, for a health check, or does not know the client.
     case proxyItself
 
-    /// Why a connection that has to begin with a header does not.
+    /// The reason why a connection does not begin with a header, as it has to.
     struct ReadError: Error, CustomStringConvertible {
         let description: String
     }
 
-    /// Of a line, in bytes.
+    /// The longest line, in bytes.
     private static let lineBytesMax = 107
-    /// Of what follows the first 16 bytes of version 2.
+    /// The longest part of version 2 that follows its first 16 bytes, in bytes.
     private static let extensionBytesMax = 2_048
     private static let signature: [UInt8] = [13, 10, 13, 10, 0, 13, 10, 81, 85, 73, 84, 10]
 
@@ -53,7 +53,7 @@ enum ProxyHeader: Equatable {
         ["TCP4": .inet, "TCP6": .inet6][word]
     }
 
-    /// - Returns: nil for an address of another family, too.
+    /// - Returns: nil if there is no address, or one of another family.
     private static func address(
         _ word: Substring, _ port: Substring, _ family: NIOBSDSocket.ProtocolFamily
     ) -> SocketAddress? {
@@ -73,7 +73,7 @@ enum ProxyHeader: Equatable {
         guard buffer.readableBytes >= 16 + length else { return nil }
         buffer.moveReaderIndex(forwardBy: 16)
         guard let body = buffer.readBytes(length: length), start[12] == 0x21 else { return .proxyItself }
-        // The families of IPv4 and IPv6 with a stream, and where the port of the client is.
+        // The families of IPv4 and IPv6 with a stream, and the position of the client's port.
         let (addressBytes, portIndex): (Int, Int)
         switch start[13] {
         case 0x11: (addressBytes, portIndex) = (4, 8)
@@ -94,7 +94,7 @@ extension Substring {
     fileprivate func trimmingSuffix(_ suffix: String) -> Substring { hasSuffix(suffix) ? dropLast(suffix.count) : self }
 }
 
-/// Stands in front of everything else until the header of a proxy has come.
+/// Reads the header of a proxy. It stands in front of all other handlers until the header has come.
 final class ProxyHeaderHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer

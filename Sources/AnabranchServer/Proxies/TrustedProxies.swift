@@ -1,14 +1,14 @@
 import NIOCore
 import NIOHTTP1
 
-/// The proxies in front of a server, which say whose connections they pass on (`Spec/Server.md`, section 6). What
-/// others say of themselves does not count.
+/// The proxies in front of a server that are trusted to name their clients (`Spec/Server.md`, section 6). Headers from
+/// anybody else do not count.
 public struct TrustedProxies: Sendable, Equatable, CustomStringConvertible {
     /// Nobody is trusted: whoever connects is the client.
     public static let none = TrustedProxies(networks: [])
 
     private struct Network: Equatable {
-        /// 16 bytes; an IPv4 address as IPv6 maps it.
+        /// The 16 bytes of the address; an IPv4 address as IPv6 maps it.
         let bytes: [UInt8]
         let bitCount: Int
         let text: String
@@ -38,7 +38,8 @@ public struct TrustedProxies: Sendable, Equatable, CustomStringConvertible {
 
     private init(networks: [Network]) { self.networks = networks }
 
-    /// Reads addresses and networks, with commas between them: `127.0.0.1, 10.0.0.0/8, fd00::/8`. Nil if one is none.
+    /// Reads addresses and networks, with commas between them: `127.0.0.1, 10.0.0.0/8, fd00::/8`. Nil if one of them is
+    /// malformed.
     public init?(_ text: String) {
         var networks: [Network] = []
         for part in text.split(separator: ",", omittingEmptySubsequences: false) {
@@ -50,7 +51,7 @@ public struct TrustedProxies: Sendable, Equatable, CustomStringConvertible {
         self.init(networks: networks)
     }
 
-    /// As `init` reads it.
+    /// The addresses and networks, in the form that `init` reads.
     public var description: String { networks.map(\.text).joined(separator: ", ") }
 
     func contains(_ address: SocketAddress?) -> Bool {
@@ -58,8 +59,8 @@ public struct TrustedProxies: Sendable, Equatable, CustomStringConvertible {
         return networks.contains { $0.contains(bytes) }
     }
 
-    /// Whom X-Forwarded-For names: each proxy appends from whom it has a request, so the last address counts that is
-    /// not that of a trusted proxy. Nil if there is none.
+    /// The client that X-Forwarded-For names: each proxy appends the address that its request came from, so the last
+    /// address that is not a trusted proxy's counts. Nil if there is none.
     func client(in headers: HTTPHeaders) -> SocketAddress? {
         for name in headers[canonicalForm: "x-forwarded-for"].reversed() {
             guard let address = Self.address(name) else { return nil }
@@ -68,37 +69,12 @@ public struct TrustedProxies: Sendable, Equatable, CustomStringConvertible {
         return nil
     }
 
-    /// Some proxies write the port behind the address.
+    /// Reads an address; some proxies write the port after it.
     private static func address(_ text: Substring) -> SocketAddress? {
         if let address = try? SocketAddress(ipAddress: String(text), port: 0) { return address }
         guard let match = text.wholeMatch(of: /\[?([0-9a-fA-F.:]+?)\]?(:[0-9]+)?/) else { return nil }
         return try? SocketAddress(ipAddress: String(match.1), port: 0)
     }
-}
-
-/// Whose socket it is, as far as the limits and the log are concerned. Belongs to the socket's event loop.
-final class ClientOrigin {
-    private let proxies: TrustedProxies
-    /// Whether a trusted proxy is at the other end.
-    let isProxy: Bool
-    private let usesForwardedFor: Bool
-    /// The other end of the socket, or whom the PROXY header has named.
-    var address: SocketAddress?
-
-    init(of channel: any Channel, _ settings: ServerSettings) {
-        address = channel.remoteAddress
-        proxies = settings.trustedProxies
-        isProxy = proxies.contains(channel.remoteAddress)
-        usesForwardedFor = isProxy && !settings.usesProxyProtocol
-    }
-
-    /// Whom a proxy has named in a request; nil if no proxy has.
-    func forwarded(_ head: HTTPRequestHead) -> SocketAddress? {
-        usesForwardedFor ? proxies.client(in: head.headers) : nil
-    }
-
-    /// Who makes a request.
-    func address(of head: HTTPRequestHead) -> SocketAddress? { forwarded(head) ?? address }
 }
 
 extension SocketAddress {

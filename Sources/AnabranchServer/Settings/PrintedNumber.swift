@@ -1,6 +1,6 @@
 extension FixedWidthInteger {
-    /// A number as it is printed. What only some read as one (`+5`), or as another one (`060`, for some octal), is no
-    /// number.
+    /// Reads a number as it is printed. A text that only some programs take for a number (`+5`), or that some take for
+    /// another number (`060`, in octal), is none.
     package init?(asPrinted text: some StringProtocol) {
         guard let number = Self(text), number.description == text else { return nil }
         self = number

@@ -9,8 +9,8 @@ package enum PrivateFile {
         guard status.st_mode & 0o077 == 0 else { throw FileError(path, "others can read it; its mode must be 0600") }
     }
 
-    /// Replaces a file, or makes it, with mode 0600. Readers see the old text or the new one: it is written to a file
-    /// beside it, which is then renamed.
+    /// Replaces a file, or makes it, with mode 0600. Readers see either the old text or the new one, which is written
+    /// to a file next to it that is then renamed.
     /// - Throws: `FileError`, or the system's error if the disk is full.
     package static func write(_ text: String, to path: String) throws {
         let draft = path + ".new"

@@ -24,8 +24,8 @@ public struct ServerSettings: Sendable {
     public var connectionsPerAddressMax = 1_000
     /// The proxies in front of the server. Connections through them count as those of the clients that they name.
     public var trustedProxies = TrustedProxies.none
-    /// Whether they name them by a header of the PROXY protocol before everything else, which then has to come, and not
-    /// by X-Forwarded-For in each request.
+    /// True if they name clients by a header of the PROXY protocol before everything else, which then has to come, and
+    /// not by X-Forwarded-For in each request.
     public var usesProxyProtocol = false
     /// The path below which clients reach the server, as `/sync`; empty if there is none. Requests come with it or, if
     /// a proxy has taken it away, without it. `AppServicesSettings.publicURL` has to end with it.
@@ -46,17 +46,17 @@ public struct ServerSettings: Sendable {
     public var lingerSecondsMax: Int64 = 10
     /// How long a shutdown waits for clients to be told what was committed, in seconds.
     public var shutdownSecondsMax: Int64 = 10
-    /// What the requests of one connection to synced files may occupy, in bytes. While they occupy more, the connection
+    /// The memory for the requests of one connection to synced files, in bytes. While they occupy more, the connection
     /// is not read.
     public var waitingBytesMax = 4 << 20
-    /// What may wait for integration into one synced file, in bytes. A client that uploads more loses its connection
-    /// with code 100 and tries again.
+    /// The uploads that may wait for integration into one synced file, in bytes. A client that uploads more loses its
+    /// connection with code 100 and tries again.
     public var backlogBytesMax = 256 << 20
-    /// What the requests of all connections to synced files may occupy, in bytes. While they occupy more, no further
+    /// The memory for the requests of all connections to synced files, in bytes. While they occupy more, no further
     /// UPLOAD of any connection is handled.
     public var allWaitingBytesMax = 512 << 20
-    /// What the long messages of all connections may occupy, in bytes: those that clients are sending, and DOWNLOADs
-    /// that they have not read. What does not fit waits; short messages do not.
+    /// The memory for the long messages of all connections, in bytes: those that clients are sending, and DOWNLOADs
+    /// that they have not read. A message that does not fit waits; short ones do not.
     public var messageMemoryBytesMax = 256 << 20
     /// New synced files of one user within a minute. Opening an unknown path makes a file, also to read it. A user
     /// beyond the limit can open only files that are in use, for the rest of the minute.
@@ -69,7 +69,8 @@ public struct ServerSettings: Sendable {
     public var queryMillisecondsPerMinuteMax = 10_000
     /// A client whose changes show that its clock is wrong by more, in seconds, is named in the log.
     public var clientClockSecondsMax = 300
-    /// Whether clients may take classes and columns away (`Spec/History.md`, section 16.2), by the ids of their apps.
+    /// The rule on whether clients may take classes and columns away (`Spec/History.md`, section 16.2), by the ids of
+    /// their apps.
     public var destructiveSchemaByApp: [String: DestructiveSchema] = [:]
     /// The same for all other apps.
     public var destructiveSchema = DestructiveSchema.refuse
@@ -83,21 +84,22 @@ public struct ServerSettings: Sendable {
     /// How large an object can grow, in bytes: each change of an object writes all of it. A value has 16 MiB at most,
     /// so that an object with such a value and some more fields is taken.
     public var objectBytesMax = 17 << 20
-    /// Whether a client file that was made when the server did not know its user belongs to the first user who comes
+    /// True if a client file that was made when the server did not know its user belongs to the first user who comes
     /// with it: for a server that had no logins and gets them. If not, its users are refused with code 223.
     public var adoptsUnownedClientFiles = false
-    /// What is kept of bodies of DOWNLOADs, in bytes: several readers may need the same.
+    /// The bodies of DOWNLOADs that are kept, in bytes: several readers may need the same.
     public var sharedBodiesBytesMax = 16 << 20
-    /// What is to stay free on the disk of the store, in bytes. While less is, changes of clients and new synced files
-    /// are refused with code 201, which clients repeat later, and the server is not ready; everything can be read.
+    /// The space to leave free on the disk of the store, in bytes. While less is, changes of clients and new synced
+    /// files are refused with code 201, which clients repeat later, and the server is not ready; everything can be
+    /// read.
     public var freeBytesMin = 256 << 20
-    /// What the store may hold, in bytes of its databases that are in use. While it holds more, everything is as while
-    /// the disk has too little free.
+    /// The most that the store may hold, in bytes of its databases that are in use. While it holds more, everything is
+    /// as while the disk has too little free.
     public var storeBytesMax = Int.max
     /// How much of the past synced files keep.
     public var history = HistoryPolicy()
-    /// What all synced files keep in memory together to make what comes next cheaper, in bytes: the newest log entries,
-    /// client files, and objects of states.
+    /// The memory of the caches of all synced files together, in bytes: the newest log entries, client files, and
+    /// objects of states.
     public var cachesBytesMax = 256 << 20
 
     /// Threads that serve sockets.
@@ -116,7 +118,7 @@ public struct ServerSettings: Sendable {
         committerThreads = max(2, cores)
     }
 
-    /// What holds for a synced file, whose path begins with the id of its app.
+    /// The rule for a synced file, whose path begins with the id of its app.
     func destructiveSchema(of path: VirtualPath) -> DestructiveSchema {
         let app = String(decoding: path.bytes.prefix { $0 != UInt8(ascii: "/") }, as: UTF8.self)
         return destructiveSchemaByApp[exactly: app] ?? destructiveSchema

@@ -2,10 +2,10 @@ import Foundation
 import Logging
 import Synchronization
 
-/// A value that is read from one file or several together, and read again when one of them has changed, or when they
-/// are other ones. To change such a file, rename a new one over it.
+/// A value that is read from one or several files, and read again when one of them has changed, or when the set of
+/// files has. To change such a file, rename a new one over it.
 final class WatchedFile<Value: Sendable>: Sendable {
-    /// Changes when the file's content does.
+    /// A stamp that changes when the content of a file does.
     private struct Stamp: Equatable {
         let inode: UInt64, size: Int64, seconds: Int, nanoseconds: Int
 
@@ -42,7 +42,7 @@ final class WatchedFile<Value: Sendable>: Sendable {
     }
 
     /// - Parameters:
-    ///   - name: of all of them together, for the log.
+    ///   - name: a name for all of them together, for the log.
     ///   - paths: finds the files.
     init(
         _ name: String, logger: Logger, paths: @escaping @Sendable () throws -> [String],
@@ -77,7 +77,7 @@ final class WatchedFile<Value: Sendable>: Sendable {
             logger.audit("file", "file read again", ["path": "\(name)"])
             return true
         } catch {
-            // It is logged once for each change.
+            // The error is logged once for each change.
             state.withLock { $0.stamps = stamps }
             logger.error("file not usable", metadata: ["path": "\(name)", "error": "\(error)"])
             return false

@@ -22,7 +22,7 @@ enum Base64URL {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The same of texts that others have written, with or without padding, in this alphabet or in that of mails.
+    /// Decodes a text that others have written, with or without padding, in this alphabet or in that of e-mails.
     static func decode(anyAlphabet text: some BidirectionalCollection<UInt8>) -> [UInt8]? {
         let padding = text.reversed().prefix { $0 == UInt8(ascii: "=") }.count
         return decode(
@@ -35,8 +35,8 @@ enum Base64URL {
             })
     }
 
-    /// The bytes, or nil unless the text is the one text that stands for them: no padding, no other alphabet, no bits
-    /// left over. So a token cannot be written in two ways.
+    /// The bytes, or nil unless the text is their only canonical form: no padding, no other alphabet, no bits left
+    /// over. So a token cannot be written in two ways.
     static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
         guard text.count % 4 != 1 else { return nil }
         var bytes: [UInt8] = []

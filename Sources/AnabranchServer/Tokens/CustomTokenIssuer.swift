@@ -10,10 +10,11 @@ public struct CustomTokenIssuer: Equatable, Sendable {
     /// The value that `aud` has to be or to contain; nil stands for the app id. Tokens of clients of forks need no
     /// `aud` then.
     public var audience: String?
-    /// A PEM file with the certificates that vouch for the one behind the URL; nil stands for those of the system.
+    /// A PEM file with the certificates that vouch for the certificate of the URL's server; nil stands for those of the
+    /// system.
     public var authority: String?
 
-    /// An issuer with the keys in a file or behind a URL.
+    /// An issuer with keys in a file or at a URL.
     public init(jwks: String, issuer: String? = nil, audience: String? = nil, authority: String? = nil) {
         self.jwks = jwks
         self.issuer = issuer
@@ -21,11 +22,12 @@ public struct CustomTokenIssuer: Equatable, Sendable {
         self.authority = authority
     }
 
-    /// Whether the keys are no file.
+    /// True if the keys are at a URL, and not in a file.
     package var isURL: Bool { jwks.contains("://") }
 
     /// Reads the keys as the server does.
-    /// - Returns: why the keys behind a URL cannot be fetched now, with which a server starts nevertheless.
+    /// - Returns: the reason why the keys at a URL cannot be fetched now, although a server would start without them;
+    ///   nil if there is none.
     /// - Throws: `FileError` if a file cannot be used.
     package func check(logger: Logger) async throws -> String? {
         guard isURL else {

@@ -12,12 +12,12 @@ struct CustomTokenVerifier: Sendable {
     private let keys: Keys
     private let issuer: String?
     private let audience: String
-    /// Whether the configuration names it.
+    /// True if the configuration names the audience.
     let namesAudience: Bool
 
-    /// Reads the keys of a file. A URL that cannot be read now is tried again when somebody logs in.
+    /// Reads the keys of a file. A URL that cannot be read now is tried again at a login.
     /// - Parameter now: seconds since 1970.
-    /// - Throws: `FileError` if a file, or what is said about a URL, cannot be used.
+    /// - Throws: `FileError` if a file, or the settings of a URL, cannot be used.
     init(_ issuer: CustomTokenIssuer, app: String, logger: Logger, now: Int64) async throws {
         self.issuer = issuer.issuer
         audience = issuer.audience ?? app
@@ -40,8 +40,8 @@ struct CustomTokenVerifier: Sendable {
         }
     }
 
-    /// - Returns: the claims of a token of the issuer, whose times are not looked at. If it names an audience, or has
-    ///   to, it is for this app.
+    /// - Returns: the claims of a token of the issuer, whose times are not checked. If it names an audience, or has to,
+    ///   it is for this app.
     func claims(of token: JSONWebToken, needsAudience: Bool, now: Int64) async throws(TokenError) -> TokenClaims {
         let verified =
             switch keys {

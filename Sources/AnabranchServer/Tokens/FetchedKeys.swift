@@ -5,16 +5,16 @@ import NIOCore
 import NIOHTTP1
 import NIOSSL
 
-/// The keys of an issuer that publishes them at a URL. They are kept, and fetched again when they are old or a token
-/// names another one.
+/// The keys of an issuer that publishes them at a URL. They are kept, and fetched again when they are old or when a
+/// token names another key.
 actor FetchedKeys {
-    /// Keys that were fetched so long ago are fetched again before they are used, in seconds.
+    /// The age at which keys are fetched again before they are used, in seconds.
     static let ageSecondsMax: Int64 = 3_600
-    /// So long after an attempt there is no other one, in seconds: tokens of strangers must not keep the issuer busy.
+    /// The shortest time between two attempts, in seconds: tokens of strangers must not keep the issuer busy.
     static let pauseSecondsMin: Int64 = 60
-    /// Longest answer of the issuer, in bytes.
+    /// The longest answer of the issuer, in bytes.
     static let bytesMax = 256 << 10
-    /// How long the issuer may take, in seconds.
+    /// The longest time that the issuer may take, in seconds.
     static let secondsMax: Int64 = 5
 
     private let url: String
@@ -27,7 +27,7 @@ actor FetchedKeys {
     private var attemptedAt: Int64?
     private var attempt: Task<Void, Never>?
 
-    /// Fetches nothing yet.
+    /// The keys of a URL, which are not fetched yet.
     /// - Parameter authority: a PEM file with the certificates that vouch for the issuer's; nil for the system's.
     /// - Throws: `FileError` if the URL or the file cannot be used.
     init(url: String, authority: String?, logger: Logger) throws {
@@ -57,8 +57,8 @@ actor FetchedKeys {
             host: parts.host, port: parts.port, authority: parts.authority, tls: tls, answerBytesMax: Self.bytesMax)
     }
 
-    /// The keys, among them the one of that name if the issuer has it.
-    /// - Throws: `noKeys` if it may have it, and did not answer when it was last asked.
+    /// The keys, including the one of that name if the issuer has it.
+    /// - Throws: `noKeys` if the issuer may have it, but did not answer when it was last asked.
     func keys(naming ident: String?, now: Int64) async throws(TokenError) -> [TokenKey] {
         var isKnown: Bool { ident.map { name in keys.contains { $0.ident == name } } ?? !keys.isEmpty }
         let isFresh = fetchedAt.map { now - $0 < Self.ageSecondsMax } ?? false
@@ -67,7 +67,7 @@ actor FetchedKeys {
         return keys
     }
 
-    /// Fetches the keys, unless that was tried just now. Without an answer they are what they were.
+    /// Fetches the keys, unless that was tried just now. Without an answer, the old ones stay.
     func refresh(now: Int64) async {
         if let attempt { return await attempt.value }
         if let attemptedAt, now - attemptedAt < Self.pauseSecondsMin { return }
@@ -86,6 +86,7 @@ actor FetchedKeys {
         self.attempt = nil
     }
 
+    /// Fetches the keys that can verify tokens, and their text.
     /// - Throws: `FileError`.
     func fetch() async throws -> (keys: [TokenKey], text: [UInt8]) {
         let answer: NIOHTTPClientResponseFull?
@@ -103,7 +104,7 @@ actor FetchedKeys {
         default: throw FileError(url, "answers \(answer.head.status.code)")
         }
         let text = answer.body.map { Array(buffer: $0) } ?? []
-        // A secret that anybody can fetch is none.
+        // A secret that anybody can fetch is not a secret.
         let keys = try TokenKey.keys(in: text, of: url).filter { $0.algorithm != "HS256" }
         guard !keys.isEmpty else { throw FileError(url, "no key for RS256 or ES256") }
         return (keys, text)

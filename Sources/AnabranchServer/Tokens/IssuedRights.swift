@@ -1,19 +1,19 @@
 import AnabranchCore
 
-/// What the token of an app's own issuer says of a client of a fork (`Spec/Forks.md`, section 3).
+/// The rights of a client of a fork, by the token of an app's own issuer (`Spec/Forks.md`, section 3).
 struct IssuedRights {
     /// The name by which the issuer knows the user.
     let subject: String
     /// The app that the token is for; nil if it does not say.
     let app: String?
-    /// The file that it is for, in its one text (`PartitionValue.bytes`); nil for all.
+    /// The file that the token is for, in its canonical text (`PartitionValue.bytes`); nil for all.
     let partition: [UInt8]?
     let permission: Permission
     let isAdmin: Bool
-    /// In seconds since 1970; nil for never.
+    /// The time at which the token expires, in seconds since 1970; nil for never.
     let expiresAt: Int64?
 
-    /// - Throws: also if nobody may read by it.
+    /// - Throws: an error also if the token gives no right to read.
     init(_ claims: TokenClaims) throws(TokenError) {
         subject = try claims.subject(claims.members["sub"] == nil ? "identity" : "sub")
         app = try claims.either("app_id", "appId").map { value throws(TokenError) in try Self.text(value) }

@@ -1,32 +1,32 @@
 import AnabranchCore
 
-/// Why a token is not accepted. The text never contains parts of the token.
+/// The reason why a token is not accepted. The text never contains parts of the token.
 struct TokenError: Error, Equatable, Sendable, CustomStringConvertible {
     let description: String
 
     init(_ reason: StaticString) { description = "\(reason)" }
 
     static let expired = TokenError("expired")
-    /// Not the token's fault.
+    /// The issuer's keys are missing, which is not the token's fault.
     static let noKeys = TokenError("the issuer does not hand out its keys now")
 }
 
 /// A JSON web token, parsed by stricter rules than those of RFC 7515. Its contents are not trusted before `verify`.
 struct JSONWebToken: Sendable {
-    /// Longest token, in bytes.
+    /// The longest token, in bytes.
     static let bytesMax = 8 << 10
 
     /// `alg` of the header.
     let algorithm: String
     /// `kid` of the header.
     let keyIdent: String?
-    /// Whether it has the form of Realm Object Server.
+    /// True if the token has the form of Realm Object Server.
     let isOfObjectServer: Bool
     private let claims: [String: JSONValue]
     private let signedBytes: [UInt8]
     private let signature: [UInt8]
 
-    /// - Parameter takesBase64: whether the parts can also have padding, and the alphabet of mails.
+    /// - Parameter takesBase64: whether the parts can also have padding, and the alphabet of e-mails.
     init(_ text: String, takesBase64: Bool = false) throws(TokenError) {
         let parts = try Self.parts(of: text, separator: ".")
         guard parts.count == 3 else { throw TokenError("not three parts") }
@@ -41,7 +41,7 @@ struct JSONWebToken: Sendable {
         signedBytes = Array(text.utf8.dropLast(parts[2].count + 1))
 
         let fields = try Self.object(header)
-        // A token with critical fields must be refused by those who do not know them.
+        // A token with critical fields must be refused by a reader that does not know them.
         guard fields["crit"] == nil else { throw TokenError("critical header fields") }
         guard let algorithm = fields["alg"]?.string else { throw TokenError("no algorithm") }
         self.algorithm = algorithm
@@ -57,8 +57,8 @@ struct JSONWebToken: Sendable {
         claims = try Self.object(payload)
     }
 
-    /// A token as Realm Object Server had them: claims and their RS256 signature, in Base64, with a colon between
-    /// (`Spec/Forks.md`, section 3).
+    /// A token in the form of Realm Object Server: claims and their RS256 signature, in Base64, with a colon between
+    /// them (`Spec/Forks.md`, section 3).
     init(ofObjectServer text: String) throws(TokenError) {
         let parts = try Self.parts(of: text, separator: ":")
         guard parts.count == 2, let payload = Base64URL.decode(anyAlphabet: parts[0]),
@@ -110,15 +110,15 @@ struct JSONWebToken: Sendable {
 
 /// The claims of a token whose signature is right.
 struct TokenClaims: Sendable {
-    /// How far the clocks of two machines may be apart, in seconds.
+    /// The difference that the clocks of two machines may have, in seconds.
     static let clockSkewSecondsMax: Int64 = 60
     /// The last second of the year 9999. Later times are refused.
     private static let timeMax: Int64 = 253_402_300_799
 
     let members: [String: JSONValue]
 
-    /// Those of an issuer, who writes them as his library does: what is null is not there, and the fraction of a time
-    /// does not count, which programs have that take a clock's seconds as they are (RFC 7519, section 2).
+    /// The claims of an issuer, which writes them as its library does: a null counts as missing, and the fraction of a
+    /// time is dropped, since some programs take a clock's seconds as they are (RFC 7519, section 2).
     var ofIssuer: TokenClaims {
         let times: Set = ["exp", "expires", "nbf", "iat", "timestamp"]
         var claims = members.filter { $0.value != .null }
@@ -158,7 +158,7 @@ struct TokenClaims: Sendable {
         try checkStart(["nbf", "iat"], now: now)
     }
 
-    /// Refuses a token of whose times one is in the future.
+    /// Refuses a token if one of these times is in the future.
     func checkStart(_ names: [String], now: Int64) throws(TokenError) {
         for name in names {
             if let start = try time(name), start > now + Self.clockSkewSecondsMax {
@@ -167,7 +167,7 @@ struct TokenClaims: Sendable {
         }
     }
 
-    /// Whether the audience is in `aud`, which is a string or a list of strings.
+    /// True if the audience is in `aud`, which is a string or a list of strings.
     func isFor(_ audience: String) -> Bool {
         switch members["aud"] {
         case .string(let text): text.hasBytes(of: audience)

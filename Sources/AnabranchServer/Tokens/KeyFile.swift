@@ -11,7 +11,7 @@ public final class KeyFile: Sendable {
     private struct Secret: Equatable {
         let ident: String
         let bytes: [UInt8]
-        /// Seconds since 1970.
+        /// The time at which it was made, in seconds since 1970.
         let createdAt: Int64
     }
 
@@ -48,7 +48,7 @@ public final class KeyFile: Sendable {
         return newest.ident
     }
 
-    /// Whether a file holds keys, whoever can read it.
+    /// Checks that a file holds keys, whoever can read it.
     /// - Throws: `FileError` if it does not.
     public static func check(path: String) throws { _ = try secrets(in: path) }
 

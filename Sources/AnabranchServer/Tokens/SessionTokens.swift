@@ -15,14 +15,14 @@ struct SessionTokens: Sendable {
         let app: String
     }
 
-    /// Custom data that is longer, in bytes, is not put into tokens, which have to stay short.
+    /// The longest custom data that is put into tokens, in bytes. Tokens have to stay short.
     static let customDataBytesMax = 2 << 10
 
     let keys: KeyFile
     let issuer: String
     let accessSeconds: Int64
 
-    /// Clients abort if `exp` or `iat` is not an integer.
+    /// Issues a token. Clients abort if `exp` or `iat` is not an integer.
     func issue(_ kind: Kind, _ session: LoginSession, _ user: User, now: Int64) async throws -> String {
         let sessionEnd = Int64(clamping: session.expiresAt)
         let expiry = kind == .access ? min(now + accessSeconds, sessionEnd) : sessionEnd
@@ -37,7 +37,7 @@ struct SessionTokens: Sendable {
         return try JSONWebToken.sign(claims, with: key)
     }
 
-    /// The claims of a genuine token. Whether its session still exists is not checked here.
+    /// The claims of a genuine token. The existence of its session is not checked here.
     func read(_ text: String, as kind: Kind, now: Int64) async throws(TokenError) -> Claims {
         let token = try JSONWebToken(text)
         // The server's own tokens always name their key.

@@ -15,7 +15,7 @@ struct TokenKey: Sendable {
     let ident: String?
     private let material: Material
 
-    /// HS256.
+    /// A key for HS256.
     init(ident: String?, secret: [UInt8]) {
         self.ident = ident
         material = .secret(SymmetricKey(data: secret))
@@ -30,7 +30,7 @@ struct TokenKey: Sendable {
         }
     }
 
-    /// Whether the signature is this key's.
+    /// True if the signature is this key's.
     func verify(_ signature: [UInt8], signs bytes: [UInt8]) -> Bool {
         switch material {
         case .secret(let key):
@@ -46,7 +46,7 @@ struct TokenKey: Sendable {
     }
 
     /// Signs with a secret.
-    /// - Throws: for the public keys of others, which sign nothing.
+    /// - Throws: an error for the public keys of others, which sign nothing.
     func sign(_ bytes: [UInt8]) throws(TokenError) -> [UInt8] {
         guard case .secret(let key) = material else { throw TokenError("a public key signs nothing") }
         return Array(HMAC<SHA256>.authenticationCode(for: bytes, using: key))
@@ -66,7 +66,7 @@ struct TokenKey: Sendable {
         }
     }
 
-    /// RSA of at least 2048 bits for RS256, or P-256 for ES256.
+    /// A public key: RSA of at least 2048 bits for RS256, or P-256 for ES256.
     private init(pem: String) throws(TokenError) {
         ident = nil
         if let key = try? _RSA.Signing.PublicKey(pemRepresentation: pem) {
@@ -79,8 +79,8 @@ struct TokenKey: Sendable {
     }
 
     /// The keys of a set (RFC 7517) that can be used.
-    /// - Parameter name: of the set, for errors.
-    /// - Throws: `FileError`, also for a key that is malformed or too weak: it is named.
+    /// - Parameter name: the name of the set, for errors.
+    /// - Throws: `FileError`, also for a key that is malformed or too weak, which it names.
     static func keys(in text: some Collection<UInt8>, of name: String) throws -> [TokenKey] {
         guard let entries = try? JSONValue(parsing: text)["keys"]?.array else {
             throw FileError(name, "not a set of JSON web keys")

@@ -2,19 +2,19 @@ import AnabranchCore
 import AnabranchProtocol
 import AnabranchTesting
 
-/// The parts of a bootstrap that have come (`Spec/FlexibleSync.md`, section 2.2).
+/// The parts of a bootstrap that have arrived (`Spec/FlexibleSync.md`, section 2.2).
 struct PendingBootstrap {
-    /// A larger changeset cannot be stored.
+    /// The size of the largest changeset that can be stored, in bytes.
     static let changesetBytes = 16 << 20
 
     let version: QueryVersion
-    /// The connection of the first part.
+    /// The number of the connection of the first part.
     let link: Int
     var changesets: [DownloadedChangeset] = []
 }
 
 extension FlexibleClient {
-    /// Whether it has parts of a bootstrap, and not all.
+    /// True while the client has parts of a bootstrap, but not all of them.
     package var hasParts: Bool { pendingBootstrap != nil }
 
     mutating func receive(_ message: DownloadMessage) throws {
@@ -83,7 +83,8 @@ extension FlexibleClient {
 
     // MARK: Checks
 
-    /// `Spec/Protocol.md`, section 5.2: a part of a bootstrap, too, is compared with what is integrated.
+    /// Checks a DOWNLOAD by the rules in `Spec/Protocol.md`, section 5.2. Parts of a bootstrap, too, are compared with
+    /// the integrated progress.
     private func check(_ download: Download) throws(ServerMistake) {
         let new = download.progress
         func require(_ number: Int, _ isTrue: Bool) throws(ServerMistake) {
@@ -112,7 +113,7 @@ extension FlexibleClient {
 
     // MARK: Errors
 
-    /// - Parameter isOfConnection: whether it names no session.
+    /// - Parameter isOfConnection: whether the error names no session.
     mutating func receive(_ error: ErrorMessage, isOfConnection: Bool) throws(ServerMistake) {
         guard error.code.isSendable || !error.code.isKnown else {
             throw ServerMistake("18", "error \(error.code), which ends the process of the client")

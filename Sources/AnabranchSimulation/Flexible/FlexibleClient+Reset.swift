@@ -4,10 +4,10 @@ import AnabranchProtocol
 // A client reset in its automatic modes (`Spec/FlexibleSync.md`, section 2.9).
 
 extension FlexibleClient {
-    /// Whether the server has asked for a client reset.
+    /// True if the server has asked for a client reset.
     package var needsReset: Bool { lastError?.action == .clientReset || lastError?.action == .clientResetNoRecovery }
 
-    /// The client of the fresh file: it asks for the active set of this one, and uploads nothing.
+    /// Returns the client of the fresh file, which asks for the active set of this one and uploads nothing.
     package func freshDownload() throws -> FlexibleClient {
         var fresh = FlexibleClient(release: release, session: session + 1)
         fresh.sessionReason = 1
@@ -17,10 +17,11 @@ extension FlexibleClient {
         return fresh
     }
 
-    /// Takes the fresh file in the place of its own, with ident and progress, and goes on under its own query versions.
-    /// What was not uploaded is discarded.
+    /// Replaces the client's file with the fresh one, including its ident and progress, and goes on under the client's
+    /// own query versions. Changes that were not uploaded are discarded.
     ///
-    /// - Parameter keepsPending: whether sets stay that the server has not answered yet, as in the mode that recovers.
+    /// - Parameter keepsPending: whether sets that the server has not answered yet are kept, as in the mode that
+    ///   recovers.
     /// - Throws: `ServerMistake` if the fresh file is not complete.
     package mutating func reset(to fresh: FlexibleClient, keepsPending: Bool) throws {
         try fresh.checkNothingIsMissing()

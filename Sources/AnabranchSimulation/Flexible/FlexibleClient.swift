@@ -5,58 +5,59 @@ package import AnabranchTesting
 /// The client's side of flexible sync, without network or disk (`Spec/FlexibleSync.md`, part 2): the session of one
 /// file, over connections that come and go.
 ///
-/// The caller takes what there is to send with `next`, and passes on what the server says with `receive`. What a real
-/// client of the release would not survive, or would wait for without end, is thrown as a `ServerMistake`. Then the
-/// value is of no further use.
+/// The caller takes what there is to send with `next`, and passes on what the server says with `receive`. Anything that
+/// a real client of the release would not survive, or that would make it wait forever, is thrown as a `ServerMistake`.
+/// After that the value is of no further use.
 package struct FlexibleClient {
-    /// The client's side of `Spec/Protocol.md`, section 8.2.
+    /// The state of the session on the client's side (`Spec/Protocol.md`, section 8.2).
     enum Phase: Equatable {
         case unbound, waitingForIdent, identifying, running
         /// UNBIND was sent.
         case deactivating
         /// The server has ended the session; UNBIND has to be sent.
         case failed
-        /// And was sent.
+        /// The server has ended the session, and UNBIND was sent.
         case suspended
         case finished
     }
 
-    /// A connection.
+    /// The state of the session that belongs to one connection.
     struct Link {
         let number: Int
         let version: ProtocolVersion
         var phase = Phase.unbound
         var isUnbinding = false
-        /// The last QUERY.
+        /// The version of the last QUERY.
         var query: QueryVersion = 0
-        /// Each MARK, and the QUERY before it.
+        /// Each MARK that was sent, and the QUERY before it.
         var marks: [(request: UInt64, query: QueryVersion)] = []
-        /// Whether changes and queries may be sent: not before the first MARK is answered.
+        /// True once changes and queries may be sent: from the start after a fast reconnection, otherwise once the
+        /// first MARK is answered.
         var allowsChanges: Bool
     }
 
-    /// Which one it is: its defects are those of the release.
+    /// The release of the client, whose defects it has.
     package let release: CoreVersion
-    /// How the client names its session.
+    /// The ident that the client gives its session.
     package let session: SessionID
-    /// Parts of a bootstrap that an earlier connection has left are no mistake: they are applied before the new ones.
+    /// True if parts of a bootstrap left by an earlier connection are no mistake: they are applied before the new ones.
     private let acceptsStaleParts: Bool
-    /// Nil until the server has given it an ident.
+    /// The client's file; nil until the server has given it an ident.
     package internal(set) var file: MemoryClient?
     package internal(set) var subscriptions = SubscriptionSets()
-    /// What the last DOWNLOAD said that was integrated.
+    /// The progress of the last DOWNLOAD that was integrated.
     var progress = DownloadProgress(
         cursor: DownloadCursor(), latest: SaltedVersion(), upload: UploadCursor(), downloadableBytes: 0)
     var pendingBootstrap: PendingBootstrap?
-    /// Errors 231 whose version has not come yet.
+    /// The errors 231 whose version has not arrived yet.
     var waitingCompensations: [ErrorMessage] = []
-    /// Those that the application was told.
+    /// The errors 231 that the application was told of.
     package internal(set) var compensations: [ErrorMessage] = []
-    /// What ended the session, or the connection.
+    /// The error that ended the session or the connection.
     package internal(set) var lastError: ErrorMessage?
-    /// Of the next BIND.
+    /// The session reason of the next BIND.
     var sessionReason = 0
-    /// Lines for the client's log.
+    /// The lines that the server has sent for the client's log.
     package internal(set) var logLines: [String] = []
     /// The answers to TEST_COMMANDs.
     package internal(set) var testAnswers: [[UInt8]] = []
@@ -66,20 +67,20 @@ package struct FlexibleClient {
     private var markTarget: UInt64 = 0
     var markReceived: UInt64 = 0
 
-    /// - Parameter acceptsStaleParts: whether the client goes on as a real one does when parts of a bootstrap that an
-    ///   earlier connection has left come to stand before new ones.
+    /// - Parameter acceptsStaleParts: whether the client goes on, as a real one does, when parts of a bootstrap left by
+    ///   an earlier connection precede new ones.
     package init(release: CoreVersion, session: SessionID = 1, acceptsStaleParts: Bool = false) {
         self.release = release
         self.session = session
         self.acceptsStaleParts = acceptsStaleParts
     }
 
-    // MARK: What the release does
+    // MARK: Behaviour of the release
 
-    /// It reads the batch state as one of three, whatever version was negotiated.
+    /// True if the release reads the batch state as one of three, whatever version was negotiated.
     var readsBatchStates: Bool { release >= CoreVersion(14, 11) }
 
-    /// Whether a set is complete as soon as its bootstrap is integrated.
+    /// True if a set is complete as soon as its bootstrap is integrated.
     func completesAtOnce(_ version: QueryVersion) -> Bool {
         release < CoreVersion(12, 12) || version == 0 && !readsBatchStates
     }
@@ -95,9 +96,9 @@ package struct FlexibleClient {
 
     // MARK: The application
 
-    /// One local transaction.
+    /// Makes one local transaction.
     ///
-    /// - Parameter isAccepted: whether the changeset that was recorded stays; otherwise nothing has happened.
+    /// - Parameter isAccepted: decides whether the recorded changeset is kept; if not, the transaction has no effect.
     package mutating func write(
         at timestamp: ChangesetTime, if isAccepted: ([UInt8]) throws -> Bool = { _ in true },
         _ body: (WriteTransaction) throws -> Void
@@ -112,13 +113,13 @@ package struct FlexibleClient {
         return subscriptions.commit(query, at: file?.version ?? 0)
     }
 
-    /// Asks to be told when everything is there.
+    /// Asks, with another MARK, to be told when everything has arrived.
     package mutating func requestMark() { markTarget += 1 }
 
-    /// The application closes the file.
+    /// Ends the session, as when the application closes the file.
     package mutating func unbind() { link?.isUnbinding = true }
 
-    /// The process has ended, and begins again.
+    /// Ends the process and starts another.
     package mutating func restart() {
         disconnect()
         dropParts()
@@ -132,8 +133,8 @@ package struct FlexibleClient {
     // MARK: Connections
 
     /// - Parameters:
-    ///   - version: what was negotiated.
-    ///   - isFast: whether the last connection was lost a short time ago: then nothing waits for a MARK.
+    ///   - version: the protocol version that was negotiated.
+    ///   - isFast: whether the last connection was lost only a short time ago, in which case nothing waits for a MARK.
     package mutating func connect(_ version: ProtocolVersion, isFast: Bool = false) {
         disconnect()
         linkCount += 1
@@ -141,13 +142,13 @@ package struct FlexibleClient {
         if !isFast { markTarget += 1 }
     }
 
-    /// The connection is lost. Parts of a bootstrap stay.
+    /// Drops the connection. Parts of a bootstrap are kept.
     package mutating func disconnect() {
         link = nil
         waitingCompensations = []
     }
 
-    /// The session begins again on its connection, after an error that says so.
+    /// Begins the session again on its connection, if it has ended with an error that says so.
     package mutating func resume() {
         guard link?.phase == .suspended, lastError?.triesAgain == true else { return }
         dropParts()
@@ -157,10 +158,10 @@ package struct FlexibleClient {
         link?.marks = []
     }
 
-    /// Whether the session runs.
+    /// True while the session runs.
     package var isRunning: Bool { link?.phase == .running }
 
-    /// Whether the session has ended on the connection, so that `resume` or another connection is next.
+    /// True if the session has ended on the connection, so that `resume` or another connection comes next.
     package var isSuspended: Bool { link?.phase == .suspended }
 
     // MARK: To the server
@@ -202,7 +203,7 @@ package struct FlexibleClient {
         return .mark(session: session, request: markTarget)
     }
 
-    /// A QUERY when all that was written before it is uploaded, or an UPLOAD up to the next QUERY.
+    /// Returns a QUERY if everything written before it is uploaded, or else an UPLOAD up to the next QUERY.
     private mutating func nextChange() -> ClientMessage? {
         guard let link, link.allowsChanges else { return nil }
         let unsent = subscriptions.unsent(above: link.query)
@@ -215,14 +216,14 @@ package struct FlexibleClient {
         return .upload(session: session, UploadMessage(upload))
     }
 
-    /// A TEST_COMMAND; the answer comes to `testAnswers`.
+    /// Returns a TEST_COMMAND, whose answer is added to `testAnswers`.
     package func testCommand(_ request: UInt64, _ body: String) -> ClientMessage {
         .testCommand(session: session, request: request, body: Array(body.utf8))
     }
 
     // MARK: From the server
 
-    /// - Throws: `ServerMistake`.
+    /// - Throws: `ServerMistake` if the server must not send the message.
     package mutating func receive(_ message: ServerMessage) throws {
         switch message {
         case .ident(_, let file):
@@ -250,7 +251,7 @@ package struct FlexibleClient {
         }
     }
 
-    /// - Throws: if a message may not come. After UNBIND it is passed over.
+    /// - Throws: `ServerMistake` if the message may not arrive now. After UNBIND it is ignored.
     private func isRunning(_ message: String) throws(ServerMistake) -> Bool {
         switch link?.phase {
         case .running: return true
@@ -271,9 +272,9 @@ package struct FlexibleClient {
 
     // MARK: At the end
 
-    /// To be asked when the server has nothing more to say.
+    /// Checks, once the server has nothing more to say, that the client waits for nothing.
     ///
-    /// - Throws: `ServerMistake`, if the client waits for something.
+    /// - Throws: `ServerMistake` if the client waits for something.
     package func checkNothingIsMissing() throws(ServerMistake) {
         guard let link, link.phase == .running else { return }
         if markReceived < markTarget { throw ServerMistake("8", "MARK \(markTarget) is not answered") }
@@ -287,6 +288,6 @@ package struct FlexibleClient {
         }
     }
 
-    /// Whether parts of a bootstrap may be stored behind others.
+    /// True if the bootstrap is left from an earlier connection, and the client may not add parts to it.
     func isStale(_ bootstrap: PendingBootstrap) -> Bool { !acceptsStaleParts && bootstrap.link != link?.number }
 }

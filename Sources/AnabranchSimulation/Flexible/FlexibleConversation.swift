@@ -3,10 +3,10 @@ import AnabranchHistory
 import AnabranchProtocol
 import AnabranchTesting
 
-/// A client of flexible sync and the server's side of its connection: every message goes in its bytes, and is lost with
-/// the connection. What the server's side asks of the file behind it waits in `requests`.
+/// A client of flexible sync and the server's side of its connection. Every message is encoded, and is lost with the
+/// connection. What the server's side asks of the file waits in `requests`.
 final class FlexibleConversation {
-    /// The releases that `Spec/FlexibleSync.md` tells apart, with the version of the protocol that each offers.
+    /// The releases that `Spec/FlexibleSync.md` distinguishes, with the version of the protocol that each offers.
     static let releases: [(release: CoreVersion, version: Int)] = [
         (CoreVersion(12, 0), 4), (CoreVersion(13, 1), 7), (CoreVersion(13, 26), 11), (CoreVersion(14, 5), 12),
         (CoreVersion(14, 14), 14),
@@ -16,17 +16,17 @@ final class FlexibleConversation {
     private let version: ProtocolVersion
     private var server: ServerConnection
     private(set) var isConnected = false
-    /// Whether its process has had a connection.
+    /// True once the client's process has had a connection.
     private var hasConnected = false
-    /// What the file has to answer, in order.
+    /// The requests that the file has to answer, in order.
     private var requests: [(handle: SessionHandle, request: SessionRequest)] = []
-    /// What the server has sent, and the client has not read.
+    /// The messages that the server has sent and the client has not read yet, encoded.
     private var arriving: [[UInt8]] = []
-    /// The session on the server's side, when it has one.
+    /// The session on the server's side; nil while it has none.
     private var handle: SessionHandle?
-    /// What the file knows of the session.
+    /// The session as the file knows it; nil while there is none.
     var session: ViewSession?
-    /// Uploads of which objects were refused: the versions that their changesets became.
+    /// The uploads some of whose objects were refused, with the versions that their changesets became.
     var refusals: [(versions: VersionRange, objects: [CompensatingWrite.Object])] = []
 
     init(_ release: CoreVersion, _ version: Int) throws {
@@ -41,12 +41,13 @@ final class FlexibleConversation {
         return ServerConnection(try Negotiation(offer: offer, accepting: [.flexible]))
     }
 
-    /// The same release with another file.
+    /// Returns a client of the same release with a new file.
     func begunAnew() throws -> FlexibleConversation { try FlexibleConversation(client.release, version.number) }
 
     // MARK: Connections
 
-    /// - Parameter isFast: whether the last connection of this process, if there was one, was lost a short time ago.
+    /// - Parameter isFast: whether the last connection of this process, if there was one, was lost only a short time
+    ///   ago.
     func connect(isFast: Bool) throws {
         server = try Self.open(version)
         isConnected = true
@@ -54,7 +55,7 @@ final class FlexibleConversation {
         hasConnected = true
     }
 
-    /// The connection is lost, with what the client has not read and the server has not done.
+    /// Drops the connection, with what the client has not read and the server has not done.
     func disconnect() {
         isConnected = false
         requests = []
@@ -63,22 +64,22 @@ final class FlexibleConversation {
         client.disconnect()
     }
 
-    /// The process of the client ends, and begins again.
+    /// Ends the process of the client and starts another.
     func restart() {
         disconnect()
         hasConnected = false
         client.restart()
     }
 
-    /// The file has something new.
+    /// Tells the session that the file has something new.
     func expose(_ version: ServerVersion) {
         if session != nil, let handle { server.receive(.versionExposed(version), for: handle) }
     }
 
     // MARK: Messages
 
-    /// The client says something.
-    /// - Returns: whether it had anything to say.
+    /// Passes the next message of the client to the server.
+    /// - Returns: whether the client had anything to say.
     func clientSpeaks() throws -> Bool {
         guard isConnected else { return false }
         client.resume()
@@ -91,7 +92,7 @@ final class FlexibleConversation {
         return true
     }
 
-    /// The file answers a request.
+    /// Answers the oldest request to the file.
     /// - Returns: whether there was one.
     func fileAnswers(_ answer: (SessionRequest) throws -> SessionEvent?) throws -> Bool {
         guard !requests.isEmpty else { return false }
@@ -102,8 +103,8 @@ final class FlexibleConversation {
         return true
     }
 
-    /// The server says something.
-    /// - Returns: whether it had anything to say or to ask.
+    /// Takes the next message or request of the server.
+    /// - Returns: whether the server had anything to say or to ask.
     func serverSpeaks() -> Bool {
         guard isConnected else { return false }
         switch server.next() {
@@ -114,9 +115,9 @@ final class FlexibleConversation {
         return true
     }
 
-    /// The client reads a message.
-    /// - Returns: whether one had come.
-    /// - Throws: `ServerMistake`.
+    /// Lets the client read a message.
+    /// - Returns: whether one had arrived.
+    /// - Throws: `ServerMistake` if the server must not send it; or an error of the codec.
     func clientReads() throws -> Bool {
         guard !arriving.isEmpty else { return false }
         let codec = ServerMessageCodec(mode: .flexible, version: version)

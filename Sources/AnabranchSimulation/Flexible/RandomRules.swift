@@ -1,7 +1,7 @@
 import AnabranchRules
 import AnabranchTesting
 
-/// What the users of a run may do, by rules that change now and then. Some name fields that nobody has added yet.
+/// The rules for the users of a run, which change now and then. Some name fields that nobody has added yet.
 struct RandomRules {
     private var rules: Rules
     private var users: [RuleUser] = []
@@ -11,7 +11,7 @@ struct RandomRules {
         try changeUsers(&random)
     }
 
-    /// Makes other rules, or gives users other data.
+    /// Replaces the rules, or the data of the users.
     mutating func change(_ random: inout SeededRandom) throws {
         if random.isOne(in: 3) { try changeUsers(&random) } else { rules = try Self.rules(&random) }
     }

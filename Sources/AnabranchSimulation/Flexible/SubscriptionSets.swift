@@ -1,9 +1,9 @@
 package import AnabranchCore
 
 /// The subscription sets in the file of a client of flexible sync (`Spec/FlexibleSync.md`, section 2.1). Set 0 is there
-/// from the start, and is never sent by QUERY.
+/// from the start, and QUERY never sends it.
 package struct SubscriptionSets {
-    /// Of a set that is still in the file; one that is not there any more was superseded.
+    /// The state of a set that is still in the file. A set that is no longer there was superseded.
     package enum State: Equatable {
         /// It is stored, and perhaps sent.
         case pending
@@ -11,7 +11,7 @@ package struct SubscriptionSets {
         case bootstrapping
         /// Its bootstrap is integrated: it is the active set.
         case awaitingMark
-        /// It is active, and the MARK behind it was answered.
+        /// It is active, and the MARK after it was answered.
         case complete
         /// The server has refused it.
         case error(String)
@@ -19,13 +19,12 @@ package struct SubscriptionSets {
 
     package struct Entry {
         package let set: SubscriptionSet
-        /// The commit of the set: what was written before is uploaded before the QUERY, what was written later behind
-        /// it.
+        /// The commit of the set: earlier changes are uploaded before the QUERY, later ones after it.
         package let snapshot: ClientVersion
         package fileprivate(set) var state = State.pending
     }
 
-    /// Ascending.
+    /// The sets in the file, in ascending order of version.
     package private(set) var entries = [Entry(set: .none, snapshot: 0)]
     private var newest: QueryVersion = 0
 
@@ -36,7 +35,7 @@ package struct SubscriptionSets {
         entries.last { $0.state == .awaitingMark || $0.state == .complete }?.set.version
     }
 
-    /// What IDENT says.
+    /// The set that IDENT names: the active one, or set 0 if there is none.
     var identified: SubscriptionSet { entries.first { $0.set.version == active ?? 0 }?.set ?? .none }
 
     /// The oldest set above `version` that QUERY has to name.
@@ -44,14 +43,14 @@ package struct SubscriptionSets {
         entries.first { $0.set.version > max(version, active ?? 0) && $0.isOpen }
     }
 
-    /// Whether a set up to this one waits for its bootstrap.
+    /// True if a set up to this one, other than set 0, waits for its bootstrap.
     func isWaiting(upTo version: QueryVersion) -> Bool {
         entries.contains { 0 < $0.set.version && $0.set.version <= version && $0.isOpen }
     }
 
-    // MARK: What happens
+    // MARK: Events
 
-    /// The application has changed its subscriptions.
+    /// Adds the set with the application's changed subscriptions.
     mutating func commit(_ query: String, at snapshot: ClientVersion) -> QueryVersion {
         newest += 1
         let set = SubscriptionSet(version: newest, query: Array(query.utf8))
@@ -59,7 +58,7 @@ package struct SubscriptionSets {
         return newest
     }
 
-    /// A part of a bootstrap comes.
+    /// Notes that a part of a bootstrap has arrived.
     mutating func bootstrapCame(_ version: QueryVersion) throws(ServerMistake) {
         guard let index = entries.firstIndex(where: { $0.set.version == version }) else {
             throw ServerMistake("2", "bootstrap of unknown set \(version)")
@@ -71,7 +70,7 @@ package struct SubscriptionSets {
         if entries[index].state == .pending { entries[index].state = .bootstrapping }
     }
 
-    /// A bootstrap was integrated.
+    /// Notes that a bootstrap was integrated.
     mutating func bootstrapped(_ version: QueryVersion, isComplete: Bool) {
         guard let index = entries.firstIndex(where: { $0.set.version == version }), entries[index].isOpen else {
             return
@@ -80,12 +79,12 @@ package struct SubscriptionSets {
         entries.removeFirst(index)
     }
 
-    /// The latest MARK was answered.
+    /// Notes that the latest MARK was answered.
     mutating func markAnswered() {
         for index in entries.indices where entries[index].state == .awaitingMark { entries[index].state = .complete }
     }
 
-    /// QUERY_ERROR.
+    /// Notes that the server has refused a set with QUERY_ERROR.
     mutating func refused(_ version: QueryVersion, _ message: String) throws(ServerMistake) {
         guard let index = entries.firstIndex(where: { $0.set.version == version }), entries[index].isOpen else {
             throw ServerMistake("3", "QUERY_ERROR for set \(version), which is active, refused or unknown")
@@ -93,7 +92,7 @@ package struct SubscriptionSets {
         entries[index].state = .error(message)
     }
 
-    /// The file was replaced by one that has the active set.
+    /// Notes that the file was replaced by one that has the active set.
     mutating func reset(keepsPending: Bool) {
         let active = active ?? 0
         if !keepsPending { entries.removeAll { $0.set.version > active } }
@@ -101,7 +100,7 @@ package struct SubscriptionSets {
         bootstrapsDropped()
     }
 
-    /// Parts of bootstraps were dropped.
+    /// Notes that the parts of bootstraps were dropped.
     mutating func bootstrapsDropped() {
         for index in entries.indices where entries[index].state == .bootstrapping { entries[index].state = .pending }
     }

@@ -1,7 +1,7 @@
 import AnabranchCore
 import AnabranchTesting
 
-/// Writes that can be counted: each makes an object of its own and changes one that all have in common.
+/// Writes that can be counted: each makes an object of its own and changes one that all share.
 enum CountedWrites {
     static let entry = "Entry", board = "Board"
     private static let claimKey = "last"
@@ -18,19 +18,19 @@ enum CountedWrites {
         try transaction.addLink("last", to: entry, of: board)
     }
 
-    /// What an application with a mistake adds: for one of two it is another type.
+    /// Adds a column as a faulty application does: with a type that differs between clients.
     static func declareConflict(_ transaction: WriteTransaction, asText: Bool) throws {
         try transaction.addColumn("extra", asText ? .string : .int, to: entry)
     }
 
-    /// Says who has written last.
+    /// Writes the name of the last writer.
     static func claim(_ name: String, _ transaction: WriteTransaction) throws {
         try declare(transaction)
         let board = try transaction.object(board, key: .int(1)) ?? transaction.create(board, key: .int(1))
         try board.dictionary("marks").set(.string(Array(name.utf8)), for: claimKey)
     }
 
-    /// - Returns: who has written last.
+    /// - Returns: the name of the last writer.
     static func claim(in state: ObjectGraph) throws -> String? {
         try state.read { transaction in
             guard
@@ -41,7 +41,7 @@ enum CountedWrites {
         }
     }
 
-    /// - Parameter token: no other write has it.
+    /// - Parameter token: a number that no other write has.
     static func write(
         _ token: Int64, by owner: Int, _ random: inout SeededRandom, _ transaction: WriteTransaction
     ) throws {

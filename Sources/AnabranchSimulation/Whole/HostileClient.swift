@@ -4,13 +4,13 @@ import AnabranchProtocol
 import AnabranchServer
 import AnabranchTesting
 
-/// Somebody with a login, and with a wire tap: says what others have said, as it was or damaged, makes messages of his
-/// own, and begins sessions that he does not go on with. He may read, and must not write.
+/// A client with a login and a wiretap: it repeats others' messages, intact or damaged, makes up messages, and begins
+/// sessions that it does not continue. Its user may read, but not write.
 final class HostileClient {
     static let user = "hostile"
 
     private var connection: (number: UInt64, version: ProtocolVersion)?
-    /// What others have said last.
+    /// The latest messages of others, at most `overheardMax`.
     private var overheard: [[UInt8]] = []
     private var place = 0
     private static let overheardMax = 100
@@ -37,7 +37,7 @@ final class HostileClient {
         connection = nil
     }
 
-    /// The server's process has ended.
+    /// Forgets the connection, since the server's process has ended.
     func lose() { connection = nil }
 
     private func connect(_ simulation: Simulation, _ machine: ServerMachine) {
@@ -46,12 +46,12 @@ final class HostileClient {
         let offer = simulation.random.pick([
             ClientHandshake(mode).offer, "com.mongodb.realm-sync#\(simulation.random.below(30))", "x#1",
         ])
-        // What is offered may be nothing that the server speaks.
+        // The offer may be one that the server does not support.
         let version = try? machine.connect(number, offer: offer, by: Principal(app: Simulation.app, user: Self.user))
         connection = version.map { (number, $0) }
     }
 
-    // MARK: What it says
+    // MARK: Messages
 
     private func message(_ random: inout SeededRandom, _ simulation: Simulation) -> [UInt8] {
         switch random.below(6) {
@@ -87,7 +87,7 @@ final class HostileClient {
         return message
     }
 
-    /// Goes on with a session that has got an ident of its own, so that it may say more.
+    /// Continues a session that was given an ident, so that it may send more.
     private func read(
         _ simulation: Simulation, _ machine: ServerMachine, _ number: UInt64, _ version: ProtocolVersion
     ) throws {

@@ -4,8 +4,7 @@ import AnabranchReplica
 import AnabranchServer
 import AnabranchTesting
 
-/// A client of one synced file: its disk, and its process if there is one. It does what `Spec/Replica.md` says that
-/// clients do.
+/// A client of one synced file: its disk, and its process if there is one. It behaves as `Spec/Replica.md` says.
 final class SimulatedClient {
     let number: Int
     let file: Int
@@ -16,23 +15,24 @@ final class SimulatedClient {
     var clock: DeviceClock
     private(set) var disk: SimulatedDisk
     var process: Process?
-    /// When the next process begins.
+    /// The time at which the next process starts, in milliseconds since the start of the run.
     var startsAt: Int64 = 0
-    /// Another client has a copy of its file.
+    /// True if its file was copied to or from another client.
     var isTwin = false
-    /// How often it has stopped since it was last whole.
+    /// The number of times that it was started again since its file was last thrown away.
     var stopCount = 0
-    /// It has taken something out of its schema that the server keeps, and so cannot follow what others write there.
+    /// True if it has removed something from its schema that the server keeps, so that it cannot follow what others
+    /// write there.
     var isSchemaRefused = false
-    /// Its token is not accepted before it has got another one.
+    /// True while its token has expired and it has no other.
     var hasExpiredToken = false
-    /// Of a fork: how many tokens its app has set, and when it sets the next one.
+    /// For a client of a fork: the number of tokens that its app has set, and the time at which it sets the next one.
     var tokenCount = 0
     var renewsTokenAt: Int64?
-    /// When its process was told of this token that it has expired.
+    /// The times at which its process was told that this token has expired.
     var refusals: [Int64] = []
 
-    /// What ends with a process.
+    /// The state of a process, which is lost when the process ends.
     struct Process {
         var replica: Replica<SimulatedDisk>
         var session: ClientSession
@@ -44,11 +44,11 @@ final class SimulatedClient {
         var sessionRetry = RetryDelay<ErrorCode>()
         var connectsAt: Int64?
         var resumesAt: Int64?
-        /// In a client reset: the replica as it was, and whether its changes are made again.
+        /// During a client reset: the replica as it was, and whether its changes are recovered.
         var old: (replica: Replica<SimulatedDisk>, recovers: Bool)?
-        /// Nothing happens any more before somebody does something about it.
+        /// True once nothing happens any more until a user steps in.
         var isStopped = false
-        /// What was recovered is not acknowledged yet.
+        /// True while recovered changes are not acknowledged yet.
         var isRecovering = false
     }
 
@@ -68,7 +68,7 @@ final class SimulatedClient {
 
     // MARK: Processes
 
-    /// It fails where a released client would end its process.
+    /// The behaviour of a replica that fails where a released client would end its process.
     private static let behaviour = {
         var behaviour = ReplicaBehaviour()
         behaviour.refusals = ApplyRefusals(of: ClientCapabilities(overwritesDanglingLinks: false))
@@ -93,7 +93,7 @@ final class SimulatedClient {
 
     // MARK: A fresh file
 
-    /// A client reset begins: another replica downloads what the server has.
+    /// Begins a client reset, in which another replica downloads what the server has.
     func beginReset(recovers: Bool, session: UInt64, at now: Int64) throws {
         guard var process else { return }
         let old = process.old?.replica ?? process.replica
@@ -113,7 +113,7 @@ final class SimulatedClient {
         self.process = process
     }
 
-    /// The fresh replica has everything, and takes the place of the old one.
+    /// Ends a client reset: the fresh replica has everything, and takes the place of the old one.
     func endReset(session: UInt64, at now: Int64) throws {
         guard var process, let old = process.old else { return }
         let recovery = try process.replica.takePlace(of: old.replica, recovers: old.recovers, at: clock.time(at: now))
@@ -126,10 +126,10 @@ final class SimulatedClient {
         self.process = process
     }
 
-    /// It begins with a copy of what another client has.
+    /// Replaces the disk with a copy of what another client has.
     func copyFile(of other: SimulatedClient) { disk = (other.process?.replica.store ?? other.disk).copy() }
 
-    /// The application throws its file away.
+    /// Throws the file away, as an application does.
     func beginAnew() {
         disk = SimulatedDisk()
         process = nil

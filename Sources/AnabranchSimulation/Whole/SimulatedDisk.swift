@@ -2,28 +2,28 @@ import AnabranchCore
 import AnabranchReplica
 import AnabranchTesting
 
-/// A client's disk, which outlives the client's process, and fails, or ends the process, when it is told to.
+/// A client's disk, which outlives the client's process, and fails or ends the process when told to.
 final class SimulatedDisk: ReplicaStore {
     enum Trouble { case fails, ends, endsBehind }
 
     private var content: ModelReplicaStore
     private var trouble: (callsBefore: Int, Trouble)?
-    /// The process has ended: whatever it still does comes to nothing.
+    /// True once the process has ended: whatever it still does has no effect.
     private(set) var hasEnded = false
-    /// The trouble that the last call has met.
+    /// The trouble that a call has met; nil once taken.
     private(set) var happened: Trouble?
 
     struct Failure: Error {}
 
     init(_ content: ModelReplicaStore = ModelReplicaStore()) { self.content = content }
 
-    /// One of the next calls meets trouble.
+    /// Plans trouble for the first call that can meet it after `calls` others.
     func plan(_ trouble: Trouble, behind calls: Int) { self.trouble = (calls, trouble) }
 
-    /// Nothing that was planned happens any more.
+    /// Cancels the trouble that was planned.
     func cancelPlan() { trouble = nil }
 
-    /// The same disk for the next process, and for one that has copied its files.
+    /// Returns the same disk for the next process, or a copy of it for a process that has copied its files.
     func reopened() -> SimulatedDisk { SimulatedDisk(content) }
     func copy() -> SimulatedDisk { SimulatedDisk(content.copy()) }
 

@@ -1,20 +1,21 @@
 import AnabranchProtocol
 import AnabranchServer
 
-/// A WebSocket between a client and the server, with all that can happen on the way.
+/// A WebSocket between a client and the server, with all that can go wrong on the way.
 final class SimulatedLink {
-    /// What the server calls the connection.
+    /// The number by which the server knows the connection.
     let number: UInt64
-    /// Parts of messages on their way to the server.
+    /// The parts of messages on their way to the server.
     private(set) var toServer: [Part] = []
-    /// On their way to the client. They occupy the server's memory until the client has read them.
+    /// The messages on their way to the client. They occupy the server's memory until the client has read them.
     private(set) var toClient: [ServerMachine.Output] = []
-    /// Nothing moves before that.
+    /// The time before which nothing moves, in milliseconds since the start of the run.
     var cloggedUntil: Int64 = 0
-    /// The client believes that it has a connection, and the server.
+    /// True while the client, or the server, believes that it has a connection.
     var isOpenForClient = true
     var isOpenForServer = true
-    /// When the other side has gone without a word.
+    /// The time at which the server's end went away without the client's knowledge, in milliseconds since the start of
+    /// the run.
     var halfOpenSince: Int64?
 
     struct Part {
@@ -25,7 +26,7 @@ final class SimulatedLink {
 
     init(_ number: UInt64) { self.number = number }
 
-    /// The client sends a message in parts.
+    /// Sends a message of the client in parts.
     /// - Parameter partBytes: the size of the next part, at least 1.
     func send(_ message: [UInt8], partBytes: () -> Int) {
         var start = 0
@@ -43,7 +44,7 @@ final class SimulatedLink {
 
     func nextOutput() -> ServerMachine.Output? { toClient.isEmpty ? nil : toClient.removeFirst() }
 
-    /// The server's end is gone, and says so.
+    /// Closes the server's end and tells the client.
     func close() {
         isOpenForServer = false
         toServer = []
@@ -52,7 +53,7 @@ final class SimulatedLink {
 
     func isClogged(at now: Int64) -> Bool { now < cloggedUntil }
 
-    /// What is on the way is lost.
+    /// Drops what is on its way, in the given directions.
     func drop(toServer dropsToServer: Bool, toClient dropsToClient: Bool) {
         if dropsToServer { toServer = [] }
         if dropsToClient { toClient = [] }

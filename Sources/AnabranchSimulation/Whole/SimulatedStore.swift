@@ -2,25 +2,25 @@ import AnabranchCore
 import AnabranchHistory
 import Synchronization
 
-/// The server's store, which outlives the server's process, and fails, or ends the process, when it is told to. What is
-/// committed is watched.
+/// The server's store, which outlives the server's process, and fails or ends the process when told to. It records what
+/// is committed.
 final class SimulatedStore: ViewStore {
-    /// What happens to a call.
+    /// A failure that a call of the store meets.
     enum Trouble {
         /// It fails, and has done nothing.
         case fails
-        /// It has done its work, and fails all the same.
+        /// It has done its work, but fails all the same.
         case failsLate
-        /// The process ends before it, or behind it.
+        /// The process ends before the call, or after it.
         case ends, endsBehind
     }
 
     private struct Planned {
         var trouble: (callsBefore: Int, Trouble)?
-        /// After so many turns there is one in which nothing can be read.
+        /// The number of turns before one in which nothing can be read.
         var turnsBeforeSilence: Int?
         var isFull = false
-        /// The process has ended: whatever it still does comes to nothing.
+        /// True once the process has ended: whatever it still does has no effect.
         var hasEnded = false
         var paths: [SyncedFileID: VirtualPath] = [:]
         var happened: [String] = []
@@ -36,12 +36,13 @@ final class SimulatedStore: ViewStore {
         self.isInMemory = isInMemory
     }
 
-    // MARK: What happens to it
+    // MARK: Trouble
 
-    /// One of the next calls meets trouble.
+    /// Plans trouble for the first call that can meet it after `calls` others.
     func plan(_ trouble: Trouble, behind calls: Int) { planned.withLock { $0.trouble = (calls, trouble) } }
 
-    /// In one of the next turns nothing can be read. Not one call alone: which it is would be a matter of chance.
+    /// Plans a turn in which nothing can be read, after `turns` others. A whole turn, since which call a single failure
+    /// met would be a matter of chance.
     func planSilence(behind turns: Int) { planned.withLock { $0.turnsBeforeSilence = turns } }
 
     func beginTurn() {
@@ -51,7 +52,7 @@ final class SimulatedStore: ViewStore {
         }
     }
 
-    /// Nothing meets trouble any more.
+    /// Ends all trouble.
     func heal() {
         planned.withLock { planned in
             planned.trouble = nil
@@ -64,7 +65,7 @@ final class SimulatedStore: ViewStore {
 
     var hasEnded: Bool { planned.withLock { $0.hasEnded } }
 
-    /// The trouble that calls have met since this was asked.
+    /// Takes the trouble that calls have met since the last call of this function.
     func takeHappened() -> [String] {
         planned.withLock { planned in
             defer { planned.happened = [] }
@@ -72,7 +73,7 @@ final class SimulatedStore: ViewStore {
         }
     }
 
-    /// What was committed since this was asked.
+    /// Takes the commits that were made since the last call of this function.
     func takeCommits() -> [(path: VirtualPath, commit: Commit)] {
         planned.withLock { planned in
             defer { planned.commits = [] }
@@ -80,16 +81,17 @@ final class SimulatedStore: ViewStore {
         }
     }
 
-    /// The same store for the next process.
+    /// Returns the same store for the next process.
     func reopened() -> SimulatedStore { SimulatedStore(inner, isInMemory: isInMemory) }
 
-    /// What a backup has, and a store that was made of one.
+    /// Returns a copy of the content, as a backup holds it.
     func backup() -> InMemoryStore { inner.copy() }
 
-    /// For those who look, and are no part of the simulation.
+    /// The content, for checks that are not part of the simulated world.
     var content: InMemoryStore { inner }
 
-    /// - Returns: whether the call takes place; and what is thrown behind it.
+    /// - Returns: the error to throw once the call has done its work; nil if it succeeds.
+    /// - Throws: if the call must not do its work.
     private func begin(isCommit: Bool = false) throws(HistoryError) -> HistoryError? {
         let trouble = planned.withLock { planned -> Trouble? in
             if planned.hasEnded { return .ends }
@@ -102,7 +104,7 @@ final class SimulatedStore: ViewStore {
                 return .fails
             }
             guard let (calls, trouble) = planned.trouble else { return nil }
-            // Only a commit can be done and fail, or be what a process ends behind.
+            // Only a commit can fail after it is done, or be followed by the end of the process.
             guard calls == 0, isCommit || trouble == .ends else {
                 planned.trouble = (max(0, calls - 1), trouble)
                 return nil

@@ -4,7 +4,7 @@ import AnabranchServer
 import AnabranchTesting
 import Synchronization
 
-/// How long steps of turns are: over at once, or never.
+/// The limits of the steps of turns: a step is over at once, or never.
 final class SimulatedSteps: Sendable {
     private let state: Mutex<(random: SeededRandom, areShort: Bool)>
 
@@ -21,7 +21,7 @@ final class SimulatedSteps: Sendable {
     }
 }
 
-/// Where salts come from.
+/// The source of salts.
 final class SimulatedSalts: Sendable {
     private let random: Mutex<SeededRandom>
 
@@ -30,7 +30,7 @@ final class SimulatedSalts: Sendable {
     func next() -> SeededRandom { random.withLock { SeededRandom(seed: $0.next()) } }
 }
 
-/// What users may do.
+/// The permissions of users.
 final class SimulatedPermissions: Authorizer {
     private let users = Mutex<[String: Permission]>([:])
 
@@ -46,7 +46,7 @@ final class SimulatedPermissions: Authorizer {
     func refresh() async -> Bool { false }
 }
 
-/// What the app's roles let users of flexible sync do: everything, before there are any.
+/// The app's roles, which decide what users of flexible sync may do: everything, while there are none.
 final class SimulatedRoles: Sendable {
     private let current = Mutex<AppExport?>(nil)
 
@@ -54,7 +54,7 @@ final class SimulatedRoles: Sendable {
 
     var export: AppExport? { current.withLock { $0 } }
 
-    /// - Returns: the roles. An app that has some has some for ever.
+    /// - Returns: the new roles. Once an app has roles, it always has some.
     func change(_ random: inout SeededRandom) throws -> String {
         guard !random.isOne(in: 4) else { return try set(Self.everything, board: Self.everything) }
         let first = Self.role(random.pick(["{}", #"{"%%user.id": {"$ne": "user1"}}"#]), &random)
@@ -62,7 +62,7 @@ final class SimulatedRoles: Sendable {
         return try set(roles, board: Self.role("{}", read: "true", write: random.pick(["true", "true", "false"])))
     }
 
-    /// Everybody may do everything.
+    /// Allows everybody everything.
     func allowAll() throws { _ = try set(Self.everything, board: Self.everything) }
 
     private func set(_ roles: String, board: String) throws -> String {

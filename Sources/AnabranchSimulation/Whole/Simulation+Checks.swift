@@ -9,16 +9,16 @@ import AnabranchTesting
 // What has to hold.
 
 extension Simulation {
-    /// At any time.
+    /// Checks what has to hold at any time.
     func observe() throws {
         try noteCommits()
         guard let machine else { return }
         let bytes = machine.bytesInUse
-        // One message beyond, where nothing smaller can be sent.
+        // One message may exceed the limit, where nothing smaller can be sent.
         try require(bytes.messages <= plan.messageBytes + 1 << 20, "P6: messages occupy \(bytes.messages) bytes")
     }
 
-    /// A client that has everything up to a version has what the server had then (P4).
+    /// Checks that a client that has everything up to a version has what the server had then (P4).
     func checkDigest(of client: SimulatedClient) throws {
         guard !plan.isFlexible, !client.isTwin, let process = client.process, process.old == nil else { return }
         let replica = process.replica, progress = replica.progress
@@ -31,7 +31,7 @@ extension Simulation {
             "P4: client \(client.number) has another state at version \(progress.cursor.serverVersion)")
     }
 
-    /// A client is told that something of its writes was undone.
+    /// Notes that a client is told which of its writes were undone.
     func noteCompensations(_ message: ServerMessage) {
         guard case .error(_, let error) = message, let rejection = error.rejection else { return }
         tally.mark("compensating write")
@@ -41,7 +41,7 @@ extension Simulation {
         }
     }
 
-    /// When nothing is to be done any more.
+    /// Checks what has to hold once nothing is left to do.
     func checkEnd() throws {
         if let bytes = machine?.bytesInUse {
             try require(bytes.requests == 0, "P6: requests that are done occupy \(bytes.requests) bytes")
@@ -49,7 +49,7 @@ extension Simulation {
         for file in 0..<plan.fileCount { try checkEnd(of: file) }
     }
 
-    /// A file as the store has it: in a copy, as whoever opens it takes it from the server.
+    /// Returns a file as the store has it, in a copy, since opening the file would take it from the server.
     func storedFile(_ file: Int) throws -> SyncedFile {
         try SyncedFile(path: path(of: file), store: store.content.copy())
     }

@@ -9,13 +9,13 @@ import AnabranchTesting
 extension Simulation {
     // MARK: Processes
 
-    /// A client does the next thing that it has to do.
+    /// Lets a client do what it has to do next.
     func advance(_ client: SimulatedClient) throws {
         if let renewsAt = client.renewsTokenAt, clock.now >= renewsAt { renewToken(of: client) }
         guard client.process != nil else {
             guard clock.now >= client.startsAt else { return }
             try client.start(at: clock.now, session: nextSession())
-            // The last process may have ended before it could say so.
+            // The last process may have ended before its progress was noted.
             noteProgress(of: client)
             return note("client \(client.number) starts")
         }
@@ -28,7 +28,8 @@ extension Simulation {
         }
     }
 
-    /// A disk that fails ends the connection, and a process that ends has none.
+    /// Runs `body`, and handles trouble of the disk: a failure ends the connection, and the end of the process ends
+    /// that.
     func guardingDisk(of client: SimulatedClient, _ body: () throws -> Void) throws {
         do { try body() } catch {
             let disks = [client.process?.replica.store, client.process?.old?.replica.store]
@@ -42,7 +43,7 @@ extension Simulation {
         }
     }
 
-    /// The process of a client ends.
+    /// Ends the process of a client.
     func end(_ client: SimulatedClient) {
         tally.mark(SimulationPlan.Fault.clientCrash.rawValue)
         note("client \(client.number) ends")
@@ -83,7 +84,7 @@ extension Simulation {
         if let session = client.process?.session.ident { client.process?.connection?.enlist(session) }
     }
 
-    /// The client's end of the connection is gone.
+    /// Ends the connection at the client's end.
     func disconnect(_ client: SimulatedClient, _ end: ConnectionEnd, _ error: ErrorMessage? = nil) {
         guard client.process?.connection != nil else { return }
         loseLink(of: client)
@@ -99,7 +100,7 @@ extension Simulation {
         }
     }
 
-    /// The server learns of it, now or later.
+    /// Takes the link from the client; the server learns of it now or later.
     func loseLink(of client: SimulatedClient) {
         guard let link = client.process?.link else { return }
         link.isOpenForClient = false

@@ -6,13 +6,13 @@ import AnabranchServer
 import AnabranchTesting
 import Synchronization
 
-// Clocks that are wrong, and what is left of that when they are right again (`Spec/History.md`, section 6.2).
+// Clocks that are wrong, and what remains of that once they are right again (`Spec/History.md`, section 6.2).
 
 extension Simulation {
-    /// A time is at most so much later than what the clock of its author shows, in milliseconds.
+    /// The most by which a time may be later than what its author's clock shows, in milliseconds.
     private static let backstepMax: Int64 = 5_000
 
-    /// A device's clock goes wrong, or is set right.
+    /// Makes a device's clock go wrong, or sets it right.
     func changeClock(of client: SimulatedClient) {
         if !client.clock.isRight, clockRandom.isOne(in: 2) {
             client.clock.setRight()
@@ -30,7 +30,7 @@ extension Simulation {
         clock <= time && time <= clock + UInt64(Self.backstepMax)
     }
 
-    /// When a client writes next, by its clock.
+    /// Returns the time of a client's next write, and checks that it fits the client's clock.
     func writingTime(of client: SimulatedClient, _ replica: Replica<SimulatedDisk>) throws -> ChangesetTime {
         let shown = client.clock.time(at: clock.now), time = replica.writingTime(shown)
         try require(
@@ -38,8 +38,8 @@ extension Simulation {
         return time
     }
 
-    /// What the server writes has the time that its clock has shown when it was asked to. Entries of its own that come
-    /// behind a client's belong to that, and those without a changeset compete with nothing.
+    /// Checks that a write of the server has the time that its clock showed when the write was requested. Entries of
+    /// the server's that follow a client's belong to that, and those without a changeset compete with nothing.
     func checkTime(ofServerWrite commit: Commit, in file: Int) throws {
         guard let entry = commit.entries.first, entry.origin == 0, !entry.changeset.isEmpty else { return }
         let shown = serverWrites.filter { $0.file == file }.map(\.time)
@@ -48,7 +48,7 @@ extension Simulation {
             "the server writes version \(entry.version) at \(entry.timestamp), and its clock has shown \(shown)")
     }
 
-    /// Nothing that a client has made again is still to come.
+    /// Checks that no change that a client has recovered is dated in the future, by its clock and the bound.
     func checkTimesOfRecovery(of client: SimulatedClient) throws {
         let shown = client.clock.time(at: clock.now)
         for version in try client.disk.load().log {
@@ -60,7 +60,7 @@ extension Simulation {
 
     // MARK: In the end
 
-    /// Who writes last wins, whatever clocks have shown before.
+    /// Checks that the last writer wins, whatever clocks have shown before.
     func compete() throws {
         guard plan.workload == .counted else { return }
         if plan.isFlexible { try letAllSee() }
@@ -68,7 +68,7 @@ extension Simulation {
         try checkEnd()
     }
 
-    /// All clients ask for everything, which there is then, and may have it.
+    /// Lets all clients ask for everything, and allows them all of it.
     private func letAllSee() throws {
         try claim("first of all", by: nil, in: 0)
         if roles.export != nil {
@@ -84,8 +84,8 @@ extension Simulation {
         try settle()
     }
 
-    /// Somebody writes by a clock that is wrong. When that is right again and all know of it, two write who do not know
-    /// of each other, and the second one a little more than the bound behind the first.
+    /// Lets an author write by a clock that is wrong. Once the clock is right again and all have that write, two
+    /// authors who do not know of each other write, the second a little more than the bound later than the first.
     private func compete(in file: Int) throws {
         var authors: [SimulatedClient?] = clients.filter { $0.file == file }
         authors.append(nil)
@@ -115,7 +115,7 @@ extension Simulation {
             """)
     }
 
-    /// - Parameter author: the server if it is nil.
+    /// - Parameter author: nil for the server.
     private func claim(_ claim: String, by author: SimulatedClient?, in file: Int) throws {
         note("\(name(author)) claims to be \(claim)")
         if let author {

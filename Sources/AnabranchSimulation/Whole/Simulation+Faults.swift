@@ -36,19 +36,20 @@ extension Simulation {
 
     // MARK: The network
 
-    /// A connection ends, in the middle of a message perhaps.
+    /// Cuts a connection, perhaps in the middle of a message.
     private func cut(_ client: SimulatedClient) {
         guard let link = client.process?.link else { return }
         tally.mark(SimulationPlan.Fault.cut.rawValue)
         link.drop(toServer: random.isOne(in: 2), toClient: random.isOne(in: 2))
-        // What has arrived in part stays what it is.
+        // Some of the parts still on their way arrive, and the last message may stay incomplete.
         while !link.toServer.isEmpty, !random.isOne(in: 4), let part = link.nextPart(), link.halfOpenSince == nil {
             machine?.receive(part.bytes, isFirst: part.isFirst, isLast: part.isLast, from: link.number)
         }
         disconnect(client, .lost)
     }
 
-    /// The server's end is gone, or behind something that forgets it; the client does not know.
+    /// Leaves the client with a connection whose other end is gone, or cannot be reached any more, without the client's
+    /// knowledge.
     private func leaveHalfOpen(_ client: SimulatedClient) {
         guard let link = client.process?.link, link.halfOpenSince == nil else { return }
         tally.mark(SimulationPlan.Fault.halfOpen.rawValue)
@@ -67,7 +68,7 @@ extension Simulation {
 
     private func crash(_ client: SimulatedClient) {
         guard let process = client.process else { return }
-        // Between two calls of its disk, or in one.
+        // The process ends between two calls of its disk, or in one.
         guard plan.workload == .counted, random.isOne(in: 2) else { return end(client) }
         process.replica.store.plan(random.isOne(in: 2) ? .ends : .endsBehind, behind: random.below(6))
     }
@@ -91,7 +92,7 @@ extension Simulation {
         serverIsBusyUntil = clock.now + Int64(random.pick([100, 2_000, 20_000]))
     }
 
-    /// What has its time is over.
+    /// Ends every fault whose time is over.
     func endTroubles() throws {
         if let end = diskIsFullUntil, clock.now >= end {
             store.fill(false)
@@ -107,7 +108,7 @@ extension Simulation {
         }
     }
 
-    /// Everything is as it was at some time before; or that is remembered now.
+    /// Restores the server's store from the last backup, or makes a backup.
     private func restoreBackup() throws {
         guard let backup, random.isOne(in: 2) else { return backup = store.backup() }
         tally.mark(SimulationPlan.Fault.restore.rawValue)
@@ -125,7 +126,7 @@ extension Simulation {
 
     // MARK: People
 
-    /// Somebody copies a client's file to another device.
+    /// Copies a client's file to another device.
     private func copyFile(of client: SimulatedClient) throws {
         guard client.process?.old == nil, !client.isTwin else { return }
         let others = clients.filter { $0 !== client && $0.file == client.file && !$0.isTwin && $0.process?.old == nil }
@@ -140,13 +141,13 @@ extension Simulation {
         }
     }
 
-    /// Somebody sets the server's clock.
+    /// Sets the server's clock forward or back.
     private func jump() {
         tally.mark(SimulationPlan.Fault.clockJump.rawValue)
         clock.serverOffset += Int64(random.pick([-3_600, 3_600, 86_400 * 400, -86_400 * 400]))
     }
 
-    /// Nobody comes for so long that files expire.
+    /// Lets so much time pass that client files can expire, with one client away.
     private func beAbsent() {
         tally.mark(SimulationPlan.Fault.absence.rawValue)
         let milliseconds = Int64(random.pick([8, 61])) * 86_400_000
@@ -169,7 +170,7 @@ extension Simulation {
         machine?.followExport()
     }
 
-    /// An application adds a column that others have, or will have, with another type.
+    /// Lets an application add a column that others have, or will have, with another type.
     private func conflict(_ client: SimulatedClient) throws {
         guard let replica = client.process?.replica, client.process?.old == nil else { return }
         tally.mark(SimulationPlan.Fault.schemaConflict.rawValue)
@@ -180,7 +181,7 @@ extension Simulation {
                 try CountedWrites.declareConflict(transaction, asText: asText)
             }
         } catch is ApplyError {
-            // The column is there already.
+            // The column exists already.
         } catch {
             guard client.process?.replica.store.takeHappened() != nil else { throw error }
             end(client)

@@ -9,7 +9,7 @@ import AnabranchTesting
 extension Simulation {
     // MARK: Messages
 
-    /// - Returns: whether it had something to say.
+    /// - Returns: whether the client had something to say.
     func speak(_ client: SimulatedClient) throws -> Bool {
         guard let link = client.process?.link, link.toServer.count < 1_000 || isCalm else { return false }
         let message: EncodedMessage
@@ -31,7 +31,7 @@ extension Simulation {
         return true
     }
 
-    /// The client reads what has come.
+    /// Lets the client read the next message that has arrived.
     /// - Returns: whether there was anything.
     func hear(_ client: SimulatedClient) throws -> Bool {
         guard let output = client.process?.link?.nextOutput() else { return false }
@@ -65,7 +65,7 @@ extension Simulation {
         enlist(client)
     }
 
-    /// The server has said what it may not.
+    /// Handles a message that the server must not send.
     func violation(_ error: any Error, _ client: SimulatedClient) throws {
         guard client.isTwin else {
             throw SimulationFailure("client \(client.number) is told what may not be: \(error)")
@@ -122,8 +122,8 @@ extension Simulation {
         tally.marks[SimulationPlan.Fault.schemaConflict.rawValue] != nil || client.isSchemaRefused
     }
 
-    /// Where an application has given a column two types, or has taken one away that others use, one of two clients
-    /// cannot go on, and says so.
+    /// Stops a client that cannot integrate, and reports the error to the server: its application has given a column
+    /// two types, or has removed one that others use.
     func refuse(_ error: ReplicaError, _ client: SimulatedClient) {
         tally.mark("refused by client")
         note("client \(client.number) cannot integrate: \(error)")
@@ -197,7 +197,7 @@ extension Simulation {
         if client.process?.isRecovering == false { ledger.recovered(client.number) }
     }
 
-    /// A client that has stopped is started again by its user, who throws its file away if that does not help.
+    /// Starts a stopped client again, as its user does, and throws its file away if that does not help.
     func restart(_ client: SimulatedClient) {
         client.stopCount += 1
         guard client.stopCount < 3 else { return throwAway(client) }
@@ -207,7 +207,7 @@ extension Simulation {
         client.startsAt = clock.now
     }
 
-    /// The application begins anew with an empty file.
+    /// Starts over with an empty file, as an application does.
     func throwAway(_ client: SimulatedClient) {
         note("client \(client.number) begins anew")
         loseLink(of: client)

@@ -1,6 +1,6 @@
 extension Simulation {
-    /// Runs a seed, and once more to see that nothing in it is by chance.
-    /// - Parameter faults: as of `init`.
+    /// Runs a seed, and once more if `twice` is set, to see that nothing in the run is left to chance.
+    /// - Parameter faults: as for `init`.
     package static func tally(
         of seed: UInt64, faults: Set<SimulationPlan.Fault>? = nil, twice: Bool
     ) -> SimulationTally {
@@ -13,7 +13,7 @@ extension Simulation {
         return failed
     }
 
-    /// Where two runs begin to differ.
+    /// Returns the first events in which two runs differ.
     private static func difference(_ seed: UInt64, _ faults: Set<SimulationPlan.Fault>?) -> String {
         let runs = (0..<2).map { _ in
             var lines: [String] = []

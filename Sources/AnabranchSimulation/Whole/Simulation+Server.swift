@@ -5,10 +5,10 @@ import AnabranchServer
 import AnabranchTesting
 import Synchronization
 
-// What happens between clients and the server, and in it.
+// What happens between clients and the server, and in the server.
 
 extension Simulation {
-    /// Parts of messages go their way, in both directions.
+    /// Moves parts of messages in both directions.
     func moveLink(of client: SimulatedClient) throws {
         guard let link = client.process?.link, !link.isClogged(at: clock.now) else { return }
         if random.isOne(in: 2) || isCalm { deliver(link, partsMax: isCalm ? .max : random.pick([1, 5, 100])) }
@@ -46,7 +46,7 @@ extension Simulation {
         return count == countMax
     }
 
-    /// The server sends what it has to say, as far as there is room.
+    /// Sends what the server has to say, as far as there is room.
     func send(to client: SimulatedClient, countMax: Int) throws {
         guard let machine, let link = client.process?.link, link.isOpenForServer,
             clock.now >= serverIsBusyUntil
@@ -108,7 +108,8 @@ extension Simulation {
 
     // MARK: Commits
 
-    /// What the store has taken: versions without gaps, nothing of those who may not write.
+    /// Checks and records what the store has committed: versions follow without gaps, and none is by a user who may not
+    /// write.
     func noteCommits() throws {
         for happened in store.takeHappened() { tally.mark(happened) }
         for (path, commit) in store.takeCommits() {

@@ -5,7 +5,8 @@ import AnabranchTesting
 // Tokens that expire.
 
 extension Simulation {
-    /// A client of a fork learns of it where it is connected, too: its server closes the connection.
+    /// Lets a client's token expire. A connected client of a fork learns of it at once, since the server closes the
+    /// connection.
     func expireToken(of client: SimulatedClient) throws {
         guard !client.hasExpiredToken else { return }
         tally.mark(SimulationPlan.Fault.expiredToken.rawValue)
@@ -17,8 +18,8 @@ extension Simulation {
         try refuseToken(of: client, machine)
     }
 
-    /// A client of Realm fetches another token. One of a fork without a way to do so takes the same token again: after
-    /// 4001 at once, after a warning when the time of waiting is over.
+    /// Refuses an expired token. A client of Realm fetches another one. A client of a fork, which has no way to do so,
+    /// uses the same token again: at once after 4001, and after a warning when its delay is over.
     func refuseToken(of client: SimulatedClient, _ machine: ServerMachine) throws {
         guard client.dialect.hasTokensOfIssuers else {
             client.hasExpiredToken = false
@@ -38,7 +39,7 @@ extension Simulation {
         retry(client, behind: .failed(error), error)
     }
 
-    /// The app of a client of a fork sets another token, and its client comes at once.
+    /// Sets another token, as the app of a client of a fork does, after which the client connects at once.
     func renewToken(of client: SimulatedClient) {
         let wasRefused = client.hasExpiredToken && client.dialect.hasTokensOfIssuers
         client.hasExpiredToken = false

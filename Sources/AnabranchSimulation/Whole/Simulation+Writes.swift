@@ -33,7 +33,7 @@ extension Simulation {
             }
             isDone = true
         }
-        // A process that has ended in between does not know.
+        // A process that has ended in between does not know whether it has written.
         if !isDone { ledger.undone(token) }
         note("client \(client.number) writes \(token)")
     }
@@ -56,7 +56,7 @@ extension Simulation {
                 try world.edit(transaction, seed: seed)
             }
         } catch is ApplyError {
-            // It wanted what is not there.
+            // The edit needed something that is not there.
         }
     }
 

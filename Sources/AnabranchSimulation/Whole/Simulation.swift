@@ -6,16 +6,16 @@ import AnabranchServer
 import AnabranchTesting
 import Synchronization
 
-/// A whole world in one thread of virtual time: the server's machine with its store, and clients with their replicas,
-/// on a network that loses, cuts and delays. One seed decides everything.
+/// A whole world in one thread and in virtual time: the server's machine with its store, and clients with their
+/// replicas, on a network that loses, cuts and delays. One seed decides everything.
 ///
-/// First everything goes wrong that the plan says, and what has to hold at any time is looked at all the time
-/// (`Spec/Durability.md`, P1 to P8). Then nothing goes wrong any more, and within a bounded time all clients have what
-/// the server has, which is what was acknowledged.
+/// At first everything in the plan goes wrong, and what has to hold at any time is checked all the time
+/// (`Spec/Durability.md`, P1 to P8). Then nothing goes wrong any more, and within a bounded time all clients have to
+/// have what the server has, which is what was acknowledged.
 package final class Simulation {
     package let plan: SimulationPlan
     var random: SeededRandom
-    /// Of clocks, and of what is done to see what they have left behind.
+    /// The random numbers for clocks, and for the check of what wrong clocks have left.
     var clockRandom: SeededRandom
     let clock = SimulatedClock()
     let permissions = SimulatedPermissions()
@@ -23,10 +23,10 @@ package final class Simulation {
     let steps: SimulatedSteps
     private let salts: SimulatedSalts
     var store: SimulatedStore
-    /// Nil while the server's process is not there.
+    /// The server; nil while its process is not running.
     var machine: ServerMachine?
     var serverStartsAt: Int64 = 0
-    /// The server does nothing before that.
+    /// The time before which the server does nothing, in milliseconds since the start of the run.
     var serverIsBusyUntil: Int64 = 0
     var diskIsFullUntil: Int64?
     var backup: InMemoryStore?
@@ -35,27 +35,27 @@ package final class Simulation {
     var ledger = WriteLedger()
     var authored: [AuthoredInstructions]
     let world: RandomWorld
-    /// By file: the state of the server by version, and its log's end.
+    /// For each file: the digest of the server's state at each version, and the end of the log.
     var digests: [[ServerVersion: StateDigest]]
     var logEnds: [ServerVersion]
     var serverWrites: [PendingWrite] = []
-    /// Connections that clients have lost without a word to the server, and since when.
+    /// The connections that clients have lost without the server's knowledge, and since when.
     var orphans: [(link: SimulatedLink, since: Int64)] = []
     private var lastConnection: UInt64 = 0
     private var lastSession: UInt64 = 0
-    /// Nothing goes wrong any more.
+    /// True once nothing goes wrong any more.
     var isCalm = false
-    /// Whether bytes have gone a part of their way.
+    /// True if anything has moved on a link since `goOn` last began.
     var hasMoved = false
     package var tally = SimulationTally()
     package private(set) var trace = TraceHash()
-    /// Is told what happens, a line each.
+    /// Receives a line for each event.
     package var narrate: ((String) -> Void)?
 
-    /// A write of the server of which it is not known yet what has become of it.
+    /// A write of the server whose outcome is not known yet.
     struct PendingWrite {
         let file: Int
-        /// What the server's clock has shown.
+        /// The time that the server's clock showed when the write was requested.
         let time: ChangesetTime
         let token: Int64?
         let outcome: Outcome
@@ -65,7 +65,7 @@ package final class Simulation {
         }
     }
 
-    /// - Parameter faults: those alone that go wrong; nil for those that the seed picks.
+    /// - Parameter faults: the only faults that occur; nil for those that the seed picks.
     package init(seed: UInt64, faults: Set<SimulationPlan.Fault>? = nil) throws {
         var random = SeededRandom(scrambling: seed)
         clockRandom = SeededRandom(scrambling: ~seed)
@@ -78,7 +78,7 @@ package final class Simulation {
         logEnds = Array(repeating: 0, count: plan.fileCount)
         authored = Array(repeating: AuthoredInstructions(), count: plan.fileCount)
         self.random = random
-        // Which SDKs there are is of its own: the rest of a world is as it is with Realm's alone.
+        // SDKs have random numbers of their own: the rest of a world is as it is with Realm's SDKs alone.
         var sdks = SeededRandom(scrambling: seed &+ 1 << 32)
         for number in 0..<plan.clientCount { addClient(number, sdks.isOne(in: 3) ? .barq : .realm) }
     }
@@ -113,7 +113,7 @@ package final class Simulation {
         return lastSession
     }
 
-    // MARK: What has happened
+    // MARK: The trace
 
     func note(_ event: @autoclosure () -> String) {
         let event = event()
@@ -121,7 +121,7 @@ package final class Simulation {
         narrate?("\(Double(clock.now) / 1000) s: \(event)")
     }
 
-    /// A message goes its way.
+    /// Records a message that is sent.
     func note(_ message: [UInt8], _ event: @autoclosure () -> String) {
         trace.add(message)
         guard let narrate else { return }
@@ -131,7 +131,7 @@ package final class Simulation {
 
     // MARK: The run
 
-    /// - Throws: `SimulationFailure`, or what nobody has expected.
+    /// - Throws: `SimulationFailure`, or an unexpected error.
     package func run() throws {
         note("\(plan)")
         startServer()
@@ -172,7 +172,7 @@ package final class Simulation {
         }
     }
 
-    /// What the server does by itself.
+    /// Runs one action of the server's own: a write, maintenance of a file, or a tick.
     private func act(asServer number: Int) throws {
         switch number {
         case 0, 1: serverWrite()
@@ -183,7 +183,7 @@ package final class Simulation {
 
     // MARK: The end
 
-    /// From now on everything goes well: who has been stopped is begun anew, as users do.
+    /// Ends all faults, so that everything goes well from now on. Clients whose file was copied start over.
     private func calmDown() throws {
         isCalm = true
         store.heal()
@@ -205,10 +205,10 @@ package final class Simulation {
         }
     }
 
-    /// Lets everything come to its end.
+    /// Runs until nothing is left to do.
     func settle() throws {
         for _ in 0..<20_000 {
-            // What a connection asks its file for in one round comes in the next.
+            // What a connection asks of its file in one round arrives in the next.
             if try goOn() || goOn() { continue }
             guard let next = nextMoment() else { return }
             clock.advance(milliseconds: max(1, next - clock.now))
@@ -230,7 +230,7 @@ package final class Simulation {
             """
     }
 
-    /// - Returns: whether anything has happened, also on the way and in the server, which may have long work to do.
+    /// - Returns: whether anything has happened, including on links and in the server, which may have long work to do.
     private func goOn() throws -> Bool {
         let before = trace
         hasMoved = false
@@ -248,7 +248,8 @@ package final class Simulation {
         return isServerAtWork || hasMoved || trace != before
     }
 
-    /// When somebody does something by himself; nil if nobody need do anything more.
+    /// The next time at which a process acts by itself, in milliseconds since the start of the run; nil if none has to
+    /// act any more.
     private func nextMoment() -> Int64? {
         let unsettled = clients.filter { !isSettled($0) }
         guard !unsettled.isEmpty || machine == nil else { return nil }
@@ -278,7 +279,7 @@ package final class Simulation {
 
     func startServer() {
         guard machine == nil else { return }
-        // A process that has just begun has told nobody of a token.
+        // A process that has just started has told no client that its token has expired.
         for client in clients { client.refusals = [] }
         var settings = ServerMachineSettings(
             now: { [clock] in clock.serverTime }, monotonicSeconds: { [clock] in clock.monotonicSeconds })
@@ -296,7 +297,7 @@ package final class Simulation {
         note("server starts")
     }
 
-    /// The server's process ends, and with it all connections.
+    /// Ends the server's process, and with it all connections.
     func endServer(for milliseconds: Int64) {
         machine = nil
         note("server ends")
@@ -306,7 +307,7 @@ package final class Simulation {
             guard let link = client.process?.link else { continue }
             link.isOpenForServer = false
             link.drop(toServer: true, toClient: random.isOne(in: 2))
-            // Nobody says a word where the machine has lost its power.
+            // A machine that has lost its power closes no connection.
             if random.isOne(in: 4), !isCalm { link.halfOpenSince = clock.now } else { link.close() }
         }
         for write in serverWrites { if let token = write.token { ledger.undone(token) } }

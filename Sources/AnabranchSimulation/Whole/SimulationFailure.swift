@@ -1,4 +1,4 @@
-/// What is wrong.
+/// A violation that a simulation has found.
 package struct SimulationFailure: Error, CustomStringConvertible {
     package let description: String
 

@@ -1,13 +1,13 @@
 import AnabranchHistory
 import AnabranchTesting
 
-/// What happens in a run, and how often: all of it from the seed.
+/// The plan of a run: what happens, and how often. The seed decides all of it.
 package struct SimulationPlan: Sendable, CustomStringConvertible {
-    /// What clients write.
+    /// The kind of changes that clients write.
     package enum Workload: String, Sendable {
-        /// Objects that are counted: each write has to be there in the end, once.
+        /// Objects that are counted: each write has to be there once in the end.
         case counted
-        /// Changes of every kind to few objects.
+        /// Changes of every kind to a few objects.
         case anything
     }
 
@@ -17,29 +17,29 @@ package struct SimulationPlan: Sendable, CustomStringConvertible {
     let clientCount: Int
     let steps: Int
     let history: HistoryPolicy
-    /// Whether the server takes the store for one on a disk, and keeps in memory what is costly to read.
+    /// True if the server treats the store as one on a disk, and keeps in memory what is costly to read.
     let isOnDisk: Bool
     let downloadBytes: Int
     let messageBytes: Int
-    /// A message goes in parts of at most so many bytes.
+    /// The size of the largest part of a message, in bytes.
     let partBytesMax: Int
-    /// What happens now and then: once in so many steps.
+    /// The faults of the run, each with the average number of steps in which it happens once.
     private(set) var rates: [Fault: Int] = [:]
 
-    /// What goes wrong.
+    /// A kind of fault.
     package enum Fault: String, CaseIterable, Sendable {
         case cut, halfOpen, clog
         case clientCrash, clientStoreError
         case serverCrash, serverStoreError, lateStoreError, diskFull, slowStore
         case restore, clone, clockJump, absence, expiredToken, rights, schemaConflict
-        /// Of flexible sync.
+        /// The roles of flexible sync change.
         case roles
-        /// Of a device.
+        /// A device's clock goes wrong, or is set right.
         case clientClock
     }
 
-    /// - Parameter faults: those alone that go wrong, in each world; nil for those that the seed picks. Writes are
-    ///   counted then, since not every fault goes with the other workload.
+    /// - Parameter faults: the only faults that occur, in each world; nil for those that the seed picks. With given
+    ///   faults, writes are counted, since not every fault is compatible with the other workload.
     init(_ random: inout SeededRandom, clocks: inout SeededRandom, faults: Set<Fault>? = nil) {
         isFlexible = random.below(5) < 2
         workload = !isFlexible && faults == nil && random.isOne(in: 3) ? .anything : .counted
@@ -64,7 +64,7 @@ package struct SimulationPlan: Sendable, CustomStringConvertible {
             rates[.clientClock] = Fault.clientClock.interval(&clocks)
         }
         guard workload == .anything else { return }
-        // What is made again, or lost, would meet what is known not to converge.
+        // Writes that are repeated or lost would lead to cases that are known not to converge.
         for fault in [Fault.restore, .clone, .rights, .schemaConflict, .clientStoreError] { rates[fault] = nil }
     }
 

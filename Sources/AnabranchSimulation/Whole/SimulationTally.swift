@@ -1,12 +1,12 @@
 import AnabranchTesting
 
-/// What runs have come to.
+/// The results of runs.
 package struct SimulationTally: RunTally {
     package var passed = 0
     package var failures: [(seed: UInt64, plan: String, reason: String)] = []
-    /// How often what has happened: proves that it does.
+    /// The number of times that each event has happened, as proof that it does happen.
     package var marks: [String: Int] = [:]
-    /// Of all runs together, in any order.
+    /// The sum of the traces of all runs, which does not depend on their order.
     package var trace: UInt64 = 0
 
     package init() {}
@@ -22,7 +22,7 @@ package struct SimulationTally: RunTally {
 
     mutating func mark(_ what: String) { marks[what, default: 0] += 1 }
 
-    /// What has to happen in many runs, or they prove nothing.
+    /// The events that must occur in many runs, or the runs prove nothing.
     package static let expected: [String] =
         SimulationPlan.Fault.allCases.map(\.rawValue) + [
             "acknowledged", "bootstrap", "client reset", "clock right again", "compensating write", "discarded",
@@ -33,9 +33,10 @@ package struct SimulationTally: RunTally {
             "error 222", "error 230",
         ]
 
-    /// Those of them that have happened less than five times for 200 runs. The rarest happen about 18 times (error 230,
-    /// after which nobody tries the same again).
-    /// - Parameter faults: those alone that go wrong, of which not more is expected than that they do; nil: all do.
+    /// Returns the expected events that have happened fewer than five times per 200 runs. The rarest happen about 18
+    /// times (error 230, after which no client tries the same again).
+    /// - Parameter faults: the only faults that occur, whose occurrence is then all that is expected; nil if all may
+    ///   occur.
     package func missing(_ faults: Set<SimulationPlan.Fault>? = nil) -> [String] {
         let expected = faults?.map(\.rawValue).sorted() ?? Self.expected
         return expected.filter { marks[$0, default: 0] * 200 < 5 * (passed + failures.count) }

@@ -1,4 +1,4 @@
-/// A number for everything that has happened, in its order: two runs of a seed have the same.
+/// A hash of everything that has happened, in order: two runs of a seed have the same.
 package struct TraceHash: Equatable, Sendable {
     package private(set) var value: UInt64 = 0xCBF2_9CE4_8422_2325
 

@@ -1,19 +1,20 @@
 import AnabranchCore
 
-/// What became of counted writes (`Spec/Durability.md`, P1 and P2): what was acknowledged is there, and once.
+/// The record of counted writes, to check that acknowledged writes are there, and that none is there twice
+/// (`Spec/Durability.md`, P1 and P2).
 struct WriteLedger {
     struct Write {
         let file: Int
         let client: Int
-        /// The client's version that it made; nil when the client has begun anew.
+        /// The client's version that it made; nil once the client has started over.
         var version: ClientVersion?
         var isAcknowledged = false
-        /// It was taken back where somebody was told so: a backup was restored, a client has thrown it away, the server
-        /// has undone it.
+        /// True if the write may be missing, as somebody was told: a backup was restored, its client has thrown it
+        /// away, or the server has undone it.
         var mayBeMissing = false
-        /// The server's state has had it.
+        /// True once the server's state has contained it.
         var wasStored = false
-        /// Who has made it may have made it again, without knowing that it had arrived.
+        /// True if its author may have repeated it without knowing that it had arrived.
         var mayBeTwice = false
     }
 
@@ -26,12 +27,12 @@ struct WriteLedger {
         return lastToken
     }
 
-    /// The transaction has not taken place, as far as its author knows.
+    /// Notes that the transaction has not taken place, as far as its author knows.
     mutating func failed(_ token: Int64) { writes[token]?.mayBeMissing = true }
 
     mutating func acknowledge(_ token: Int64) { writes[token]?.isAcknowledged = true }
 
-    /// - Returns: how many more are acknowledged now.
+    /// - Returns: the number of writes that this acknowledges for the first time.
     mutating func acknowledge(through version: ClientVersion, of client: Int) -> Int {
         change(of: client) { write in
             guard let own = write.version, own <= version, !write.isAcknowledged else { return false }
@@ -42,8 +43,8 @@ struct WriteLedger {
 
     mutating func stored(_ tokens: some Sequence<Int64>) { for token in tokens { writes[token]?.wasStored = true } }
 
-    /// A client of flexible sync begins anew before it was told what of its writes was not allowed: of those that were
-    /// acknowledged, and of those that it has made again, of which some may have been.
+    /// Notes that a client of flexible sync starts over before it was told which of its writes were not allowed, among
+    /// those that were acknowledged and those that it has repeated, some of which may have been acknowledged.
     mutating func untold(_ client: Int) {
         _ = change(of: client) { write in
             guard write.isAcknowledged || write.version == nil, !write.wasStored else { return false }
@@ -52,8 +53,8 @@ struct WriteLedger {
         }
     }
 
-    /// A client begins anew.
-    /// - Parameter isRecovered: whether it makes again what was not acknowledged.
+    /// Notes that a client starts over.
+    /// - Parameter isRecovered: whether it repeats the writes that were not acknowledged.
     mutating func reset(_ client: Int, isRecovered: Bool) {
         _ = change(of: client) { write in
             guard !write.isAcknowledged else { return false }
@@ -63,7 +64,7 @@ struct WriteLedger {
         }
     }
 
-    /// A client has made again what it could, and everything of it is acknowledged.
+    /// Notes that a client has repeated what it could, and that all of it is acknowledged.
     mutating func recovered(_ client: Int) {
         _ = change(of: client) { write in
             guard write.version == nil else { return false }
@@ -72,7 +73,7 @@ struct WriteLedger {
         }
     }
 
-    /// Nothing of a client is sure any more: another one has its file.
+    /// Notes that nothing is certain about a client's writes any more, since another client has its file.
     mutating func doubt(_ client: Int) {
         _ = change(of: client) { write in
             (write.mayBeMissing, write.mayBeTwice) = (true, true)
@@ -82,10 +83,10 @@ struct WriteLedger {
 
     mutating func undone(_ token: Int64) { writes[token]?.mayBeMissing = true }
 
-    /// A backup is all that there is of a file.
+    /// Notes that a file was restored from a backup, which has the writes with these tokens.
     mutating func restored(_ file: Int, with tokens: Set<Int64>) {
         for (token, write) in writes where write.file == file {
-            // What was on its way may be made again by who thinks that it has not arrived.
+            // A write that was on its way may be repeated by an author who believes that it has not arrived.
             writes[token]?.mayBeTwice = true
             if !tokens.contains(token) { writes[token]?.mayBeMissing = true }
         }
@@ -104,7 +105,7 @@ struct WriteLedger {
 
     // MARK: Checking
 
-    /// - Parameter counts: of each object that is there, how often it was written.
+    /// - Parameter counts: how often each object that is there was written, by token.
     func check(_ counts: [Int64: Int64], of file: Int) throws {
         for (token, write) in writes.sorted(by: { $0.key < $1.key }) where write.file == file {
             guard let count = counts[token] else {

@@ -1,8 +1,8 @@
 import NIOCore
 import NIOWebSocket
 
-/// Keeps what a server has sent from its reader until it is released. Stands before the frame decoder, so that hardly
-/// anything is done with it meanwhile.
+/// Holds the bytes that a server has sent until they are released. It stands before the frame decoder, so that held
+/// bytes cost almost no work.
 final class HeldDownloads: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -10,10 +10,10 @@ final class HeldDownloads: ChannelInboundHandler {
     private let onArrival: (ContinuousClock.Instant) -> Void
     private var context: ChannelHandlerContext?
     private var waiting = ByteBuffer()
-    /// How much of it are whole frames, in bytes.
+    /// The size of the whole frames among them, in bytes.
     private var completeBytes = 0
 
-    /// - Parameter onArrival: is told when the whole of a DOWNLOAD has come.
+    /// - Parameter onArrival: is told when the whole of a DOWNLOAD has arrived.
     init(onArrival: @escaping (ContinuousClock.Instant) -> Void) { self.onArrival = onArrival }
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
@@ -29,7 +29,7 @@ final class HeldDownloads: ChannelInboundHandler {
         }
     }
 
-    /// Passes whole frames on.
+    /// Passes the whole frames on.
     func release() {
         guard completeBytes > 0, let frames = waiting.readSlice(length: completeBytes) else { return }
         completeBytes = 0
@@ -38,8 +38,8 @@ final class HeldDownloads: ChannelInboundHandler {
         context?.fireChannelReadComplete()
     }
 
-    /// RFC 6455, section 5.2, without masks, as servers send it.
-    /// - Returns: nil if not all of it has come.
+    /// Reads a frame without a mask, as servers send it (RFC 6455, section 5.2).
+    /// - Returns: nil if it has not arrived completely.
     private static func firstFrame(of bytes: ByteBufferView.SubSequence) -> (count: Int, isDownload: Bool)? {
         guard let length = bytes.dropFirst().first else { return nil }
         let longLengthBytes = length == 127 ? 8 : length == 126 ? 2 : 0

@@ -1,16 +1,16 @@
 package import AnabranchProtocol
 package import NIOCore
 
-/// Who gets what comes for a session. It lives on the event loop of its connection.
+/// The receiver of a session's messages. It lives on the event loop of its connection.
 package protocol SessionPeer: Actor {
-    /// Gets a message of the session.
+    /// Takes a message of the session.
     func take(_ message: ServerMessage, at time: ContinuousClock.Instant)
-    /// Gets the reason why no more comes.
+    /// Takes the reason why no more messages follow.
     func fail(_ error: TestClientError)
 }
 
 extension SessionPeer {
-    /// The same for who is on the event loop.
+    /// Takes a message at once, for callers on the event loop.
     package nonisolated func takeNow(_ message: ServerMessage, at time: ContinuousClock.Instant) {
         assumeIsolated { $0.take(message, at: time) }
     }
@@ -18,7 +18,7 @@ extension SessionPeer {
     package nonisolated func failNow(_ error: TestClientError) { assumeIsolated { $0.fail(error) } }
 }
 
-/// What has come for a session and was not read yet, for one reader.
+/// The messages that have arrived for a session and were not read yet, for one reader.
 package actor SessionInbox: SessionPeer {
     package nonisolated let eventLoop: any EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { eventLoop.executor.asUnownedSerialExecutor() }
@@ -30,7 +30,7 @@ package actor SessionInbox: SessionPeer {
     package init(on eventLoop: any EventLoop) { self.eventLoop = eventLoop }
 
     /// - Throws: `TestClientError` if the session has ended, and everything that came before was read; also if the task
-    ///   is cancelled, and then another one can read on.
+    ///   is cancelled, and then another task can go on reading.
     package func next() async throws -> ServerMessage {
         while messages.isEmpty {
             if let error { throw error }
@@ -57,7 +57,7 @@ package actor SessionInbox: SessionPeer {
         wake()
     }
 
-    /// Has the reader look again.
+    /// Makes the reader look again.
     private func wake() {
         reader?.resume()
         reader = nil

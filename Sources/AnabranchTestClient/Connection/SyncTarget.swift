@@ -1,15 +1,15 @@
 package import AnabranchProtocol
 import Foundation
 
-/// Where the server is, and as whom clients come.
+/// The address of a server, and the way in which clients connect to it.
 package struct SyncTarget: Sendable {
     package var host: String
     package var port: Int
-    /// With the query, which has the token.
+    /// The path with the query, which has the token.
     package var path: String
-    /// What clients come with.
+    /// The mode of sync that clients ask for.
     package var mode = SyncMode.partition
-    /// What to do if the server does not let clients in, for people, behind a colon; perhaps nothing.
+    /// Advice for people if the server does not let clients in, beginning with a colon; may be empty.
     package var advice = ""
 
     /// - Parameter text: `ws://HOST:PORT`, with or without a path.
@@ -25,10 +25,10 @@ package struct SyncTarget: Sendable {
         path = url.path.count > 1 ? url.path : "/realm-sync"
     }
 
-    /// For the header `Host`, and for people.
+    /// Host and port, for the header `Host` and for people.
     package var authority: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 
-    /// The same for clients of flexible sync, who come without a token.
+    /// The target for clients of flexible sync, which have no token.
     package func flexible(app: String) -> SyncTarget {
         var target = self
         target.path = "/api/client/v2.0/app/\(app)/realm-sync"
@@ -36,7 +36,7 @@ package struct SyncTarget: Sendable {
         return target
     }
 
-    /// The same for clients with a token, if they have one. Those of an app come by the path of the app.
+    /// The target for clients with a token, if they have one. Those of an app use the path of the app.
     package func with(token: String?, app: String?) -> SyncTarget {
         var target = self
         if let app, path == "/realm-sync" { target.path = "/api/client/v2.0/app/\(app)/realm-sync" }

@@ -4,8 +4,8 @@ package import NIOCore
 import NIOPosix
 import NIOWebSocket
 
-/// A WebSocket to the server and the sessions on it (`Spec/Protocol.md`, section 8). It lives on its event loop, where
-/// also everything happens that an event causes.
+/// A WebSocket to the server and the sessions on it (`Spec/Protocol.md`, section 8). It lives on its event loop, as
+/// does everything that an event causes.
 package actor TestConnection {
     package nonisolated let eventLoop: any EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { eventLoop.executor.asUnownedSerialExecutor() }
@@ -18,16 +18,16 @@ package actor TestConnection {
     private var clients: [SessionID: any SessionPeer] = [:]
     private var lastSession: SessionID = 0
     private var pings: RepeatedTask?
-    /// The server has sent a message.
+    /// True once the server has sent a message.
     private var hasAnswered = false
-    /// When it ended, and why; nil as long as it is open.
+    /// The time when it ended, and the reason; nil as long as it is open.
     package private(set) var end: (time: ContinuousClock.Instant, reason: String)?
-    /// Those who wait for the answer to a PING, by its timestamp.
+    /// The callers that wait for the answer to a PING, by its timestamp.
     private var pongs: [Int64: CheckedContinuation<Void, any Error>] = [:]
     private var lastPing: Int64 = 1
     private var held: HeldDownloads?
 
-    /// What clients send a minute, so that a server knows that they live; less, because a run is short.
+    /// The interval between PINGs, by which the server knows that a client is alive. Real clients send one a minute.
     private static let pingInterval = TimeAmount.seconds(50)
 
     package init(to target: SyncTarget, on eventLoop: any EventLoop, traffic: Traffic) {
@@ -40,14 +40,14 @@ package actor TestConnection {
 
     // MARK: Opening and closing
 
-    /// A new connection whose traffic nobody counts.
+    /// Opens a connection whose traffic is not counted.
     package static func opened(to target: SyncTarget, on eventLoop: any EventLoop) async throws -> TestConnection {
         let connection = TestConnection(to: target, on: eventLoop, traffic: Traffic())
         try await connection.open()
         return connection
     }
 
-    /// - Throws: `TestClientError` if the server is not there or does not let the client in.
+    /// - Throws: `TestClientError` if the server cannot be reached or does not let the client in.
     package func open() async throws {
         let connection = self
         do {
@@ -72,7 +72,8 @@ package actor TestConnection {
         }
     }
 
-    /// A socket that the server closes with its first answer may end before the handler is there to see it.
+    /// Takes over an open socket. If the server closes it with its first answer, it may end before the handler can see
+    /// it.
     private nonisolated func attach(_ channel: any Channel) throws {
         try channel.pipeline.syncOperations.addHandler(FrameHandler(self))
         assumeIsolated { $0.channel = channel }
@@ -86,7 +87,7 @@ package actor TestConnection {
                 : "the server closed the socket at once, as it does if it does not know the token" + target.advice)
     }
 
-    /// As if the device had lost its network.
+    /// Closes the connection, as if the device had lost its network.
     package func close() async {
         finish("closed here")
         try? await channel?.close().get()
@@ -105,7 +106,7 @@ package actor TestConnection {
 
     // MARK: Sessions
 
-    /// - Returns: a number for a new session, whose messages the client gets.
+    /// - Returns: the number of a new session, whose messages the client gets.
     package func begin(_ client: any SessionPeer) throws -> SessionID {
         if let end { throw TestClientError("the connection has ended: \(end.reason)") }
         lastSession += 1
@@ -117,7 +118,7 @@ package actor TestConnection {
 
     package func send(_ message: ClientMessage) { channel?.writeAndFlush(frame(of: message), promise: nil) }
 
-    /// PING, and waits for the answer: then the server has read everything that was sent before.
+    /// Sends a PING, and waits for the answer: then the server has read everything that was sent before.
     package func ping() async throws {
         if let end { throw TestClientError("the connection has ended: \(end.reason)") }
         lastPing += 1
@@ -127,7 +128,7 @@ package actor TestConnection {
         }
     }
 
-    /// Sends all, and waits until the system has taken them.
+    /// Sends several messages, and waits until the system has taken them.
     package func send(_ messages: [ClientMessage]) async throws {
         guard let channel, end == nil else { throw TestClientError("the connection has ended") }
         for message in messages.dropLast() { channel.write(frame(of: message), promise: nil) }
@@ -154,8 +155,8 @@ package actor TestConnection {
         return buffer
     }
 
-    /// Sends bytes as they are, and does not wait until anybody takes them. No PING follows, which could be the end of
-    /// a message that was only begun.
+    /// Sends bytes as they are, and does not wait until they are taken. No PING follows, which could end a message that
+    /// was only begun.
     package func sendRaw(_ bytes: ByteBuffer) throws {
         pings?.cancel()
         guard let channel else { throw TestClientError("the connection has ended") }
@@ -164,12 +165,12 @@ package actor TestConnection {
         encoder.writeAndFlush(NIOAny(bytes), promise: nil)
     }
 
-    /// From now on the socket is read, or is not.
+    /// Starts or stops reading the socket.
     package func setReading(_ isReading: Bool) async throws {
         try await channel?.setOption(.autoRead, value: isReading).get()
     }
 
-    /// Has a socket that is not read take so many bytes at most.
+    /// Reads at most `bytes` bytes from a socket that is otherwise not read.
     package func read(bytes: Int) {
         guard let channel, let options = channel.syncOptions else { return }
         // A socket that the server has closed has no options.
@@ -180,9 +181,9 @@ package actor TestConnection {
 
     // MARK: Receiving
 
-    /// From now on what comes is neither decoded nor acknowledged before `releaseDownloads`: what clients do with it
-    /// takes no time of the processor while others wait for theirs, as if each had a device of its own.
-    /// - Parameter onArrival: is told when a DOWNLOAD has come.
+    /// Holds all that arrives, neither decoded nor acknowledged, until `releaseDownloads`: so the work of one client
+    /// takes no processor time while others wait for their downloads, as if each had a device of its own.
+    /// - Parameter onArrival: is told when a DOWNLOAD has arrived.
     package func holdDownloads(_ onArrival: @escaping @Sendable (ContinuousClock.Instant) -> Void) throws {
         guard let channel else { throw TestClientError("the connection has ended") }
         let pipeline = channel.pipeline.syncOperations, held = HeldDownloads(onArrival: onArrival)
@@ -191,7 +192,7 @@ package actor TestConnection {
         self.held = held
     }
 
-    /// Takes what waits.
+    /// Takes the messages that are held.
     package func releaseDownloads() { held?.release() }
 
     fileprivate func take(_ frame: WebSocketFrame) { take(frame, at: .now) }
@@ -213,7 +214,7 @@ package actor TestConnection {
         }
     }
 
-    /// The codes of `Spec/Protocol.md`, section 2.4.
+    /// The reason for a close code of `Spec/Protocol.md`, section 2.4.
     private func reason(ofClosingWith code: UInt16?) -> String {
         switch code {
         case 4001: "the server wants a token that it knows (code 4001)" + target.advice
@@ -243,7 +244,7 @@ package actor TestConnection {
     }
 }
 
-/// Gives what a socket does to its connection.
+/// Passes the events of a socket to its connection.
 private final class FrameHandler: ChannelInboundHandler {
     typealias InboundIn = WebSocketFrame
 

@@ -5,11 +5,11 @@ import NIOWebSocket
 
 /// The handshake of a client (`Spec/Protocol.md`, section 2.1).
 enum WebSocketOpening {
-    /// Longest message that the server may send.
+    /// The longest message that the server may send, in bytes.
     private static let frameBytesMax = Int(UInt32.max)
 
     /// - Parameter onOpen: called when the socket is a WebSocket, on its event loop.
-    /// - Returns: what happens when the server has answered; fails if it does not let the client in.
+    /// - Returns: a future that succeeds when the server has agreed; it fails if the server does not let the client in.
     static func configure(
         _ channel: any Channel, for target: SyncTarget, onOpen: @escaping @Sendable (any Channel) throws -> Void
     ) throws -> EventLoopFuture<Void> {

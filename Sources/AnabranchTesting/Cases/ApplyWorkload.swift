@@ -1,6 +1,6 @@
 public import AnabranchCore
 
-/// What a changeset does that is applied to a state to be timed.
+/// The content of a changeset whose application to a state is timed.
 public enum ApplyWorkload: String, CaseIterable {
     /// Creates objects and sets one Int field of each.
     case createSet = "create-set"
@@ -9,13 +9,13 @@ public enum ApplyWorkload: String, CaseIterable {
     /// Inserts, moves, sets and erases elements at random places of a list.
     case listEdit = "list-edit"
 
-    /// How large a workload is.
+    /// The size of a workload.
     public struct Size {
-        /// How many objects are created.
+        /// The number of objects that are created.
         public var objects = 200_000
-        /// How many elements the list has before.
+        /// The number of elements in the list at the start.
         public var list = 100_000
-        /// How many operations are made on the list.
+        /// The number of operations on the list.
         public var operations = 200_000
 
         /// The size that `anabranch-lab bench apply` takes.
@@ -32,7 +32,7 @@ public enum ApplyWorkload: String, CaseIterable {
         }
     }
 
-    /// The state to which all of them are applied.
+    /// The state that each workload is applied to.
     public static func start(_ size: Size) throws -> ObjectGraph {
         var start = ObjectGraph()
         _ = try start.write(as: 1) { transaction in

@@ -2,7 +2,7 @@ public import AnabranchCore
 
 /// A merge for the benchmark: the changesets of both sides by name.
 public struct BenchmarkCase {
-    /// What `anabranch-lab bench merge` prints it as: the family and the number of operations a side.
+    /// The name that `anabranch-lab bench merge` prints: the family and the number of operations a side.
     public var name: String
     /// Milliseconds between the origin timestamps of two changesets of a side.
     var step = 2
@@ -30,7 +30,7 @@ public struct BenchmarkCase {
     /// All cases in order.
     ///
     /// - Parameters:
-    ///   - seed: moves every random stream: the same families on other inputs.
+    ///   - seed: selects the random streams; another seed gives the same families with other inputs.
     ///   - large: adds lists of 64,000 and 256,000 operations a side, and 64,000 objects.
     public static func all(seed: Int, large: Bool) -> [BenchmarkCase] {
         let lists = ListCases(seed: seed)
@@ -46,8 +46,8 @@ public struct BenchmarkCase {
 
 /// A changeset of a merge case.
 public struct TaggedChangeset {
-    /// In the form of `Spec/Changeset.md`.
+    /// The bytes, in the form of `Spec/Changeset.md`.
     public var bytes: [UInt8]
-    /// When and by which client it was made.
+    /// The time at which it was made, and the client that made it.
     public var tag: OriginTag
 }

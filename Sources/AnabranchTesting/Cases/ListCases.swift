@@ -1,6 +1,6 @@
 /// The families of benchmark cases in which both sides edit one list.
 struct ListCases {
-    /// Moves every random stream.
+    /// Selects the random streams.
     var seed: Int
 
     /// The relative frequencies of what one side does.
@@ -95,7 +95,7 @@ struct ListCases {
         return side.finished()
     }
 
-    /// Erases an element in the middle and inserts another into the gap, again and again.
+    /// Alternately erases an element in the middle and inserts another into the gap.
     private func gap(_ count: Int) -> [ChangesetWriter] {
         var side = ChangesetSequence(editsPerChangeset: 4)
         var list = ListWriter(size: count)
@@ -110,7 +110,7 @@ struct ListCases {
         return side.finished()
     }
 
-    /// Element by element: erases it and inserts another in its place.
+    /// Erases one element after the other and inserts another in its place.
     private func replaceEach(_ count: Int) -> [ChangesetWriter] {
         var side = ChangesetSequence(editsPerChangeset: 8)
         var list = ListWriter(size: count)
@@ -123,7 +123,7 @@ struct ListCases {
     }
 }
 
-/// The changesets of a side in the making, a number of edits in each.
+/// The changesets of a side, built up with a number of edits in each.
 private struct ChangesetSequence {
     let editsPerChangeset: Int
     var current = ChangesetWriter()

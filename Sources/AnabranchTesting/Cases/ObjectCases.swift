@@ -30,7 +30,7 @@ enum ObjectCases {
         }
     }
 
-    /// One side is made from each number.
+    /// Makes each side from its number.
     private static func both(
         _ local: Int, _ incoming: Int, _ side: (Int) -> [ChangesetWriter]
     ) -> BenchmarkCase.Sides {

@@ -1,12 +1,12 @@
 import AnabranchCore
 import AnabranchHistory
 
-/// What the clients of one file upload when they come back after a time off line.
+/// The uploads of the clients of one file that come back after a time offline.
 public struct ServerWorkload {
-    /// In the order in which the clients come back.
+    /// The uploads, in the order in which the clients come back.
     private let uploads: [Upload]
 
-    /// Each transaction creates an object and sets a field of it.
+    /// A workload in which each transaction creates an object and sets a field of it.
     public static func ownObjects(clients: Int, transactions: Int) -> ServerWorkload {
         ServerWorkload(clients: clients, transactions: transactions) { client in
             (0..<transactions).map { number in
@@ -19,7 +19,8 @@ public struct ServerWorkload {
         }
     }
 
-    /// Each transaction inserts into a list of 100 elements at the start, or, two times in five, erases from it.
+    /// A workload in which each transaction inserts into a list that has 100 elements at the start or, two times in
+    /// five, erases from it.
     public static func oneList(clients: Int, transactions: Int) -> ServerWorkload {
         ServerWorkload(clients: clients, transactions: transactions) { client in
             var random = SeededRandom(seed: UInt64(client))
@@ -70,7 +71,7 @@ public struct ServerWorkload {
         return Server(file: file, clients: clients)
     }
 
-    /// Integrates everything, in one commit a client. Each server can do this once.
+    /// Integrates all uploads, in one commit a client. Each server can do this once.
     ///
     /// - Throws: `HistoryError` if an upload is refused, for instance the second time.
     public func integrate(into server: Server) throws {

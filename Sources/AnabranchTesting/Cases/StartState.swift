@@ -4,7 +4,7 @@ package import AnabranchCore
 /// objects and list elements that they take for granted.
 package struct StartState {
     private let arena: ChangesetArena
-    /// What is there, or will be once a side has made it.
+    /// The classes, and below the objects and columns, that exist or that a side will make.
     private var classes: Set<NameID> = []
     private var objects: Set<ObjectKeyID> = []
     private var columns: Set<Column> = []
@@ -34,7 +34,7 @@ package struct StartState {
 
     private init(arena: ChangesetArena) { self.arena = arena }
 
-    /// Remembers what the sides make themselves.
+    /// Notes the classes and objects that the sides make themselves.
     private mutating func note(_ instruction: Instruction) {
         switch instruction.kind {
         case .addTable: classes.insert(instruction.className)

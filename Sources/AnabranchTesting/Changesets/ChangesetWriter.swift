@@ -3,7 +3,7 @@ import AnabranchCore
 /// Writes changesets by the grammar of `Spec/Changeset.md`, section 1: a small encoder that shares no code with the one
 /// that it puts to the test. Names are interned in the order of their first use.
 package struct ChangesetWriter {
-    /// Where a changeset's strings stand (section 5.1).
+    /// The position of a changeset's strings (section 5.1).
     package enum StringOrder: CaseIterable, Sendable {
         /// All of them before the instructions, as the encoder writes.
         case first
@@ -25,7 +25,7 @@ package struct ChangesetWriter {
 
     package var bytes: [UInt8] { definitions + instructions }
 
-    /// Whether no instruction was written.
+    /// True if no instruction was written.
     package var isEmpty: Bool { instructions.isEmpty }
 
     package mutating func write(_ instruction: NamedInstruction) {
@@ -36,7 +36,7 @@ package struct ChangesetWriter {
         definitions = []
     }
 
-    /// Defines a string, unless that has been done already, and returns its index.
+    /// Defines a string, unless it is defined already, and returns its index.
     @discardableResult
     package mutating func intern(_ name: some Collection<UInt8>) -> Int {
         let bytes = Array(name)

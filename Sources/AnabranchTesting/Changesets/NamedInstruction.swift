@@ -1,6 +1,6 @@
 package import AnabranchCore
 
-/// An object by the names of its class and key. Nothing said: A[1].
+/// An object by the name of its class and its key; A[1] by default.
 package struct ObjectName: Sendable {
     package var className: String
     package var key: PrimaryKey
@@ -38,7 +38,7 @@ package struct FieldPath: Sendable {
     /// An element of the list A[1].l.
     package static func item(_ index: UInt32) -> FieldPath { FieldPath(field: "l", path: [.index(index)]) }
 
-    /// Whether it ends in an element of a list.
+    /// True if it ends in an element of a list.
     var isElement: Bool { if case .index = path.last { true } else { false } }
 
     func index(_ index: Int) -> FieldPath { appending(.index(UInt32(index))) }
@@ -50,7 +50,7 @@ package struct FieldPath: Sendable {
     }
 }
 
-/// An instruction that names what it is about, as generators and tests write it down.
+/// An instruction that gives classes, objects and fields by name, as generators and tests write it.
 package enum NamedInstruction: Sendable {
     case addTable(String, TableType = .topLevel, key: String = "_id", PayloadType = .int, nullable: Bool = false)
     case eraseTable(String)

@@ -11,9 +11,9 @@ package struct MemoryClient {
 
     /// - Parameters:
     ///   - pairsPerStep: How many pairs of instructions a step of a merge visits.
-    ///   - keepsState: Without a state it takes changesets for what they are, and applies none.
-    ///   - skipsFailures: An instruction on an object that cannot be applied is skipped, and is no error.
-    ///   - capabilities: What its release can do; it fails where that would.
+    ///   - keepsState: If false, the client has no state: it integrates changesets and applies none.
+    ///   - skipsFailures: If true, an instruction on an object that cannot be applied is skipped, and is no error.
+    ///   - capabilities: The capabilities of its release; it refuses what such a release cannot apply.
     package init(
         _ file: SaltedFileID, strategy: MergeStrategy = .indexed, pairsPerStep: Int = .max, keepsState: Bool = true,
         skipsFailures: Bool = false, capabilities: ClientCapabilities = .all
@@ -47,14 +47,14 @@ package struct MemoryClient {
     package var state: ObjectGraph { replica.state }
     /// The newest version of its log.
     package var version: ClientVersion { replica.version }
-    /// How far it has integrated the server's log.
+    /// The place in the server's log up to which it has integrated.
     package var download: DownloadCursor { replica.progress.cursor }
 
     // MARK: Local transactions
 
-    /// One local transaction.
+    /// Writes one local transaction.
     ///
-    /// - Parameter isAccepted: Whether the changeset that was recorded stays; otherwise nothing has happened.
+    /// - Parameter isAccepted: Whether the changeset that was recorded stays; otherwise nothing changes.
     package mutating func write(
         at timestamp: ChangesetTime, if isAccepted: ([UInt8]) throws -> Bool = { _ in true },
         _ body: (WriteTransaction) throws -> Void
@@ -62,37 +62,37 @@ package struct MemoryClient {
         try replica.write(at: timestamp, if: isAccepted, body)
     }
 
-    /// One local transaction that was recorded elsewhere, perhaps an empty one.
+    /// Commits a local transaction that was recorded elsewhere, perhaps an empty one.
     package mutating func commit(_ changeset: [UInt8], at timestamp: ChangesetTime) throws {
         try replica.commit(changeset, at: timestamp)
     }
 
     // MARK: Session
 
-    /// What it says when it comes back.
+    /// The IDENT of a client that comes back.
     package var identRequest: IdentRequest {
         IdentRequest(file: file, download: download, latest: replica.progress.latest)
     }
 
-    /// Begins a session: what was uploaded but not confirmed is uploaded again.
+    /// Begins a session: changes that were uploaded but not acknowledged are uploaded again.
     package mutating func startSession() { replica.startUploading() }
 
-    /// The newest version that has to be uploaded; 0 if there is none in the log.
+    /// The newest version that has to be uploaded; 0 if there is none.
     package var newestChange: ClientVersion { replica.newestChange }
 
-    /// Whether the server has said that it has everything.
+    /// True if the server has acknowledged all local changes.
     package var isAcknowledged: Bool { replica.isAcknowledged }
 
     // MARK: Upload
 
-    /// Whether all changes up to a version have been uploaded in this session.
+    /// True if all changes up to a version have been uploaded in this session.
     package func hasUploaded(through last: ClientVersion) -> Bool { replica.hasUploaded(through: last) }
 
-    /// The next UPLOAD, of at most `countMax` changesets; nil if there is nothing to say.
+    /// The next UPLOAD, of at most `countMax` changesets; nil if there is nothing to send.
     ///
     /// - Parameters:
-    ///   - last: It ends behind this version.
-    ///   - isProgressTold: Whether it also tells of versions without changes behind the last changeset.
+    ///   - last: The last version that it may reach.
+    ///   - isProgressTold: Whether it also tells of versions without changes after the last changeset.
     package mutating func nextUpload(
         _ countMax: Int = .max, through last: ClientVersion = .largest, isProgressTold: Bool = true
     ) -> Upload? {
@@ -105,7 +105,7 @@ package struct MemoryClient {
 
     /// Uploads the next local changesets, at most `countMax` of them, and has them integrated.
     ///
-    /// - Returns: What became of them; nil if there was nothing to upload.
+    /// - Returns: The outcome; nil if there was nothing to upload.
     @discardableResult
     package mutating func upload(_ countMax: Int = .max, to file: SyncedFile) throws -> ClientOutcome? {
         guard let upload = nextUpload(countMax, isProgressTold: false) else { return nil }
@@ -122,7 +122,7 @@ package struct MemoryClient {
 
     /// Merges each entry with the local changes that it does not know, and applies it.
     ///
-    /// - Parameter onMerged: is told the server version of each entry, and the form in which it was applied.
+    /// - Parameter onMerged: Called with the server version of each entry, and the form in which it was applied.
     package mutating func integrate(
         _ download: Download, onMerged: ((ServerVersion, [UInt8]) -> Void)? = nil
     ) throws {
@@ -131,7 +131,7 @@ package struct MemoryClient {
 }
 
 extension ApplyRefusals {
-    /// What a release with these capabilities cannot apply.
+    /// The instructions that a release with these capabilities cannot apply.
     package init(of capabilities: ClientCapabilities) {
         self = .nullErasures
         if !capabilities.erasesAbsentEntries { insert(.absentErasures) }

@@ -4,7 +4,7 @@ package import AnabranchHistory
 extension SyncedFile {
     /// Integrates one upload, in a commit of its own.
     ///
-    /// - Returns: What became of it.
+    /// - Returns: The outcome of the upload.
     /// - Throws: `HistoryError`, also if the upload is refused.
     @discardableResult
     package func integrateAtOnce(_ upload: Upload, from ident: ClientFileID) throws(HistoryError) -> ClientOutcome? {

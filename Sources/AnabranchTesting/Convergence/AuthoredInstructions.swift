@@ -7,21 +7,21 @@ struct AuthoredInstruction {
     var tag: OriginTag
     var instruction: Instruction
     var path: [PathElement]
-    /// Makes a place of a Mixed the kind of collection that it is already.
+    /// True if it makes a place of a Mixed the kind of collection that it is already.
     var isRepeated = false
     /// The last version of the server's log that its author knew.
     var base: UInt64 = 0
-    /// The changeset of the arena in which it is.
+    /// The changeset of the arena that contains it.
     var changeset: ChangesetIndex = 0
     /// The version of its changeset in the server's log; nil until the server has it.
     var version: UInt64?
 
-    /// Which of two Updates or Clears of one place is discarded: the default one (R6), or the older one.
+    /// True if this one of two Updates or Clears of one place is discarded: the default one (R6), else the older one.
     func loses(to other: AuthoredInstruction) -> Bool {
         instruction.isDefault != other.instruction.isDefault ? instruction.isDefault : tag < other.tag
     }
 
-    /// Whether it is part of the server's log up to a version.
+    /// True if it is part of the server's log up to a version.
     func isKnown(at known: UInt64) -> Bool {
         guard let version else { return false }
         return version <= known
@@ -29,7 +29,7 @@ struct AuthoredInstruction {
 }
 
 extension AuthoredInstruction {
-    /// What an Update or a Clear puts at its place; nil for other instructions.
+    /// The type of the value or collection that an Update or a Clear puts at its place; nil for other instructions.
     fileprivate var kindPut: PayloadType? {
         switch instruction.kind {
         case .update: instruction.type
@@ -44,17 +44,17 @@ extension AuthoredInstruction {
     }
 }
 
-/// What was made and is not known to every replica yet, in the order in which it was made. Names and objects are
-/// numbers of one arena, so they can be compared.
+/// The instructions that are not known to every replica yet, in the order in which they were made. Names and objects
+/// are numbers of one arena, so they can be compared.
 package struct AuthoredInstructions {
     private(set) var arena = ChangesetArena()
     private(set) var list: [AuthoredInstruction] = []
-    /// Of each author, the changesets that are not in the server's log yet.
+    /// The changesets of each author that are not in the server's log yet.
     private var waiting: [Int: [ChangesetIndex]] = [:]
     /// Classes that a Mixed of any replica has ever held a link to.
     private(set) var classesInMixed: Set<String> = []
 
-    /// None.
+    /// Starts without instructions.
     package init() {}
 
     /// Adds a changeset, unless it and a changeset that its author did not know are a known divergence.
@@ -74,7 +74,7 @@ package struct AuthoredInstructions {
         return nil
     }
 
-    /// Appends the instructions of a changeset, whatever they are.
+    /// Appends the instructions of a changeset without checking them for a known divergence.
     @discardableResult
     mutating func read(
         _ changeset: [UInt8], by author: Int, tag: OriginTag, base: UInt64 = 0
@@ -87,7 +87,7 @@ package struct AuthoredInstructions {
         return number
     }
 
-    /// What the instructions from an index on fall under, which have one author and are the newest.
+    /// The known divergence of the instructions from an index on, which are the newest and of one author; nil if none.
     private func divergence(from start: Int) -> KnownDivergence? {
         for index in start..<list.count {
             if erasesClassInMixed(list[index].instruction) { return .classOnceInMixed }
@@ -103,7 +103,7 @@ package struct AuthoredInstructions {
         return nil
     }
 
-    /// The next changesets of an author have come into the server's log, each as one version.
+    /// Records that the next changesets of an author have entered the server's log, each as one version.
     package mutating func noteUpload(by author: Int, versions: [UInt64]) {
         let uploaded = waiting[author, default: []].prefix(versions.count)
         waiting[author]?.removeFirst(uploaded.count)
@@ -113,7 +113,7 @@ package struct AuthoredInstructions {
         }
     }
 
-    /// Forgets what every replica knows, and knew when it made what others do not know yet.
+    /// Forgets the instructions that every replica knows, and knew when it made what others do not know yet.
     mutating func forget(knownToAllAt version: UInt64) {
         let oldestBase = list.lazy.filter { !$0.isKnown(at: version) }.map(\.base).min() ?? version
         list.removeAll { $0.isKnown(at: min(version, oldestBase)) }
@@ -123,7 +123,7 @@ package struct AuthoredInstructions {
         instruction.kind == .eraseTable && classesInMixed.contains(name(instruction.className))
     }
 
-    /// Whether neither author knew what the other made.
+    /// True if neither author knew the instruction of the other.
     private func areConcurrent(_ first: Int, _ second: Int) -> Bool {
         list[first].author != list[second].author && !list[first].isKnown(at: list[second].base)
             && !list[second].isKnown(at: list[first].base)
@@ -157,7 +157,7 @@ package struct AuthoredInstructions {
         return false
     }
 
-    /// Indices that differ can become the same.
+    /// Treats all indices as equal: those that differ can become the same in a merge.
     private func isSamePlace(_ one: AuthoredInstruction, _ other: AuthoredInstruction) -> Bool {
         one.instruction.object == other.instruction.object && one.instruction.field == other.instruction.field
             && one.path.count == other.path.count

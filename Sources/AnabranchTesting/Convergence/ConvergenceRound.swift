@@ -1,14 +1,14 @@
 import AnabranchCore
 import AnabranchHistory
 
-/// Replicas that write off line, around a server in memory that merges them: they end in one state, or the round fails.
+/// Replicas that write offline, around a server in memory that merges them: they end in one state, or the round fails.
 package final class ConvergenceRound {
     private let plan: RoundPlan
     private let file: SyncedFile
     private var clients: [MemoryClient] = []
     private var made = AuthoredInstructions()
     package private(set) var tally = RoundTally()
-    /// What happened, in words; empty unless `printsTrace`.
+    /// The events of the round, in words; empty unless `printsTrace`.
     package private(set) var trace: [String] = []
     private let printsTrace: Bool
 
@@ -27,7 +27,7 @@ package final class ConvergenceRound {
 
     /// Runs the round.
     ///
-    /// - Returns: How it has failed; nil if all replicas and the server's log lead to one state.
+    /// - Returns: The failure, in words; nil if all replicas and the server's log lead to one state.
     package func run() -> String? {
         do {
             try prepare()
@@ -62,7 +62,7 @@ package final class ConvergenceRound {
         }
     }
 
-    /// A transaction that falls under a known divergence, or that would be refused, has not happened.
+    /// Writes a transaction, unless it would lead to a known divergence or be refused.
     private func write(_ replica: Int, _ timestamp: ChangesetTime, _ modifications: [UInt64]) throws {
         let base = clients[replica].download.serverVersion
         let tag = OriginTag(timestamp: timestamp, ident: clients[replica].ident)
@@ -94,7 +94,7 @@ package final class ConvergenceRound {
         }
     }
 
-    /// The server would refuse it (`Spec/History.md`, section 16.2).
+    /// True if the changeset replaces a class, for which the server would refuse it (`Spec/History.md`, section 16.2).
     private static func replacesClass(_ changeset: [UInt8]) throws -> Bool {
         var arena = ChangesetArena()
         let index = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 1, ident: 1))
@@ -128,7 +128,7 @@ package final class ConvergenceRound {
         return "replica \(other - 1) differs from the server's log:\n  \(parts[0])\n  \(parts[1])"
     }
 
-    /// What a client sees that knows nothing but the server's log.
+    /// The state of a client that knows nothing but the server's log.
     private func stateOfLog() throws -> ObjectGraph {
         var state = ObjectGraph()
         for entry in try file.log() {
@@ -154,16 +154,16 @@ package final class ConvergenceRound {
     }
 }
 
-/// What a number of rounds have done.
+/// The totals of a number of rounds.
 package struct RoundTally: RunTally {
     package var rounds = 0
     package var modifications = 0
     /// Modifications that the recorder refused: they made no sense where they were tried.
     package var refused = 0
     package var changesets = 0
-    /// Transactions that did not happen.
+    /// The number of transactions that were not made, by the known divergence that they would have led to.
     package var avoided: [KnownDivergence: Int] = [:]
-    /// Instructions in the server's logs.
+    /// The number of instructions of each kind in the server's logs.
     package var kinds = Array(repeating: 0, count: InstructionKind.allCases.count)
     /// The seeds of the rounds that failed.
     package var failures: [UInt64] = []

@@ -1,11 +1,11 @@
 import AnabranchCore
 
-/// What all pairs in a number of small states have shown.
+/// The results of trying all pairs in a number of small states.
 package struct ExhaustiveReport: RunTally, CustomStringConvertible {
     private static let kindCount = InstructionKind.allCases.count
 
     package internal(set) var states = 0
-    /// How often a pair was changed by the merge, by the rule that did it.
+    /// The number of pairs that the merge changed, by the rule that did it.
     var rules: [MergeRule: Int] = [:]
     /// Pairs that were changed although no rule is known for them.
     var unexplained = 0
@@ -14,13 +14,13 @@ package struct ExhaustiveReport: RunTally, CustomStringConvertible {
     package internal(set) var failures = 0
     /// The first few of the failures.
     package internal(set) var failureTexts: [String] = []
-    /// How often the kinds met, the lower opcode first.
+    /// The number of times that two kinds met, at the index of the lower opcode × `kindCount` + the higher one.
     private var meetings = Array(repeating: 0, count: kindCount * kindCount)
 
     package init() {}
 
     package var pairs: Int { meetings.reduce(0, +) }
-    /// All pairs are tried, whatever fails.
+    /// Always false: all pairs are tried, whatever fails.
     package var hasFailed: Bool { false }
 
     mutating func notePair(_ kinds: (InstructionKind, InstructionKind)) {
@@ -40,7 +40,7 @@ package struct ExhaustiveReport: RunTally, CustomStringConvertible {
 
     // MARK: Coverage
 
-    /// Rules without effect and kinds that did not meet, in words.
+    /// Rules without effect, pairs of kinds that never met, and changes by no known rule, in words.
     package var gaps: [String] {
         var gaps = MergeRule.allCases.filter { $0.whyNoEffect == nil && rules[$0] == nil }
             .map { "rule \($0) has never had an effect" }

@@ -11,7 +11,7 @@ package enum ExhaustiveStates {
         case dictionary
     }
 
-    /// What the Mixed holds.
+    /// The content of the Mixed.
     enum Mixed {
         case value(Payload)
         case list([Element])
@@ -26,7 +26,7 @@ package enum ExhaustiveStates {
     /// A state from which both sides start.
     struct State {
         var graph: ObjectGraph
-        /// What either side can do there.
+        /// The instructions that are valid in the state, by side.
         var options: (older: [Option], newer: [Option])
     }
 
@@ -70,7 +70,7 @@ package enum ExhaustiveStates {
             try set(mixed, of: object, hasTarget: hasObjectOfB)
         }
         if !hasObjectOfB, mixed.hasLinkInList {
-            // Others have erased the object: the link dangles.
+            // Another side has erased the object: the link dangles.
             let erasure = ChangesetWriter([.eraseObject(ObjectName(className: "B"))]).bytes
             var arena = ChangesetArena()
             try arena.decode(erasure, version: 1, tag: tags.older)

@@ -1,9 +1,9 @@
 import AnabranchCore
 
-/// Two concurrent instructions after which the reference's replicas do not end in one state, or cannot go on: its rules
-/// say so, and this engine keeps them byte by byte. Everything else converges.
+/// Two concurrent instructions after which the reference's replicas do not end in one state, or cannot go on. This
+/// follows from its rules, which this engine keeps byte by byte. Everything else converges.
 ///
-/// `Spec/Transform.md`, section 10, says of each what happens; `KnownDivergenceTests` shows it.
+/// `Spec/Transform.md`, section 10, describes each of them; `KnownDivergenceTests` demonstrates it.
 package enum KnownDivergence: String, CaseIterable {
     case erasedColumn
     case erasureWithRawEqual
@@ -18,7 +18,7 @@ package enum KnownDivergence: String, CaseIterable {
     case linkToErasedClass
     case classOnceInMixed
 
-    /// What the two instructions are, in one line.
+    /// A description of the two instructions, in one line.
     package var summary: String {
         switch self {
         case .erasedColumn: "EraseColumn, and a list, set, Clear or AddInteger operation on the column or a state"
@@ -42,7 +42,7 @@ package enum KnownDivergence: String, CaseIterable {
         }
     }
 
-    /// The divergence that two concurrent instructions fall under.
+    /// The known divergence that two concurrent instructions lead to; nil if there is none.
     static func find(_ first: AuthoredInstruction, _ second: AuthoredInstruction, in made: AuthoredInstructions)
         -> KnownDivergence?
     {
@@ -85,7 +85,7 @@ private struct OrderedPair {
     private var erasesColumnInUse: Bool {
         let isEmbedded = made.name(left.className) == RandomSchema.part.name
         if isEmbedded, right.kind == .addColumn {
-            // Who has nothing yet downloads a state, which has a value of each column in each embedded object.
+            // A new client downloads a state, which has a value of each column in each embedded object.
             return left.className == right.className && left.field == right.field
         }
         guard right.kind.hasPath else { return false }
@@ -128,13 +128,14 @@ private struct OrderedPair {
 
     // MARK: Lists
 
-    /// The second instruction changes the indices of the list of which the first one names an element.
+    /// True if the second instruction changes the indices of a list and the first one names an element of that list.
     private var shiftsElement: Bool {
         isSameField && first.path.last?.isIndex == true && right.kind.changesIndices
             && first.path.count == second.path.count && isSameContainer
     }
 
-    /// The merge keeps the Clear, but where the entry was erased it cannot be applied.
+    /// True if the second instruction erases, at an earlier time, the entry whose collection the Clear empties: the
+    /// merge keeps the Clear, but it cannot be applied where the entry was erased.
     private var isOfErasedEntry: Bool {
         right.kind == .update && right.type == .erased && isSameField && first.path.count == second.path.count
             && isPrefix
@@ -156,7 +157,7 @@ private struct OrderedPair {
         return first.isRepeated ? .collectionMadeTwice : nil
     }
 
-    /// The path ends in a key of a dictionary, not in a field of an embedded object.
+    /// True if the first path ends in a key of a dictionary, not in a field of an embedded object.
     private var isEntry: Bool {
         guard let last = first.path.last, !last.isIndex else { return false }
         return !RandomSchema.embeddedFields.contains(made.name(last.name))
@@ -166,7 +167,7 @@ private struct OrderedPair {
 
     private var isSameField: Bool { right.kind.hasPath && left.object == right.object && left.field == right.field }
 
-    /// The first path without its last element leads to where the second one goes on.
+    /// True if the first path without its last element can be a prefix of the second one after a merge.
     private var isSameContainer: Bool {
         !first.path.isEmpty && zip(first.path.dropLast(), second.path).allSatisfy(canBeSame)
     }
@@ -180,7 +181,7 @@ private struct OrderedPair {
 }
 
 extension InstructionKind {
-    /// Meets instructions on all objects.
+    /// True for the erasure of a class or column, which meets instructions on all objects.
     var isErasure: Bool { self == .eraseTable || self == .eraseColumn }
     fileprivate var changesSet: Bool { self == .setInsert || self == .setErase }
     fileprivate var changesIndices: Bool { self == .arrayInsert || self == .arrayMove || self == .arrayErase }

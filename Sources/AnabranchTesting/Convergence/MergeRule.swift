@@ -6,7 +6,7 @@ enum MergeRule: String, CaseIterable {
     case R25, R26, R27, R28
     case N1, N2, N3, N4, N5, N6, N7, N8
 
-    /// Why no pair of valid instructions can show the rule's effect; nil if pairs can.
+    /// The reason why no pair of valid instructions can show the rule's effect; nil if pairs can.
     var whyNoEffect: String? {
         guard self == .N4 else { return nil }
         return "a number has nothing inside, and what makes it a collection discards the increment first (R7, R23)"

@@ -1,13 +1,13 @@
 import AnabranchCore
 
-/// Two sides that change one state, and meet: what each of them ends up with.
+/// Compares the states of two sides that change one state concurrently and merge.
 struct PairCheck {
     enum Outcome: Equatable {
         case converged
         case diverged
-        /// The form of an entry that released clients get leads to something else than the entry.
+        /// The form of an entry that released clients get leads to a different result than the entry.
         case divergedInReleasedForm
-        /// The merge, or one of the sides, refuses what the other has made.
+        /// The merge failed, or one of the sides refused what the other made.
         case refused(String)
     }
 
@@ -21,7 +21,7 @@ struct PairCheck {
     }
 
     let outcome: Outcome
-    /// Whether the merge has changed or discarded anything.
+    /// True if the merge changed or discarded anything.
     let hasEffect: Bool
 
     init(_ first: Side, _ second: Side) {
@@ -52,7 +52,7 @@ struct PairCheck {
 
     // MARK: Released clients
 
-    /// What a side has in the end, and how it then sees its own changes.
+    /// The state of a side in the end, and its own changes after the merge.
     private struct Merged: Equatable {
         var state: StateDigest
         var own: [UInt8]
@@ -61,7 +61,7 @@ struct PairCheck {
     private static let released = ClientCapabilities(overwritesDanglingLinks: false)
 
     /// The form in which released clients get a changeset; nil if they get it as it is.
-    /// - Parameter state: the one behind it.
+    /// - Parameter state: The state after the changeset.
     static func releasedForm(of changeset: [UInt8], endingAt state: ObjectGraph) throws -> [UInt8]? {
         var arena = ChangesetArena()
         try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 1, ident: 1))
@@ -70,7 +70,7 @@ struct PairCheck {
         return form
     }
 
-    /// Whether a released client has the same as any other one. What others cannot apply has not come so far.
+    /// True if a released client ends up as any other one. An entry that others cannot apply was refused before.
     private static func isAlikeReleased(_ own: Side, after other: Side) throws -> Bool {
         guard let form = other.releasedForm else { return true }
         return try merged(own, with: other.changeset, other.tag, refusing: [])

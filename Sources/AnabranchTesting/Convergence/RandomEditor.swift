@@ -1,9 +1,9 @@
 package import AnabranchCore
 
-/// Where the changes of one round go: the fewer places, the more of them meet.
+/// The places that the changes of one round go to: the fewer places, the more changes meet.
 package struct HotSpot {
     let keyCount: Int
-    /// Links are written over each other, and what they lead to is erased, more often than anything else.
+    /// True if links are overwritten, and their targets erased, more often than anything else happens.
     let isOfLinks: Bool
     private let fields: [String: [FieldShape]]
 
@@ -69,7 +69,7 @@ package struct RandomEditor {
             shape.name, key: key, try initialValues(of: shape), areDefaults: random.isOne(in: 2))
     }
 
-    /// Nil where the recorder issues the keys.
+    /// The key of the object to edit; nil for any object, always where the recorder issues the keys.
     private mutating func key(of shape: ClassShape) -> PrimaryKey? {
         guard case .keyed(_, let type, _) = shape.kind else { return nil }
         if type == .int { return .int(Int64(random.below(hotSpot.keyCount))) }
@@ -98,7 +98,7 @@ package struct RandomEditor {
         try transaction.create(RandomSchema.event.name, key: .uuid(key), ["what": text()])
     }
 
-    /// Writes links over each other in a list of Mixed, or erases what one leads to.
+    /// Overwrites links in a list of Mixed, or erases the target of one.
     private mutating func linkAnew() throws {
         let targets = try transaction.objects(RandomSchema.note.name)
         guard !targets.isEmpty else {
@@ -204,7 +204,7 @@ package struct RandomEditor {
         }
     }
 
-    /// Nil where there is nothing to link to.
+    /// A value for an element of a collection; nil for a link where there is nothing to link to.
     private mutating func elementValue(_ element: FieldShape, depth: Int) throws -> Payload? {
         if element.type == .null { return try mixed(insteadOf: .null, depth: depth) }
         let value = try value(of: element)

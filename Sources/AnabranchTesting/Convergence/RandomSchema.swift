@@ -32,7 +32,7 @@ struct ClassShape {
     var passingFields: [FieldShape] = []
 }
 
-/// What the random world consists of: classes of every kind, columns of every type in every collection.
+/// The schema of the random world: classes of every kind, columns of every type in every collection.
 enum RandomSchema {
     static let classes = [task, note, log, part, event, passing]
 

@@ -1,6 +1,6 @@
 package import AnabranchCore
 
-/// A world of objects that is written at random by one who is alone in it.
+/// A world of objects that a single writer fills at random.
 package struct RandomWorld {
     private let hotSpot: HotSpot
 

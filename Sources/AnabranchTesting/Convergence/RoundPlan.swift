@@ -1,11 +1,11 @@
 package import AnabranchCore
 
-/// What happens in one round: replicas write, upload and download, until all are on line at the end.
+/// The events of one round: replicas write, upload and download, until all are online at the end.
 package struct RoundPlan {
     package enum Event {
-        /// A transaction of some modifications; each follows from its seed and what it finds.
+        /// A transaction of some modifications; each follows from its seed and the state that it finds.
         case write(replica: Int, timestamp: ChangesetTime, modifications: [UInt64])
-        /// Of at most `countMax` changesets.
+        /// An upload of at most `countMax` changesets.
         case upload(replica: Int, countMax: Int)
         case download(replica: Int)
     }
@@ -17,7 +17,7 @@ package struct RoundPlan {
 
     /// - Parameters:
     ///   - seed: everything follows from it and the other two.
-    ///   - modifications: how many are made, by all replicas together.
+    ///   - modifications: the number of modifications of all replicas together.
     package init(seed: UInt64, replicas: Int, modifications: Int) {
         self.seed = seed
         self.replicas = replicas
@@ -48,7 +48,7 @@ package struct RoundPlan {
         }
     }
 
-    /// How timestamps run.
+    /// The timestamps of the replicas.
     private struct Clock {
         private enum Kind: CaseIterable {
             case equal, exact, skewed, arbitrary

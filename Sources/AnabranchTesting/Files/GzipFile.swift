@@ -17,7 +17,7 @@ package enum GzipFile {
     /// Added to the window bits: a gzip header is expected instead of a zlib one.
     private static let gzipFormat: Int32 = 16
 
-    /// Nil if the bytes are not exactly one gzip member.
+    /// The contents of a gzip file; nil if the bytes are not exactly one gzip member.
     private static func inflate(_ file: [UInt8]) -> Data? {
         var stream = z_stream()
         let size = Int32(MemoryLayout<z_stream>.size)

@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// What is wrong with a file, in words for the person who named it.
+/// An error in an input file, described for the person who named the file.
 package struct InputError: Error, CustomStringConvertible {
     package let description: String
 
@@ -8,7 +8,7 @@ package struct InputError: Error, CustomStringConvertible {
 }
 
 extension Hex {
-    /// The bytes of a text that has to be hexadecimal digits.
+    /// The bytes of a text, which has to consist of hexadecimal digits.
     package static func bytes(of text: String) throws(InputError) -> [UInt8] {
         guard let bytes = decode(text) else { throw InputError(description: "not hexadecimal digits") }
         return bytes

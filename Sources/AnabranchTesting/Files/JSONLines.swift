@@ -4,7 +4,7 @@ package import Foundation
 /// Reads files of JSON lines, plain or compressed with zstd, a line at a time.
 package enum JSONLines {
     /// Calls `body` with the number of each line, from 1, its value and its text. Empty lines are skipped.
-    /// - Throws: `InputError`, also if there is no other line.
+    /// - Throws: `InputError`, also if all lines are empty.
     package static func forEach<Value: Decodable>(
         in path: String, as type: Value.Type, body: (Int, Value, Data) throws -> Void
     ) throws {

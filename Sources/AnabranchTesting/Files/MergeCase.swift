@@ -11,7 +11,7 @@ package struct MergeCase: Decodable, Sendable {
         package var hex: String
     }
 
-    /// What the merge made of a changeset.
+    /// A changeset after the merge.
     package struct Output: Codable, Equatable, Sendable {
         package var dirty: Bool
         package var hex: String

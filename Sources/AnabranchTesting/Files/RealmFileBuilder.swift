@@ -1,4 +1,4 @@
-/// Writes Realm files of one class by hand: forms that no file of the reference has, and as many objects as are wanted.
+/// Writes Realm files of one class by hand: forms that no file of the reference has, and any number of objects.
 package struct RealmFileBuilder {
     package struct Column {
         package var name: String
@@ -33,7 +33,7 @@ package struct RealmFileBuilder {
         return Int64(ref)
     }
 
-    /// Integers of as many bits as their type.
+    /// An array of integers that are as wide as their type.
     package mutating func integers<Number: FixedWidthInteger>(_ values: [Number], flags: UInt8 = 0) -> Int64 {
         var content: [UInt8] = []
         for value in values { withUnsafeBytes(of: value.littleEndian) { content += $0 } }
@@ -43,7 +43,7 @@ package struct RealmFileBuilder {
 
     package mutating func refs(_ values: [Int64]) -> Int64 { integers(values, flags: 0x40) }
 
-    /// So many times 0, in an array of no bytes.
+    /// An array of `count` zeros, which has no content bytes.
     package mutating func zeros(_ count: Int) -> Int64 { array([], count: count) }
 
     package mutating func blob(_ content: [UInt8]) -> Int64 { array(content, count: content.count, kind: 2) }
@@ -68,7 +68,7 @@ package struct RealmFileBuilder {
         return array(content, count: strings.count, kind: 1, widthCode: 5)
     }
 
-    /// Strings one behind the other in one blob, none of them null.
+    /// Strings one after the other in one blob, none of them null.
     package mutating func mediumStrings(_ strings: [String]) -> Int64 {
         var ends: [Int32] = [], content: [UInt8] = []
         for string in strings {
@@ -81,10 +81,10 @@ package struct RealmFileBuilder {
 
     private static func tagged(_ number: Int) -> Int64 { Int64(number) << 1 | 1 }
 
-    /// The file: a class, whose first column is its primary key.
+    /// Completes the file: one class, whose first column is its primary key.
     ///
     /// - Parameters:
-    ///   - leaves: how many objects each has, and the refs of their values, column by column. All but the last have
+    ///   - leaves: the number of objects of each, and the refs of their values, column by column. All but the last have
     ///     256 objects if there are several.
     ///   - className: of up to nine bytes.
     package mutating func finish(
@@ -112,7 +112,7 @@ package struct RealmFileBuilder {
         return bytes
     }
 
-    /// The root of the objects.
+    /// Appends the tree of the objects, and returns the ref of its root.
     private mutating func tree(_ leaves: [(count: Int, values: [Int64])]) -> Int64 {
         var nodes = leaves.map { (count: $0.count, ref: refs([Self.tagged($0.count)] + $0.values)) }
         var level = 0

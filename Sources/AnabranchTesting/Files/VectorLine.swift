@@ -18,7 +18,7 @@ package enum VectorLine: Decodable, Sendable {
         }
     }
 
-    /// Calls `body` with the number of each line of a file, from 1, and with what it records.
+    /// Calls `body` with the number of each line of a file, from 1, and its content.
     package static func forEach(in path: String, body: (Int, VectorLine) throws -> Void) throws {
         try JSONLines.forEach(in: path, as: VectorLine.self) { number, line, text in
             guard case .scenario(var scenario) = line else { return try body(number, line) }
@@ -28,7 +28,7 @@ package enum VectorLine: Decodable, Sendable {
     }
 }
 
-/// What random transactions of several replicas did, as the reference recorded it.
+/// Random transactions of several replicas and their results, as the reference recorded them.
 package struct Scenario: Decodable, Sendable {
     package struct Upload: Decodable, Sendable {
         package var client: ClientFileID
@@ -50,9 +50,9 @@ package struct Scenario: Decodable, Sendable {
     package var profile: String?
     /// False if the reference's replicas ended in different states.
     package var converged: Bool?
-    /// The reference itself refused something; its log ends there.
+    /// The error with which the reference itself refused something; its log ends there.
     package var failure: String?
-    /// In the order in which the server integrated them.
+    /// The uploads, in the order in which the server integrated them.
     package var uploads: [Upload]
     package var merges: [MergeCase]
     package var server_log: [LogEntry]
@@ -63,7 +63,7 @@ package struct Scenario: Decodable, Sendable {
         case seed, profile, converged, failure, uploads, merges, server_log
     }
 
-    /// The bytes of a line's last member, as they stand there.
+    /// The bytes of a line's last member, exactly as recorded.
     fileprivate static func recordedState(in line: Data) -> [UInt8]? {
         guard let mark = line.range(of: Data(#","state":"#.utf8)) else { return nil }
         return Array(line[mark.upperBound...].dropLast())

@@ -1,13 +1,13 @@
 import CZlib
 
-/// Zlib streams of zeros: as few bytes as that can be, of as many as are wanted.
+/// Zlib streams that inflate from as few bytes as possible to any number of zeros.
 package enum ZlibBomb {
     private static let partBytes = 1 << 20
 
-    /// - Parameter count: how many zeros it inflates to, a multiple of a MiB. A GiB makes about a MiB.
+    /// - Parameter count: the number of zeros, a multiple of 1 MiB. The stream of 1 GiB has about 1 MiB.
     package static func zeros(_ count: Int) -> [UInt8] {
         var stream = z_stream()
-        // Without head and checksum.
+        // Negative window bits: without header and checksum.
         let begun = deflateInit2_(
             &stream, Z_BEST_COMPRESSION, Z_DEFLATED, -MAX_WBITS, MAX_MEM_LEVEL, Z_DEFAULT_STRATEGY, ZLIB_VERSION,
             Int32(MemoryLayout<z_stream>.size))

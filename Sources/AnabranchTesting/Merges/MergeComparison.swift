@@ -2,7 +2,7 @@ package import AnabranchCore
 
 /// Merges one case in several ways and compares the results.
 package struct MergeComparison {
-    /// What a merge makes of both sides: bytes and dirty flags, or that it is an error.
+    /// The result of a merge: the bytes and dirty flags of both sides, or an error.
     package enum Outcome: Equatable {
         case merged([Changeset])
         case failed
@@ -13,7 +13,7 @@ package struct MergeComparison {
         }
     }
 
-    /// How long a merge took, and how long with decoding and encoding.
+    /// The duration of a merge, without and with decoding and encoding.
     package struct Time {
         package var merge = Duration.zero
         package var total = Duration.zero
@@ -38,13 +38,13 @@ package struct MergeComparison {
 
     /// A way to merge that is compared with visiting every pair.
     package enum Way: CaseIterable {
-        /// With the thresholds that are the default.
+        /// With the default thresholds.
         case indexed
         /// Everything is grouped, and blocks of lists are cut until single pairs are left.
         case finest
         /// Lists are merged by the grid in one block.
         case oneGrid
-        /// As everybody gets it or as `finest`, in steps of few pairs.
+        /// As `indexed` or as `finest`, in steps of few pairs.
         case steps
 
         fileprivate func thresholds(_ seed: UInt64) -> MergeThresholds {
@@ -64,10 +64,10 @@ package struct MergeComparison {
     package private(set) var everyPair = Outcome.failed
     package private(set) var everyPairTime = Time()
     package private(set) var indexedTime = Time()
-    /// How many pairs of operations lists had, and how many were left to the grid; also with the smallest blocks.
+    /// The number of pairs of list operations, and of those left to the grid; below, the same with the smallest blocks.
     package private(set) var listPairs = ListPairs()
     package private(set) var smallBlockPairs = ListPairs()
-    /// The ways that differ from the merge of every pair, with what they make.
+    /// The ways that differ from the merge of every pair, with their outcomes.
     package private(set) var differences: [(way: Way, outcome: Outcome)] = []
 
     package var isEqual: Bool { differences.isEmpty }
@@ -90,9 +90,9 @@ package struct MergeComparison {
 
     // MARK: Cost
 
-    /// How many times the cost of every pair the index has.
+    /// The cost of the indexed merge, as a multiple of the cost of visiting every pair.
     package struct Ratio {
-        /// With decoding and encoding.
+        /// The ratio with decoding and encoding.
         package var total: Double
         package var merge: Double
     }
@@ -123,7 +123,7 @@ private struct Sides {
         incoming = WrittenSide(merge.incoming, on: merge.shape).changesets
     }
 
-    /// Each merge gets an arena of its own, so that none pays for copying what they would share.
+    /// Merges the sides in an arena of their own, so that no merge pays for copying what it would share with others.
     ///
     /// - Parameter pairs: How many pairs each step of the merge visits.
     func merged(

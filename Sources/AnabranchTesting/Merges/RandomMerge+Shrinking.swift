@@ -1,6 +1,6 @@
 extension RandomMerge {
-    /// A part of this merge on which both ways still differ and from which no single step, and none of the shape's
-    /// liberties, can be taken away.
+    /// A part of this merge on which both ways still differ, and from which no single step and none of the shape's
+    /// liberties can be removed.
     package func shrunk(while differs: (RandomMerge) -> Bool) -> RandomMerge {
         var smallest = self
         var previousCount = Int.max

@@ -2,8 +2,8 @@ package import AnabranchCore
 
 /// A merge to try: the steps of both sides, and the document that both start from.
 package struct RandomMerge {
-    /// One instruction of a side before it is written: what it does, and the seed of where and with what value. What it
-    /// becomes depends on what stands before it, so that a side from which steps were taken out is still well formed.
+    /// One instruction of a side before it is written: its action, and the seed of its place and value. The result
+    /// depends on the steps before it, so that a side from which steps were removed is still well formed.
     package struct Step {
         package enum Action: CaseIterable {
             // On a list.
@@ -21,13 +21,13 @@ package struct RandomMerge {
     }
 
     package struct Shape {
-        /// How many objects, and how many lists in each of them, the steps go to.
+        /// The number of objects that the steps go to; `lists` is the number of lists in each of them.
         package var objects = 1
         package var lists = 1
         package var listSize = 0
         /// One in this many elements is a container, of those at the start and of inserted ones; nil: none is.
         package var containersOneIn: Int?
-        /// Payloads of all types instead of integers alone.
+        /// True if payloads are of all types instead of integers alone.
         package var hasAllTypes = false
         package var hasNaN = false
         /// One in this many instructions has a wrong size or index; nil: none has.
@@ -55,13 +55,13 @@ package struct RandomMerge {
 
     package var cells: Int { local.count * incoming.count }
 
-    /// Both sides insert, erase and set elements of lists, all with the right size and index.
+    /// True if both sides only insert, erase and set elements of lists, all with the right size and index.
     package var isOrdinaryList: Bool {
         shape.damagedOneIn == nil && !shape.hasNaN
             && (local + incoming).allSatisfy { [.insert, .erase, .set].contains($0.action) }
     }
 
-    /// Mostly small; one in eight beyond 100 × 100, where shorter ones are more likely.
+    /// The sizes of both sides: mostly small, one in eight beyond 100 × 100, where shorter ones are more likely.
     private static func sizes(_ sizeMax: Int, _ random: inout SeededRandom) -> (rows: Int, columns: Int) {
         let range: ClosedRange<Int> =
             switch random.below(16) {
@@ -160,11 +160,11 @@ struct Mix {
     ]
 }
 
-/// How the origin tags run along the sides.
+/// The order of the origin tags along the sides.
 enum TagPattern: CaseIterable {
     /// Each side has one, or both the same.
     case one, equal
-    /// They never go back on a side: at random, or always newer than the other side's step before.
+    /// They never decrease on a side: at random, or always newer than the other side's step before.
     case monotone, interleaved
     case arbitrary
     /// As `arbitrary`, with changes of several authors on each side.

@@ -9,7 +9,7 @@ struct StepWriter {
     private let shape: RandomMerge.Shape
     private var writer = ChangesetWriter()
     private var random = SeededRandom(seed: 0)
-    /// Deliberate errors of the current instruction: what is added to its size and to its index.
+    /// The deliberate errors of the current instruction, which are added to its size and to its index.
     private var damage = (size: 0, index: 0)
 
     init(_ shape: RandomMerge.Shape) { self.shape = shape }
@@ -86,7 +86,7 @@ struct StepWriter {
         }
     }
 
-    /// Anywhere, but more often at the ends: there the insertions of both sides meet.
+    /// An index to insert at, more often at the ends, where the insertions of both sides meet.
     private mutating func insertionIndex(_ size: Int) -> Int {
         switch random.below(10) {
         case 0, 1: 0
@@ -208,7 +208,7 @@ struct StepWriter {
 
     // MARK: Values
 
-    /// A payload, and what is in its place afterwards.
+    /// A payload, and the content of its place afterwards.
     private struct Value: Sendable {
         static let emptyList = Value(payload: .list, content: .list([]))
         static let dictionary = Value(payload: .dictionary, content: .newDictionary)

@@ -24,13 +24,13 @@ struct WrittenSide {
     }
 }
 
-/// What instructions need to know of a document: which containers it has, and how many elements are in a list.
+/// The parts of a document that instructions depend on: its containers, and the number of elements in each list.
 struct ModelDocument {
-    /// What a field, an element or an entry holds.
+    /// The content of a field, an element or an entry.
     indirect enum Content: Sendable {
         case value
         case list([Content])
-        /// By number of the key.
+        /// Indexed by the number of the key.
         case dictionary([Content])
         /// An embedded object, which has one list.
         case object(Content)

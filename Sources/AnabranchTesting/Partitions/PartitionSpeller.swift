@@ -22,7 +22,7 @@ package struct PartitionSpeller {
 
     private mutating func bytes(_ count: Int) -> [UInt8] { (0..<count).map { _ in UInt8(random.below(256)) } }
 
-    /// No `$`, so that a pattern of rules stands for nothing but the text.
+    /// A random text without `$`, so that a pattern of rules stands for nothing but the text.
     private mutating func text() -> String {
         let characters: [Character] = [
             "a", "Z", "0", " ", "\"", "\\", "/", "\n", "\t", "\u{1}", "\0", "\u{7f}", "é", "e\u{301}", "€", "\u{2028}",

@@ -3,10 +3,10 @@ import AnabranchQuery
 
 /// A schema and objects as JSON, in the form of canonical states (`Spec/State.md`, part E).
 struct CanonicalState {
-    /// By class name: `primary_key` as name and type or `embedded`, and `columns` with `type`, `kind`, `nullable` and
-    /// `target`.
+    /// The classes by name: `primary_key` as name and type or `embedded`, and `columns` with `type`, `kind`, `nullable`
+    /// and `target`.
     let schema: [String: JSONValue]
-    /// By class name: pairs of a primary key and fields.
+    /// The objects by class name: pairs of a primary key and fields.
     let objects: [String: JSONValue]
 
     func graph() throws -> ObjectGraph {
@@ -158,7 +158,7 @@ enum CanonicalValue {
         }
     }
 
-    /// A value; of a collection its kind.
+    /// A value; for a collection, its kind.
     static func payload(_ json: JSONValue) throws(InputError) -> Payload {
         switch json {
         case .null: return .null

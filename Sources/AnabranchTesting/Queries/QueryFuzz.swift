@@ -3,8 +3,8 @@ import AnabranchQuery
 
 /// Random texts for the parser: queries, queries with damage, and texts that are larger or deeper than is allowed.
 ///
-/// Of a text that can be read: what is written from it reads as the same query; and if it can be checked against the
-/// class, it can be answered, and its canonical text is a query again.
+/// A text that can be read, if written again, has to read as the same query. If it can be checked against the class, it
+/// can also be answered, and its canonical text is a query again.
 package struct QueryFuzz: Sendable {
     private let state: ObjectGraph
 
@@ -22,10 +22,10 @@ package struct QueryFuzz: Sendable {
         return text
     }
 
-    /// What is wrong with the answers to a seed's text; nil if nothing is.
+    /// The fault found with a seed's text, in words; nil if there is none.
     package func problem(seed: UInt64) throws -> String? { try problem(of: text(seed: seed)) }
 
-    /// The same of any text.
+    /// The fault found with a text, in words; nil if there is none.
     package func problem(of text: [UInt8]) throws -> String? {
         let parsed: ParsedQuery
         do {
@@ -56,8 +56,8 @@ package struct QueryFuzz: Sendable {
         return nil
     }
 
-    /// Then the text can be none: a whole number of a real property is printed without a point, and read as an Int,
-    /// which `[c]` refuses beside one (`Spec/Query.md`, section 8).
+    /// True for canonical texts that need not be queries: the whole number that is compared with a real property is
+    /// printed without a point and read as an Int, which `[c]` refuses there (`Spec/Query.md`, section 8).
     private static func comparesNumberWithoutCase(_ text: String) -> Bool { text.contains(/[=!]=\[c\] -?[0-9]/) }
 
     // MARK: Texts

@@ -9,13 +9,13 @@ package struct QueryVector {
         package let expected: Answer
         /// The text in which a client sends the query.
         package let canonical: String?
-        /// What that text matches.
+        /// The answer to that text.
         package let canonicalExpected: Answer?
     }
 
-    /// What a query matches, or the kind of its error.
+    /// The objects that a query matches, or the kind of its error.
     package enum Answer: Equatable, CustomStringConvertible {
-        /// The JSON texts of primary keys.
+        /// The JSON texts of the primary keys.
         case matches(Set<String>)
         case error(String)
 
@@ -69,7 +69,7 @@ extension QueryVector.Case {
 }
 
 extension QueryVector {
-    /// What this engine answers to a text.
+    /// The answer of this engine to a text, and the query if there is no error.
     package func answer(to text: String) throws -> (answer: Answer, query: Query?) {
         do throws(QueryError) {
             let query = try Query(text, on: className, of: state)
@@ -84,7 +84,7 @@ extension QueryVector {
         }
     }
 
-    /// What is wrong with the answers to a case; nil if nothing is.
+    /// The fault of the answers to a case, in words; nil if there is none.
     package func problem(of query: Case) throws -> String? {
         let (answer, built) = try answer(to: query.query)
         if answer != query.expected { return "expected: \(query.expected)\ngot:      \(answer)" }
@@ -98,7 +98,7 @@ extension QueryVector {
         return "of the canonical text \(canonical)\nexpected: \(expected)\ngot:      \(answerToCanonical)"
     }
 
-    /// Whether two texts are equal, members of lists after IN as sets.
+    /// True if two texts are equal, comparing the members of lists after IN as sets.
     package static func areEqual(_ left: String, _ right: String) -> Bool {
         let (left, right) = (parts(of: left), parts(of: right))
         return left.words == right.words && left.lists == right.lists
@@ -119,7 +119,7 @@ extension QueryVector {
 }
 
 extension JSONValue {
-    /// A member that has to be there, of a kind.
+    /// A required member of the given kind.
     func member<Value>(_ name: String, _ kind: KeyPath<JSONValue, Value?>) throws(InputError) -> Value {
         guard let value = self[name]?[keyPath: kind] else {
             throw InputError(description: "the key \"\(name)\" is missing, or of another kind")

@@ -3,7 +3,7 @@ import AnabranchQuery
 
 /// A state with a class of every kind of property, and some objects of random contents.
 package enum QueryWorld {
-    /// The class.
+    /// The name of the class.
     package static let className = "A"
 
     package static func state(seed: UInt64) throws -> ObjectGraph {
@@ -21,9 +21,9 @@ package enum QueryWorld {
         return graph
     }
 
-    /// Erases objects as another client did that did not know of links to them: those dangle.
+    /// Erases objects as a client would that did not know of the links to them: those dangle.
     ///
-    /// - Parameter earlier: the state in which that client wrote, without the links.
+    /// - Parameter earlier: the state that the client knew, without the links.
     package static func erase(
         _ keys: [PrimaryKey], of className: String, from graph: inout ObjectGraph, asOf earlier: ObjectGraph
     ) throws {

@@ -4,11 +4,11 @@ import AnabranchQuery
 /// Writes random queries about a class: mostly right ones, with every operator, every kind of constant and every kind
 /// of property that the class has; some ask for what is not there or makes no sense.
 package struct RandomQuery {
-    /// Which parts of the language are written.
+    /// The parts of the language that are written.
     package enum Extent: Sendable {
         /// Everything.
         case all
-        /// What the model of the language knows, which has no subqueries, regions, arguments and full text.
+        /// The part that the model of the language knows, without subqueries, regions, arguments and full text.
         case model
     }
 
@@ -31,7 +31,7 @@ package struct RandomQuery {
         return text
     }
 
-    /// The next text that can be subscribed to; after some in vain one that a server refuses.
+    /// The next text that can be subscribed to; after eight failed attempts, any text.
     package mutating func nextSubscription(in state: ObjectGraph) -> String {
         let name = String(decoding: schema.name, as: UTF8.self)
         for _ in 0..<8 {
@@ -89,7 +89,7 @@ package struct RandomQuery {
 
     // MARK: Operands
 
-    /// With the type that constants beside it should have; nil for `@type`.
+    /// An operand, and the type of the constants to compare it with; nil for `@type`.
     private mutating func operand() -> (text: String, type: PayloadType?) {
         if random.isOne(in: 8) {
             let (left, type) = path(of: schema)
@@ -164,7 +164,7 @@ package struct RandomQuery {
         return random.pick(forms)
     }
 
-    /// Few values, so that they meet those of objects.
+    /// A few values for each type, so that they often equal those of objects.
     private static let constants: [PayloadType: [String]] = {
         let numbers = ["0", "1", "2", "-1", "3", "10", "+7", "0x10", "010"]
         let reals = ["0.0", "1.5", ".5", "-2.5", "3.", "7e0", "0.1", "1e300", "nan", "-inf", "inf", "1234567.5"]
@@ -191,7 +191,7 @@ package struct RandomQuery {
         ]
     }()
 
-    // MARK: What only the whole language has
+    // MARK: Outside the model of the language
 
     private mutating func subquery(depth: Int) -> String {
         let links = schema.properties.filter { $0.target != nil && $0.collection != .single }

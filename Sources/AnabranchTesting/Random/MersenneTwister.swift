@@ -7,7 +7,7 @@ struct MersenneTwister {
     private var state: [UInt32]
     private var next = MersenneTwister.size
 
-    /// - Parameter seed: as for `random.Random`, of which negative seeds are taken without their sign.
+    /// - Parameter seed: as for `random.Random`, which ignores the sign of a negative seed.
     init(seed: Int) {
         var key = [UInt32(truncatingIfNeeded: seed.magnitude)]
         let high = UInt32(truncatingIfNeeded: seed.magnitude >> 32)
@@ -65,14 +65,14 @@ struct MersenneTwister {
         next = 0
     }
 
-    /// `random()`: at least 0, less than 1, a multiple of 2^-53.
+    /// `random()`: at least 0 and less than 1, a multiple of 2^-53.
     mutating func fraction() -> Double {
         let high = Double(word() >> 5)
         let low = Double(word() >> 6)
         return (high * 67_108_864 + low) / 9_007_199_254_740_992
     }
 
-    /// `randrange(bound)`: at least 0, less than `bound`, which is from 1 to 2^32 − 1.
+    /// `randrange(bound)`: at least 0 and less than `bound`, which is from 1 to 2^32 − 1.
     mutating func below(_ bound: Int) -> Int {
         let width = Int.bitWidth - bound.leadingZeroBitCount
         while true {

@@ -4,7 +4,7 @@ package struct SeededRandom: RandomNumberGenerator, Sendable {
 
     package init(seed: UInt64) { state = seed }
 
-    /// Neighbouring seeds do not share their streams: without scrambling they would, as the state only counts.
+    /// Scrambles the seed, so that neighbouring seeds do not share their streams: the state only counts up.
     package init(scrambling seed: UInt64) {
         var scrambler = SeededRandom(seed: seed)
         self.init(seed: scrambler.next() ^ scrambler.next() << 1)
@@ -18,14 +18,14 @@ package struct SeededRandom: RandomNumberGenerator, Sendable {
         return word ^ word >> 31
     }
 
-    /// At least 0, less than `bound`, which is from 1 to 2^32. The bias is below one in 2^32.
+    /// A number from 0 to `bound` - 1; `bound` is from 1 to 2^32. The bias is below one in 2^32.
     package mutating func below(_ bound: Int) -> Int { Int(((next() >> 32) * UInt64(bound)) >> 32) }
 
     package mutating func upTo(_ maximum: Int) -> Int { below(maximum + 1) }
 
     package mutating func isOne(in count: Int) -> Bool { below(count) == 0 }
 
-    /// A number of a range, without bias.
+    /// A number in a range, without bias.
     package mutating func number(_ range: ClosedRange<UInt64>) -> UInt64 { .random(in: range, using: &self) }
 
     package mutating func pick<Value>(_ values: [Value]) -> Value { values[below(values.count)] }

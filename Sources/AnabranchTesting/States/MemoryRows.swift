@@ -5,12 +5,12 @@ import Synchronization
 public struct MemoryRows: ObjectRows {
     /// The bytes of each row.
     public private(set) var rows: [RowAddress: [UInt8]] = [:]
-    /// Reading fails, as a store's can.
+    /// True if reading fails, as a store's can.
     public var isBroken = false
 
     private let reads = ReadCount()
 
-    /// How often single rows were asked for.
+    /// The number of times that single rows were asked for.
     public var readCount: Int {
         get { reads.value.withLock { $0 } }
         nonmutating set { reads.value.withLock { $0 = newValue } }
@@ -22,7 +22,7 @@ public struct MemoryRows: ObjectRows {
         let value = Mutex(0)
     }
 
-    /// No rows.
+    /// Starts without rows.
     public init() {}
 
     /// The bytes of a row.
@@ -45,7 +45,7 @@ public struct MemoryRows: ObjectRows {
         .prefix(limit).map { $0 }
     }
 
-    /// Writes what a change of the state comes to.
+    /// Carries out the writes of a change of the state.
     public mutating func write(_ writes: RowWrites) {
         if !writes.erasedClasses.isEmpty {
             rows = rows.filter { !writes.erasedClasses.contains($0.key.classID) }
@@ -54,6 +54,6 @@ public struct MemoryRows: ObjectRows {
         for row in writes.rows { rows[row.address] = row.bytes }
     }
 
-    /// Replaces a row by other bytes; nil takes it away.
+    /// Replaces the bytes of a row; nil removes it.
     public mutating func damage(_ address: RowAddress, _ bytes: [UInt8]?) { rows[address] = bytes }
 }

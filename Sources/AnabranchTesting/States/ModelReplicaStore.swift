@@ -2,10 +2,10 @@ package import AnabranchCore
 package import AnabranchReplica
 import Synchronization
 
-/// What a store of replicas has to do, said as plainly as possible: it carries out commits on dictionaries, and can be
-/// opened again. What another store has stored is compared with it.
+/// The simplest store of replicas: it carries out commits on dictionaries, and can be opened again. The contents of
+/// other stores are compared with it.
 package struct ModelReplicaStore: ReplicaStore {
-    /// A state reads rows as they are now, and not as they were when it was loaded.
+    /// Shared rows: a state reads them as they are now, not as they were when it was loaded.
     private final class Rows: ObjectRows {
         private let rows: Mutex<MemoryRows>
 
@@ -36,7 +36,7 @@ package struct ModelReplicaStore: ReplicaStore {
 
     package init() {}
 
-    /// Another store with all that this one has now.
+    /// Another store with the present contents of this one.
     package func copy() -> ModelReplicaStore {
         var copy = self
         copy.rows = Rows(rows)

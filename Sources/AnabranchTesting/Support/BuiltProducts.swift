@@ -1,8 +1,8 @@
 package import Foundation
 
-/// What was built together with the tests that run: the package manager puts it all into one folder.
+/// The products built together with the running tests: the package manager puts them all into one folder.
 package enum BuiltProducts {
-    /// Nil in a process that runs no tests.
+    /// The folder of the products; nil in a process that runs no tests.
     package static var folder: URL? {
         #if os(macOS)
         let tests = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }?.bundleURL
@@ -12,7 +12,7 @@ package enum BuiltProducts {
         return tests?.deletingLastPathComponent()
     }
 
-    /// Nil if there is no such command.
+    /// The executable of this name; nil if there is none.
     package static func command(_ name: String) -> URL? {
         let url = folder?.appendingPathComponent(name)
         return url.flatMap { FileManager.default.isExecutableFile(atPath: $0.path) ? $0 : nil }

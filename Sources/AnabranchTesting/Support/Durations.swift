@@ -4,6 +4,6 @@ extension Duration {
 }
 
 extension [Duration] {
-    /// The middle one, the longer of two; zero if there is none.
+    /// The median; the longer of the two middle ones if the count is even, zero if there is none.
     package var median: Duration { isEmpty ? .zero : sorted()[count / 2] }
 }

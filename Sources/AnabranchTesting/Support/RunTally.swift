@@ -1,8 +1,8 @@
-/// What independent pieces of work have found, added up.
+/// The sum of what independent pieces of work have found.
 package protocol RunTally: Sendable {
     init()
     mutating func add(_ other: Self)
-    /// Something was found that ends the run.
+    /// True if something was found that ends the run.
     var hasFailed: Bool { get }
 }
 
@@ -10,11 +10,11 @@ extension RunTally {
     /// Adds up what the pieces of work find, `jobs` of them at a time, until all are done or one has failed.
     ///
     /// - Parameters:
-    ///   - interval: how much time is between two reports.
+    ///   - interval: the time between two reports.
     ///   - isStopped: whether to begin no further piece. Those that have begun are finished, so the sum is of all
     ///     pieces up to some number.
-    ///   - onProgress: is told what has been found so far, and how long it took.
-    ///   - piece: does the piece with this number.
+    ///   - onProgress: called with the sum so far and the time since the start.
+    ///   - piece: does the piece with a number, from 0.
     package static func sum(
         of pieces: Int, jobs: Int, interval: Duration = .seconds(5), isStopped: () -> Bool = { false },
         onProgress: (Self, Duration) -> Void = { _, _ in }, piece: @escaping @Sendable (Int) throws -> Self

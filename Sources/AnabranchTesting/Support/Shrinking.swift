@@ -1,6 +1,6 @@
 extension Array {
-    /// What is left when runs of elements are taken away, half of all first, then ever shorter ones, as long as `holds`
-    /// is true of the rest.
+    /// The elements that are left after runs of them were removed, at first half of all, then ever shorter ones, each
+    /// only if `holds` is true of the rest.
     package func shrunk(while holds: ([Element]) -> Bool) -> [Element] {
         var rest = self
         var length = Swift.max(1, count / 2)

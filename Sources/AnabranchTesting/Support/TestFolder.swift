@@ -1,6 +1,6 @@
 import Foundation
 
-/// Where tests make the folders that they remove: in memory, if the system has plenty for that.
+/// The place for the temporary folders of tests: in memory if at least 2 GiB are free there.
 package enum TestFolder {
     package static let parent: String = {
         let memory = "/dev/shm"

@@ -1,7 +1,7 @@
 #ifndef CFAULTFILES_H
 #define CFAULTFILES_H
 
-/// What SQLite does to a file that can fail, or that is lost if the machine loses power before the file is flushed.
+/// The operations of SQLite on a file that can fail, or that are lost if the machine loses power before a flush.
 typedef enum {
     FAULT_FILES_OPEN,
     FAULT_FILES_WRITE,

@@ -1,7 +1,7 @@
 import CommandSupport
 import Foundation
 
-/// Where and of what a measurement was made: figures of two machines, or two commits, cannot be compared without.
+/// The circumstances of a measurement: without them, figures of two machines, or of two commits, cannot be compared.
 struct BenchEnvironment: Encodable {
     var commit = BuildInfo.commit
     var cpu = Self.processor

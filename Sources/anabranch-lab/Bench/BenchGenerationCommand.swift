@@ -89,7 +89,7 @@ struct BenchGenerationCommand: ParsableCommand {
 private enum GenerationWorkload: String, CaseIterable {
     case objects, list
 
-    /// How many objects are written in a commit.
+    /// The number of objects that are written in a commit.
     private static let commitCount = 1_000
 
     func write(_ count: Int, to stored: inout StoredState) throws {

@@ -53,7 +53,7 @@ struct BenchGrowthCommand: ParsableCommand {
 
     private struct Slope: Encodable { var slopeBytes: Double, slopeShare: Double }
 
-    /// Of the line that is nearest to the values, in the sum of squares.
+    /// The slope of the line that is nearest to the values, by the sum of squares.
     private static func slope(of values: [Double]) -> Double {
         let middle = Double(values.count - 1) / 2
         let squares = values.indices.reduce(0) { $0 + (Double($1) - middle) * (Double($1) - middle) }
@@ -118,7 +118,7 @@ private struct GrowthBenchmark {
             logBytes: file.head.logBytes, storedBytes: try storedBytes(), seconds: seconds)
     }
 
-    /// The client has downloaded all.
+    /// Uploads changesets of a client that has downloaded everything.
     private mutating func upload(_ changesets: [[UInt8]]) throws {
         let changesets = changesets.map { bytes in
             clientVersion = clientVersion + 1

@@ -64,7 +64,7 @@ struct BenchRealmFileCommand: ParsableCommand {
         }
     }
 
-    /// Writes what is in a Realm file to a state.
+    /// Writes the content of a Realm file to a state.
     private static func take(_ bytes: Data, into stored: inout StoredState) throws {
         var classes: [ExportedClass] = [], piece: [ExportLine] = []
         func write() throws {

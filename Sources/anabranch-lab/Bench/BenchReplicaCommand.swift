@@ -113,7 +113,7 @@ struct BenchReplicaCommand: ParsableCommand {
                 integrations.median.inMilliseconds, parts.median.inMilliseconds))
     }
 
-    /// - Returns: what an integration takes, and what transforming and applying take.
+    /// - Returns: the time of an integration, and the time of transforming and applying.
     private func mergeOnce(_ path: String) throws -> (Duration, Duration) {
         let other = try list(MemoryReplicaStore(), ident: 3), seed: UInt64 = 5
         var replica = try list(try SQLiteReplicaStore(path: path), ident: 2), writer = other

@@ -59,7 +59,7 @@ struct BenchReplicaMemoryCommand: AsyncParsableCommand {
         }
     }
 
-    /// A process with a replica.
+    /// Starts a process with a replica.
     /// - Returns: its memory when it rests, in KiB.
     private func client(
         _ name: String, of partition: String, in folder: URL, _ url: String, writes count: Int = 0
@@ -84,7 +84,7 @@ struct ReplicaMemoryClientCommand: AsyncParsableCommand {
     @Option var url: String
     @Option var data: String
     @Option var partition: String
-    /// How many it writes first.
+    /// The number of objects that it writes first.
     @Option var objects: Int
 
     func run() async throws {
@@ -96,7 +96,7 @@ struct ReplicaMemoryClientCommand: AsyncParsableCommand {
         try await client.add(replica, partition: partition)
         try await replica.waitForUpload()
         try await replica.waitForDownload()
-        // What the last answer has left is given back when nothing goes on any more.
+        // The memory of the last answer is given back once nothing goes on any more.
         try await Task.sleep(for: .seconds(1))
         let memory = try ProcessSnapshot.ofOwnProcess()
         print(memory.residentBytes >> 10, memory.anonymousBytes >> 10)

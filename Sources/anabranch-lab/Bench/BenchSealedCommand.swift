@@ -163,7 +163,7 @@ private struct SealedStoreBenchmark {
         try store.close()
     }
 
-    /// What a client brings that has nothing.
+    /// The changesets of a client that has downloaded nothing.
     private func changesets() -> [[UInt8]] { (1...Self.rareCount).map { SegmentLog.rareChangeset($0) } }
 
     private mutating func search() throws {

@@ -87,11 +87,11 @@ struct BenchSegmentsCommand: ParsableCommand {
 
     private func hundredths(_ number: Double) -> Double { (number * 100).rounded() / 100 }
 
-    /// How many conflict keys are asked for at a time.
+    /// The number of conflict keys that are looked up at a time.
     private static let probes = 100
 }
 
-/// How long each thing took.
+/// The times of each kind of work.
 private struct SegmentTimes {
     var seal, open, columns, decode, search, probes: [Duration]
 

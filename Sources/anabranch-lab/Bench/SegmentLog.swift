@@ -2,7 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchTesting
 
-/// What the changesets of a log are about.
+/// The kinds of changesets in a log.
 enum SegmentWorkload: String, CaseIterable {
     case settings, texts, objects
 
@@ -40,8 +40,8 @@ struct SegmentLog {
     private let salt: Salt
     private let rareInterval: Int
 
-    /// - Parameter rareInterval: one entry in so many is about an object that is written but once; these have keys
-    ///   above `rareKey`.
+    /// - Parameter rareInterval: the interval, in entries, of those about an object that is written only once; such
+    ///   objects have keys above `rareKey`.
     init(_ workload: SegmentWorkload, rareInterval: Int = .max) {
         self.workload = workload
         self.rareInterval = rareInterval
@@ -79,7 +79,7 @@ struct SegmentLog {
 }
 
 extension ConflictKeys {
-    /// Of a changeset by itself.
+    /// The keys of a changeset by itself.
     init(of changeset: [UInt8]) throws {
         var arena = ChangesetArena()
         let index = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 1, ident: 2))

@@ -11,7 +11,7 @@ struct StoredState {
     private let table = StateTable(file: 1)
     var state: ObjectGraph
 
-    /// Calls `body` with an empty state, whose database goes afterwards.
+    /// Calls `body` with an empty state, and removes its database afterwards.
     static func withTemporary(_ body: (inout StoredState) throws -> Void) throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("anabranch-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -44,7 +44,7 @@ struct StoredState {
         return writes.rows.reduce(0) { $0 + $1.bytes.count }
     }
 
-    /// Of all rows together.
+    /// The bytes of all rows together.
     var rowBytes: Int {
         get throws {
             try pool.read { try Int.fetchOne($0, sql: "SELECT SUM(LENGTH(content)) FROM state_row") ?? 0 }
@@ -56,7 +56,7 @@ struct StoredState {
     var logBytes: Int { (try? FileManager.default.attributesOfItem(atPath: log)[.size] as? Int) ?? 0 }
 }
 
-/// Of this process, which waits for nobody else.
+/// The processor time of this process, which waits for nobody else.
 enum ProcessorTime {
     static var milliseconds: Double {
         var time = timespec()

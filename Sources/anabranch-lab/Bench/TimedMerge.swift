@@ -13,7 +13,7 @@ struct TimedMerge {
     private struct Sample {
         var decode: Duration
         var merge: Duration
-        /// Encoding, or applying.
+        /// The time of encoding, or of applying.
         var rest: Duration
         var total: Duration { decode + merge + rest }
     }

@@ -36,7 +36,7 @@ struct CheckVectorsCommand: ParsableCommand {
     }
 }
 
-/// How often one kind of check passed.
+/// The number of checks of one kind that passed.
 struct Tally: CustomStringConvertible {
     let kind: String
     private(set) var passed = 0

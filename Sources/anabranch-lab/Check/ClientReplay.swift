@@ -1,7 +1,7 @@
 import AnabranchCore
 import AnabranchTesting
 
-/// What a client's file came to hold: the client's changes as it made them, and those of others as it merged them.
+/// The content of a client's file: its own changes as it made them, and those of others as it merged them.
 enum ClientReplay {
     static func state(of client: ClientFileID, in scenario: Scenario) throws -> ObjectGraph {
         var merged: [ServerVersion: String] = [:]
@@ -26,7 +26,7 @@ enum ClientReplay {
 }
 
 extension ObjectGraph {
-    /// A transaction of a client.
+    /// Applies a transaction of a client.
     fileprivate mutating func apply(_ hex: String) throws {
         var arena = ChangesetArena()
         try apply(

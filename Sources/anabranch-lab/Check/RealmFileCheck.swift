@@ -3,7 +3,7 @@ import AnabranchRealmFile
 import AnabranchTesting
 import Foundation
 
-/// Compares what is read from Realm files with what the reference says of them.
+/// Compares what is read from Realm files with what the reference says about them.
 struct RealmFileCheck {
     private var equal = 0, different = 0, synced = 0, expected = 0, unexpected = 0
     private let report: (String) -> Void
@@ -42,7 +42,7 @@ struct RealmFileCheck {
 
     // MARK: Whole files
 
-    /// - Parameter path: without the ending.
+    /// - Parameter path: the path without its ending.
     /// - Returns: nil if there is no difference.
     private mutating func problem(of path: String) throws -> String? {
         let isEncrypted = path.split(separator: "/").last?.contains("encrypted") ?? false

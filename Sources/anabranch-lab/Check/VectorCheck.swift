@@ -40,8 +40,8 @@ struct VectorCheck {
 
     // MARK: Codec
 
-    /// The outputs of a merge are in the form that the encoder writes. So are the inputs in a scenario; in a single
-    /// merge they are as clients recorded them.
+    /// Checks that the outputs of a merge have the form that the encoder writes. So have the inputs in a scenario; in a
+    /// single merge they are as clients recorded them.
     private mutating func checkCodec(_ mergeCase: MergeCase, _ place: String, isEncodedInput: Bool) {
         for (number, input) in (mergeCase.local + mergeCase.incoming).enumerated() {
             codec.note(
@@ -53,7 +53,7 @@ struct VectorCheck {
         }
     }
 
-    /// An upload, encoded anew, is what the server merged.
+    /// Checks that an upload, encoded again, is what the server merged.
     private mutating func checkUploads(_ scenario: Scenario, _ place: String) {
         var merged: [UploadKey: String] = [:]
         for record in scenario.merges where record.at == 1 {
@@ -100,8 +100,8 @@ struct VectorCheck {
 
     // MARK: Merges
 
-    /// Within a message a dirty flag that an earlier merge set stays set, and the records do not say where a message
-    /// ends.
+    /// Checks the merges of a scenario. Within a message a dirty flag that an earlier merge set stays set, and the
+    /// records do not say where a message ends.
     private mutating func checkMerges(_ scenario: Scenario, _ place: String) {
         struct Left {
             var peer: ClientFileID
@@ -197,7 +197,7 @@ struct VectorCheck {
 
     // MARK: States
 
-    /// What the server ends with, from its rows and from its log, and what each client ends with by its own merges.
+    /// Checks the final state of the server, from its rows and from its log, and that of each client by its own merges.
     private mutating func checkStates(_ scenario: Scenario, _ place: String) {
         guard scenario.failure == nil else { return state.skip("refused by the reference") }
         guard scenario.converged != false else { return state.skip("that the reference left in different states") }
@@ -222,7 +222,7 @@ struct VectorCheck {
 
     // MARK: Views
 
-    /// A flexible file of which every client sees everything does the same.
+    /// Checks that a flexible file of which every client sees everything gives the same.
     private mutating func checkViews(_ scenario: Scenario, _ place: String) {
         guard scenario.failure == nil else { return views.skip("refused by the reference") }
         do {

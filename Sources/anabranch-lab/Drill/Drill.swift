@@ -9,32 +9,32 @@ import Synchronization
 /// One drill: a server under load, backups in the middle, the server killed, the last backup restored, and all clients
 /// come back (`Spec/Durability.md`, section 6).
 struct Drill {
-    /// What came of it.
+    /// The outcome of a drill.
     struct Result: Sendable {
         var seed: UInt64
         /// Clients that went on after a restoration, and that were told to reset, by error.
         var wentOn = 0
         var refused: [Int: Int] = [:]
-        /// Backups that were made since another one.
+        /// The number of backups that were made on top of another one.
         var incrementCount = 0
-        /// What must not happen; nil if it has not.
+        /// The fault that was found; nil if there is none.
         var problem: String?
     }
 
-    /// Of a command that others wait for.
+    /// The end of a command that others wait for.
     private final class End: Sendable {
         let isThere = Atomic(false)
     }
 
-    /// What each client does.
+    /// The part of one client in a drill.
     private struct Plan: Sendable {
-        /// When it is away: from before or after the backup until the restoration, or during the backup.
+        /// The time when it is away: from before or after the backup until the restoration, or during the backup.
         enum Absence: CaseIterable { case fromBackup, afterBackup, duringBackup, never }
 
         var client: DrillClient
         var absence: Absence
         var isNewAfterBackup: Bool
-        /// In one file nobody writes before the backup is done, so that it has no version; in one nobody does after
+        /// In one file nobody writes before the backup is done, so that it has no version; in one nobody writes after
         /// it, so that what gets lost made no version.
         var writesBefore: Bool
         var writesAfter: Bool
@@ -45,7 +45,7 @@ struct Drill {
     }
 
     private static let refusals: Set = [208, 209, 210, 211, 222]
-    /// How long a drill may take.
+    /// The time that a drill may take.
     private static let patience = Duration.seconds(180)
     private static let clientsPerFile = 4
 
@@ -56,12 +56,12 @@ struct Drill {
     private let plans: [Plan]
     private let isCrowded: Bool
     private let restorations: Int
-    /// Each is made since the one before; the last one is restored.
+    /// The paths of the backups. Each is made on top of the one before; the last one is restored.
     private let backups: [String]
-    /// How the servers are started. Half of them maintain their files all the time.
+    /// The arguments of the servers. Half of them maintain their files all the time.
     private let arguments: [String]
 
-    /// - Parameter directory: of its backup; does not exist yet.
+    /// - Parameter directory: that of its backup; it does not exist yet.
     init(seed: UInt64, binary: String, directory: URL, on eventLoop: any EventLoop) {
         (self.seed, self.binary, self.directory, self.eventLoop) = (seed, binary, directory, eventLoop)
         var random = SeededRandom(scrambling: seed), plans: [Plan] = []
@@ -154,7 +154,7 @@ struct Drill {
         }
     }
 
-    /// So many sessions of one file that the server writes down later what they only report.
+    /// Opens so many sessions of one file that the server defers writing down what they only report.
     private func crowd(at target: SyncTarget) async throws -> TestConnection? {
         guard isCrowded else { return nil }
         let connection = try await TestConnection.opened(to: target, on: eventLoop)
@@ -199,7 +199,7 @@ struct Drill {
         try await command.run(["verify", "--data", server.place.dataDirectory ?? ""])
     }
 
-    /// - Returns: with which error the client is told to reset; nil if it goes on.
+    /// - Returns: the error code with which the client is told to reset; nil if it goes on.
     private func comeBack(_ client: DrillClient, to target: SyncTarget) async throws -> Int? {
         do {
             try await client.join(at: target)
@@ -214,7 +214,7 @@ struct Drill {
 
     private func checkConvergence(at target: SyncTarget) async throws {
         let readers = (0..<4).map { DrillClient(of: "drill-\($0)", seed: seed, on: eventLoop) }
-        // What the first ones upload, the second time brings to all.
+        // The uploads of the first clients reach all others in the second round.
         for _ in 0..<2 {
             for client in plans.map(\.client) + readers { try await client.join(at: target, isFinishing: true) }
         }
@@ -237,7 +237,7 @@ struct Drill {
         }
     }
 
-    /// Ends a server that does not answer, so that whoever waits for it is told.
+    /// Ends a server that does not answer, so that those who wait for it get an error.
     private static func limiting<Value: Sendable>(
         _ server: ServerUnderLoad, _ body: () async throws -> Value
     ) async throws -> Value {
@@ -250,7 +250,7 @@ struct Drill {
             return try await body()
         } catch {
             if server.wasEnded { throw DrillFailure(description: "no answer within \(patience)") }
-            // If it has ended by itself, that is why.
+            // If the server has ended by itself, that is the reason.
             try server.checkIsRunning()
             throw error
         }

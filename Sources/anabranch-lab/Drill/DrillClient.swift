@@ -9,10 +9,10 @@ actor DrillClient {
     nonisolated let partition: String
     private let client: TestClient
     private var random: SeededRandom
-    /// Connections that the server has closed without a word.
+    /// The number of connections that the server has closed without an error message.
     private var lossCount = 0
 
-    /// How often it comes before it gives up.
+    /// The number of attempts before it gives up.
     private static let attemptsMax = 20
 
     init(of partition: String, seed: UInt64, on eventLoop: any EventLoop) {
@@ -24,14 +24,14 @@ actor DrillClient {
     var isThere: Bool { get async { await client.isConnected } }
     var hasFile: Bool { get async { await client.ident != nil } }
 
-    /// How far it has come, for people.
+    /// The client's progress, for people.
     var place: String { get async { await client.place } }
 
     // MARK: Sessions
 
     /// Reads until it has everything that there is. If the connection is lost, it comes again, as real clients do: a
     /// server that sees the client's former connection later than its new one closes the new one.
-    /// - Parameter isFinishing: whether everything of its own has to be acknowledged, too.
+    /// - Parameter isFinishing: true if everything of its own has to be acknowledged, too.
     func join(at target: SyncTarget, isFinishing: Bool = false) async throws {
         for attempt in 1... {
             do {
@@ -44,10 +44,10 @@ actor DrillClient {
         }
     }
 
-    /// The connection is gone, as after a loss of the network.
+    /// Drops the connection, as after a loss of the network.
     func leave() async { await client.disconnect() }
 
-    /// Throws away its file, as a client that was told to reset.
+    /// Throws away its file, like a client that was told to reset.
     func reset() async { await client.reset() }
 
     // MARK: Work
@@ -77,7 +77,7 @@ actor DrillClient {
         }
     }
 
-    /// A local transaction, on or off line, once it has a file.
+    /// Makes a local transaction, on or off line, once it has a file.
     func write() async throws {
         guard await hasFile else { return }
         random = try await client.write { [random] transaction in

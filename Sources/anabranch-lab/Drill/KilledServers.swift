@@ -9,7 +9,7 @@ import NIOCore
 /// Servers that are killed one after another on the same data, and clients that notice nothing but lost connections.
 struct KilledServers {
     private static let clientsPerFile = 3
-    /// How long a server is let live at most, in milliseconds.
+    /// The longest life of a server, in milliseconds.
     private static let lifeMax = 300
 
     private let binary: String
@@ -18,7 +18,7 @@ struct KilledServers {
     private let clients: [DrillClient]
     private let seed: UInt64
 
-    /// - Parameter directory: of the data between two servers.
+    /// - Parameter directory: the place of the data between two servers.
     init(_ seed: UInt64, binary: String, in directory: URL, on eventLoop: any EventLoop) {
         (self.seed, self.binary, self.eventLoop) = (seed, binary, eventLoop)
         data = directory.appendingPathComponent("data")
@@ -30,11 +30,11 @@ struct KilledServers {
 
     private var command: ServerCommand { ServerCommand(binary: binary) }
 
-    /// Whether what goes from the log is archived.
+    /// True if entries that leave the log are archived.
     private var isArchived: Bool { seed.isMultiple(of: 2) }
 
-    /// With fewer entries in a segment servers would be killed before they have sealed all that they can, and would
-    /// never come to trims.
+    /// The arguments of a server. With fewer entries in a segment servers would be killed before they have sealed all
+    /// that they can, and would never trim.
     private var arguments: [String] {
         [
             "--dev", "--history-seal-entries", "64", "--history-generation-bytes", "1", "--history-generation-ratio",
@@ -62,7 +62,7 @@ struct KilledServers {
         if isArchived { try checkArchives() }
     }
 
-    /// What went from the logs is in the archives: together they have all versions.
+    /// Checks that the logs and the archives together have all versions.
     private func checkArchives() throws {
         for file in try StoreReader(directory: data.path).files() {
             var version = file.head.version
@@ -87,7 +87,7 @@ struct KilledServers {
         server.killProcess()
         guard let place = server.place.dataDirectory else { throw DrillFailure(description: "no data directory") }
         try FileManager.default.moveItem(at: URL(fileURLWithPath: place), to: data)
-        // Else what was being integrated when two servers were killed is put off.
+        // Otherwise integrations that were under way when two servers were killed would be put off.
         try? FileManager.default.removeItem(at: data.appendingPathComponent("suspects"))
     }
 
@@ -95,7 +95,7 @@ struct KilledServers {
         let target = try SyncTarget(url: server.url), end = ContinuousClock.now + .milliseconds(milliseconds)
         try await withThrowingTaskGroup(of: Void.self) { group in
             if isMaintained, let place = server.place.dataDirectory {
-                // It fails if the server is killed meanwhile.
+                // It fails if the server is killed during it.
                 group.addTask { try? await command.run(["admin", "maintain", "--data", place]) }
             }
             group.addTask {
@@ -116,14 +116,14 @@ struct KilledServers {
         } catch let error as TestClientError where error.told == nil {
             await client.leave()
         } catch {
-            // If it is not connected, there is no server any more.
+            // If it is not connected, the server is gone.
             if await client.isThere { throw error }
         }
     }
 
     private func finish(at target: SyncTarget) async throws {
         let readers = (0..<2).map { DrillClient(of: "kills-\($0)", seed: seed, on: eventLoop) }
-        // What the first ones upload, the second time brings to all.
+        // The uploads of the first clients reach all others in the second round.
         for _ in 0..<2 { for client in clients + readers { try await client.join(at: target, isFinishing: true) } }
         for client in clients {
             guard let reader = readers.first(where: { $0.partition == client.partition }) else { continue }

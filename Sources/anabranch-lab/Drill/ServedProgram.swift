@@ -1,14 +1,14 @@
 import ArgumentParser
 import Foundation
 
-/// The server that a command starts, and ends in every way.
+/// The program whose server a command starts, and ends in every way.
 struct ServedProgram: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "The `anabranch` to be started; by default the one in the directory of this program.", valueName: "binary"))
     var serve: String?
 
-    /// Its path.
+    /// The path of the program.
     /// - Throws: `LoadError` if there is no such program.
     func path() throws -> String {
         let directory = URL(fileURLWithPath: Bundle.main.executablePath ?? CommandLine.arguments[0])

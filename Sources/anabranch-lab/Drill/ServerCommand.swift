@@ -1,6 +1,6 @@
 import Foundation
 
-/// What must not happen in a drill.
+/// A fault that a drill has found.
 struct DrillFailure: Error, CustomStringConvertible {
     let description: String
 }
@@ -9,7 +9,7 @@ struct DrillFailure: Error, CustomStringConvertible {
 struct ServerCommand {
     let binary: String
 
-    /// - Throws: `DrillFailure` with what the command has printed, if its exit status is not 0.
+    /// - Throws: `DrillFailure` with the output of the command, if its exit status is not 0.
     func runNow(_ arguments: [String]) throws {
         let process = Process(), output = Pipe()
         process.executableURL = URL(fileURLWithPath: binary)
@@ -26,7 +26,7 @@ struct ServerCommand {
         }
     }
 
-    /// The same on a thread of its own.
+    /// Runs a command like `runNow`, on a thread of its own.
     func run(_ arguments: [String]) async throws {
         try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
             Thread.detachNewThread { continuation.resume(with: Result { try runNow(arguments) }) }

@@ -2,7 +2,7 @@ import AnabranchCore
 import AnabranchTesting
 import Foundation
 
-/// What a number of cases have shown.
+/// The results of a number of cases.
 struct FuzzMergeTally: RunTally {
     /// Cases by the size of their larger side.
     struct SizeClass {
@@ -17,7 +17,7 @@ struct FuzzMergeTally: RunTally {
     struct SlowCase {
         var seed: UInt64
         var ratio: MergeComparison.Ratio
-        /// Operations of both sides.
+        /// The numbers of operations of both sides.
         var size: String
     }
 
@@ -26,21 +26,21 @@ struct FuzzMergeTally: RunTally {
     private static let costRatioMax = 2.0
     /// A case below this ratio is not measured again.
     private static let notedRatioMin = 1.25
-    /// What a case may cost more than that: the parts of an index that are made for few pairs.
+    /// The time that a case may cost beyond the limit: for the parts of an index that are made for few pairs.
     private static let allowedExcess = Duration.microseconds(500)
 
     private(set) var classes = [9, 31, 63, 100, 200, 400].map { SizeClass(operationsMax: $0) }
     /// Pairs of operations on lists: as everybody merges them; and with the smallest blocks, for ordinary mixes.
     private(set) var listPairs = ListPairs()
     private(set) var smallBlockPairs = ListPairs()
-    /// Merges that both ways refuse.
+    /// The number of merges that both ways refuse.
     private(set) var errors = 0
     private(set) var slowCases: [SlowCase] = []
     /// The seeds of the cases in which the ways differ.
     private(set) var differences: [UInt64] = []
 
     var hasFailed: Bool { !differences.isEmpty }
-    /// How many cases cost more than they may.
+    /// The number of cases that cost more than they may.
     var costlyCases: Int { slowCases.count { $0.ratio.total > Self.costRatioMax } }
     var cases: Int { classes.reduce(0) { $0 + $1.cases } }
     var cells: Int { classes.reduce(0) { $0 + $1.cells } }
@@ -78,7 +78,7 @@ struct FuzzMergeTally: RunTally {
 
     // MARK: Report
 
-    /// All of it for scripts.
+    /// The whole report for scripts.
     func json(after elapsed: Duration) throws -> String {
         struct Report: Encodable {
             var cases: Int, cells: Int, refused: Int, listPairs: Int, listPairsVisited: Int

@@ -1,17 +1,17 @@
 import AnabranchTesting
 import Foundation
 
-/// Tells on standard error how far a long run has come: on a terminal in one line that changes, elsewhere in lines.
+/// Reports on standard error how far a long run is: on a terminal in one line that changes, elsewhere in lines.
 enum RunProgress {
     private static let isTerminal = isatty(STDERR_FILENO) == 1
 
-    /// How much time is between two reports.
+    /// The time between two reports.
     static let interval: Duration = isTerminal ? .milliseconds(500) : .seconds(5)
 
-    /// - Parameter share: how much of the run is done, from 0 to 1; nil if nobody knows.
+    /// - Parameter share: the share of the run that is done, from 0 to 1; nil if it is not known.
     static func report(_ done: String, share: Double? = nil, after elapsed: Duration) {
         let text = line(done, share: share, after: elapsed)
-        // The beginning of the line, and what stands in it deleted.
+        // To the beginning of the line, whose text is deleted.
         write(isTerminal && share != nil ? "\r\u{1b}[2K" + text : text + "\n")
     }
 
@@ -20,7 +20,7 @@ enum RunProgress {
         if isTerminal { write("\r\u{1b}[2K") }
     }
 
-    /// A line that is no report of progress.
+    /// Writes a line that is not a report of progress.
     static func note(_ text: String) { write(text + "\n") }
 
     static func line(_ done: String, share: Double?, after elapsed: Duration) -> String {

@@ -1,61 +1,61 @@
 /// Something that one user, or a few, can do to a server, and what it may cost all others.
 struct Attack: Sendable {
-    /// What is measured of each attack unless it says something else.
+    /// The measurements and bounds of an attack; the defaults hold unless the attack says otherwise.
     struct Plan: Sendable {
-        /// Whether there are neighbours. Nobody can write to a store that counts as full, or to a server that ends.
+        /// True if there are neighbours. Nobody can write to a store that counts as full, or to a server that ends.
         var hasBystanders = true
         /// The files of bystanders that are attacked; all others are neighbours.
         var attackedPlaces: Set = [AttackedApp.flexible.rawValue]
-        /// Whether the general bounds count: how long others wait, and how soon the server ends. What is written for
-        /// the attack counts in any case.
+        /// True if the general bounds count: how long others wait, and how soon the server ends. The bounds that the
+        /// attack itself sets count in any case.
         var isJudgedByWaits = true
-        /// Whether a small commit of another user is measured afterwards, while the attacker is still there.
+        /// True if a small commit of another user is measured afterwards, while the attacker is still there.
         var measuresLaterCommit = true
-        /// What the server's memory may grow by, in MiB.
+        /// The growth allowed to the server's memory, in MiB.
         var memoryGrowthBound = 100.0
-        /// After so many seconds the attacker is cut off.
+        /// The time after which the attacker is cut off, in seconds.
         var cutOffSeconds = 90.0
         var server = AttackedServer()
     }
 
     var name: String
-    /// What the attacker does, in words that begin small.
+    /// The attacker's actions, in words that begin in lower case.
     var summary: String
-    /// How much of it, by name; each can be told to be another number.
+    /// The numbers of the attack, by name; each can be replaced by an option.
     var counts: [String: Int] = [:]
     var plan = Plan()
     var body: @Sendable (AttackRun) async throws -> Void
 
-    /// In the order of their severity.
+    /// All attacks, in the order of their severity.
     static let all: [Attack] =
         viewAttacks + mergeAttacks + refusalAttacks + queryAttacks + stormAttacks + roleAttacks + storageAttacks
         + doorAttacks
 
-    /// One of `all`.
+    /// The attack of this name, one of `all`.
     static func named(_ name: String) -> Attack? { all.first { $0.name == name } }
 }
 
-/// The apps of a server that is attacked.
+/// The apps of an attacked server.
 enum AttackedApp: String, CaseIterable, Sendable {
-    /// Of flexible sync: the one that is attacked, and another one.
+    /// Apps of flexible sync: the one that is attacked, and another one.
     case flexible = "flexa", otherFlexible = "flexb"
     case partitions = "part"
 
     var isFlexible: Bool { self != .partitions }
 }
 
-/// How a server is set up that is attacked.
+/// The setup of an attacked server.
 struct AttackedServer: Sendable {
-    /// What of its settings differs from the defaults, in YAML.
+    /// The settings that differ from the defaults, in YAML.
     var settings = manyClients
-    /// All clients come from one address.
+    /// The settings for many clients, all of which come from one address.
     static let manyClients = "logins-per-minute: 1000000\nconnections-per-address: 1000000"
     /// The rules of the attacked class of the attacked app; nil if everybody may do everything.
     var rules: String?
-    /// The objects that are there, in the attacked app.
+    /// The objects in the attacked app before the attack.
     var objects: AttackedObjects?
 
-    /// The folder of the app's export, beside the configuration.
+    /// The folder of the app's export, next to the configuration.
     static let exportName = "export"
     /// The rules of the attacked class within it.
     static let rulesPath = "data_sources/db/shop/\(AttackedObjects.className)/rules.json"
@@ -73,7 +73,7 @@ struct AttackedServer: Sendable {
             """
     }
 
-    /// A class whose objects everybody may do everything with, if this is so.
+    /// The rules of a class in which everybody may do everything with the objects that match the filter `read`.
     static func rules(read: String) -> String {
         """
         {"roles": [{"name": "all", "apply_when": {}, "document_filters": {"read": \(read), "write": \(read)}, \

@@ -1,9 +1,9 @@
-/// What a server has spent by a moment.
+/// The resources that a server has used by a moment.
 struct ServerExpenses: Sendable {
     var time: ContinuousClock.Instant
     var cpuSeconds: Double
     var writtenBytes: Double
-    /// Of the store; nil if the server does not tell.
+    /// The transactions of the store; nil if the server does not tell.
     var transactions: Double?
 
     static func - (left: Self, right: Self) -> AttackCosts {
@@ -14,14 +14,14 @@ struct ServerExpenses: Sendable {
     }
 }
 
-/// What a part of a run has cost the server.
+/// The costs of a part of a run to the server.
 struct AttackCosts: Sendable {
     var seconds: Double
     var cpuSeconds: Double
     var writtenBytes: Double
     var transactions: Double?
 
-    /// Without what the bystanders cause, who write as often as this.
+    /// The costs without those of the bystanders, in proportion to how often they wrote.
     func without(_ count: Int, of bystanders: AttackCosts?, _ aloneCount: Int) -> AttackCosts {
         guard let bystanders, aloneCount > 0 else { return self }
         let share = Double(count) / Double(aloneCount)

@@ -1,14 +1,14 @@
 import Foundation
 import Synchronization
 
-/// What was measured of an attack, a line a figure, and whether it is within its bounds, a line a bound.
+/// Prints what was measured of an attack, a line a figure, and if it is within its bounds, a line a bound.
 final class AttackReport: Sendable {
     private let attack: String
     private let missed = Atomic(0)
 
     init(_ attack: String) { self.attack = attack }
 
-    /// How many bounds were missed.
+    /// The number of bounds that were missed.
     var missedCount: Int { missed.load(ordering: .relaxed) }
 
     func figure(_ name: String, _ value: Double, _ unit: String = "") {
@@ -40,7 +40,8 @@ final class AttackReport: Sendable {
         value == value.rounded() && abs(value) < 1e15 ? "\(Int(value))" : String(format: "%.2f", value)
     }
 
-    /// At once: whoever waits sees how far it is, and a run that is cut off has said what it knew.
+    /// Writes a line at once: people who wait see how far the run is, and a run that is cut off has printed what it
+    /// knew.
     private func write(_ line: String) {
         FileHandle.standardOutput.write(Data("\(attack) \(line)\n".utf8))
     }

@@ -2,7 +2,7 @@ import AnabranchTestClient
 import Foundation
 import Synchronization
 
-/// What counts for every attack: how long others wait, what the server needs, and whether it can be ended.
+/// The bounds of every attack: how long others wait, what the server needs, and if it can be ended.
 extension AttackRun {
     private static let laterCommitCount = 11
 
@@ -73,7 +73,7 @@ extension AttackRun {
 
     // MARK: Later commits
 
-    /// Somebody else writes little, again and again, while the attackers are still there and nobody else writes.
+    /// Has another user write little, again and again, while the attackers are still there and nobody else writes.
     private func judgeLaterCommits() async throws {
         tell("somebody else writes")
         let cut = Task {
@@ -96,7 +96,7 @@ extension AttackRun {
         } catch {
             report.figure("later_commit_told", "\(error)")
         }
-        // Now and then one has to write more, which the pages of many others need.
+        // Now and then a commit has to write more, namely pages that many others need.
         let isWhole = written.count == Self.laterCommitCount
         let median = isWhole ? Double(written.sorted()[written.count / 2]) / 1e3 : nil
         report.bound("later_commit_written", median, atMost: 100, "KB")

@@ -6,23 +6,23 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// One attack on a server of its own: who is there, the phases in which bystanders are measured, and how it ends.
+/// One attack on a server of its own: who takes part, the phases in which bystanders are measured, and how it ends.
 final class AttackRun: Sendable {
-    /// What a person can say about all attacks.
+    /// The options for all attacks.
     struct Options: Sendable {
         var binary: String
-        /// Other numbers than those of the attack.
+        /// The numbers that replace those of the attack, by name.
         var counts: [String: Int] = [:]
         var aloneSeconds = 3.0
-        /// A bound for all attacks; nil for what each says itself.
+        /// The time limit of all attacks, in seconds; nil for the one of each attack.
         var cutOffSeconds: Double?
     }
 
     let attack: Attack
     let report: AttackReport
-    /// Of attackers, and of others who are not measured.
+    /// The event loops of attackers, and of others who are not measured.
     let eventLoops = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-    /// What attackers send and get.
+    /// The bytes that attackers send and get.
     let traffic = Traffic()
     let options: Options
     let state: Mutex<State>
@@ -39,18 +39,18 @@ final class AttackRun: Sendable {
         var measured: Measured?
     }
 
-    /// What is known when the attack is over.
+    /// The measurements, once the attack is over.
     struct Measured: Sendable {
         var phases: LoadPhases
-        /// What the bystanders cost while they were alone, and how often they wrote.
+        /// The costs of the bystanders while they were alone, and the number of their writes.
         var alone: (costs: AttackCosts?, writeCount: Int)
-        /// What the attack has cost without them; nil if the server has ended.
+        /// The costs of the attack without them; nil if the server has ended.
         var attack: AttackCosts?
     }
 
-    /// A server that needs more is ended: others need the memory, too.
+    /// The memory, in bytes, beyond which a server is ended: others need the memory, too.
     static let endingBytes = 6 << 30
-    /// How long a bystander waits for what was under way at the end, and somebody who comes later for all he does.
+    /// The time that a bystander waits for what was under way at the end, and a later user for everything it does.
     static let patience = Duration.seconds(30)
 
     private init(_ attack: Attack, _ options: Options, on server: ServerUnderLoad) {
@@ -60,9 +60,9 @@ final class AttackRun: Sendable {
         state = Mutex(State(server: server, sampler: ServerSampler(server.place)))
     }
 
-    /// Brings an attack to a server, and prints what comes of it.
+    /// Brings an attack to a server, and prints the result.
     ///
-    /// - Returns: how many bounds were missed.
+    /// - Returns: the number of bounds that were missed.
     static func run(_ attack: Attack, _ options: Options) async throws -> Int {
         let plan = attack.plan.server
         let server = try await ServerUnderLoad.start(options.binary, configuration: plan.configuration) { data in
@@ -84,7 +84,7 @@ final class AttackRun: Sendable {
         return run.report.missedCount
     }
 
-    /// Another file takes the place of one that is there at once.
+    /// Writes a file, which takes the place of an existing one at once.
     static func write(_ text: String, to file: URL) throws {
         try FileManager.default.createDirectory(at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
         try Data(text.utf8).write(to: file, options: .atomic)
@@ -100,7 +100,7 @@ final class AttackRun: Sendable {
         try? await bystanderLoops.shutdownGracefully()
     }
 
-    // MARK: Who is there
+    // MARK: Participants
 
     var server: ServerUnderLoad { state.withLock { $0.server } }
     var sampler: ServerSampler { state.withLock { $0.sampler } }
@@ -108,13 +108,13 @@ final class AttackRun: Sendable {
 
     var target: SyncTarget { get throws { try SyncTarget(url: server.url) } }
 
-    /// What the attack has cost the server; nil if it has not been measured, or if the server has ended.
+    /// The costs of the attack to the server; nil if it has not been measured, or if the server has ended.
     var attackCosts: AttackCosts? { state.withLock { $0.measured?.attack } }
 
     /// One of the attack's numbers.
     func count(_ name: String) -> Int { options.counts[name] ?? attack.counts[name] ?? 0 }
 
-    /// Says on standard error how far it is.
+    /// Reports on standard error how far the attack is.
     func tell(_ progress: String) { RunProgress.report("\(attack.name): \(progress)", after: .now - start) }
 
     private func beginBystanders() async throws {
@@ -165,8 +165,8 @@ final class AttackRun: Sendable {
 
     // MARK: Measuring
 
-    /// Lets the bystanders be alone, brings the attack, and waits until it is over or was long enough. That the server
-    /// ends it is no failure.
+    /// Leaves the bystanders alone for a while, brings the attack, and waits until it is over or was long enough. It is
+    /// no failure if the server ends it.
     func measure(_ load: @escaping @Sendable () async throws -> Void) async throws {
         tell("the bystanders are alone")
         try await Task.sleep(for: .seconds(1))  // first uploads take longer
@@ -180,7 +180,7 @@ final class AttackRun: Sendable {
         let seconds = (ContinuousClock.now - start) / .seconds(1)
         report.figure("attack_sent", Double((traffic.bytes - sent).sent), "B")
         report.figure("attack_received", Double((traffic.bytes - sent).received), "B")
-        // One that is over soon may still be felt.
+        // The effects of a short attack may still be felt.
         try await Task.sleep(for: .seconds(max(0, 2 - seconds)))
         let phases = LoadPhases(
             alone: alone.time..<beginning.time, during: start..<ContinuousClock.now, after: start..<start)
@@ -215,7 +215,7 @@ final class AttackRun: Sendable {
             transactions: gauges?[ServerGauges.transactions])
     }
 
-    /// What something costs, without what the bystanders cost meanwhile.
+    /// The costs of `body`, without those of the bystanders during that time.
     func costs(of body: () async throws -> Void) async throws -> AttackCosts {
         let before = try await expenses()
         try await body()
@@ -227,7 +227,7 @@ final class AttackRun: Sendable {
 
     // MARK: Connections
 
-    /// A new connection that is open; it is closed when the attack ends.
+    /// A new open connection; it is closed when the attack ends.
     func connection(to target: SyncTarget) async throws -> TestConnection {
         let connection = TestConnection(to: target, on: eventLoops.next(), traffic: traffic)
         state.withLock { $0.connections.append(connection) }
@@ -235,7 +235,7 @@ final class AttackRun: Sendable {
         return connection
     }
 
-    /// Closes all connections that were given.
+    /// Closes all connections that `connection` has opened.
     func disconnect() async {
         let all = state.withLock { state in
             defer { state.connections = [] }
@@ -244,7 +244,7 @@ final class AttackRun: Sendable {
         for connection in all { await connection.close() }
     }
 
-    /// A new user, who logs in anonymously: how clients of his come to the app.
+    /// Logs in a new user anonymously, and returns the target by which the user's clients come to the app.
     func user(of app: AttackedApp) async throws -> SyncTarget {
         let target = try self.target
         let token = try await HTTPRequests(target: target, app: app.rawValue, eventLoops: eventLoops)
@@ -255,7 +255,7 @@ final class AttackRun: Sendable {
 
     /// A new client of a user, in a session on a connection of its own, with the objects that it asks for.
     ///
-    /// - Parameter partition: not in flexible sync.
+    /// - Parameter partition: the partition; not used in flexible sync.
     func client(
         of user: SyncTarget, partition: String = "", asking predicates: [String: String] = [:]
     ) async throws -> LoadClient {
@@ -273,7 +273,7 @@ final class AttackRun: Sendable {
 extension LoadClient {
     /// Uploads, and waits until the server has taken it.
     ///
-    /// - Returns: how long that took.
+    /// - Returns: the time that this took.
     @discardableResult
     func store(_ changesets: [[UInt8]], timestamp: ChangesetTime? = nil) async throws -> Duration {
         let (version, sent) = upload(changesets, timestamp: timestamp)

@@ -4,8 +4,8 @@ import AnabranchSQLite
 import AnabranchTesting
 import Foundation
 
-/// What is in an app before it is attacked: objects of one class, with a number `n`, a text `t`, a fraction `d` and,
-/// perhaps, bytes `b` that nothing compresses.
+/// The content of an app before it is attacked: objects of one class, with a number `n`, a text `t`, a fraction `d`
+/// and, perhaps, bytes `b` that nothing compresses.
 struct AttackedObjects: Sendable {
     static let className = "Item"
 
@@ -13,7 +13,7 @@ struct AttackedObjects: Sendable {
     var textBytes = 200
     var dataBytes = 0
 
-    /// Makes the class, for clients who come before there is an object.
+    /// Makes the class, for clients that come before there is an object.
     static var schema: [UInt8] {
         ChangesetWriter([
             .addTable(className), .addColumn(className, "n"), .addColumn(className, "t", .string),
@@ -34,7 +34,7 @@ struct AttackedObjects: Sendable {
         return changeset.bytes
     }
 
-    /// Puts them into the file of an app.
+    /// Writes the objects to the file of an app.
     func write(to directory: URL, app: AttackedApp) throws {
         let store = try SQLiteStore(directory: directory.path)
         let file = try SyncedFile(path: VirtualPath(app.rawValue), store: store)

@@ -2,10 +2,10 @@ import AnabranchProtocol
 import AnabranchTestClient
 import Synchronization
 
-/// Other users of the attacked app, who read and confirm, and what becomes of them.
+/// Other users of the attacked app, who read and confirm, and their fate.
 final class Audience: Sendable {
     private struct State {
-        /// By client, how many changesets of others have come.
+        /// The number of changesets of others that have come, by client.
         var counts: [Int]
         var resetCount = 0
         var endings: [String] = []
@@ -14,7 +14,7 @@ final class Audience: Sendable {
     private let state: Mutex<State>
     let clients: [LoadClient]
 
-    /// Each with the objects that it asks for, some of them for one user.
+    /// Connects clients, each with the objects that it asks for; `perUser` of them belong to one user.
     init(_ count: Int, perUser: Int = 1, of run: AttackRun, asking predicates: [String: String]) async throws {
         state = Mutex(State(counts: Array(repeating: 0, count: count)))
         let users = try await concurrentMap(0..<(count + perUser - 1) / perUser, limit: 16) { _ in
@@ -37,7 +37,8 @@ final class Audience: Sendable {
         }
     }
 
-    /// Waits until each has so many changesets of others, or as many as have not have lost their sessions.
+    /// Waits until each client has at least `count` changesets of others; those that have lost their sessions are let
+    /// off.
     func wait(for count: Int) async throws {
         while state.withLock({ state in state.counts.count { $0 < count } > state.endings.count }) {
             try await Task.sleep(for: .milliseconds(20))
@@ -54,7 +55,7 @@ final class Audience: Sendable {
         }
     }
 
-    /// Prints what has become of them.
+    /// Prints their fate.
     func judge(_ report: AttackReport) {
         let (resets, endings) = state.withLock { ($0.resetCount, $0.endings) }
         report.bound("resets_of_audience", Double(resets), atMost: 0)

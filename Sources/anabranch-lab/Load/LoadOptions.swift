@@ -5,7 +5,7 @@ import Foundation
 import NIOCore
 import NIOPosix
 
-/// What all loads can be told: where the server is, who the clients are, and what is measured beside the load.
+/// The options of all loads: the server, the clients, and what is measured along with the load.
 struct LoadOptions: ParsableArguments {
     @Option(help: ArgumentHelp("A running server; the path of its sync endpoint may follow.", valueName: "ws-url"))
     var url: String?
@@ -71,7 +71,7 @@ struct LoadOptions: ParsableArguments {
     /// Brings a load and prints what was measured.
     ///
     /// - Parameters:
-    ///   - numbers: the options of the load, for the line.
+    ///   - numbers: the options of the load, for the report.
     ///   - fill: puts into the data directory what the server of `--serve` shall find there.
     ///   - body: prepares the load, and calls `measure` of the run.
     func run(
@@ -137,8 +137,8 @@ struct LoadOptions: ParsableArguments {
     }
 }
 
-/// Makes the calling thread nicer, so that it does not take the processor from the server. Elsewhere than on Linux that
-/// would concern the whole process, and nothing is done.
+/// Lowers the priority of the calling thread, so that it does not take the processor from the server. Elsewhere than on
+/// Linux that would concern the whole process, and nothing is done.
 private func beNice(by steps: Int32) {
     #if os(Linux)
     _ = Foundation.nice(steps)

@@ -71,7 +71,7 @@ struct MergeCommand: ParsableCommand {
     }
 }
 
-/// What became of all cases.
+/// The outcome of all cases.
 private struct MergeSummary: Encodable {
     var cases = 0
     var merged = 0
@@ -80,12 +80,12 @@ private struct MergeSummary: Encodable {
     var text: String { "\(counted(cases, "case")): \(merged) merged, \(failed) failed" }
 }
 
-/// What a merge makes of both sides.
+/// The result of a merge for both sides.
 private struct MergeResult: Encodable {
     var name: String?
     var localAfter: [MergeCase.Output]?
     var incomingAfter: [MergeCase.Output]?
     var error: String?
-    /// In words, beside `error`.
+    /// The error in words, along with `error`.
     var reason: String?
 }

@@ -57,23 +57,23 @@ struct ReplayTraceCommand: ParsableCommand {
         }
     }
 
-    /// Of the file, without what says how it is stored.
+    /// The name of the file, without the endings that say how it is stored.
     private var name: String {
         let file = URL(fileURLWithPath: trace).lastPathComponent
         return file.split(separator: ".").first.map(String.init) ?? file
     }
 }
 
-/// What a replay has shown.
+/// The outcome of a replay.
 private struct TraceOutcome: Encodable {
     var trace: String
     var replay: String
     var strategy: String
     var transactions: Int
     var seconds: Double
-    /// Of all clients, the server, and what its log makes.
+    /// True if the states of all clients, of the server and of its log are equal.
     var isStateEqual: Bool
-    /// The text of every client; nil if there is none to compare it with.
+    /// True if the text of every client is the recorded one; nil if there is none to compare it with.
     var endsAsRecorded: Bool?
 
     private enum CodingKeys: String, CodingKey {

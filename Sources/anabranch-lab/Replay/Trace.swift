@@ -73,12 +73,12 @@ struct Trace: Decodable {
     }
 }
 
-/// When a trace's agents have to upload and download so that each transaction is made on the state that it was recorded
-/// on, with one server between them.
+/// The points at which a trace's agents have to upload and download so that each transaction is made on the state that
+/// it was recorded on, with one server between them.
 struct TraceSchedule {
     /// The transactions of each agent in order.
     let own: [[Int]]
-    /// How many transactions of each agent are contained in the state that a transaction was made on.
+    /// The numbers of transactions of each agent in the state that a transaction was made on.
     let known: [[Int]]
     /// All transactions in the order of the server's log.
     private(set) var log: [Int] = []
@@ -107,8 +107,8 @@ struct TraceSchedule {
         log = try order(Self.preceding(trace, own, known))
     }
 
-    /// How many transactions of each agent have to precede a transaction in the log: those that its author knew, and
-    /// those that the author of any other transaction knew when it did not know this one.
+    /// The numbers of transactions of each agent that have to precede a transaction in the log: those that its author
+    /// knew, and those that the author of any other transaction knew when it did not know this one.
     private static func preceding(_ trace: Trace, _ own: [[Int]], _ known: [[Int]]) -> [[Int]] {
         var preceding = known
         for (number, transaction) in trace.txns.enumerated() {
@@ -146,7 +146,7 @@ struct TraceSchedule {
 }
 
 extension JSONDecoder.DateDecodingStrategy {
-    /// Texts of RFC 3339.
+    /// Dates in the format of RFC 3339.
     static let rfc3339 = custom { decoder in
         let container = try decoder.singleValueContainer()
         guard let milliseconds = RFC3339.milliseconds(try container.decode(String.self).utf8) else {

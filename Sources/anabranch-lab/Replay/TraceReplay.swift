@@ -29,7 +29,7 @@ struct TraceReplay {
         for agent in clients.indices { try clients[agent].download(from: file) }
     }
 
-    /// Each transaction is made on the state that it was recorded on.
+    /// Makes each transaction on the state that it was recorded on.
     mutating func follow(_ schedule: TraceSchedule) throws {
         var next = clients.map { _ in 0 }
         var inLog = clients.map { _ in 0 }
@@ -66,7 +66,7 @@ struct TraceReplay {
         try exchange()
     }
 
-    /// All transactions are made before anything is exchanged. Each user then has less text than in the recording, so
+    /// Makes all transactions before anything is exchanged. Each user then has less text than in the recording, so
     /// positions beyond its end start again at its beginning.
     mutating func stayOffline() throws {
         for number in trace.txns.indices { try write(number, wrapping: true) }
@@ -78,7 +78,7 @@ struct TraceReplay {
         for agent in clients.indices { try clients[agent].download(from: file) }
     }
 
-    /// Uploads so many transactions, or all that there are, in as many UPLOADs as it takes.
+    /// Uploads `count` transactions, or all that there are, in as many UPLOADs as it takes.
     private mutating func upload(_ count: Int, of agent: Int) throws {
         var left = count
         while left > 0, let upload = clients[agent].nextUpload(left, isProgressTold: false) {
@@ -114,7 +114,7 @@ struct TraceReplay {
         }
     }
 
-    // MARK: What came out
+    // MARK: Results
 
     /// The text of each client's document.
     func texts() throws -> [String] {
@@ -129,13 +129,13 @@ struct TraceReplay {
         }
     }
 
-    /// Whether all clients, the server and its log have come to one state.
+    /// True if all clients, the server and its log are in one state.
     func isStateEqual() throws -> Bool {
         let states = try states()
         return states.allSatisfy { $0 == states.first }
     }
 
-    /// The states of all clients, the server's, and the one that the server's log makes.
+    /// The states of all clients, the server's, and the state that the server's log gives.
     func states() throws -> [[UInt8]] {
         var fromLog = ObjectGraph()
         try fromLog.replay(file.log())

@@ -14,14 +14,14 @@ struct ReplicaRun {
     private let isFlexible: Bool
     private var twins: ReplicaTwins
     private var twinsCount = 1
-    /// Nil as long as they have not been connected.
+    /// Nil until they have been connected.
     private var ident: SaltedFileID?
     private var other: MemoryClient
     private var made = AuthoredInstructions()
     private var clock: UInt64 = 1_000
-    /// Of the bootstrap of a subscription set that is coming.
+    /// The parts that have come of the bootstrap of a subscription set.
     private var bootstrap: (version: QueryVersion, parts: [DownloadedChangeset])?
-    /// Something was written whose merge with other changes is a known divergence of the reference, perhaps.
+    /// True once something was written whose merge with other changes may be a known divergence of the reference.
     private var isDivergent = false
     private(set) var tally = ReplicaTally()
 
@@ -68,7 +68,7 @@ struct ReplicaRun {
 
     // MARK: Writing
 
-    /// Of random changes; another one with each operation.
+    /// The seed of random changes; another one with each operation.
     private var seed: UInt64 { clock &* 0x9E37_79B9_7F4A_7C15 }
 
     private func edit(_ transaction: WriteTransaction, seeds: [UInt64]) throws {
@@ -91,11 +91,11 @@ struct ReplicaRun {
                 try edit(transaction, seeds: seeds)
             })
         if !changeset.isEmpty { tally.transactions += 1 }
-        // What has GlobalKeys gets others with the ident.
+        // Objects with GlobalKeys get other keys with the ident.
         if ident == nil { isDivergent = true }
     }
 
-    /// A transaction that fails leaves nothing behind.
+    /// Makes a transaction that fails: it leaves nothing behind.
     private mutating func writeInVain() throws {
         struct Regret: Error {}
         let seed = random.next()
@@ -173,7 +173,7 @@ struct ReplicaRun {
         twins.memory.unsentSubscriptions(after: 0)?.set.version
     }
 
-    /// What a server of partitions has, as the bootstrap of a subscription set in parts.
+    /// Integrates the download of a server of partitions as the bootstrap of a subscription set, in parts.
     private mutating func downloadPart(of download: Download, _ version: QueryVersion) throws {
         var parts = bootstrap?.version == version ? bootstrap?.parts ?? [] : []
         if bootstrap.map({ $0.version != version }) ?? false || !download.changesets.starts(with: parts) {
@@ -214,7 +214,7 @@ struct ReplicaRun {
         tally.reopened += 1
     }
 
-    /// Fresh twins, which have everything that the server has, take the place of these.
+    /// Replaces the twins by fresh ones, which have everything that the server has.
     private mutating func reset() throws {
         twinsCount += 1
         let fresh = try ReplicaTwins(path: folder.appendingPathComponent("replica-\(twinsCount)").path)
@@ -229,13 +229,13 @@ struct ReplicaRun {
         try twins.close()
         twins = fresh
         (self.ident, bootstrap) = (ident, nil)
-        // It was made without a look at what diverges.
+        // The recovery was made without regard to what diverges.
         if recovery.changesets > 0 { isDivergent = true }
         tally.resets += 1
         tally.recovered += recovery.changesets
     }
 
-    /// Everything is exchanged, and all have the server's state.
+    /// Exchanges everything, and checks that all have the server's state.
     private mutating func finish() throws {
         repeat {
             try upload(.max)
@@ -252,13 +252,13 @@ struct ReplicaRun {
     }
 }
 
-/// What runs have done.
+/// The counts of all runs.
 struct ReplicaTally: RunTally {
     var runs = 0, operations = 0, transactions = 0, uploads = 0, downloads = 0, merges = 0, bootstraps = 0, parts = 0
     var reopened = 0, resets = 0, recovered = 0
-    /// Runs in which nothing was written that the reference itself may merge in two ways.
+    /// The number of runs in which nothing was written that the reference itself may merge in two ways.
     var converged = 0
-    /// The seeds of the runs that failed, with what was wrong.
+    /// The seeds of the runs that failed, with the reasons.
     var failures: [(seed: UInt64, reason: String)] = []
 
     var hasFailed: Bool { !failures.isEmpty }

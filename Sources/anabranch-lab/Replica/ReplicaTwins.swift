@@ -4,7 +4,7 @@ import AnabranchReplica
 import AnabranchTesting
 import Foundation
 
-/// What is wrong in a run.
+/// A fault in a run.
 struct ReplicaFailure: Error, CustomStringConvertible {
     let description: String
 
@@ -25,10 +25,10 @@ final class ReplicaTwins {
         memory = try Replica(MemoryReplicaStore())
     }
 
-    // MARK: What happens
+    // MARK: Operations
 
-    /// Carries something out on both.
-    /// - Returns: what came of it, which is the same for both.
+    /// Carries out an operation on both.
+    /// - Returns: its result, which is the same for both.
     @discardableResult
     func both<Value: Equatable>(
         _ name: String, _ onStored: (inout Replica<SQLiteReplicaStore>) throws -> Value,
@@ -39,7 +39,7 @@ final class ReplicaTwins {
         return value
     }
 
-    /// The same, of what returns nothing.
+    /// Carries out an operation on both that returns nothing.
     func change(
         _ onStored: (inout Replica<SQLiteReplicaStore>) throws -> Void,
         _ onMemory: (inout Replica<MemoryReplicaStore>) throws -> Void
@@ -48,7 +48,7 @@ final class ReplicaTwins {
         try onMemory(&memory)
     }
 
-    /// A local transaction.
+    /// Makes a local transaction.
     /// - Returns: the changeset; empty if nothing was written or it was not accepted.
     func write(
         at time: ChangesetTime, if isAccepted: ([UInt8]) throws -> Bool, _ body: (WriteTransaction) throws -> Void
@@ -74,7 +74,8 @@ final class ReplicaTwins {
 
     func nextUpload() throws -> Upload? { try both("upload", { try $0.nextUpload() }, { try $0.nextUpload() }) }
 
-    /// A state in a file may name an object that has its old value again: its row is written as well.
+    /// Integrates a download. The state in the file may name an object that has its old value again: its row is written
+    /// as well.
     func integrate(_ download: Download, as kind: DownloadKind) throws {
         let written = Set(try stored.integrate(download, as: kind).objects)
         let changed = Set(try memory.integrate(download, as: kind).objects)
@@ -86,7 +87,7 @@ final class ReplicaTwins {
         try both("subscribe", { try $0.subscribe(subscriptions) }, { try $0.subscribe(subscriptions) })
     }
 
-    /// A connection begins.
+    /// Begins a connection.
     func connect() throws {
         try change(
             { replica in
@@ -99,7 +100,7 @@ final class ReplicaTwins {
             })
     }
 
-    /// The process ends and another one begins; what was stored of a bootstrap is there until it connects.
+    /// Ends the process and begins another one; the stored parts of a bootstrap are there until it connects.
     func reopen() throws {
         try stored.store.close()
         stored = try Replica(try SQLiteReplicaStore(path: path))
@@ -107,7 +108,7 @@ final class ReplicaTwins {
         try connect()
     }
 
-    /// Takes the place of other twins, as a client reset has it.
+    /// Takes the place of other twins, as in a client reset.
     func takePlace(of other: ReplicaTwins, recovers: Bool, at now: ChangesetTime) throws -> ReplicaRecovery {
         try both(
             "client reset", { try $0.takePlace(of: other.stored, recovers: recovers, at: now) },
@@ -116,9 +117,9 @@ final class ReplicaTwins {
 
     func close() throws { try stored.store.close() }
 
-    // MARK: What has to be the same
+    // MARK: Comparison
 
-    /// Both are in the same state, and another process reads the same from the file.
+    /// Checks that both are in the same state, and that another process reads the same from the file.
     func compare() throws {
         try both("the numbers", { $0.record }, { $0.record })
         try both("the newest change", { $0.newestChange }, { $0.newestChange })

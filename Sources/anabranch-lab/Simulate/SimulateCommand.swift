@@ -59,7 +59,7 @@ struct SimulateCommand: AsyncParsableCommand {
         guard !verbose || count == 1 else { throw ValidationError("--verbose is for one seed.") }
     }
 
-    /// What makes the same worlds of the same seeds.
+    /// The options that, with the same seeds, give the same worlds.
     private var limitation: String {
         faults.map { " --faults " + $0.map(\.rawValue).sorted().joined(separator: ",") } ?? ""
     }

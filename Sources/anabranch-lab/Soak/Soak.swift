@@ -3,7 +3,7 @@ import AnabranchTesting
 import Foundation
 import Synchronization
 
-/// One run: a server in a process of its own, clients in this one, and what happens to both.
+/// One run: a server in a process of its own, clients in this one, and everything that happens to both.
 final class Soak: Sendable {
     private let seconds: Int
     private let rate: Int
@@ -18,14 +18,14 @@ final class Soak: Sendable {
         SoakSeries("server data", unit: "MiB"), SoakSeries("clients RSS", unit: "MiB"),
         SoakSeries("clients files", unit: "open"), SoakSeries("replicas", unit: "MiB"),
     ])
-    /// In each third of the time as often.
+    /// The number of restarts, the same in each third of the time.
     private static let restarts = 12
 
     init(seconds: Int, clients: Int, rate: Int, seed: UInt64, serve: String, in directory: URL) {
         (self.seconds, self.rate, self.seed, self.directory) = (seconds, rate, seed, directory)
         clientCount = clients
         program = ServerCommand(binary: serve)
-        // What takes hours or days otherwise takes a few minutes.
+        // With these settings, what otherwise takes hours or days takes a few minutes.
         server = TortureServer(
             serve, ["--history-seal-entries", "200", "--history-generation-bytes", "200000"], in: directory)
     }
@@ -57,7 +57,7 @@ final class Soak: Sendable {
         if now < end { try await Task.sleep(for: min(time, end - now)) }
     }
 
-    // MARK: What happens
+    // MARK: Operations
 
     private func write(_ clients: [SoakClient], until end: ContinuousClock.Instant) async throws {
         var random = SeededRandom(scrambling: seed)
@@ -70,7 +70,7 @@ final class Soak: Sendable {
         }
     }
 
-    /// One client after another begins anew.
+    /// Has one client after another start over.
     private func renew(_ clients: [SoakClient], until end: ContinuousClock.Instant) async throws {
         var random = SeededRandom(scrambling: ~seed)
         while true {
@@ -84,7 +84,7 @@ final class Soak: Sendable {
         }
     }
 
-    /// Maintenance, a backup, and another process of the server.
+    /// Runs maintenance, makes a backup, and restarts the server.
     private func operate(until end: ContinuousClock.Instant) async throws {
         let backup = directory.appendingPathComponent("backup")
         for number in 1...Self.restarts {
@@ -106,7 +106,7 @@ final class Soak: Sendable {
         try await program.run(["admin"] + arguments.prefix(1) + ["--data", server.data] + arguments.dropFirst())
     }
 
-    // MARK: What is measured
+    // MARK: Measurements
 
     private func sample(from start: ContinuousClock.Instant, until end: ContinuousClock.Instant) async throws {
         while ContinuousClock.now < end {
@@ -131,7 +131,7 @@ final class Soak: Sendable {
 
     private static func mib(_ bytes: Int) -> Double { Double(bytes) / 1_048_576 }
 
-    /// What the files of a folder have, by their names.
+    /// The size of the files of a folder whose names begin with `prefix`, in bytes.
     private static func size(of folder: String, prefix: String = "") -> Int {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
         return names.filter { $0.hasPrefix(prefix) }.reduce(0) { sum, name in
@@ -140,7 +140,7 @@ final class Soak: Sendable {
         }
     }
 
-    /// Those that do not have what the others of their file have.
+    /// The clients whose state differs from that of the others of their file.
     private func strays(_ clients: [SoakClient]) async throws -> [String] {
         for client in clients { try await client.finishUpload() }
         var digests: [Bool: StateDigest] = [:], strays: [String] = []

@@ -63,7 +63,7 @@ actor SoakClient {
                 return random
             }
         } catch {
-            // It may have been thrown away meanwhile.
+            // It may have been thrown away in the meantime.
             guard current?.replica !== replica else { throw error }
             return
         }
@@ -73,7 +73,7 @@ actor SoakClient {
         isOffline.toggle()
     }
 
-    /// Ends the use of its file, of which nothing stays.
+    /// Closes its file and deletes it.
     /// - Returns: the number that the server had given it.
     func leave() async throws -> ClientFileID? {
         guard let (replica, sync) = current else { return nil }
@@ -85,7 +85,7 @@ actor SoakClient {
         return ident
     }
 
-    /// Everything is uploaded.
+    /// Waits until everything is uploaded.
     func finishUpload() async throws {
         guard let (replica, sync) = current else { return }
         if isOffline { try await add(replica, to: sync) }
@@ -94,7 +94,7 @@ actor SoakClient {
         try await replica.waitForUpload()
     }
 
-    /// What it has when everything is downloaded.
+    /// The digest of its state once everything is downloaded.
     func digest() async throws -> StateDigest? {
         guard let (replica, _) = current else { return nil }
         try await replica.waitForDownload()

@@ -1,8 +1,8 @@
-/// What is measured again and again, and must not grow.
+/// A value that is measured again and again, and must not grow.
 struct SoakSeries: Sendable {
     let name: String
     let unit: String
-    /// By what the last third may exceed the one before.
+    /// The amount by which the last third may exceed the one before.
     let slack: Double
     private(set) var samples: [(second: Double, value: Double)] = []
 
@@ -23,7 +23,7 @@ struct SoakSeries: Sendable {
         return peaks[2] > peaks[1] + slack
     }
 
-    /// How much it grows in an hour, by the line that fits best to what comes behind the first third.
+    /// The growth per hour, by the line that best fits the samples after the first third.
     func slope(of seconds: Double) -> Double {
         let late = samples.filter { $0.second >= seconds / 3 }, count = Double(late.count)
         guard count > 1 else { return 0 }
@@ -34,7 +34,7 @@ struct SoakSeries: Sendable {
     }
 }
 
-/// What a soak has come to.
+/// The results of a soak.
 struct SoakReport {
     var series: [SoakSeries]
     var seconds: Double
@@ -62,7 +62,7 @@ struct SoakReport {
 }
 
 extension String {
-    /// With spaces behind it, or in front of it if the width is negative.
+    /// The text with spaces after it, or before it if the width is negative.
     fileprivate func padded(_ width: Int) -> String {
         let spaces = String(repeating: " ", count: max(0, abs(width) - count))
         return width < 0 ? spaces + self : self + spaces

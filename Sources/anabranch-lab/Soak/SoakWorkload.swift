@@ -1,7 +1,7 @@
 import AnabranchCore
 import AnabranchTesting
 
-/// What the clients of a soak write: always to the same few objects, of which none grows without end.
+/// The writes of the clients of a soak: always to the same few objects, none of which grows without end.
 enum SoakWorkload {
     static let className = "Page"
     private static let pageCount = 200
@@ -43,7 +43,7 @@ enum SoakWorkload {
         }
     }
 
-    /// A few are long.
+    /// A random text; a few are long.
     private static func text(_ random: inout SeededRandom) -> Payload {
         let length = random.isOne(in: 50) ? 5_000 + random.below(20_000) : random.below(100)
         return .string((0..<length).map { _ in UInt8(ascii: "a") + UInt8(random.below(26)) })

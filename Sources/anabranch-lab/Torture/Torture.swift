@@ -4,12 +4,12 @@ import Synchronization
 
 /// One run: a server, and replicas in processes of their own.
 final class Torture: Sendable {
-    /// How long a server lives before it is killed, in milliseconds.
+    /// The longest life of a server before it is killed, in milliseconds.
     private static let serverLifeMax = 4_000
-    /// How long a process is stopped at most, in milliseconds: one in `stoppedOneIn` is.
+    /// The longest time that a process is stopped, in milliseconds: one in `stoppedOneIn` is.
     private static let stopMax = 1_500
     private static let stoppedOneIn = 3
-    /// How long the last processes may take to come to rest, in seconds.
+    /// The time that the last processes may take to come to rest, in seconds.
     private static let restPatience = 120
 
     private let seed: UInt64
@@ -17,16 +17,16 @@ final class Torture: Sendable {
     private let seconds: Int
     private let cycles: Int?
     private let isFlexible: Bool
-    /// How long a replica lives before it is killed, in milliseconds.
+    /// The life of a replica before it is killed, in milliseconds.
     private let life: Int
     private let serve: String
     private let directory: URL
     private let killed = Mutex((servers: 0, clients: 0, stops: 0))
 
     /// - Parameters:
-    ///   - seconds: how long it goes on.
-    ///   - cycles: after how many killed processes it ends earlier; nil if it does not.
-    ///   - life: how long a replica lives before it is killed, in milliseconds.
+    ///   - seconds: the duration of the run.
+    ///   - cycles: the number of killed processes after which it ends earlier; nil if it does not.
+    ///   - life: the life of a replica before it is killed, in milliseconds.
     init(
         _ seed: UInt64, clients: Int, seconds: Int, cycles: Int? = nil, isFlexible: Bool, life: Int, serve: String,
         in directory: URL
@@ -35,7 +35,7 @@ final class Torture: Sendable {
         (self.isFlexible, self.serve, self.directory) = (isFlexible, serve, directory)
     }
 
-    /// - Returns: what happened, for people.
+    /// - Returns: a summary, for people.
     /// - Throws: `DrillFailure` if something was lost, or took effect twice.
     func run() async throws -> String {
         let server = TortureServer(serve, in: directory)
@@ -52,7 +52,7 @@ final class Torture: Sendable {
             }
             return try await group.reduce(into: []) { $0 += $1 }
         }
-        // What the first ones upload, the second time brings to all.
+        // The uploads of the first replicas reach all others in the second round.
         var reports: [TortureReport] = []
         for round in 0..<2 {
             reports = []
@@ -69,7 +69,7 @@ final class Torture: Sendable {
         return ContinuousClock.now >= end || count >= cycles ?? .max
     }
 
-    /// Waits so long, or until the run is over.
+    /// Waits for `time`, or until the run is over.
     private func wait(_ time: Duration, until end: ContinuousClock.Instant) async throws {
         let wake = ContinuousClock.now + time
         while ContinuousClock.now < wake, !isOver(end) {
@@ -98,7 +98,7 @@ final class Torture: Sendable {
         }
     }
 
-    /// Lives again and again until the end.
+    /// Has a client live again and again until the end.
     /// - Returns: the numbers of the transactions that it has committed.
     private func live(
         _ client: Int, url: String, until end: ContinuousClock.Instant
@@ -107,7 +107,7 @@ final class Torture: Sendable {
         var written: Set<Int> = [], life = 0
         while !isOver(end) {
             life += 1
-            // What was written last may not have been told, so its number is not used again.
+            // The last write may not have been reported, so its number is not used again.
             let process = process(client, seed: random.next(), first: life * 100_000, milliseconds: 600_000, url)
             let lines = try process.start()
             let patience = Duration.milliseconds(min(200, self.life) + random.below(self.life))
@@ -188,7 +188,7 @@ final class Torture: Sendable {
     }
 }
 
-/// What a replica says in the end.
+/// The final report of a replica.
 struct TortureReport {
     private(set) var digest = ""
     private(set) var counter = 0

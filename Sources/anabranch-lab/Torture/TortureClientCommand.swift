@@ -6,7 +6,7 @@ import AnabranchTesting
 import ArgumentParser
 import Foundation
 
-/// The process of one replica of `torture`, which kills it. It tells on its standard output, a line each, what it has
+/// The process of one replica of `torture`, which kills it. It reports on its standard output, a line each, what it has
 /// written, what was acknowledged, and in the end its state.
 struct TortureClientCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "torture-client", shouldDisplay: false)
@@ -17,7 +17,7 @@ struct TortureClientCommand: AsyncParsableCommand {
     @Option var client: Int
     /// The number of its first transaction.
     @Option var first: Int
-    /// How long it writes before it waits for everything; nothing at all with 0.
+    /// The time for which it writes before it waits for everything; with 0 it writes nothing.
     @Option var milliseconds: Int
     @Flag var flexible = false
 
@@ -34,7 +34,7 @@ struct TortureClientCommand: AsyncParsableCommand {
         configuration.timers.connectMilliseconds = 2_000
         let sync = SyncClient(configuration)
         let events = Task { for await event in await replica.events() { Self.tell(event) } }
-        // Whoever would wait long for a server that was killed tries again soon.
+        // Instead of waiting long for a server that was killed, the client soon tries again.
         let impatience = Task {
             while !Task.isCancelled {
                 try await Task.sleep(for: .milliseconds(200))
@@ -42,7 +42,7 @@ struct TortureClientCommand: AsyncParsableCommand {
             }
         }
         try await add(replica, to: sync)
-        // A server undoes what is written to objects that nobody has subscribed to.
+        // A server undoes writes to objects that nobody has subscribed to.
         if milliseconds > 0 { try await replica.waitForSubscriptions() }
         let end = ContinuousClock.now + .milliseconds(milliseconds)
         var number = first
@@ -66,7 +66,7 @@ struct TortureClientCommand: AsyncParsableCommand {
         try await replica.close()
     }
 
-    /// The process may be killed at any moment: what it says is said at once.
+    /// Prints a line at once, since the process may be killed at any moment.
     private static func say(_ line: String) { FileHandle.standardOutput.write(Data("\(line)\n".utf8)) }
 
     private func add(_ replica: SyncedReplica, to sync: SyncClient) async throws {
@@ -95,7 +95,7 @@ struct TortureClientCommand: AsyncParsableCommand {
         }
     }
 
-    /// How many entries there are, and what the counter says.
+    /// Reports the number of entries, and the counter.
     private func report(_ replica: SyncedReplica) async throws {
         let (entries, counter) = try await replica.read { transaction in
             guard transaction.classNames.contains("Entry") else { return ([String](), Int64(0)) }

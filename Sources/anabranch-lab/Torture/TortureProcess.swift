@@ -11,7 +11,7 @@ struct ProcessLines {
                 let bytes = (try? handle.readToEnd()) ?? Data()
                 var lines = String(decoding: bytes, as: UTF8.self).split(
                     separator: "\n", omittingEmptySubsequences: false)
-                // One that was not finished says nothing.
+                // An unfinished line says nothing.
                 lines.removeLast()
                 continuation.resume(returning: lines.map(String.init))
             }
@@ -33,7 +33,7 @@ final class TortureProcess: Sendable {
         }
     }
 
-    /// What it has printed to its standard error.
+    /// The end of its standard error.
     var errorWords: String { String(((try? String(contentsOfFile: errors, encoding: .utf8)) ?? "").suffix(500)) }
 
     func start() throws -> ProcessLines {
@@ -49,7 +49,7 @@ final class TortureProcess: Sendable {
 
     func send(_ signal: Int32) { process.withLock { _ = Foundation.kill($0.processIdentifier, signal) } }
 
-    /// Kills it when its time is up, unless it has been forgotten.
+    /// Kills it when its time is up, unless it is over before.
     func kill(after time: Duration) async {
         let end = ContinuousClock.now + time
         while ContinuousClock.now < end, !isOver.withLock({ $0 }) {
@@ -72,24 +72,25 @@ final class TortureProcess: Sendable {
     }
 }
 
-/// A server that is killed, and begins again at the same place.
+/// A server that is killed, and starts again at the same place.
 final class TortureServer: Sendable {
     private let binary: String
     private let directory: URL
     private let arguments: [String]
     private let state = Mutex((process: Process?.none, port: 0))
 
-    /// - Parameter arguments: of `anabranch serve`, beside where its data are and where it listens.
+    /// - Parameter arguments: arguments of `anabranch serve`, besides where its data are and where it listens.
     init(_ binary: String, _ arguments: [String] = [], in directory: URL) {
         (self.binary, self.arguments, self.directory) = (binary, arguments, directory)
     }
 
-    /// Its data.
+    /// The path of its data.
     var data: String { directory.appendingPathComponent("data").path }
 
     /// Nil while there is none.
     var processIdentifier: Int32? { state.withLock { $0.process?.processIdentifier } }
 
+    /// Starts the server.
     /// - Returns: its URL.
     func start() async throws -> String {
         let log = directory.appendingPathComponent("server.log").path

@@ -1,15 +1,15 @@
 import AnabranchCore
 import AnabranchTesting
 
-/// What the replicas of a torture write. Every transaction adds one to a counter that all share, and creates an object
-/// that nobody touches again; so what was lost, and what took effect twice, can be counted in the end.
+/// The writes of the replicas of a torture. Every transaction adds one to a counter that all share, and creates an
+/// object that nobody touches again; so what was lost, and what took effect twice, can be counted in the end.
 enum TortureWorkload {
     static let classNames = ["Entry", "Counter", "Note"]
     private static let noteCount = 12
 
     static func entryKey(_ client: Int, _ number: Int) -> String { "\(client)-\(number)" }
 
-    /// - Parameter number: of the transaction; no client writes one number twice.
+    /// - Parameter number: the number of the transaction; no client writes one number twice.
     static func write(
         _ number: Int, of client: Int, to transaction: WriteTransaction, _ random: inout SeededRandom
     ) throws {

@@ -1,11 +1,12 @@
 import AnabranchServer
 import Foundation
 
-/// Where the admin interface is. A server announces it in the data directory: the URL, and on a second line, if it
-/// speaks TLS, the path of the certificate that it shows. This needs no name then, and nobody who vouches for it.
+/// The address of the admin interface. A server announces it in the data directory: the URL, and on a second line, if
+/// it speaks TLS, the path of the certificate that it shows. So the certificate needs neither a name nor an authority
+/// that vouches for it.
 struct AdminAddress {
     let url: String
-    /// A file in PEM.
+    /// The path of a PEM file.
     var certificate: String?
 
     init(url: String, certificate: String? = nil) {
@@ -13,7 +14,7 @@ struct AdminAddress {
         self.certificate = certificate.map { URL(fileURLWithPath: $0).path }
     }
 
-    /// What a server has announced; nil if none has.
+    /// The address that a server has announced; nil if none has.
     init?(path: String) throws {
         guard FileManager.default.fileExists(atPath: path) else { return nil }
         let lines = try TextInput.lines(ofFile: path).filter { !$0.isEmpty }

@@ -6,9 +6,9 @@ import NIOCore
 import NIOHTTP1
 import NIOSSL
 
-/// Who runs the command.
+/// The person who runs the command.
 enum Operator {
-    /// As the machine calls the user, in visible ASCII: it is a header of HTTP.
+    /// The machine's name for the user, in visible ASCII, for an HTTP header.
     static var name: String {
         let name = "\(NSUserName())@\(ProcessInfo.processInfo.hostName)"
         return String(decoding: name.utf8.filter { $0 > 0x20 && $0 < 0x7f }, as: UTF8.self)
@@ -25,21 +25,21 @@ struct AdminError: Error, CustomStringConvertible {
 /// Speaks to the admin interface of a running server (`Spec/Admin.md`).
 struct AdminClient {
     private static let answerBytesMax = 64 << 20
-    /// How long an answer may take, unless the server has much to do for it.
+    /// The time that an answer may take, unless the server has much to do for it.
     static let timeout = TimeAmount.seconds(30)
 
     let host: String
     let port: Int
     let token: String
-    /// What encrypts the connection; nil for none.
+    /// The TLS of the connection; nil for none.
     let tls: NIOSSLContext?
-    /// The one that the server has to show, if that is known.
+    /// The certificate that the server has to show, if it is known.
     let certificate: NIOSSLCertificate?
 
     /// - Parameters:
-    ///   - address: its URL has scheme, host and port.
-    ///   - authority: a PEM file with the certificates that vouch for the server's; nil stands for the one of the
-    ///     address, or if it has none for the system's.
+    ///   - address: an address whose URL has scheme, host and port.
+    ///   - authority: a PEM file with the certificates that vouch for the server's; nil stands for the certificate of
+    ///     the address, or for the system's if it has none.
     init(address: AdminAddress, token: String, authority: String?) throws {
         let url = address.url.wholeMatch(of: /(https?):\/\/\[?([^\[\]\/]+)\]?:([0-9]+)\/?/)
         guard let url, let port = UInt16(url.output.3) else {
@@ -64,7 +64,7 @@ struct AdminClient {
         tls = try NIOSSLContext(configuration: configuration)
     }
 
-    /// - Returns: the body of an answer of success.
+    /// - Returns: the body of a successful answer.
     func get(_ path: String, _ query: [(String, String?)] = []) async throws -> Data {
         try await send(.GET, Self.uri(path, query), body: Data())
     }
@@ -74,21 +74,21 @@ struct AdminClient {
         return pairs.isEmpty ? path : path + "?" + pairs.joined(separator: "&")
     }
 
-    /// - Returns: the body of an answer of success.
+    /// - Returns: the body of a successful answer.
     func post(
         _ path: String, _ query: [(String, String?)], lines: Data, timeout: TimeAmount
     ) async throws -> Data {
         try await send(.POST, Self.uri(path, query), body: lines, timeout)
     }
 
-    /// - Returns: the body of an answer of success.
+    /// - Returns: the body of a successful answer.
     func post(
         _ path: String, _ body: some Encodable, timeout: TimeAmount = AdminClient.timeout
     ) async throws -> Data {
         try await send(.POST, path, body: JSONEncoder().encode(body), timeout)
     }
 
-    /// - Returns: the body of an answer of success.
+    /// - Returns: the body of a successful answer.
     func post(_ path: String, _ body: JSONValue) async throws -> Data {
         try await send(.POST, path, body: Data(body.encoded.utf8))
     }
@@ -138,7 +138,7 @@ struct AdminClient {
         return answer
     }
 
-    /// What encrypts a connection; nil for none.
+    /// Makes the handler that encrypts a connection; nil for none.
     private var makeTLS: (@Sendable () throws -> NIOSSLClientHandler)? {
         guard let tls else { return nil }
         let name = WebURL.serverName(host), certificate = certificate

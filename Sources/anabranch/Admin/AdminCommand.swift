@@ -29,7 +29,7 @@ struct AdminCommand: AsyncParsableCommand {
         ])
 }
 
-/// How to reach the server.
+/// The options that say how to reach the server.
 struct AdminOptions: ParsableArguments {
     @OptionGroup var store: StoreOption
 
@@ -77,7 +77,7 @@ struct AdminOptions: ParsableArguments {
     }
 }
 
-/// Prints an answer of the server, with a newline at its end.
+/// Prints an answer of the server, and a newline after it.
 func show(_ answer: Data) {
     let text = String(decoding: answer, as: UTF8.self)
     print(text, terminator: text.hasSuffix("\n") ? "" : "\n")

@@ -60,19 +60,19 @@ struct AdminDelete: AsyncParsableCommand {
     private static func nothing(of user: String) -> String { "no synced file has anything of user \(user)" }
 }
 
-/// What the command does, and what has become of it.
+/// Deletes files, or says what would be deleted, and keeps account of it.
 private struct Deletion {
     struct Result: Encodable {
         var deleted: [String] = []
         /// Files in which others take part, with the number of client files that have expired.
         var shared: [String: Int] = [:]
-        /// Whether all that the files occupied is freed.
+        /// True if all the space of the files is freed.
         var freed = true
     }
 
     struct File: Encodable {
         var path: String
-        /// The file is to stay if others take part.
+        /// The only user who may take part in the file: it stays if others do.
         var only_of: String?
     }
     struct Freed: Decodable { var freed: Bool }
@@ -99,7 +99,7 @@ private struct Deletion {
             let isFreed = try JSONDecoder().decode(Freed.self, from: answer).freed
             result.freed = result.freed && isFreed
         } else {
-            // Says that there is no such file, if so.
+            // Fails if there is no such file.
             _ = try await server.get("/v1/clients", [("path", path), ("limit", "1")])
         }
         result.deleted.append(path)
@@ -117,7 +117,7 @@ private struct Deletion {
                         try await delete(file.path, onlyOf: user)
                         continue
                     } catch let error as AdminError where error.status == 409 {
-                        // Somebody has come meanwhile.
+                        // Another user has joined since the listing.
                     }
                 }
                 try await expireClients(of: user, in: file.path)

@@ -37,7 +37,7 @@ struct AdminFile: AsyncParsableCommand {
             return "none; made after \(first_generation_bytes) bytes of changes, before that nothing goes"
         }
 
-        /// What to do about a log that is as long as it may be.
+        /// The remedy for a log that has reached its limit.
         private var fullRow: [String]? {
             guard full, let log_bytes_max else { return nil }
             let remedy = pinned_by == nil ? "admin maintain" : "admin expire of who keeps it and admin maintain"
@@ -111,15 +111,15 @@ struct AdminMaintain: AsyncParsableCommand {
     }
 }
 
-/// What the command has done.
+/// Maintains files and the store, and keeps account of it.
 private struct Maintenance {
     struct Result: Encodable {
-        /// What was done in the files in which anything was, by their paths.
+        /// The work that was done, by the paths of the files. Files in which nothing was done are left out.
         var files: [String: FileReport] = [:]
-        /// In how many files something was looked for, and how many there are.
+        /// The number of files that were looked at, and the number of all files.
         var looked = 0
         var of = 0
-        /// Nil if the store does not know.
+        /// Nil if the store cannot tell.
         var freed_bytes: UInt64?
 
         func json() throws -> Data {
@@ -160,7 +160,7 @@ private struct Maintenance {
     struct Jump: Decodable { var jump: Int64 }
     struct Freed: Decodable { var freed_bytes: UInt64? }
 
-    /// A file can have gigabytes to seal.
+    /// Long, since a file can have gigabytes to seal.
     private static let timeout = TimeAmount.hours(12)
     private static let isTerminal = isatty(STDERR_FILENO) == 1
 
@@ -216,7 +216,7 @@ private struct Maintenance {
         print("files looked at: \(result.looked) of \(result.of), something was due in: \(result.files.count)")
     }
 
-    /// On a terminal, in one line that changes.
+    /// Shows progress on a terminal, in one line that changes.
     private func tell(_ text: String) {
         guard Self.isTerminal else { return }
         FileHandle.standardError.write(Data("\r\u{1b}[2K\(text.prefix(79))".utf8))

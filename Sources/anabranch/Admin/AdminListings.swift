@@ -7,11 +7,11 @@ protocol AdminListing: Decodable {
     static var path: String { get }
     static var columns: [String] { get }
     var rows: [[String]] { get }
-    /// Where the next page begins; nil after the last one.
+    /// The position where the next page begins; nil after the last one.
     var next: String? { get }
 }
 
-/// Which page of a list.
+/// The options that choose a page of a list.
 struct PageOptions: ParsableArguments {
     @Option(help: "Where to go on, as the page before says.")
     var after: String?
@@ -26,7 +26,7 @@ struct PageOptions: ParsableArguments {
         guard !all || limit == nil else { throw ValidationError("give --limit or --all, not both") }
     }
 
-    /// - Parameter query: what is listed, beside the page.
+    /// - Parameter query: the parameters of the list, apart from the page.
     func show<Listing: AdminListing>(
         _ listing: Listing.Type, _ query: [(String, String?)], _ options: AdminOptions
     ) async throws {
@@ -115,7 +115,7 @@ struct AdminClients: AsyncParsableCommand {
             clients.map { client in
                 let defects = client.known_defects.map { $0.isEmpty ? "-" : $0.joined(separator: " ") } ?? "-"
                 let seen = client.last_seen.map { Date(timeIntervalSince1970: $0).formatted(.iso8601) } ?? "expired"
-                // Clients have written them. With --json they are whole.
+                // These are written by clients. With --json they are whole.
                 let queries = (client.queries ?? [:]).sorted { $0.key < $1.key }.map { name, query in
                     LogStream.escaped("\(name): \(query)".prefix(200))
                 }
@@ -200,7 +200,7 @@ struct AdminSessions: AsyncParsableCommand {
     func run() async throws { try await page.show(Listing.self, [], options) }
 }
 
-/// Columns for people: as wide as their widest word, two spaces apart.
+/// A table for people: each column is as wide as its widest word, and two spaces separate them.
 struct TextTable: CustomStringConvertible {
     let columns: [String]
     let rows: [[String]]

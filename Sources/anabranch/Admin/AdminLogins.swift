@@ -21,7 +21,7 @@ struct UserArgument: ParsableArguments {
         }
     }
 
-    /// Asks the server if only the address is known.
+    /// The user's ident. The server is asked for it if only the address is known.
     func ident(_ client: AdminClient) async throws -> String {
         if let user { return user }
         struct Found: Decodable { var user: String }
@@ -74,7 +74,7 @@ func change(_ user: UserArgument, _ verb: String, as done: String? = nil, _ opti
     try await change(user, verb, as: done ?? verb + "d", options) { ["user": .string($0)] }
 }
 
-/// - Parameter body: the request by the user's ident.
+/// - Parameter body: makes the request from the user's ident.
 func change(
     _ user: UserArgument, _ verb: String, as done: String, _ options: AdminOptions,
     body: (String) -> JSONValue

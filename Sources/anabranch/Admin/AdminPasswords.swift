@@ -2,7 +2,7 @@ import AnabranchCore
 import ArgumentParser
 import Foundation
 
-/// A password that is not written where others can read it: not in the arguments, which every process sees.
+/// A password that is not given where others can read it, as in the arguments, which every process sees.
 struct PasswordInput: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -10,7 +10,7 @@ struct PasswordInput: ParsableArguments {
             valueName: "file"))
     var passwordFile: String?
 
-    /// - Parameter isNew: somebody chooses it, so that what is typed is asked for twice.
+    /// - Parameter isNew: true for a password that is being chosen: if it is typed, it is asked for twice.
     func password(isNew: Bool = true) throws -> String {
         let line: String
         if let passwordFile, passwordFile != "-" {
@@ -27,11 +27,11 @@ struct PasswordInput: ParsableArguments {
         return line
     }
 
-    /// Asks on the terminal, which does not show the answer.
+    /// The answer to a question on the terminal, which does not show it.
     private static func asked(_ question: String) -> String { getpass(question).map { String(cString: $0) } ?? "" }
 }
 
-/// The JSON object that an argument is.
+/// The JSON object in an argument.
 func customData(_ argument: String) throws -> JSONValue {
     do {
         let value = try JSONValue(parsing: argument.utf8)

@@ -44,7 +44,7 @@ struct ClientCommand: AsyncParsableCommand {
     @OptionGroup var options: ClientOptions
 }
 
-/// Which replica, and how it syncs.
+/// The options that say which replica is meant, and how it syncs.
 struct ClientOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The folder with the replicas; made if it is missing.", valueName: "dir"))
     var data: String?
@@ -77,7 +77,7 @@ struct ClientOptions: ParsableArguments {
         guard url != nil || !login.isAsked else { throw ValidationError("A log-in needs a server: give --url.") }
         do {
             _ = try server()
-            // The command above its subcommands has these options as well, and may be asked for help alone.
+            // The command above its subcommands has these options as well, and may only be asked for help.
             guard let path else { return }
             let target = try ClientTarget(path)
             guard !login.isAsked || !target.app.isEmpty else {
@@ -100,7 +100,7 @@ struct ClientOptions: ParsableArguments {
 
     func server() throws -> ClientServer? { try url.map { try ClientServer($0) } }
 
-    /// The replica's file. One that has the name of another spelling of the partition stays where it is.
+    /// The replica's file. One that is named after another spelling of the partition stays where it is.
     func file() throws -> String {
         let target = try target(), folder = try folder()
         let files = [target.spelledName, target.fileName].map { folder.appendingPathComponent($0 + ".replica").path }
@@ -114,7 +114,7 @@ struct ClientOptions: ParsableArguments {
     }
 }
 
-/// `ResetMode`, as it is written.
+/// `ResetMode`, as the command line spells it.
 enum ClientResetChoice: String, CaseIterable, ExpressibleByArgument {
     case recoverOrDiscard = "recover-or-discard"
     case recover, discard, stop
@@ -129,17 +129,17 @@ enum ClientResetChoice: String, CaseIterable, ExpressibleByArgument {
     }
 }
 
-/// What a replica is of: a synced file, by the path that it has in the server's commands.
+/// The synced file that a replica is of, by the path that it has in the server's commands.
 struct ClientTarget {
     private static let nameBytesMax = 200
 
     /// Empty for partitions of clients without an app.
     let app: String
-    /// The value in its one text of extended JSON; nil in flexible sync.
+    /// The value in the canonical text of extended JSON; nil in flexible sync.
     let partition: String?
-    /// What files of the replica are called.
+    /// The name of the replica's files.
     let fileName: String
-    /// What they are called where older versions have made them, which took the path as it was spelled.
+    /// The name of files made by older versions, which took the path as it was spelled.
     let spelledName: String
 
     init(_ path: String) throws(InputError) {
@@ -168,7 +168,7 @@ struct ClientTarget {
         }
     }
 
-    /// Where the tokens of the app's users are kept.
+    /// The name of the file with the tokens of the app's users.
     var usersName: String { Self.encoded(app) + ".users" }
 
     private static func encoded(_ text: String) -> String {
@@ -180,18 +180,18 @@ struct ClientTarget {
     }
 }
 
-/// Where the server is.
+/// The address of the server.
 struct ClientServer {
     private let url: String
     private let scheme: String
     private let authority: String
     private let basePath: String
-    /// The URL of the WebSocket is given, with a token if one is needed.
+    /// True if the text is the URL of the WebSocket, with a token if one is needed.
     let isRoute: Bool
 
     init(_ text: String) throws(InputError) {
         let hasQuery = text.contains("?")
-        // No WebSocket has such a URL, and that of a server has no query.
+        // No WebSocket has an http URL, and the URL of a server has no query.
         let ports = hasQuery ? [:] : ["http": 80, "https": 443]
         guard let parts = WebURL(text, ports: ports.merging(["ws": 80, "wss": 443]) { $1 }) else {
             throw InputError(description: "--url \(text): a server is as ws://127.0.0.1:9090 or wss://sync.example.com")
@@ -203,14 +203,14 @@ struct ClientServer {
         authority = parts.authority
     }
 
-    /// The URL of a WebSocket of clients without a token.
+    /// The URL of the WebSocket for clients without a token.
     func route(to app: String) -> String {
         if isRoute { return url }
         let path = app.isEmpty ? "/realm-sync" : "/api/client/v2.0/app/\(app)/realm-sync"
         return "ws\(scheme)://\(authority)\(basePath)\(path)?baas_at="
     }
 
-    /// For log-ins.
+    /// The URL for log-ins.
     var baseURL: String { "http\(scheme)://\(authority)\(basePath)" }
 }
 

@@ -2,7 +2,8 @@ import AnabranchClient
 import ArgumentParser
 import Foundation
 
-/// How the user of an app logs in. Who has logged in once need not do it again: the tokens are kept.
+/// The options that say how the user of an app logs in. A user who has logged in once need not do so again: the tokens
+/// are kept.
 struct ClientLogin: ParsableArguments {
     @Flag(help: "Log in as a new user without a name; the same one the next time.")
     var anonymous = false
@@ -21,10 +22,10 @@ struct ClientLogin: ParsableArguments {
 
     @OptionGroup var input: PasswordInput
 
-    /// Whether the command line says how to log in.
+    /// True if the command line says how to log in.
     var isAsked: Bool { anonymous || email != nil || apiKey != nil || token != nil }
 
-    /// The password is the first line of the standard input.
+    /// True if the password is the first line of the standard input.
     var readsStandardInput: Bool {
         email != nil && Self.environment("ANABRANCH_PASSWORD") == nil && input.passwordFile ?? "-" == "-"
     }
@@ -37,7 +38,7 @@ struct ClientLogin: ParsableArguments {
         }
     }
 
-    /// Nil if nobody asks for a log-in.
+    /// The credentials of the log-in; nil if none is asked for.
     func credentials() throws -> AppCredentials? {
         if anonymous { return .anonymous }
         if let email {
@@ -54,7 +55,7 @@ struct ClientLogin: ParsableArguments {
 }
 
 extension ClientOptions {
-    /// As whom the command comes: the user who logs in now, the one who did so before, or a client without a token.
+    /// The route for the user who logs in now, for the one who did so before, or for a client without a token.
     func route(to server: ClientServer) async throws -> any RouteProvider {
         let target = try target()
         guard !target.app.isEmpty, !server.isRoute else { return FixedRoute(server.route(to: target.app)) }

@@ -93,7 +93,7 @@ struct ClientQuery: AsyncParsableCommand {
 }
 
 extension InputError {
-    /// A class that a state does not have.
+    /// The error for a class that a state does not have.
     static func noClass(_ name: String, of state: ObjectGraph) -> InputError {
         let names = state.classes.filter { $0.kind != .embedded }.map { String(decoding: $0.name, as: UTF8.self) }
         guard !names.isEmpty else {
@@ -104,6 +104,6 @@ extension InputError {
 }
 
 extension StandardOutput {
-    /// Prints a line, whose end it adds.
+    /// Prints a line, and a newline after it.
     static func write(line: [UInt8]) { write(Data(line + [UInt8(ascii: "\n")])) }
 }

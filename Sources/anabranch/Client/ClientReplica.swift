@@ -10,15 +10,15 @@ struct ClientReplica {
     let replica: SyncedReplica
     let options: ClientOptions
 
-    /// What is thrown when the time is up.
+    /// The error that is thrown when the time is up.
     private struct TimeIsUp: Error {}
 
-    /// Uploads what waits, and downloads what there is; nothing without a server.
+    /// Uploads what waits, and downloads what there is; does nothing without a server.
     func synchronize() async throws {
         guard let server = try options.server() else { return }
         let seconds = options.timeout, options = options, replica = replica
         let started = StartedClient()
-        // A set that was refused before is told by `status`.
+        // A set that was refused before is shown by `status`.
         let waitsForSubscriptions = await replica.record.subscriptions?.latest.isRefused == false
         do {
             try await withThrowingTaskGroup(of: Void.self) { group in
@@ -43,7 +43,7 @@ struct ClientReplica {
         await started.client?.stop()
     }
 
-    /// What waits, as the end of a message.
+    /// The end of a message: the transactions that wait for upload.
     private func unsynchronized() async throws -> String {
         let (count, bytes) = await replica.unacknowledged
         guard count > 0 else { return "" }
@@ -51,7 +51,7 @@ struct ClientReplica {
     }
 }
 
-/// The client that was started, for whoever wants to know why it has not connected.
+/// The client that was started, which knows why it has not connected.
 private actor StartedClient {
     private(set) var client: SyncClient?
 
@@ -64,7 +64,7 @@ private actor StartedClient {
 }
 
 extension ClientOptions {
-    /// Opens the replica. What the server has undone or asked for meanwhile is told on standard error.
+    /// Opens the replica. If the server undoes something or asks for a reset, standard error says so.
     @discardableResult
     func withReplica<Result: Sendable>(
         _ body: (ClientReplica) async throws -> Result
@@ -95,7 +95,7 @@ extension ClientOptions {
         return result
     }
 
-    /// What is in the replica, when it was synchronized if there is a server.
+    /// The content of the replica, synchronized first if there is a server.
     func snapshot() async throws -> ReplicaSnapshot {
         if url != nil { try await withReplica { try await $0.synchronize() } }
         return try ReplicaReader(path: try file()).snapshot()
@@ -117,7 +117,7 @@ extension ClientOptions {
         return client
     }
 
-    /// - Returns: how many writes were undone, and how many transactions a reset has discarded.
+    /// - Returns: the number of writes that were undone, and of transactions that a reset has discarded.
     private static func tell(_ events: AsyncStream<ReplicaEvent>) async -> (undone: Int, discarded: Int) {
         var (undone, discarded) = (0, 0)
         for await event in events {
@@ -148,6 +148,6 @@ extension ClientOptions {
 }
 
 extension SubscriptionSets.Entry {
-    /// Whether the server does not want it.
+    /// True if the server has refused the set.
     var isRefused: Bool { if case .refused = state { true } else { false } }
 }

@@ -36,7 +36,7 @@ struct ClientStatus: AsyncParsableCommand {
     }
 }
 
-/// What there is to say of a replica.
+/// The report on a replica.
 private struct ReplicaReport {
     private let record: ReplicaRecord
     private let file: String
@@ -124,6 +124,6 @@ private struct ReplicaReport {
 }
 
 extension String {
-    /// As wide as the first column.
+    /// The text padded to the width of the first column.
     fileprivate var padded: String { padding(toLength: max(12, count + 2), withPad: " ", startingAt: 0) }
 }

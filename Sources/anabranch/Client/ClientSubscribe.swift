@@ -55,7 +55,7 @@ struct ClientSubscribe: AsyncParsableCommand {
         }
         try await options.withReplica { open in
             let sets = await open.replica.record.subscriptions
-            // A set that the server has refused is none to build on.
+            // A set that the server has refused is nothing to build on.
             let last = sets?.entries.last { !$0.isRefused }
             try await check(open)
             try await open.replica.subscribe(try changed(last?.subscriptions ?? []))

@@ -54,7 +54,7 @@ struct ClientWatch: AsyncParsableCommand {
         }
     }
 
-    /// - Returns: why nothing more happens; nil if somebody has ended it.
+    /// - Returns: the reason why nothing more happens; nil if it was interrupted.
     private static func follow(
         _ events: AsyncStream<ReplicaEvent>, of replica: SyncedReplica
     ) async throws -> SyncError? {
@@ -88,7 +88,7 @@ struct ClientWatch: AsyncParsableCommand {
             JSONText.append(string: schema.name, to: &text)
             text.append(UInt8(ascii: ","))
             if let object = try state.object(reference) {
-                // Its first byte is a bracket, which stands before the class.
+                // Its first byte is a bracket, which is printed before the class.
                 text += try state.canonicalJSON(of: object).dropFirst()
             } else {
                 JSONText.append(reference.key, .canonical, to: &text)
@@ -118,7 +118,7 @@ struct ClientWatch: AsyncParsableCommand {
 
     private static func show(_ line: JSONValue) { show(Array(line.encoded.utf8)) }
 
-    /// Whoever reads them has each line at once.
+    /// Prints a line at once, without waiting for the buffer to fill.
     private static func show(_ line: [UInt8]) {
         StandardOutput.write(line: line)
         fflush(nil)

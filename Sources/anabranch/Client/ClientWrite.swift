@@ -61,7 +61,7 @@ struct ClientWrite: AsyncParsableCommand {
 
     func run() async throws {
         let tally = try await options.withReplica { open in
-            // A new replica has no classes; what the server has may be those of the lines.
+            // A new replica has no classes; the server may have those of the lines.
             var failure: (any Error)?
             if await open.replica.record.file == nil {
                 do { try await open.synchronize() } catch { failure = error }
@@ -151,7 +151,7 @@ struct WrittenLines: Sendable {
     }
 
     private let file: String
-    /// Of documents; nil if the lines are those of exports.
+    /// The reader of documents; nil if the lines are those of an export.
     private(set) var reader: DocumentReader?
     private var classes: [ExportedClass]
     private var lines: [(number: Int, content: Content)] = []

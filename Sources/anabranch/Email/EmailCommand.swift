@@ -12,7 +12,7 @@ struct EmailCommand {
         process.standardOutput = FileHandle.nullDevice
         let pipe = Pipe()
         process.standardInput = pipe
-        // Before somebody reads it: a pipe takes some KiB at once, and a program that reads nothing does no harm.
+        // Before the program reads it: a pipe takes some KiB at once, and a program that reads nothing does no harm.
         try pipe.fileHandleForWriting.write(contentsOf: Data(input.utf8))
         let (endings, end) = AsyncStream.makeStream(of: Never.self)
         process.terminationHandler = { _ in end.finish() }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// An e-mail of plain text, as RFC 5322 and RFC 2045 have it.
+/// An e-mail of plain text, as defined by RFC 5322 and RFC 2045.
 struct EmailMessage {
     let sender: EmailAddress
     let address: String
@@ -8,7 +8,7 @@ struct EmailMessage {
     let text: String
 
     /// - Parameters:
-    ///   - ident: the text that no other message has, without the domain.
+    ///   - ident: a text that no other message has, without the domain.
     /// - Returns: lines without their ends, of 998 bytes at most.
     func lines(at date: Date = Date(), ident: String = UUID().uuidString) -> [String] {
         let domain = sender.address.split(separator: "@").last ?? ""

@@ -14,7 +14,7 @@ struct EmailSettings: Equatable {
         var subject: String
         var text: String
 
-        /// Who reads it sees what to open.
+        /// The mark for the URL in a text, which shows the reader what to open.
         static let urlMark = "{url}"
         static let appMark = "{app}"
 
@@ -53,28 +53,28 @@ struct EmailSettings: Equatable {
     }
 
     var way: Way
-    /// The e-mails that are sent.
+    /// The e-mails that the app sends.
     var templates: [AccountEmail.Kind: Template] = [:]
 
     /// The names of the kinds in the configuration.
     static func name(of kind: AccountEmail.Kind) -> String { kind == .confirmation ? "confirm" : "reset" }
 }
 
-/// A server that takes e-mails.
+/// A mail server.
 struct SMTPServer: Equatable {
     var host: String
     var port: Int
-    /// Whether TLS begins before the first word, and not with STARTTLS.
+    /// True if TLS begins before the first command, and not with STARTTLS.
     var beginsWithTLS: Bool
     var sender: EmailAddress
-    /// Nil: nobody logs in.
+    /// Nil for no log-in.
     var user: String?
-    /// Nil: the password is the setting `smtp-password`.
+    /// Nil if the password is the setting `smtp-password`.
     var passwordFile: String?
     /// A PEM file with the certificates that vouch for the server's; nil stands for those of the system.
     var authority: String?
 
-    /// On this machine nothing has to be encrypted.
+    /// True if the server is on this machine, where nothing has to be encrypted.
     var isLoopback: Bool { ListenAddress(host: host, port: port).isLoopback }
 }
 
@@ -83,7 +83,7 @@ struct EmailAddress: Equatable, CustomStringConvertible {
     let name: String
     let address: String
 
-    /// - Parameter text: like `App <noreply@example.com>`, or the address alone.
+    /// - Parameter text: such as `App <noreply@example.com>`, or the address alone.
     init?(_ text: String) {
         guard let match = text.wholeMatch(of: /(?:([^<>\p{C}]*?) *<([^<>]+)>|([^<>]+))/) else { return nil }
         name = String(match.output.1 ?? "")

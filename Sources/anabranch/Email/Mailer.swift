@@ -7,7 +7,7 @@ struct Mailer: EmailHook {
     let settings: EmailSettings
     /// The setting `smtp-password`.
     let password: String?
-    /// How long it may take, in seconds.
+    /// The time that sending may take, in seconds.
     var secondsMax = 30
 
     func send(_ email: AccountEmail) async throws {
@@ -31,7 +31,7 @@ struct Mailer: EmailHook {
         }
     }
 
-    /// The first line. It is read for each e-mail, so another password needs no other start.
+    /// The first line of the file. It is read for each e-mail, so a new password needs no restart.
     static func password(inFile path: String) throws -> String {
         let line = try TextInput.text(ofFile: path).split(whereSeparator: \.isNewline).first
         guard let line else { throw EmailError("\(path): holds no password") }

@@ -10,7 +10,7 @@ struct SMTPClient: Sendable {
     let server: SMTPServer
     /// Nil if nobody logs in.
     let password: String?
-    /// How long all of it may take.
+    /// The time that the whole exchange may take.
     let secondsMax: Int
 
     func send(_ message: EmailMessage) async throws {
@@ -31,7 +31,7 @@ struct SMTPClient: Sendable {
         }
     }
 
-    // MARK: What is said
+    // MARK: The conversation
 
     private func deliver(_ message: EmailMessage, _ connection: Connection) async throws {
         try Self.expect(220, try await connection.greeting.get(), "the connection")
@@ -55,7 +55,7 @@ struct SMTPClient: Sendable {
         _ = try? await connection.say("QUIT", expect: 221)
     }
 
-    /// - Returns: what it offers, in capital letters.
+    /// - Returns: the extensions that it offers, in capital letters.
     private func hello(_ connection: Connection) async throws -> [String] {
         let name = connection.channel.localAddress?.ipAddress ?? "127.0.0.1"
         let reply = try await connection.say("EHLO [\(name.contains(":") ? "IPv6:" : "")\(name)]", expect: 250)
@@ -89,7 +89,7 @@ struct SMTPClient: Sendable {
         let replies: NIOLoopBound<SMTPReplies>
         let greeting: EventLoopFuture<SMTPReply>
 
-        /// - Parameter what: how it is called in messages, if not by its first two words.
+        /// - Parameter what: the name of the command in messages, if not the line up to its first colon or bracket.
         @discardableResult
         func say(_ line: String, as what: String? = nil, expect code: Int) async throws -> SMTPReply {
             let reply = try await channel.eventLoop.flatSubmit { [channel, replies] in
@@ -101,7 +101,7 @@ struct SMTPClient: Sendable {
             return reply
         }
 
-        /// What came in the open must be answered before: it could be somebody else's.
+        /// Begins TLS. Anything that came unencrypted after the answer could be somebody else's, so it is an error.
         func startTLS(_ handler: @escaping @Sendable () throws -> NIOSSLClientHandler) async throws {
             try await channel.eventLoop.submit { [channel, replies] in
                 guard replies.value.isEmpty else { throw EmailError("it said something between STARTTLS and TLS") }

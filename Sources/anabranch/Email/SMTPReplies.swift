@@ -2,14 +2,14 @@ import AnabranchHTTP
 import AnabranchServer
 import NIOCore
 
-/// An answer of a server of e-mails (RFC 5321, section 4.2).
+/// An answer of a mail server (RFC 5321, section 4.2).
 struct SMTPReply: Sendable {
     let code: Int
-    /// Behind the code, line by line.
+    /// The text after the code, line by line.
     let lines: [String]
 }
 
-/// Reads answers, one for each time that one is expected. All on the event loop.
+/// Reads answers, one for each time that one is expected. Used on the event loop only.
 final class SMTPReplies: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
@@ -29,7 +29,7 @@ final class SMTPReplies: ChannelInboundHandler {
         return promise.futureResult
     }
 
-    /// Whether nothing has come that nobody asked for.
+    /// True if nothing has come unasked.
     var isEmpty: Bool { unread.readableBytes == 0 && lines.isEmpty && end == nil }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -64,7 +64,7 @@ final class SMTPReplies: ChannelInboundHandler {
         context.close(promise: nil)
     }
 
-    /// The first reason counts.
+    /// Fails the answer that is expected, and all later ones. Only the first reason counts.
     func fail(_ reason: String) {
         end = end ?? EmailError(reason)
         waiting?.fail(end ?? EmailError(reason))

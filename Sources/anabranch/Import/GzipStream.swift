@@ -7,14 +7,14 @@ final class GzipStream {
     private static let windowBits: Int32 = 15 + 16
 
     private var stream = z_stream()
-    /// What was read and not inflated yet.
+    /// The bytes that were read and not inflated yet.
     private var input: [UInt8]
     private var isAtEnd = false
     private let name: String
 
     /// - Parameters:
     ///   - input: the first bytes of the stream.
-    ///   - name: what the stream is called in errors.
+    ///   - name: the stream's name in errors.
     init(_ input: [UInt8], name: String) throws {
         (self.input, self.name) = (input, name)
         guard inflateInit2_(&stream, Self.windowBits, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK else {
@@ -24,8 +24,8 @@ final class GzipStream {
 
     deinit { inflateEnd(&stream) }
 
-    /// The next piece; nothing at the end.
-    /// - Parameter read: what the stream goes on with; nothing at its end.
+    /// The next piece; empty at the end.
+    /// - Parameter read: reads the next bytes of the stream; none at its end.
     func next(_ read: () throws -> [UInt8]) throws -> [UInt8] {
         while true {
             if input.isEmpty {

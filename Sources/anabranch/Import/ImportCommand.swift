@@ -144,7 +144,7 @@ struct ImportCommand: AsyncParsableCommand {
         try run.report(asJSON: options.json, isDry: dryRun, ofPartitions: app != nil)
     }
 
-    /// - Returns: whether the run goes on as it is; otherwise it has to be ended.
+    /// - Returns: true if the run goes on; otherwise it has to be ended.
     private func take(
         _ text: [UInt8], from source: ImportSource, _ form: inout ImportForm, _ run: inout ImportRun
     ) -> Bool {
@@ -161,7 +161,7 @@ struct ImportCommand: AsyncParsableCommand {
             case .documents(var reader, let classes, let partition):
                 guard number >= fromLine else { return true }
                 let document = try source.document(text)
-                // The reader is in one place only, so that what it counts is not copied.
+                // The reader is in one place only, so that its counts are not copied.
                 form = .export
                 defer { form = .documents(reader, classes, partition) }
                 let line = try reader.line(document)
@@ -232,7 +232,7 @@ struct ImportCommand: AsyncParsableCommand {
     }
 }
 
-/// What the lines of a file are.
+/// The form of a file's lines.
 enum ImportForm {
     case export
     case documents(DocumentReader, [ExportedClass], PartitionField?)

@@ -6,18 +6,18 @@ import CommandSupport
 import Foundation
 import NIOCore
 
-/// The lines of an import on their way to the server, in pieces: each is written when it is answered.
+/// The lines of an import on their way to the server, in pieces: once a piece is answered, it is written.
 struct ImportRun {
-    /// A longer line is refused, in bytes; the server takes one with the classes before it.
+    /// The limit of a line, in bytes: a longer one is refused. The server takes such a line with the classes before it.
     static let lineBytesMax = 40 << 20
-    /// Refused lines that are named. Further ones are counted.
+    /// The limit of refused lines that are named. Further ones are counted.
     static let refusalsMax = 1_000
-    /// What is written of them, in bytes.
+    /// The limit of the text about them, in bytes.
     static let refusalBytesMax = 256 << 10
-    /// What a piece has, about: the server makes one write of it.
+    /// The approximate size of a piece, in bytes: the server makes one write of it.
     private static let pieceBytes = 1 << 20
     private static let pieceLineCount = 1_000
-    /// How long the server may take for a piece: it may have much to do for others.
+    /// The time that the server may take for a piece: it may have much to do for others.
     private static let timeout = TimeAmount.minutes(10)
 
     private struct Answer: Decodable {
@@ -35,12 +35,12 @@ struct ImportRun {
     private struct Tally: Encodable {
         var written = 0, unchanged = 0, refused = 0, unknown_fields: [String: Int] = [:]
         var unsupported_fields: [String: Int] = [:], missing_fields: [String: Int] = [:]
-        /// Of a Realm file.
+        /// For a Realm file only.
         var left_out: Int?, asymmetric_objects: [String: Int]?, kept: Int?, changes: PendingChanges.Tally?
     }
 
     let file: String
-    /// What a line is called: it may be a document of BSON.
+    /// The word for a line: it may be a document of BSON.
     let unit: String
     let isStrict: Bool
     /// Nil if nothing is to be written.
@@ -49,24 +49,24 @@ struct ImportRun {
     /// The lines with the classes.
     var declarations: [[UInt8]] = []
     var bytesRead = 0
-    /// A line was refused, and nothing comes after it.
+    /// True once a line was refused and nothing may come after it.
     private(set) var isEnded = false
     private var pending: [Line] = []
     private var pendingBytes = 0
-    /// The files that have the classes.
+    /// The paths of the files that have the classes.
     private var declared: Set<String> = []
     private var tally = Tally()
-    /// Of a Realm file whose objects do not replace what is there.
+    /// The Realm file whose objects do not replace what is there, if the lines are of one.
     private var filling: RealmFileLines?
-    /// Objects that are there in another form, and that changes are about which are not made yet.
+    /// Objects that the server has in another form, and that changes not yet made are about.
     private var undecided: [Line] = []
-    /// When what the lines say was so; nil for the moment of the import.
+    /// The time of the values in the lines; nil for the moment of the import.
     var time: ChangesetTime?
     private var namedRefusals = 0
     private var namedBytes = 0
-    /// How many lines went to each path.
+    /// The number of lines that went to each path.
     private var lineCounts: [String: Int] = [:]
-    /// What documents did not bring over.
+    /// The fields of documents that were not brought over.
     var documents = DocumentTally()
     private let start = ContinuousClock.now
 
@@ -79,7 +79,7 @@ struct ImportRun {
 
     var isFull: Bool { pendingBytes >= Self.pieceBytes || pending.count >= Self.pieceLineCount }
 
-    /// - Parameter path: of the synced file, as listings show it.
+    /// - Parameter path: the path of the synced file, as listings show it.
     mutating func add(_ text: [UInt8], _ number: Int, to path: String) {
         pending.append(Line(path: path, number: number, text: text))
         pendingBytes += text.count
@@ -130,7 +130,7 @@ struct ImportRun {
         }
     }
 
-    /// - Returns: whether all lines were taken.
+    /// - Returns: true if all lines were taken.
     private mutating func send(_ lines: [Line], _ client: AdminClient) async throws -> Bool {
         let path = lines[0].path
         let classes = declared.contains(path) ? [] : declarations
@@ -156,7 +156,7 @@ struct ImportRun {
         return answer.refused_count == 0
     }
 
-    // MARK: Telling
+    // MARK: Messages
 
     private mutating func tell(_ total: Int?) {
         let count = tally.written + tally.unchanged + tally.refused
@@ -175,7 +175,7 @@ struct ImportRun {
 
     func interrupted(at line: Int) -> AdminError { goOn(at: line, because: "interrupted") }
 
-    /// All before a line is written.
+    /// The error of a run that can go on at a line. Everything before that line is written.
     private func goOn(at line: Int, because reason: String) -> AdminError {
         progress.end()
         guard line > 1 else { return AdminError(description: reason) }
@@ -189,7 +189,7 @@ struct ImportRun {
             description: "\(reason). All \(unit)s of \(file) before \(unit) \(line) are done; go on with\n  \(command)")
     }
 
-    /// As a shell takes it for one word.
+    /// The word in quotes if a shell would not take it as it is.
     private static func quoted(_ word: String) -> String {
         let isPlain = word.utf8.allSatisfy { byte in
             UInt8(ascii: "a")...UInt8(ascii: "z") ~= byte || UInt8(ascii: "A")...UInt8(ascii: "Z") ~= byte
@@ -198,14 +198,15 @@ struct ImportRun {
         return isPlain && !word.isEmpty ? word : "'" + word.replacing("'", with: "'\\''") + "'"
     }
 
-    /// A device's file does not replace what is there: it does not say when its values were written.
+    /// Begins with the lines of a Realm file. A device's file does not replace what is there: it does not say when its
+    /// values were written.
     mutating func begin(_ realm: RealmFileLines) {
         guard realm.pending != nil else { return }
         filling = realm
         tally.kept = 0
     }
 
-    /// Tells of an object that stays as it is, unless its changes decide about it.
+    /// Reports an object that stays as it is, unless its changes decide about it.
     private mutating func note(kept line: Line) {
         guard let filling else { return }
         guard tally.changes != nil || !filling.touchedNumbers.contains(line.number) else {
@@ -218,17 +219,17 @@ struct ImportRun {
         note("\(filling.name), \(unit) \(line.number): kept as the server has it, not as \(text)")
     }
 
-    /// What is said of an object, in bytes.
+    /// The limit of the text about an object, in bytes.
     private static let keptBytesMax = 256
 
-    /// Makes the changes of a Realm file again, and tells what its lines lack.
+    /// Makes the changes of a Realm file again, and reports what its lines lack.
     mutating func finish(_ realm: RealmFileLines, path: String) async throws {
         progress.end()
         realm.tell(of: file)
         (tally.left_out, tally.asymmetric_objects) = (realm.report.problemCount, realm.asymmetricCounts)
         tally.changes = try await realm.pending?.send(realm.touchedLines, to: path, of: realm.name, client)
         tally.unchanged -= undecided.count
-        // An answer names no more than so many that are kept.
+        // In pieces, since an answer names only so many objects that are kept.
         for start in stride(from: 0, to: undecided.count, by: Self.pieceLineCount) {
             pending = Array(undecided[start...].prefix(Self.pieceLineCount))
             try await send(total: nil)
@@ -262,7 +263,7 @@ struct ImportRun {
         if tally.refused > 0 || tally.left_out ?? 0 > 0 { throw ExitCode.failure }
     }
 
-    /// How many paths are named with their counts.
+    /// The number of paths that are named with their counts.
     private static let notedPathCount = 10
 
     private func notePaths() {

@@ -12,15 +12,15 @@ struct ImportSource {
     private var buffer: [UInt8] = []
     private var position = 0
     private var isAtEnd = false
-    /// Whether documents of BSON stand there, as mongodump writes them.
+    /// True if the file has documents of BSON, as mongodump writes them.
     private(set) var isBSON = false
-    /// How long the file is; nil if it does not say.
+    /// The length of the file, in bytes; nil if it is not known.
     let byteCount: Int?
-    /// How much of the file was read.
+    /// The number of bytes of the file that were read.
     private(set) var bytesRead = 0
     /// The number of the line or document that was handed out last, from 1.
     private(set) var lineNumber = 0
-    /// How long it is, in bytes. Of a line that is too long only the end was handed out: the rest is not kept.
+    /// Its length, in bytes. Of a line that is too long only the end was handed out: the rest is not kept.
     private(set) var size = 0
     var lineBytesMax = ImportRun.lineBytesMax
 
@@ -40,7 +40,7 @@ struct ImportSource {
         try begin()
     }
 
-    /// - Parameter name: what the file is called in errors.
+    /// - Parameter name: the file's name in errors.
     init(_ file: FileHandle, name: String, byteCount: Int) throws {
         (self.file, self.name, self.byteCount) = (file, name, byteCount)
         try begin()
@@ -54,10 +54,10 @@ struct ImportSource {
         try findForm()
     }
 
-    /// What a line or document is called.
+    /// The word for a line or document.
     var unit: String { isBSON ? "document" : "line" }
 
-    /// A text begins with another number: its fourth byte is no zero.
+    /// Finds out if the file is text or BSON. Text would begin with a far larger length: its fourth byte is not zero.
     private mutating func findForm() throws {
         guard try has(4) else { return }
         for (magic, form) in Self.foreignForms where buffer.starts(with: magic) {
@@ -73,7 +73,7 @@ struct ImportSource {
         isBSON = 5...ImportRun.lineBytesMax ~= nextLength
     }
 
-    /// Some programs write it before the first line.
+    /// The UTF-8 mark that some programs write before the first line.
     private static let byteOrderMark: [UInt8] = [0xef, 0xbb, 0xbf]
     private static let wideForm = """
         UTF-16, as PowerShell writes with >: let mongoexport write the file with --out, or give what \
@@ -87,7 +87,7 @@ struct ImportSource {
         ),
         ([0x28, 0xb5, 0x2f, 0xfd], "compressed with zstd: give what `zstdcat` prints, with - as the file"),
         ([0x50, 0x4b, 0x03, 0x04], "a ZIP archive: unpack it first"),
-        // Its mark and a first brace or bracket; a document of BSON of such a length is not what a file begins with.
+        // The mark and a first brace or bracket; no file begins with a document of BSON of such a length.
         ([0xff, 0xfe, 0x7b, 0x00], wideForm), ([0xff, 0xfe, 0x5b, 0x00], wideForm),
         ([0xfe, 0xff, 0x00, 0x7b], wideForm), ([0xfe, 0xff, 0x00, 0x5b], wideForm),
     ]
@@ -105,12 +105,12 @@ struct ImportSource {
         return nil
     }
 
-    /// - Throws: the reason if what was handed out last is not all of it.
+    /// - Throws: `LineError` if only the end of what was handed out last was kept.
     func requireWhole() throws(LineError) {
         guard size <= lineBytesMax else { throw LineError("it has \(size) bytes, more than \(lineBytesMax)") }
     }
 
-    /// The document that a line, or a document of BSON, is.
+    /// The document in a line, or in bytes of BSON.
     func document(_ bytes: [UInt8]) throws(LineError) -> DocumentValue {
         try requireWhole()
         return isBSON ? try DocumentValue(bson: bytes) : try DocumentValue(line: bytes)
@@ -160,14 +160,14 @@ struct ImportSource {
         throw InputError(description: "\(name), document \(lineNumber): \(reason)")
     }
 
-    /// The length that a document of BSON begins with.
+    /// The length at the beginning of a document of BSON.
     private var nextLength: Int {
         buffer[position..<position + 4].reversed().reduce(0) { $0 << 8 | Int($1) }
     }
 
     // MARK: Bytes
 
-    /// Whether so many bytes are left.
+    /// True if at least `count` bytes are left.
     private mutating func has(_ count: Int) throws -> Bool {
         while buffer.count - position < count, !isAtEnd { try readMore() }
         return buffer.count - position >= count

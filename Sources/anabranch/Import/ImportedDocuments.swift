@@ -4,10 +4,10 @@ import AnabranchRules
 import CommandSupport
 import Foundation
 
-/// Where the classes of documents come from.
+/// The classes of documents, from a schema or from the documents themselves.
 enum DocumentSchema {
     /// The classes in a file or folder: the schema of a class, as App Services has it; a folder with an exported app;
-    /// or lines as an export has them.
+    /// or the lines of an export.
     static func classes(at path: String, className: String?) throws -> [ExportedClass] {
         var isFolder: ObjCBool = false
         guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) else {
@@ -37,7 +37,7 @@ enum DocumentSchema {
         return classes
     }
 
-    /// The classes that all documents of a file fit into. What was seen is told on standard error.
+    /// The classes that all documents of a file fit into. Standard error says what was found.
     static func inferred(from file: String, className: String) throws -> [ExportedClass] {
         guard file != "-" else {
             throw InputError(description: "--infer reads the documents twice: put them into a file")
@@ -49,7 +49,7 @@ enum DocumentSchema {
                 inference.add(try source.document(line))
                 count += 1
             } catch {
-                // Each is told when it is its turn, unless it comes to none.
+                // Each error is reported when its document is imported, unless the schema cannot be inferred.
                 unreadable =
                     unreadable ?? InputError(description: "\(file), \(source.unit) \(source.lineNumber): \(error)")
             }
@@ -68,7 +68,7 @@ enum DocumentSchema {
 }
 
 extension DocumentTally {
-    /// A line for each field that documents did not bring over.
+    /// A line for each field that was not brought over.
     var notes: [String] {
         func notes(_ counts: [String: Int], _ text: (String, String) -> String) -> [String] {
             counts.sorted { $0.key < $1.key }.map { text($0.key, counted($0.value, "document")) }
@@ -79,7 +79,7 @@ extension DocumentTally {
     }
 }
 
-/// Which partition a document belongs to: a field says it.
+/// The field that says which partition a document belongs to.
 struct PartitionField {
     let app: String
     let name: String
@@ -92,7 +92,7 @@ struct PartitionField {
         return VirtualPath(app: app, partition: partition).description
     }
 
-    /// How many names of fields an error lists.
+    /// The number of field names that an error lists.
     private static let namesMax = 100
 
     /// Throws if no document of a file has the field: its name is wrong then, and all would go to one partition.

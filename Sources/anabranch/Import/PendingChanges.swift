@@ -5,9 +5,9 @@ import CommandSupport
 import Foundation
 import NIOCore
 
-/// What a synced Realm file has not uploaded, on its way into an import.
+/// The changes that a synced Realm file has not uploaded, on their way into an import.
 struct PendingChanges {
-    /// What the server takes at once, in bytes.
+    /// The limit of what the server takes at once, in bytes.
     static let bytesMax = 40 << 20
     private static let timeout = TimeAmount.minutes(10)
 
@@ -32,11 +32,11 @@ struct PendingChanges {
     private var changes: [Change] = []
     private var arena = ChangesetArena()
     private var indices: [ChangesetIndex] = []
-    /// Changes of which nothing was left when the device had downloaded what others wrote.
+    /// The number of changes of which nothing was left once the device had downloaded what others wrote.
     private(set) var mergedCount = 0
     /// Changes that cannot be read.
     private(set) var problems: [String] = []
-    /// That of the file.
+    /// The ident of the file.
     private(set) var ident: UInt64 = 0
     private let salt: UInt64
 
@@ -79,11 +79,11 @@ struct PendingChanges {
         }
     }
 
-    /// What is sent for the changes, in bytes: digits, and a little around them.
+    /// The size of the changes as they are sent, in bytes: digits, and a little around them.
     private var byteCount: Int { changes.reduce(0) { $0 + 2 * $1.changeset.count + Self.changeBytes } }
     private static let changeBytes = 200
 
-    /// - Parameter lineBytes: what is sent beside the changes.
+    /// - Parameter lineBytes: the size of what is sent along with the changes.
     func check(_ lineBytes: Int, _ file: String) throws {
         guard byteCount + lineBytes > Self.bytesMax else { return }
         throw InputError(
@@ -94,7 +94,7 @@ struct PendingChanges {
     }
 
     /// The objects that the changes are about.
-    /// - Parameter ident: of the file.
+    /// - Parameter ident: the ident of the file.
     mutating func objects(of ident: UInt64) -> Set<ObjectName> {
         self.ident = ident
         var adopted = arena, objects: Set<ObjectName> = []
@@ -110,10 +110,10 @@ struct PendingChanges {
 
     // MARK: Sending
 
-    /// Has the server make the changes again, and tells what becomes of them.
+    /// Has the server make the changes again, and reports what becomes of them.
     /// - Parameters:
     ///   - lines: the classes of the file, and the objects that the changes are about.
-    ///   - name: what the file is called.
+    ///   - name: the file's name in messages.
     func send(_ lines: [[UInt8]], to path: String, of name: String, _ client: AdminClient?) async throws -> Tally {
         var tally = Tally(merged: mergedCount, unreadable: problems.count)
         for problem in problems { StandardError.write("\(name): left out: \(problem)\n") }
@@ -140,7 +140,7 @@ struct PendingChanges {
         return tally
     }
 
-    /// What became of the changes.
+    /// The fate of the changes.
     struct Tally: Encodable {
         var made = 0, repeated = 0, lost = 0
         var merged: Int, unreadable: Int
@@ -155,7 +155,7 @@ struct PendingChanges {
         var body = Data()
         for line in lines { body += line + [UInt8(ascii: "\n")] }
         for change in changes {
-            // Equal changes of two files are two.
+            // Equal changes of two files count as two.
             let name = Hex.encode(change.digest.keyed([ident, salt], []).bytes)
             let json: JSONValue = [
                 "changeset": .string(Hex.encode(change.changeset)),

@@ -5,7 +5,7 @@ import ArgumentParser
 import CommandSupport
 import Foundation
 
-/// How the objects of a Realm file are imported.
+/// The options for importing the objects of a Realm file.
 struct RealmFileImportOptions: ParsableArguments {
     @OptionGroup var reading: RealmFileReading
 
@@ -36,8 +36,8 @@ struct RealmFileImportOptions: ParsableArguments {
         reading.keyFile != nil || reading.salvage || outputLimit != nil || fromDevice != nil || onlyPending
     }
 
-    /// Whether a file is read as a Realm file: it looks like one, or is named like one, or has a key.
-    /// - Throws: `InputError` if it is none, and an option is about Realm files.
+    /// True if a file is to be read as a Realm file: it looks like one, is named like one, or a key is given.
+    /// - Throws: `InputError` if it is not one, but an option for Realm files is given.
     func areAbout(_ file: String) throws -> Bool {
         let endings = [".realm", ".realm.lock", ".realm.note", ".realm.management"]
         if reading.keyFile != nil || endings.contains(where: file.hasSuffix) || Self.hasMark(file) { return true }
@@ -48,7 +48,7 @@ struct RealmFileImportOptions: ParsableArguments {
         return false
     }
 
-    /// A pipe is left alone: what is read of it is gone.
+    /// True if the file has the mark of a Realm file. A pipe is left alone: what is read of it is gone.
     private static func hasMark(_ file: String) -> Bool {
         let values = try? URL(fileURLWithPath: file).resourceValues(forKeys: [.isRegularFileKey])
         guard values?.isRegularFile == true, let handle = FileHandle(forReadingAtPath: file) else { return false }
@@ -56,7 +56,7 @@ struct RealmFileImportOptions: ParsableArguments {
         return (try? handle.read(upToCount: 20))?.dropFirst(16).elementsEqual("T-DB".utf8) == true
     }
 
-    /// Reads the whole file, so that nothing of one that cannot be read is imported.
+    /// Reads the whole file first, so that nothing is imported of a file that cannot be read.
     func lines(of file: String, progress: ProgressLine) throws -> RealmFileLines {
         try reading.read(file) { realm in
             guard realm.history != .syncServer else {
@@ -92,30 +92,30 @@ struct RealmFileImportOptions: ParsableArguments {
         }
     }
 
-    /// The high parts of keys that files get which never connected: idents have 30 bits in the numbers of objects, and
-    /// a server, which counts from 1, does not come to the upper half of them.
+    /// The high parts of the keys of files that never connected: idents have 30 bits in the numbers of objects, and a
+    /// server, which counts from 1, does not reach the upper half of them.
     private static let localIdents: Range<UInt64> = 1 << 29..<1 << 30
 }
 
 /// The objects of a Realm file on their way into an import.
 struct RealmFileLines {
-    /// What the file is called.
+    /// The file's name in messages.
     let name: String
     let source: ImportSource
-    /// What was never uploaded, if it is made again for itself.
+    /// The changes that were never uploaded, if they are made again on their own.
     let pending: PendingChanges?
     /// The classes, and the objects that the changes are about.
     let touchedLines: [[UInt8]]
     let touchedNumbers: Set<Int>
-    /// Whether the lines are left out.
+    /// True if only those changes are imported, and the lines are left out.
     let isOnlyPending: Bool
     let report: RealmFile.Report
-    /// The high part of keys that was made of what is in the file.
+    /// The high part of keys that was derived from the content of the file.
     let ownIdent: UInt64?
-    /// How many objects of asymmetric classes are left out.
+    /// The number of objects that are left out, by the names of their asymmetric classes.
     let asymmetricCounts: [String: Int]
 
-    /// Tells what was left out, and where keys come from.
+    /// Reports what was left out, and where keys come from.
     func tell(of file: String) {
         RealmFileReading.tell(of: file, report.problems, count: report.problemCount, notSeen: report.notSeen)
         for (name, count) in asymmetricCounts.sorted(by: { $0.key < $1.key }) {
@@ -132,7 +132,7 @@ struct RealmFileLines {
     }
 }
 
-/// The lines of an export in a file that has no name: it is gone when nobody reads it any more.
+/// The lines of an export in a file without a name: it is gone as soon as nobody reads it any more.
 private struct LineFile {
     private static let pieceBytes = 1 << 18
 
@@ -140,7 +140,7 @@ private struct LineFile {
     let report: RealmFile.Report
     /// Equal lines have equal digests.
     private(set) var digest = Checksum(low: 0, high: 0)
-    /// Whether a class has no primary key.
+    /// True if a class has no primary key.
     private(set) var haveGlobalKeys = false
     /// The classes, and the objects that are asked for.
     private(set) var touchedLines: [[UInt8]] = []

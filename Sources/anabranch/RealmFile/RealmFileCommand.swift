@@ -21,7 +21,7 @@ struct RealmFileCommand: ParsableCommand {
         subcommands: [RealmFileInfoCommand.self, RealmFileExportCommand.self, RealmFilePendingCommand.self])
 }
 
-/// Which file, and how to read it: what all of these commands take.
+/// The file and the way to read it, which all of these commands take.
 struct RealmFileOptions: ParsableArguments {
     @Argument(help: "A Realm file.")
     var file: String

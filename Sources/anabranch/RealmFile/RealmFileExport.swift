@@ -58,7 +58,7 @@ struct RealmFileExportCommand: ParsableCommand {
 
     private static let pieceBytes = 1 << 18
 
-    /// An ident has 30 bits in the numbers of objects.
+    /// The range of idents, which have 30 bits in the numbers of objects.
     private static let idents = 1...UInt64(1 << 30 - 1)
 
     func validate() throws {

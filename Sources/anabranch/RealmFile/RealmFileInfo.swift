@@ -3,7 +3,7 @@ import AnabranchRealmFile
 import ArgumentParser
 import CommandSupport
 
-/// `anabranch realm-file info`: what a Realm file is.
+/// `anabranch realm-file info`: what kind of Realm file a file is.
 struct RealmFileInfoCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "info",
@@ -44,19 +44,19 @@ struct RealmFileInfoCommand: ParsableCommand {
         if !problems.isEmpty { throw ExitCode.failure }
     }
 
-    /// What is known of the synchronization, or why it cannot be read.
+    /// The state of the synchronization, or the reason why it cannot be read.
     private struct SyncStatus {
         var state: RealmFileSyncState?
         var problem: RealmFileError?
 
-        /// Why changes that wait for upload cannot be read.
+        /// The reasons why changes that wait for upload cannot be read.
         var unreadable: [RealmFileError] {
             (state?.pending ?? []).compactMap { change in
                 if case .unreadable(let error) = change.content { error } else { nil }
             }
         }
 
-        /// What is damaged and left out.
+        /// The damaged parts, which are left out.
         var damage: [RealmFileError] { (unreadable + [problem].compactMap(\.self)).filter { $0.code == .damaged } }
     }
 
@@ -112,7 +112,7 @@ struct RealmFileInfoCommand: ParsableCommand {
         ]
     }
 
-    /// The releases that write a format, as far as their notes say it.
+    /// The releases that write a format, as far as their release notes say.
     private static let writers = [
         10: "Realm Core 6: Cocoa 5, Java 7, JS 6, .NET 5",
         11: "Realm Core 6: Cocoa 5.4, Java 7.0.4, JS 6.1.1",
@@ -134,7 +134,7 @@ struct RealmFileInfoCommand: ParsableCommand {
         }
     }
 
-    /// The app and the user, if the path is one of a device.
+    /// The app and the user, if the path is one on a device.
     private var pathParts: (app: String, user: String)? {
         let parts = options.file.split(separator: "/").map(String.init)
         guard let root = parts.lastIndex(of: "mongodb-realm"), root + 3 < parts.count else { return nil }

@@ -63,7 +63,7 @@ struct RealmFilePendingCommand: ParsableCommand {
             guard case .changeset(let bytes, _) = change.content, let (arena, index) = try? Self.decoded(bytes) else {
                 return [text]
             }
-            // A changeset is JSON already, with lines that this one is not to have.
+            // A changeset is JSON already, but with line ends, which this line must not have.
             let instructions = arena.json(of: index).replacing("\n", with: "")
             return [text.dropLast() + ",\"decoded\":\(instructions)}"]
         }

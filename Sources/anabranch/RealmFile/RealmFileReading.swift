@@ -4,7 +4,7 @@ import ArgumentParser
 import CommandSupport
 import Foundation
 
-/// How a Realm file is read.
+/// The options for reading a Realm file.
 struct RealmFileReading: ParsableArguments {
     @Option(help: ArgumentHelp("The key of an encrypted file: 64 bytes, or 128 hexadecimal digits.", valueName: "file"))
     var keyFile: String?
@@ -35,7 +35,7 @@ struct RealmFileReading: ParsableArguments {
         }
     }
 
-    /// The files that Realm keeps beside a file of data.
+    /// Refuses the files that Realm keeps next to a data file.
     private static func refuseOthersByName(_ file: String) throws {
         let others = [".lock": "the lock file", ".note": "a pipe", ".management": "a folder"]
         for (ending, what) in others where file.hasSuffix(".realm" + ending) {
@@ -61,7 +61,7 @@ struct RealmFileReading: ParsableArguments {
         return key
     }
 
-    /// Maps the file, which may be larger than memory; what is no regular file, as a pipe, is read.
+    /// Maps the file, which may be larger than memory; anything but a regular file, such as a pipe, is read.
     private static func bytes(of file: String) throws -> RealmFileBytes {
         guard let handle = FileHandle(forReadingAtPath: file) else { throw unreadable(file) }
         defer { try? handle.close() }
@@ -82,7 +82,7 @@ struct RealmFileReading: ParsableArguments {
         InputError(description: "\(file): \(String(cString: strerror(errno)))")
     }
 
-    /// Tells what was left out, and what has never been compared with the reference.
+    /// Reports what was left out, and what has never been compared with the reference.
     static func tell(of file: String, _ problems: [RealmFileError], count: Int, notSeen: [String]) {
         for problem in problems { StandardError.write("\(file): left out: \(problem)\n") }
         if count > problems.count { StandardError.write("\(file): left out: \(count - problems.count) more\n") }
@@ -93,7 +93,7 @@ struct RealmFileReading: ParsableArguments {
 }
 
 extension RealmFile {
-    /// Why nothing in it waits for upload, in words, if it is no file of a sync client.
+    /// The reason why nothing in the file waits for upload, if it is not the file of a sync client.
     var reasonForNoUploads: String {
         switch history {
         case .syncServer: "it is a file of a Realm Object Server: only those of devices have what was never uploaded"

@@ -16,7 +16,7 @@ import Yams
 ///         barq: {}                         # see ForkSection
 ///         email: {}                        # see EmailSection
 struct AppsSection {
-    /// What is read, for messages.
+    /// The place of the section, for messages.
     let place: String
     private(set) var apps: [String: AppSettings] = [:]
     /// How the apps send e-mails, if they do.
@@ -160,7 +160,7 @@ struct AppsSection {
         return issuer
     }
 
-    /// What stands where something else is expected.
+    /// The description of a node that stands where something else is expected.
     static func found(_ node: Node) -> String {
         switch node {
         case .scalar(let scalar): "cannot be '\(scalar.string)'"

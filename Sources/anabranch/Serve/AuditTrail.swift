@@ -8,7 +8,8 @@ import Synchronization
 /// takes something away (`Spec/Admin.md`, section 7).
 final class AuditTrail: Sendable {
     static let fileName = "audit.log"
-    /// In bytes: with more the file becomes `audit.log.1`, in place of an older one, and a new one begins.
+    /// The limit of the file, in bytes: beyond it the file becomes `audit.log.1`, in place of an older one, and a new
+    /// one begins.
     static let bytesMax = 16 << 20
 
     private let path: String
@@ -21,7 +22,7 @@ final class AuditTrail: Sendable {
     }
 
     /// Adds a line.
-    /// - Parameter details: whatever says more.
+    /// - Parameter details: further members of the line.
     func note(_ what: String, by who: String, _ details: [String: String], at date: Date = Date()) {
         var members = details.mapValues { JSONValue.string($0) }
         members["what"] = .string(what)
@@ -45,14 +46,14 @@ final class AuditTrail: Sendable {
     }
 }
 
-/// Passes entries on to a log, and what is audited to the trail, whatever the level of the log is.
+/// Passes entries on to a log, and those that are audited to the trail as well, whatever the level of the log is.
 struct AuditHandler: LogHandler {
     private var log: any LogHandler
     private let trail: AuditTrail
 
     init(_ log: any LogHandler, _ trail: AuditTrail) { (self.log, self.trail) = (log, trail) }
 
-    /// That of the log; entries are asked for that may be audited.
+    /// The level of the log, but no higher than `notice`, so that entries come which may be audited.
     var logLevel: Logger.Level {
         get { min(log.logLevel, .notice) }
         set { log.logLevel = newValue }

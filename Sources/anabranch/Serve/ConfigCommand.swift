@@ -43,7 +43,7 @@ struct ConfigCommand: AsyncParsableCommand {
         func run() async throws {
             let sources = options.sources()
             var problems = sources.problems + sources.configuration.contradictions
-            // What cannot be read may have had them.
+            // Rules may be among what cannot be read.
             if sources.problems.isEmpty, !sources.configuration.isClosed,
                 let missing = sources.configuration.missingRules
             {

@@ -6,11 +6,11 @@ import AnabranchServer
 import Foundation
 import Logging
 
-/// Who may read and write what.
+/// The permissions to read and write.
 enum RulesSetting: Equatable, CustomStringConvertible {
     /// Every user may do everything.
     case everybody
-    /// As a file of rules says.
+    /// The permissions are those in a file of rules.
     case file(String)
 
     init?(_ text: String) {
@@ -33,7 +33,7 @@ struct Configuration {
     var listen = ListenAddress(host: "127.0.0.1", port: 9090)
     var isInsecure = false
     var isDevelopment = false
-    /// In development: apps have no settings of their own there.
+    /// In development mode: apps have no settings of their own there.
     var allowsDestructiveSchema = false
     var logLevel = Logger.Level.info
     var logFormat = LogFormat.text
@@ -43,10 +43,10 @@ struct Configuration {
     var rules: RulesSetting?
     var userWithoutToken: String?
     var apps: [String: AppSettings] = [:]
-    /// How apps send e-mails, by their ids.
+    /// The e-mail settings of the apps, by their ids.
     var emails: [String: EmailSettings] = [:]
     var smtpPassword: String?
-    /// Nil: there is no admin interface.
+    /// Nil for no admin interface.
     var adminListen: ListenAddress? = ListenAddress(host: "127.0.0.1", port: 0)
     var adminTokenFile: String?
     var adminToken: String?
@@ -71,7 +71,7 @@ struct Configuration {
     var partitionBytesMax: Int?
     var history = HistoryPolicy()
 
-    /// Nobody can log in: there are no apps, no user without a token, and no development mode.
+    /// True if nobody can log in: there are no apps, no user without a token, and no development mode.
     var isClosed: Bool { !isDevelopment && apps.isEmpty && userWithoutToken == nil }
 
     /// The folders of exported apps, by the apps' ids here.
@@ -92,7 +92,7 @@ struct Configuration {
         URL(fileURLWithPath: data, isDirectory: true).appendingPathComponent(name).path
     }
 
-    /// - Parameter cores: how many processor cores the server may use.
+    /// - Parameter cores: the number of processor cores that the server may use.
     func server(cores: Int) -> ServerSettings {
         var settings = ServerSettings(cores: cores)
         settings.host = listen.host
@@ -137,7 +137,7 @@ struct Configuration {
         return settings
     }
 
-    /// What sends the e-mails of the apps, by their ids.
+    /// The mailers of the apps, by their ids.
     var mailers: [String: Mailer] { emails.mapValues { Mailer(settings: $0, password: smtpPassword) } }
 
     var store: SQLiteStore.Options {

@@ -90,7 +90,7 @@ struct ConfigurationOptions: ParsableArguments {
 
     func configuration() throws -> Configuration { try Configuration(sources()) }
 
-    /// With all that is wrong.
+    /// The settings of all sources, and everything that is wrong with them.
     func sources() -> ConfigurationSources {
         ConfigurationSources(file: config, environment: ProcessInfo.processInfo.environment, flags: flags)
     }

@@ -2,7 +2,7 @@ import AnabranchServer
 import CommandSupport
 import Yams
 
-/// What is wrong with a configuration: a line for each mistake.
+/// The mistakes in a configuration, a line for each.
 struct ConfigurationError: Error, CustomStringConvertible {
     let problems: [String]
 
@@ -26,7 +26,7 @@ extension Configuration {
         self = sources.configuration
     }
 
-    /// What cannot be together, or must not be by accident.
+    /// The settings that exclude each other, or that must be allowed explicitly.
     var contradictions: [String] {
         var problems: [String] = []
         if isDevelopment, !listen.isLoopback {
@@ -61,15 +61,15 @@ extension Configuration {
         return problems
     }
 
-    /// Who is shut out, which may be meant.
+    /// Notices that nobody can log in, which may be meant.
     var notices: [String] {
         let empty = apps.filter { $0.value.providers.isEmpty && $0.value.forks.isEmpty }.keys.sorted()
         return (isClosed ? ["no apps are configured, so nobody is let in"] : [])
             + empty.map { "apps: \($0): there are no providers, so nobody can log in" }
     }
 
-    /// What is to be said if there is no word on permissions. Development needs none, nor do apps of flexible sync,
-    /// whose roles say it.
+    /// The notice that nothing is said about permissions. Development needs none, nor do apps of flexible sync, whose
+    /// roles say it.
     var missingRules: String? {
         let hasPartitions = apps.isEmpty || userWithoutToken != nil || apps.values.contains { !$0.isFlexible }
         guard rules == nil, !isDevelopment, hasPartitions else { return nil }
@@ -116,7 +116,7 @@ struct ConfigurationSources {
         } catch let error as InputError {
             return problems.append(error.description)
         } catch {
-            // Further lines show where in the text it is, which the first one says by numbers.
+            // Further lines only show the place in the text, which the first one gives by numbers.
             let lines = "\(error)".split(separator: "\n")
             return problems.append("\(path): \(lines.first ?? "no YAML")")
         }

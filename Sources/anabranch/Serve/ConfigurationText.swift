@@ -3,8 +3,8 @@ import AnabranchProtocol
 import AnabranchSQLite
 import AnabranchServer
 
-/// The effective configuration as a file with the same effect. It names and explains every setting, those without a
-/// value in a comment, and shows no token.
+/// The effective configuration as a file with the same effect. It names and explains every setting, puts those without
+/// a value in a comment, and shows no token.
 struct ConfigurationText: CustomStringConvertible {
     let description: String
 
@@ -28,7 +28,7 @@ struct ConfigurationText: CustomStringConvertible {
         description = lines.joined(separator: "\n") + "\n"
     }
 
-    /// With the defaults filled in, except those that mean no limit.
+    /// The configuration with the defaults filled in, except those that mean no limit.
     private static func effective(_ configuration: Configuration) -> Configuration {
         var all = configuration
         let server = configuration.server(cores: 1), logins = configuration.appServices
@@ -77,7 +77,7 @@ struct ConfigurationText: CustomStringConvertible {
         return lines
     }
 
-    /// As YAML reads it back unchanged.
+    /// The text in a form that YAML reads back unchanged.
     private static func quoted(_ text: String) -> String {
         if text.wholeMatch(of: /[A-Za-z0-9_.\/-][A-Za-z0-9_.\/:-]*/) != nil { return text }
         return "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''") + "'"

@@ -6,14 +6,14 @@ struct ConfiguredPaths {
     private static let keys: Set = [
         "data", "tls-certificate", "tls-key", "rules", "admin-token-file", "app-config", "jwks", "ca", "password-file",
     ]
-    /// Ends with a slash; empty if the file is in the current directory.
+    /// The folder of the file, with a slash at its end; empty if the file is in the current directory.
     private let folder: String
 
     init(ofFile path: String) {
         folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
     }
 
-    /// The settings with paths that can be used in the current directory.
+    /// The settings, with paths that can be used in the current directory.
     func resolved(_ node: Node) -> Node {
         guard var mapping = node.mapping else { return node }
         for (key, value) in mapping {

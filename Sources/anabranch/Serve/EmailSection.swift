@@ -58,7 +58,7 @@ struct EmailSection {
         guard let match = url.wholeMatch(of: /(smtps?):\/\/(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]+))?/),
             let port = UInt16(asPrinted: match.output.4 ?? (match.output.1 == "smtps" ? "465" : "587"))
         else {
-            // It may have a password in it.
+            // The value may contain a password.
             problems.append(
                 "\(place): smtp: cannot be this; allowed: \(allowed); user and password-file stand beside it")
             return nil
@@ -120,7 +120,7 @@ struct EmailSection {
 }
 
 extension EmailSettings {
-    /// As the configuration file has them, with all that has a default.
+    /// The lines of the configuration file, including everything that has a default.
     func lines(quoted: (String) -> String) -> [String] {
         var lines: [String] = []
         switch way {
@@ -136,7 +136,7 @@ extension EmailSettings {
         }
         for kind in AccountEmail.Kind.allCases {
             guard let template = templates[kind] else { continue }
-            // In double quotes line ends can be written.
+            // Double quotes allow line ends.
             let text = JSONValue.string(template.text).encoded
             lines += [
                 "\(Self.name(of: kind)):", "  url: \(quoted(template.url))", "  subject: \(quoted(template.subject))",

@@ -3,12 +3,12 @@ import AnabranchServer
 import CommandSupport
 import Yams
 
-/// How clients of a fork of Realm's SDKs come into an app, in the configuration file:
+/// The ways in which clients of a fork of Realm's SDKs come into an app, in the configuration file:
 ///
 ///     barq: {}
 ///     tessera: {old-tokens: true, expiry: optional, admins: true}
 struct ForkSection {
-    /// What is read, for messages.
+    /// The place of the section, for messages.
     let place: String
     let isFlexible: Bool
     private(set) var problems: [String] = []
@@ -64,7 +64,7 @@ struct ForkSection {
 }
 
 extension ForkSettings {
-    /// As a section reads it.
+    /// The settings in the form that a section reads.
     func words(quoted: (String) -> String) -> String {
         var words: [String] = []
         if !needsExpiry { words.append("expiry: optional") }

@@ -4,7 +4,7 @@ import ArgumentParser
 import Foundation
 import Yams
 
-/// `anabranch config import-barq-rules`: makes the folder of an app of the rules of a Barq server.
+/// `anabranch config import-barq-rules`: makes the folder of an app from the rules of a Barq server.
 struct ImportBarqRules: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import-barq-rules", abstract: "Write the rules of a Barq server as the roles of an app.",
@@ -47,12 +47,12 @@ struct ImportBarqRules: ParsableCommand {
 
     // MARK: Reading
 
-    /// YAML, of which JSON is a part, but for some letters that JSON writes as two numbers.
+    /// The value of a file in YAML. JSON is a part of YAML, except for some letters that JSON writes as two numbers.
     private static func value(ofFile path: String) throws -> JSONValue {
         let text = try TextInput.text(ofFile: path == "-" ? "/dev/stdin" : path)
         if let json = try? JSONValue(parsing: text.utf8) { return json }
         do { return try Yams.compose(yaml: text).map(JSONValue.init) ?? .null } catch {
-            // Further lines show where in the text it is, which the first one says by numbers.
+            // Further lines only show the place in the text, which the first one gives by numbers.
             let reason = "\(error)".split(separator: "\n").first ?? "no YAML"
             throw InputError(description: "\(path): \(reason)")
         }
@@ -60,7 +60,7 @@ struct ImportBarqRules: ParsableCommand {
 
     // MARK: Writing
 
-    /// Roles that were left in the folder would go on giving rights.
+    /// Refuses a folder with other roles in it: those left there would go on granting rights.
     private func checkOutput(_ files: [AppFile]) throws {
         var isFolder: ObjCBool = false
         guard FileManager.default.fileExists(atPath: output, isDirectory: &isFolder) else { return }
@@ -94,7 +94,7 @@ struct ImportBarqRules: ParsableCommand {
 }
 
 extension JSONValue {
-    /// A value of YAML, with the few kinds of scalars that rules can have.
+    /// A YAML value, with the few kinds of scalars that rules can have.
     fileprivate init(_ node: Node) {
         switch node {
         case .mapping(let mapping):

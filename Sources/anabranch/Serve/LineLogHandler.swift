@@ -1,11 +1,11 @@
 import Foundation
 import Logging
 
-/// In what form an entry of the log is a line: the time in UTC, the level, the message, and what belongs to it.
+/// The form of a log entry as a line: the time in UTC, the level, the message, and the metadata.
 enum LogFormat: String, CaseIterable {
     /// For people: `TIME LEVEL MESSAGE name=value name="two words"`, in the order of the names.
     case text
-    /// For programs: an object whose members are texts; `time`, `level` and `message` are three of them.
+    /// For programs: an object whose members are strings; `time`, `level` and `message` are three of them.
     case json
 
     private static let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
@@ -26,7 +26,7 @@ enum LogFormat: String, CaseIterable {
         }
     }
 
-    /// In quotes if it could not be told from what follows.
+    /// The value in quotes if it could not be told from what follows.
     private static func quoted(_ value: String) -> String {
         guard value.isEmpty || value.hasPrefix("\"") || value.contains(where: \.isWhitespace) else { return value }
         return "\"" + value.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"") + "\""

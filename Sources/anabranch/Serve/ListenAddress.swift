@@ -28,7 +28,8 @@ struct ListenAddress: CustomStringConvertible, Sendable {
 
     var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 
-    /// Where this machine reaches it: an address that stands for all of the machine's is none to connect to.
+    /// The address at which this machine reaches it: nobody can connect to one that stands for all addresses of the
+    /// machine.
     var ofThisMachine: ListenAddress {
         switch host {
         case "0.0.0.0": ListenAddress(host: "127.0.0.1", port: port)
@@ -38,7 +39,7 @@ struct ListenAddress: CustomStringConvertible, Sendable {
     }
 
     /// Listens there for a moment.
-    /// - Throws: `ListenError` if that is not possible, for instance because another process does.
+    /// - Throws: `ListenError` if that is not possible, for instance because another process listens there.
     func check() async throws {
         do {
             let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -49,7 +50,7 @@ struct ListenAddress: CustomStringConvertible, Sendable {
         }
     }
 
-    /// Whether only this machine can reach it. Names other than `localhost` may mean anything.
+    /// True if only this machine can reach the address. Names other than `localhost` may mean anything.
     var isLoopback: Bool {
         if host == "localhost" || host == "::1" { return true }
         let parts = host.split(separator: ".", omittingEmptySubsequences: false).map { UInt8(asPrinted: $0) }

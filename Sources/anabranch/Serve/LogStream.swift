@@ -8,7 +8,7 @@ struct LogStream: TextOutputStream, Sendable {
         try? FileHandle.standardError.write(contentsOf: Data(line.utf8))
     }
 
-    /// Without what a terminal would obey.
+    /// The text with everything escaped that a terminal would obey.
     static func escaped(_ text: Substring) -> String {
         var line = ""
         for scalar in text.unicodeScalars {

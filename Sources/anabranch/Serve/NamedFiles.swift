@@ -6,7 +6,7 @@ import NIOSSL
 
 /// The files that a configuration names, read as the server reads them.
 enum NamedFiles {
-    /// What is wrong with them, and what rules and exported apps ask for that has no effect: a line for each.
+    /// Finds out what is wrong with them, and what has no effect in rules and exported apps: a line for each.
     static func check(_ configuration: Configuration) async -> (problems: [String], notices: [String]) {
         let logger = Logger(label: "anabranch", factory: { _ in SwiftLogNoOpLogHandler() })
         var problems: [String] = [], notices: [String] = []

@@ -127,10 +127,11 @@ struct ServeCommand: AsyncParsableCommand {
             })
     }
 
-    /// What the server has open itself, in files: the databases, those who read in them, the admin interface.
+    /// The number of files that the server itself has open: the databases, their readers, the admin interface.
     static let ownFilesMax = 384
 
-    /// A connection for which there is no file left would hang, so it is refused as one above the limit.
+    /// Raises the limit of open files, and lowers that of connections to the files that are left: a connection without
+    /// one would hang, so it is refused like one above the limit.
     private func raiseOpenFileLimit(for connectionsMax: inout Int, _ logger: Logger) throws {
         guard let limit = OpenFileLimit.raise() else { return }
         let rest = Int(clamping: limit) - Self.ownFilesMax

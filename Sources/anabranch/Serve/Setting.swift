@@ -6,15 +6,15 @@ import Logging
 /// A setting with a simple value: its name in the file, in a flag (`--name`) and in the environment (`ANABRANCH_NAME`).
 struct Setting {
     let name: String
-    /// What it is for: a sentence of one line.
+    /// The purpose of the setting: a sentence of one line.
     let meaning: String
-    /// Which values there are, in words that follow "allowed:".
+    /// The allowed values, in words that follow "allowed:".
     let allowed: String
-    /// Returns false for a text that is no value of the setting.
+    /// Sets the value; returns false if the text is not a value of the setting.
     let set: (inout Configuration, String) -> Bool
     /// The value as a text that `set` takes; nil if it is not set.
     private let value: (Configuration) -> String?
-    /// Whether its value is never shown, not even a wrong one.
+    /// True if its value is never shown, not even a wrong one.
     let isSecret: Bool
 
     init<Value>(
@@ -39,7 +39,7 @@ struct Setting {
 
     var variable: String { "ANABRANCH_" + name.uppercased().replacing("-", with: "_") }
 
-    /// In the order in which they are printed.
+    /// All settings, in the order in which they are printed.
     static var all: [Setting] {
         [
             Setting("data", \.data, .path, "The directory of all data; the server makes it if there is none."),
@@ -110,7 +110,8 @@ struct Setting {
         ] + history
     }
 
-    /// The section of this name: how much of the past is kept. In the file they stand below it without its name.
+    /// The section of the settings that say how much of the past is kept. In the file they stand within the section,
+    /// without its name.
     static let historySection = "history"
 
     private static var history: [Setting] {
@@ -145,17 +146,17 @@ struct Setting {
         ]
     }
 
-    /// Its name within its section; nil if it is in none.
+    /// The name within the section; nil if the setting is in none.
     var nameInSection: String? {
         let prefix = Self.historySection + "-"
         return name.hasPrefix(prefix) ? String(name.dropFirst(prefix.count)) : nil
     }
 }
 
-/// How the values of a setting are written.
+/// The written form of a setting's values.
 struct SettingForm<Value> {
     let allowed: String
-    /// Returns nil for a text that is no value.
+    /// Returns nil for a text that is not a value.
     let parse: (String) -> Value?
     let print: (Value) -> String?
     var isSecret = false
@@ -273,7 +274,7 @@ extension SettingForm<Double> {
 }
 
 extension SettingForm {
-    /// From 1 on.
+    /// A whole number, from 1 on if nothing else is given.
     static func count<Number: FixedWidthInteger>(
         from smallest: UInt64 = 1, upTo largest: UInt64 = UInt64(UInt32.max)
     ) -> Self where Value == Number? {

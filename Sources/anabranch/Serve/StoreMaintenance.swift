@@ -4,7 +4,7 @@ import Logging
 import ServiceLifecycle
 import Synchronization
 
-/// Has the store free what it need not keep any longer, at the start and once a day.
+/// Has the store free what it need no longer keep, at the start and once a day.
 final class StoreMaintenance: Service {
     private let store: any HistoryStore
     private let logger: Logger
@@ -27,7 +27,7 @@ final class StoreMaintenance: Service {
         }
     }
 
-    /// On a thread of its own: it waits for the disk, and for others that write.
+    /// Maintains the store on a thread of its own, since that waits for the disk, and for others that write.
     private func maintain() async {
         await withCheckedContinuation { continuation in
             DispatchQueue.global(qos: .utility).async { [self] in

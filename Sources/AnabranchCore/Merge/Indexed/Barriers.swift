@@ -13,13 +13,13 @@ extension GroupLevel {
         }
     }
 
-    /// How many path elements the instructions of the level share, if they share a field.
+    /// The number of path elements that the instructions of the level share, if they share a field.
     fileprivate var depth: UInt32? { if case .place(let depth) = self { depth } else { nil } }
 }
 
 /// The blocks of the grid between barriers, and how far their merge has come.
 ///
-/// Row by row, which respects the order of rows and of columns.
+/// They come row by row, which respects the order of rows and of columns.
 struct BlockGrid: Sendable {
     /// Barriers next to each other, or other instructions between two barriers.
     fileprivate struct Run: Sendable {
@@ -93,7 +93,7 @@ extension Merge {
         }
     }
 
-    /// Whether the blocks cost less than all pairs: each instruction is looked at in each of its blocks.
+    /// True if the blocks cost less than all pairs: each instruction is looked at in each of its blocks.
     private func costsLess(_ blocks: BlockGrid, than rows: Int, _ columns: Int) -> Bool {
         let (rowRuns, columnRuns) = (blocks.rows.count, blocks.columns.count)
         let looks = rows &* columnRuns &+ columns &* rowRuns

@@ -5,7 +5,7 @@
 // barriers, instructions that meet everything of the level (`Barriers.swift`). Groups with few pairs are merged as soon
 // as they are found; all others are left as `DeferredWork`.
 
-/// What the instructions of a block have in common, and so how the block is split further.
+/// The things that the instructions of a block have in common, which decide how the block is split further.
 enum GroupLevel: Sendable {
     /// Nothing. Erasures of classes and columns are barriers.
     case everything
@@ -13,15 +13,15 @@ enum GroupLevel: Sendable {
     case objects
     /// The object. Its erasures are barriers.
     case object
-    /// A place: the field, and the first elements of the path, as many as the number says. What sets, changes or clears
-    /// the place as a whole is a barrier.
+    /// A place: the field, and the first elements of the path, as many as the number says. An instruction that sets,
+    /// changes or clears the place as a whole is a barrier.
     case place(UInt32)
 }
 
 extension Merge {
     /// Finds the groups of a block, and merges those with few pairs.
     ///
-    /// - Returns: What is left to be merged, for `wait(for:)`.
+    /// - Returns: The work that is left to be done, for `wait(for:)`.
     mutating func grouped(
         _ level: GroupLevel, _ rows: [InstructionIndex], _ columns: [InstructionIndex], in arena: inout ChangesetArena
     ) throws(TransformError) -> DeferredWork {
@@ -49,17 +49,17 @@ extension Merge {
 
     // MARK: Cost
 
-    /// What it costs to group two sides, in pair visits.
+    /// The cost of grouping two sides, in pair visits.
     func cost(ofGrouping rows: [InstructionIndex], _ columns: [InstructionIndex]) -> Int {
         thresholds.groupingPairs &* (rows.count &+ columns.count)
     }
 
-    /// How many pairs the first rows may meet.
+    /// The number of pairs that the first rows may meet.
     func pairsOfFirstRows(_ rows: [InstructionIndex], _ columns: [InstructionIndex]) -> Int {
         min(cost(ofGrouping: rows, columns), thresholds.firstRowPairs)
     }
 
-    /// Whether it costs no more to visit all pairs than to find out which of them matter.
+    /// True if it costs no more to visit all pairs than to find out which of them matter.
     func isSmall(_ rows: [InstructionIndex], _ columns: [InstructionIndex]) -> Bool {
         // Both fit: an instruction has two bytes or more, and an arena less than 2^32.
         rows.count &* columns.count <= cost(ofGrouping: rows, columns)
@@ -106,7 +106,7 @@ extension Merge {
         swap(&groups, &objectGroups)
     }
 
-    /// Each instruction of the arena has a place to name the next one of its group.
+    /// Gives each instruction of the arena a place to name the next one of its group.
     private mutating func makeRoomForLinks(in arena: borrowing ChangesetArena) {
         links += repeatElement(InstructionIndex(0), count: max(0, arena.instructions.count - links.count))
     }
@@ -122,7 +122,7 @@ extension Merge {
 
     // MARK: By key
 
-    /// What makes instructions belong to one group.
+    /// The property that the instructions of one group have in common.
     enum Grouping {
         case object
         /// The class or column that an AddTable or AddColumn declares: only two declarations of the same one meet.
@@ -206,7 +206,7 @@ extension ChangesetArena {
 }
 
 extension Instruction {
-    /// Names what an AddTable or AddColumn declares.
+    /// A number for the class or column that an AddTable or AddColumn declares.
     var declaration: UInt64 {
         UInt64(className.rawValue) << 32 | (kind == .addColumn ? UInt64(field.rawValue) + 1 : 0)
     }

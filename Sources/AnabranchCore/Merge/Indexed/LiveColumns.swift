@@ -5,10 +5,10 @@
 struct LiveColumns: Sendable {
     /// In order, discarded ones among them.
     private(set) var indices: [InstructionIndex]
-    /// How many discarded ones rows have passed over since they were last taken out.
+    /// The number of discarded ones that rows have passed over since they were last taken out.
     private var passed = 0
     private var hasDiscarded = false
-    /// How many pairs rows have visited without discarding the column.
+    /// The number of pairs that rows have visited without discarding the column.
     private(set) var visitedInVain = 0
 
     init(_ columns: [InstructionIndex]) { indices = columns }
@@ -21,7 +21,7 @@ struct LiveColumns: Sendable {
         passed += count
     }
 
-    /// At the end of a row, when no position in `indices` is in use.
+    /// Takes out discarded columns if that pays: at the end of a row, when no position in `indices` is in use.
     @inline(__always)
     mutating func tidy(in arena: borrowing ChangesetArena) {
         if passed > indices.count / 2 { takeOutDiscarded(in: arena) }

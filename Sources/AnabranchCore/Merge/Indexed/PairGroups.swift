@@ -4,7 +4,7 @@
 struct PairGroup: Sendable {
     let rows: [InstructionIndex]
     fileprivate var columns: LiveColumns
-    /// How many path elements lead to the place that all are about, if at least one side only sets it.
+    /// The number of path elements that lead to the place that all are about, if at least one side only sets it.
     private let depth: UInt32?
     /// Takes over from `columns` once rows have passed many that they leave alone.
     fileprivate var placeColumns: PlaceColumns?
@@ -15,7 +15,7 @@ struct PairGroup: Sendable {
         self.depth = depth
     }
 
-    /// - Parameter pairs: What it costs to group the instructions: so many pairs may be visited in vain.
+    /// - Parameter pairs: The cost of grouping the instructions: that many pairs may be visited without effect.
     fileprivate func placeDepth(after pairs: Int) -> UInt32? {
         placeColumns == nil && columns.visitedInVain > pairs ? depth : nil
     }
@@ -23,8 +23,8 @@ struct PairGroup: Sendable {
 
 /// Groups whose pairs are visited, each in its order, and altogether about in the order of their rows.
 ///
-/// That order is the one of the instructions in the arena, but for what was decoded or prepended later: then only what
-/// is behind it in its own group has to wait for it.
+/// That order is the one of the instructions in the arena, except for those decoded or prepended later: only the rows
+/// after such a one in its own group have to wait for it.
 struct PairRuns: Sendable {
     private struct Turn: Comparable {
         let turn: InstructionIndex
@@ -77,14 +77,14 @@ struct PairRuns: Sendable {
 /// The first rows meet all columns, for no longer than an index of a short merge would take (`Spec/Transform.md`,
 /// section 13.8).
 ///
-/// What a peer got wrong mostly shows there, and where most is discarded there is not much more to do.
+/// A peer's mistakes mostly show there, and where most is discarded, not much is left to do.
 struct FirstRows: Sendable {
     private let rows: [InstructionIndex]
     fileprivate var columns: LiveColumns
     fileprivate let pairsMax: Int
     fileprivate var next = 0
     fileprivate var position = 0
-    /// What the budget had left at the start.
+    /// The pairs that the budget had left at the start.
     fileprivate var start: Int?
 
     init(rows: [InstructionIndex], columns: [InstructionIndex], pairsMax: Int) {
@@ -116,7 +116,7 @@ extension Merge {
         for group in runs.groups { group.placeColumns?.finish(in: &arena) }
     }
 
-    /// Goes over to the tree where most pairs do nothing.
+    /// Switches to the tree where most pairs do nothing.
     private mutating func changeOver(_ group: inout PairGroup, in arena: borrowing ChangesetArena) {
         let columns = group.columns.indices
         guard let depth = group.placeDepth(after: cost(ofGrouping: group.rows, columns)) else { return }
@@ -214,7 +214,7 @@ extension Merge {
 }
 
 extension Instruction {
-    /// Whether both are on one object, or one of them is on none.
+    /// True if both are on one object, or one of them is on none.
     @inline(__always)
     fileprivate func sharesObject(with other: Instruction) -> Bool {
         object == other.object || object == .none || other.object == .none

@@ -1,4 +1,4 @@
-/// The columns of one place, of which most leave most rows alone: Updates and increments of a number, and values that
+/// The columns of one place, most of which leave most rows alone: Updates and increments of a number, and values that
 /// both sides make the same collection.
 ///
 /// A row meets one by one only those that it discards or is discarded by, which a tree finds. What is left are sums: an
@@ -6,7 +6,7 @@
 /// increments that it has not discarded (`Spec/Transform.md`, rule R7). So a long run of increments against a long run
 /// of numbers costs about its length, and not its square.
 struct PlaceColumns: Sendable {
-    /// What is below a node of the tree.
+    /// The summary of the columns below a node of the tree.
     fileprivate struct Node: Sendable {
         var roles = PlaceRole()
         /// The greatest rank of a number that is no default, plus one; 0 if there is none.
@@ -33,7 +33,7 @@ struct PlaceColumns: Sendable {
         }
     }
 
-    /// What rows have added to all numbers before a column.
+    /// The amount that rows have added to all numbers before a column.
     private struct Addition: Sendable {
         var sum: UInt64 = 0
         /// Adding zero changes nothing and makes nothing dirty; adding one and minus one does.
@@ -49,13 +49,13 @@ struct PlaceColumns: Sendable {
     private let leafCount: Int
     /// By column; one more for what is added to all. Empty until something is.
     private var additions: [Addition] = []
-    /// The live increments together, and how many of them are not zero.
+    /// The sum of the live increments, and the number of those that are not zero.
     private var incrementSum: UInt64 = 0
     private var changingIncrements = 0
 
     /// - Parameters:
     ///   - columns: Live ones, in order.
-    ///   - depth: How many path elements lead to the place.
+    ///   - depth: The number of path elements that lead to the place.
     init(_ columns: [InstructionIndex], depth: UInt32, _ ranks: TagRanks, in arena: borrowing ChangesetArena) {
         self.depth = depth
         self.columns = columns
@@ -88,7 +88,7 @@ struct PlaceColumns: Sendable {
         return node
     }
 
-    /// How many pairs finding a column counts for.
+    /// The number of pairs that finding a column counts for.
     var pairsOfSearch: Int { 1 + leafCount.trailingZeroBitCount / 4 }
 
     func search(for row: Instruction, rank: UInt32, in arena: borrowing ChangesetArena) -> Search {
@@ -99,7 +99,7 @@ struct PlaceColumns: Sendable {
         return search
     }
 
-    /// The first live column at or behind a position that a row conflicts with.
+    /// The first live column at or after a position that a row conflicts with.
     func first(_ search: Search, from position: Int) -> (position: Int, column: InstructionIndex)? {
         guard position < columns.count else { return nil }
         var node = leafCount + position
@@ -131,7 +131,7 @@ struct PlaceColumns: Sendable {
         }
     }
 
-    /// What happens between a row and the columns that it does not conflict with.
+    /// Merges a row with the columns that it does not conflict with, by sums.
     ///
     /// - Parameter end: The position of the column that has discarded the row; nil if it is through.
     mutating func add(_ row: inout Instruction, upTo end: Int?, in arena: inout ChangesetArena) {

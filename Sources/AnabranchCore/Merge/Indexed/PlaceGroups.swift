@@ -65,7 +65,7 @@ extension Merge {
 }
 
 extension ChangesetArena {
-    /// What sets a place, and what happens inside.
+    /// Parts instructions into those that set a place and all others, which work inside it.
     fileprivate func parted(
         _ indices: [InstructionIndex], _ depth: UInt32
     ) -> (setting: [InstructionIndex], inside: [InstructionIndex]) {
@@ -85,7 +85,7 @@ extension ChangesetArena {
         rows.contains { predicate(self[$0]) } || columns.contains { predicate(self[$0]) }
     }
 
-    /// Whether all instructions go on by name, or all by the index of an element that nothing shifts.
+    /// True if all instructions go on by name, or all by the index of an element that nothing shifts.
     fileprivate func elementsStay(
         _ rows: [InstructionIndex], _ columns: [InstructionIndex], _ depth: UInt32
     ) -> Bool {
@@ -97,9 +97,9 @@ extension ChangesetArena {
 }
 
 extension InstructionKind {
-    /// SetInsert and SetErase.
+    /// True for SetInsert and SetErase.
     var isSetChange: Bool { self == .setInsert || self == .setErase }
 
-    /// Elements of the list change their indices.
+    /// True for the kinds that change the indices of other elements.
     fileprivate var shiftsElements: Bool { self == .arrayInsert || self == .arrayErase || self == .arrayMove }
 }

@@ -1,7 +1,7 @@
-/// What an instruction does to a place, as far as it decides which others of the place it changes or is changed by
+/// The effect of an instruction on a place, as far as it decides which others on the place it changes or is changed by
 /// (`Spec/Transform.md`, sections 6, 7.3 and 7.4).
 ///
-/// A set of roles says what several instructions do.
+/// A set of roles stands for several instructions.
 struct PlaceRole: OptionSet, Sendable {
     let rawValue: UInt16
 
@@ -19,10 +19,11 @@ struct PlaceRole: OptionSet, Sendable {
     static let clearOther = PlaceRole(rawValue: 1 << 8)
     /// SetInsert and SetErase.
     static let setChange = PlaceRole(rawValue: 1 << 9)
-    /// What goes on to something inside.
+    /// Instructions that go on to something inside, by an index or by a name.
     static let indexInside = PlaceRole(rawValue: 1 << 10)
     static let nameInside = PlaceRole(rawValue: 1 << 11)
-    /// Beside `list` or `dictionary`: an Update of an element that does not state the size that the first one states.
+    /// Along with `list` or `dictionary`: an Update of an element that does not state the size that the first one
+    /// states.
     static let otherSize = PlaceRole(rawValue: 1 << 12)
 
     private static let clears: PlaceRole = [.clearList, .clearDictionary, .clearOther]
@@ -30,8 +31,8 @@ struct PlaceRole: OptionSet, Sendable {
     private static let updates: PlaceRole = [.number, .list, .dictionary, .object, .otherValue]
     private static let settings = updates.union(clears).union(.increment)
 
-    /// The roles of which an instruction with this role, one alone, changes something or is changed by it. Not between
-    /// numbers and increments: their tags decide, and what they do is a sum. Not between two that go on inside.
+    /// The roles that an instruction with this single role changes or is changed by. Numbers and increments do not
+    /// count for each other: their tags decide, and what they do is a sum. Nor do two that go on inside.
     var conflicts: PlaceRole {
         switch subtracting(.otherSize) {
         case .increment: Self.settings.union(Self.inside).subtracting([.increment, .number])
@@ -60,7 +61,7 @@ struct PlaceRole: OptionSet, Sendable {
 }
 
 extension ChangesetArena {
-    /// What an instruction does to the place that the first `depth` elements of its path lead to.
+    /// The effect of an instruction on the place that the first `depth` elements of its path lead to.
     ///
     /// - Parameter size: The prior size that Updates of an element are compared with.
     func role(of instruction: Instruction, depth: UInt32, size: UInt32? = nil) -> PlaceRole {
@@ -86,8 +87,8 @@ extension ChangesetArena {
         }
     }
 
-    /// Whether what sets a place on one side leaves alone what the other side does inside it, on both sides: then the
-    /// former and the latter are merged apart.
+    /// True if, on both sides, the instructions that set a place leave alone what the other side does inside it: then
+    /// the former and the latter are merged apart.
     func contentsStay(_ rows: [InstructionIndex], _ columns: [InstructionIndex], _ depth: UInt32) -> Bool {
         let (rows, columns) = (reach(of: rows, depth), reach(of: columns, depth))
         return rows.conflicts.isDisjoint(with: columns.contents) && columns.conflicts.isDisjoint(with: rows.contents)
@@ -111,7 +112,7 @@ extension ChangesetArena {
 }
 
 extension Instruction {
-    /// Whether it sets, changes or clears as a whole the place that the first `depth` elements of its path lead to.
+    /// True if it sets, changes or clears as a whole the place that the first `depth` elements of its path lead to.
     @inline(__always)
     func setsPlace(_ depth: UInt32) -> Bool { pathCount == depth && !kind.isSetChange }
 }

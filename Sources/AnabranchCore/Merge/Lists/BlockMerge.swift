@@ -9,7 +9,7 @@ struct BlockReplay: BitwiseCopyable {
     private var number = 0
     private var replay: SideReplay
     private var scan: RegionScan?
-    /// What the memory held before the block, and before the replay of a side.
+    /// The state of the memory before the block, and before the replay of a side.
     let mark: ScratchMemory.Mark
     private let replayMark: ScratchMemory.Mark
 
@@ -43,7 +43,7 @@ struct BlockOrder: BitwiseCopyable {
     let block: ListBlock
     private(set) var subBlocks: SubBlockRegions
     private var merge: RegionMerge
-    /// What the memory held before the block, and before this piece.
+    /// The state of the memory before the block, and before this piece.
     let mark: ScratchMemory.Mark
     private let ownMark: ScratchMemory.Mark
 
@@ -71,7 +71,7 @@ struct BlockMerge: BitwiseCopyable {
     private var elements: ElementResolution
     private var rebased = 0
     private var rebase: IndexRebase?
-    /// What the memory held before the block, and before the rebase of a side.
+    /// The state of the memory before the block, and before the rebase of a side.
     let mark: ScratchMemory.Mark
     private let rebaseMark: ScratchMemory.Mark
 
@@ -90,7 +90,7 @@ struct BlockMerge: BitwiseCopyable {
         return subBlocks.runs(nextSubBlock - 1, block)
     }
 
-    /// What is to be done when all sub-blocks are merged.
+    /// Does the work that is left when all sub-blocks are merged.
     ///
     /// - Parameter visitedPairs: counts pairs.
     /// - Returns: Whether the block is merged.

@@ -44,7 +44,7 @@ struct ElementResolution: BitwiseCopyable {
                 begin(Int(entries.first)..<Int(entries.end), block)
                 let pairs = pairs(block)
                 visitedPairs += pairs
-                // If they may not be visited, the merge comes to nothing anyway.
+                // If they may not be visited, the merge is refused anyway.
                 if pairs == 0 || !budget.reserve(pairs) { row = middle }
             }
         }
@@ -60,7 +60,7 @@ struct ElementResolution: BitwiseCopyable {
         }
     }
 
-    /// How many pairs of the element meet.
+    /// The number of pairs of the element that meet.
     private func pairs(_ block: ListBlock) -> Int {
         rows.reduce(0) { sum, row in
             switch block.sides[0].operations[block.operation(row)].kind {

@@ -14,7 +14,7 @@ struct IndexRebase: BitwiseCopyable {
     private let own: RegionSizes
     /// Per slot, the size with the other side's changes.
     private let sizes: PrefixSums
-    /// Per region, what the other side adds, beyond what the block's scan counted.
+    /// Per region, the number of elements that the other side adds beyond those that the block's scan counted.
     private let surplus: PrefixSums
     /// Per sub-block, its next operation.
     private let next: ScratchBuffer<UInt32>
@@ -41,7 +41,7 @@ struct IndexRebase: BitwiseCopyable {
         }
     }
 
-    /// What the other side adds to a region according to the block's scan.
+    /// The number of elements that the other side adds to a region according to the block's scan.
     private func counted(in region: UInt32) -> Int32 { otherGrowth(region + 1) - otherGrowth(region) }
 
     @inline(__always)
@@ -132,7 +132,7 @@ struct IndexRebase: BitwiseCopyable {
         }
     }
 
-    /// Whether the other side changes the index of a nested edit by what it does left of the region.
+    /// True if the other side changes the index of a nested edit by what it does left of the region.
     private func isNestedDirty(_ region: UInt32) -> Bool {
         let before = block.regions[region].before
         let (inserts, erased) = number == 0 ? (before.inserts.1, before.erased.1) : (before.inserts.0, before.erased.0)

@@ -12,11 +12,11 @@ struct ListBlock: BitwiseCopyable {
         var firstRank: UInt32
         /// The number of its own removable elements.
         var removable: UInt32 = 0
-        /// What is in the regions before.
+        /// The counts of the regions before.
         var before: Count
     }
 
-    /// Numbers of what is left of a place.
+    /// Counts of what is to the left of a place.
     struct Count: BitwiseCopyable {
         /// Per side: inserts that remain at its end.
         var remaining: (Int32, Int32) = (0, 0)
@@ -27,7 +27,7 @@ struct ListBlock: BitwiseCopyable {
         /// Elements of the start that both sides erase.
         var common: UInt32 = 0
 
-        /// What the other side than `side` adds to an index.
+        /// The amount that the side other than `side` adds to an index.
         @inline(__always)
         func growth(without side: Int) -> Int32 {
             side == 0 ? remaining.1 - Int32(erased.1) : remaining.0 - Int32(erased.0)
@@ -40,7 +40,7 @@ struct ListBlock: BitwiseCopyable {
         let end: UInt32
     }
 
-    /// What an operation does to the place that an entry names.
+    /// The effect of an operation on the place that an entry names.
     enum Role: UInt64 {
         /// Sets the element, or changes something inside it.
         case follows
@@ -64,7 +64,7 @@ struct ListBlock: BitwiseCopyable {
     /// The start index of each removable element.
     let removable: ScratchBuffer<UInt32>
     var removableCount = 0
-    /// The elements of the start that both sides erase.
+    /// The number of elements of the start that both sides erase.
     var commonCount: Int { Int(regions[regionCount].before.common) }
     /// Sort keys of all operations: equal keys name one element or one gap.
     private let entries: ScratchBuffer<UInt64>
@@ -85,7 +85,7 @@ struct ListBlock: BitwiseCopyable {
         sharedElements = memory.take(count / 2)
     }
 
-    /// Whether both sides insert into a region.
+    /// True if both sides insert into a region.
     func isShared(_ region: Int) -> Bool {
         let (before, after) = (regions[region].before.inserts, regions[region + 1].before.inserts)
         return before.0 < after.0 && before.1 < after.1

@@ -1,13 +1,13 @@
 /// The grid of all pairs of two runs that fit each other (`Spec/Transform.md`, section 13.5).
 ///
-/// Here it is only said which rule applies to two operations; the rules themselves are in `Rules/`. No check can fail,
+/// This type only says which rule applies to two operations; the rules themselves are in `Rules/`. No check can fail,
 /// and prior sizes follow from what is discarded.
 struct ListGrid: BitwiseCopyable {
     private let runs: ListRuns
     private var nextRow = 0
-    /// If both sides only insert and erase.
+    /// The faster way, if both sides only insert and erase.
     private var shifts: ShiftGrid?
-    /// What the memory held before the grid.
+    /// The state of the memory before the grid.
     let mark: ScratchMemory.Mark
 
     init(_ runs: ListRuns, _ memory: inout ScratchMemory) {

@@ -36,7 +36,7 @@ struct ListMergeTask: Sendable {
     private var minor: Side
     /// The number of path elements before the list's index.
     private let depth: UInt32
-    /// Whether both sides have nested edits, which may be inside the same elements.
+    /// True if both sides have nested edits, which may be inside the same elements.
     private let bothAreNested: Bool
     /// The elements inside which both sides change something; nil before they are looked for.
     private var shared: [SharedElement]?
@@ -185,8 +185,8 @@ extension ListMergeTask {
 }
 
 extension ListOperation {
-    /// What an instruction is to the list in which `depth` path elements end, without its tag; nil if it does more than
-    /// to insert, erase, move or set an element or to go on to something inside it.
+    /// The operation of an instruction on the list that the first `depth` path elements lead to, without its tag; nil
+    /// if it does more than insert, erase, move or set an element or go on to something inside it.
     @inline(__always)
     fileprivate init?(_ instruction: Instruction, _ depth: UInt32, in arena: borrowing ChangesetArena) {
         let element = arena.element(depth, of: instruction)
@@ -210,14 +210,14 @@ extension ListOperation {
             value: ValueKind(instruction.type))
     }
 
-    /// A nested edit or an update.
+    /// True for a nested edit or an update.
     fileprivate var isOfElement: Bool { kind == .nested || kind == .update }
 }
 
 // MARK: - All lists of a block
 
-/// Lists to be merged one after the other: at first what is inside of shared elements, which can be refused, then the
-/// lists, which cannot.
+/// Lists to be merged one after the other: first what is inside shared elements, which can be refused, then the lists,
+/// which cannot.
 struct ListMerges: Sendable {
     fileprivate var tasks: [ListMergeTask]
     fileprivate var nextInside = 0

@@ -6,15 +6,15 @@
 ///
 /// Sendable: all buffers are views of the memory that the value owns.
 struct ListMerger: ~Copyable, @unchecked Sendable {
-    /// What is merged.
+    /// The two runs that are merged.
     private struct Sides {
         let runs: ListRuns
         let summaries: (major: RunSummary, minor: RunSummary)
-        /// Whether blocks are merged apart: then dirty flags follow from the whole.
+        /// True if blocks are merged apart: then dirty flags follow from the whole.
         let isSplit: Bool
     }
 
-    /// What is still to be done of a merge.
+    /// A piece of a merge that is still to be done.
     enum Work: BitwiseCopyable {
         case block(ListRuns)
         case erasing(ListRuns)
@@ -29,21 +29,21 @@ struct ListMerger: ~Copyable, @unchecked Sendable {
     private let thresholds: MergeThresholds
     var memory = ScratchMemory()
     private var sides: Sides?
-    /// The last one is next.
+    /// The work that is still to be done; the last piece is next.
     private var waiting: [Work] = []
-    /// How many operations blocks may still hold together, so that attempts do not cost more than the grid.
+    /// The number of operations that blocks may still hold together, so that attempts do not cost more than the grid.
     private var attempts = 0
     private var gridFactor = 0
-    /// How many pairs of the current merge were left to the grid, or to visits of all that both sides do to one
-    /// element.
+    /// The number of pairs of the current merge that were left to the grid, or to visits of all that both sides do to
+    /// one element.
     var visitedPairs = 0
 
     init(thresholds: MergeThresholds = MergeThresholds()) { self.thresholds = thresholds }
 
     // MARK: Steps
 
-    /// Begins to rewrite both sides' operations, all of them live, so that each side can come after the other. What is
-    /// left of the merge before is dropped.
+    /// Begins to rewrite both sides' operations, all of them live, so that each side can come after the other. An
+    /// earlier merge that is not finished is dropped.
     ///
     /// The operations are rewritten where they stand, and have to stay there until the merge is finished or dropped.
     ///
@@ -186,10 +186,10 @@ struct ListMerger: ~Copyable, @unchecked Sendable {
         wait(for: .block(cut.first))
     }
 
-    /// How many operations of the minor side meet the major side at first, to see what is left of it.
+    /// The number of operations of the minor side that meet the major side first, to see what is left of it.
     private static let firstColumns = 4
 
-    /// Merges runs of which the major one may be discarded soon: then the grid would cost little (section 13.8).
+    /// Merges runs whose major one may be discarded soon: then the grid would cost little (section 13.8).
     private mutating func mergeErasing(_ runs: ListRuns, _ budget: inout PairBudget) {
         guard runs.minor.count > 2 * Self.firstColumns else { return mergeBlock(runs, &budget) }
         let cut = ListCut(runs, firstColumns: Self.firstColumns)

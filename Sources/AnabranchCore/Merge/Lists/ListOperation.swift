@@ -22,10 +22,10 @@ struct ListOperation: BitwiseCopyable, Equatable {
     /// Of an update: the kind of its value. Of a nested edit: what its next path element selects from.
     var value: ValueKind = .plain
     var discarded = false
-    /// Set as soon as one pair discarded or changed the operation.
+    /// True once a pair has discarded or changed the operation.
     var dirty = false
 
-    /// What the operation adds to the length of the list.
+    /// The number of elements that the operation adds to the list.
     var growth: Int {
         switch kind {
         case .insert: 1
@@ -34,7 +34,7 @@ struct ListOperation: BitwiseCopyable, Equatable {
         }
     }
 
-    /// It only shifts what stands behind it.
+    /// True if it only shifts the elements after it.
     var isShift: Bool { kind == .insert || kind == .erase }
 }
 
@@ -70,6 +70,6 @@ extension ListOperation: ListEdit {
 
 extension ListOperation: ValueEdit {
     @inline(__always) var valueKind: ValueKind { value }
-    /// An array Update is none.
+    /// False: an array Update is never a default.
     @inline(__always) var isDefault: Bool { false }
 }

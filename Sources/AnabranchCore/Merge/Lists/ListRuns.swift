@@ -17,7 +17,7 @@ struct ListCut: BitwiseCopyable {
     private let runs: ListRuns
     private let cutsMajor: Bool
     private let position: Int
-    /// Whether the cut is one of few columns, to see whether the major side is discarded soon.
+    /// True if the cut is one of few columns, to see whether the major side is discarded soon.
     let isErasing: Bool
 
     /// Cuts the longer run in the middle, or not far from it at a place where the tags descend.
@@ -70,7 +70,7 @@ struct ListCut: BitwiseCopyable {
 struct ListSurvivors: BitwiseCopyable {
     private let run: ScratchBuffer<ListOperation>
     let live: ScratchBuffer<ListOperation>
-    /// What the memory held before the copy.
+    /// The state of the memory before the copy.
     let mark: ScratchMemory.Mark
 
     init(of run: ScratchBuffer<ListOperation>, _ memory: inout ScratchMemory) {

@@ -6,7 +6,7 @@ struct ListSide: BitwiseCopyable {
     /// regions before it.
     static let fixed: UInt32 = 1 << 31
 
-    /// What the replay of the side finds out about an operation.
+    /// The findings of the side's replay about an operation.
     struct Replayed: BitwiseCopyable {
         /// The element that an erase, update, move or nested edit names.
         var target: ElementID = .end
@@ -14,28 +14,28 @@ struct ListSide: BitwiseCopyable {
         var right: ElementID = .end
         /// The base gap of that place.
         var gap: UInt32 = 0
-        /// Whether the element that an insert or move puts there is there at the end of the side.
+        /// True if the element that an insert or move puts there is still there at the end of the side.
         var remains = false
-        /// Whether the side has nested edits of that element.
+        /// True if the side has nested edits of that element.
         var hasNested = false
     }
 
-    /// What is found out about the place of an operation.
+    /// The findings about the place of an operation.
     struct Position: BitwiseCopyable {
         var region: UInt32 = ListSide.none
         /// Of a move: the region of the new place.
         var newRegion: UInt32 = ListSide.none
         /// Number of removable elements before the place.
         var rank: UInt32 = 0
-        /// What the other side adds to the index, without elements that both sides erase.
+        /// The amount that the other side adds to the index, without elements that both sides erase.
         var shift: Int32 = 0
         /// Number of elements before the place that both sides erase.
         var common: UInt32 = 0
         /// Number of elements before the place that the other side erases: they make a nested edit dirty.
         var erasures: UInt32 = 0
-        /// Whether the other side ever inserts something before the place: that makes a nested edit dirty as well.
+        /// True if the other side ever inserts something before the place: that makes a nested edit dirty as well.
         var hasInsertBefore = false
-        /// The insert in `RegionOrder`.
+        /// The node of the insert in `RegionOrder`.
         var node: UInt32 = ListSide.none
     }
 

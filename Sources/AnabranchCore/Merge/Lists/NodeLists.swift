@@ -1,6 +1,7 @@
-// Doubly linked lists of nodes that are told by number, for the order in a region (`Spec/Transform.md`, section 13.3).
+// Doubly linked lists of nodes that are identified by number, for the order in a region (`Spec/Transform.md`, section
+// 13.3).
 
-/// Of each node the next and the previous one. A node is in one list only.
+/// The next and the previous node of each node. A node is in one list only.
 struct NodeLinks: BitwiseCopyable {
     static let none = UInt32.max
 
@@ -49,7 +50,7 @@ struct NodeLists: BitwiseCopyable {
         last[host] = Self.none
     }
 
-    /// Adds a node to a host's list, behind `left` or in front.
+    /// Adds a node to a host's list, after `left`, or in front if that is `none`.
     @inline(__always)
     func add(_ node: UInt32, to host: UInt32, after left: UInt32) {
         let right = left == Self.none ? first[host] : links.next[left]

@@ -62,8 +62,8 @@ struct RegionMerge: BitwiseCopyable {
         leastTags = (memory.take(capacity), memory.take(capacity))
     }
 
-    /// Adds to each insert's shift what the other side has left of it in its region, until all are through or the step
-    /// is over. Regions that have to be cut become sub-blocks.
+    /// Adds to each insert's shift what the other side has to the left of it in its region, until all are through or
+    /// the step is over. Regions that have to be cut become sub-blocks.
     ///
     /// - Returns: Whether all are through.
     mutating func advance(_ subBlocks: inout SubBlockRegions, _ budget: inout PairBudget) -> Bool {
@@ -175,7 +175,7 @@ struct RegionMerge: BitwiseCopyable {
         return isRemovable ? baseNode(rank) : RegionOrder.end
     }
 
-    /// False if the dirty flag of a nested edit depends on what was not found out.
+    /// Adds the shifts of a side's inserts; false if the dirty flag of a nested edit depends on something unknown.
     private func addShifts(_ number: Int, _ list: ScratchBuffer<RegionLists.Entry>) -> Bool {
         let side = block.sides[number]
         var (next, isComplete) = (0, true)

@@ -2,9 +2,9 @@
 /// section 13.3).
 ///
 /// The two sides' operations are taken in one sequence in which, of two inserts that may meet at one place, the older
-/// comes first. After each of them two documents are known, one a side. The document of a side holds what this side
+/// comes first. After each of them two documents are known, one per side. The document of a side holds what this side
 /// sees: the elements it has not erased. Before each of its elements stand, as a group, the other side's inserts that
-/// lie between it and its left neighbour, in the order which they have for this side. Inserts that were erased again
+/// lie between it and its left neighbour, in the order that they have for this side. Inserts that were erased again
 /// stay in their group, because their own instructions still want a place.
 ///
 /// A new element comes directly left of the right neighbour that its side sees, hence right of the whole group there:
@@ -21,7 +21,7 @@ struct RegionOrder: BitwiseCopyable {
     static let end: UInt32 = 1
     static let firstBase: UInt32 = 2
 
-    /// What one side sees.
+    /// The elements that one side sees.
     private struct Document: BitwiseCopyable {
         /// The neighbours of elements in this document, from `front` to `end`; of the other side's inserts, the
         /// neighbours in the group that are not erased.
@@ -67,7 +67,7 @@ struct RegionOrder: BitwiseCopyable {
     private let owner: ScratchBuffer<UInt32>
     /// Of each root of a group, the largest `insertedBy`.
     private let youngest: ScratchBuffer<UInt32>
-    /// What may still be spent on walks, so that they cannot cost more than the region's grid.
+    /// The number of steps that walks may still take, so that they cannot cost more than the region's grid.
     private var steps = 0
 
     /// - Parameter capacity: the most removable elements and inserts that a region has together.
@@ -84,7 +84,7 @@ struct RegionOrder: BitwiseCopyable {
         youngest = memory.take(nodes)
     }
 
-    /// Starts with a region that has so many removable elements.
+    /// Starts with a region that has `base` removable elements.
     mutating func begin(base: Int, operations: Int) {
         inserts = Self.firstBase + UInt32(base)
         count = inserts
@@ -159,8 +159,8 @@ struct RegionOrder: BitwiseCopyable {
 
     // MARK: The result
 
-    /// What an insert has left of it: inserts of the other side that remain at the end, and whether there are any,
-    /// erased ones included (nil if that is not known).
+    /// The inserts of the other side to the left of an insert: the number of those that remain at the end, and whether
+    /// there are any, erased ones included (nil if that is not known).
     typealias Left = (remaining: Int32, any: Bool?)
 
     /// Calls back with each insert of a side in turn. Ends the merge: ages are forgotten.
@@ -246,7 +246,7 @@ struct RegionOrder: BitwiseCopyable {
         mine.groups.add(node, to: host, after: left)
     }
 
-    /// Makes the trees of some neighbouring groups anew.
+    /// Rebuilds the trees of some neighbouring groups; false if that is too much work.
     private mutating func regroup(_ mine: Document, from first: UInt32, through last: UInt32) -> Bool {
         var host = first
         while true {

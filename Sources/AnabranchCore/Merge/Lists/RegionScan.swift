@@ -1,10 +1,10 @@
-/// Goes over all places of a block from left to right: cuts the list into regions, and tells each operation what is
-/// left of it (`Spec/Transform.md`, section 13.2).
+/// Goes over all places of a block from left to right: cuts the list into regions, and tells each operation what is to
+/// the left of it (`Spec/Transform.md`, section 13.2).
 struct RegionScan: BitwiseCopyable {
     private(set) var block: ListBlock
     /// The next entry.
     private var next = 0
-    /// What is left of it.
+    /// The counts of what is to the left of it.
     private var before = ListBlock.Count()
     /// The key of the gap or removable element before it.
     private var lastKey = UInt64.max
@@ -70,7 +70,7 @@ struct RegionScan: BitwiseCopyable {
         return first..<end
     }
 
-    /// What both sides do to one element.
+    /// The uses that both sides make of one element.
     private struct Uses {
         var named = (major: false, minor: false)
         var erased = (major: false, minor: false)
@@ -113,7 +113,7 @@ struct RegionScan: BitwiseCopyable {
         block.addRemovable(UInt32(key / 2), to: region)
     }
 
-    /// - Parameter inserts: what counts as left of the place, of inserts.
+    /// - Parameter inserts: the counts of the inserts that count as left of the place.
     @inline(__always)
     private func setPlaces(_ group: Range<Int>, region: UInt32, inserts: ListBlock.Count) {
         for entry in group {

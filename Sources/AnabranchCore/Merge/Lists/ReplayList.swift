@@ -140,7 +140,8 @@ struct ReplayList: BitwiseCopyable {
         return Cursor(group: group, leaf: leaf, slot: slot, offset: rest)
     }
 
-    /// Where the element stands that has so many before it, and how many of them are in the same cursor.
+    /// The position of the length that covers the element with `rest` others before it; `rest` becomes the number of
+    /// those under the same length.
     @inline(__always)
     private static func step(over lengths: ScratchBuffer<UInt32>, from start: Int, _ rest: inout UInt32) -> Int {
         var position = start

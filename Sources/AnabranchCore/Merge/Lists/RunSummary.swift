@@ -1,15 +1,15 @@
-/// What a run of operations contains, and whether it fits the list (`Spec/Transform.md`, sections 13.1 and 13.6).
+/// The contents of a run of operations, which fits the list (`Spec/Transform.md`, sections 13.1 and 13.6).
 struct RunSummary {
     private let count: Int
     private var counts = (inserts: 0, erases: 0, moves: 0, nested: 0)
-    /// A move to where the element is, which any erase or move of the other side discards.
+    /// True if there is a move to where the element is, which any erase or move of the other side discards.
     private var hasNoOpMove = false
-    /// Whether there are only inserts and erases.
+    /// True if there are only inserts and erases.
     let isShifting: Bool
 
-    /// What the run adds to the size of the list.
+    /// The number of elements that the run adds to the list.
     var growth: Int { counts.inserts - counts.erases }
-    /// Whether the other side could discard most operations: an insert it cannot.
+    /// True if the other side could discard most operations: it cannot discard an insert.
     var isMostlyErasing: Bool { 2 * counts.inserts < count }
 
     /// Nil unless every operation fits the size that those before it leave.
@@ -34,19 +34,19 @@ struct RunSummary {
         }
     }
 
-    /// The size of the list before both sides; nil if nobody says.
+    /// The size of the list before both sides; nil if no operation states it.
     static func startSize(_ major: ScratchBuffer<ListOperation>, _ minor: ScratchBuffer<ListOperation>) -> UInt32? {
         let sized = major.first { $0.kind != .nested } ?? minor.first { $0.kind != .nested }
         return sized?.priorSize
     }
 
-    /// Whether two sides fit each other.
+    /// True if two sides fit each other.
     static func fit(_ major: ScratchBuffer<ListOperation>, _ minor: ScratchBuffer<ListOperation>) -> Bool {
         guard let size = startSize(major, minor) else { return false }
         return RunSummary(major, size) != nil && RunSummary(minor, size) != nil
     }
 
-    /// Whether the fast way accounts for all that the other side does to this one. It does not if a no-op move is
+    /// True if the fast way accounts for all that the other side does to this one. It does not if a no-op move is
     /// discarded by what happens far from it, if a move meets a nested edit (N6), or if a dirty flag depends on whether
     /// a move passed by.
     func isDecided(by other: RunSummary) -> Bool {
@@ -69,8 +69,8 @@ extension ListMerger {
         }
     }
 
-    /// The size before an operation, with all the other side has changed: an element that both sides erased counts
-    /// once.
+    /// Sets the size before each operation, with all that the other side has changed: an element that both sides erased
+    /// counts once.
     func setPriorSizes(_ operations: ScratchBuffer<ListOperation>, _ start: UInt32, _ otherGrowth: Int) {
         var size = Int(start) + otherGrowth
         for number in operations.indices {

@@ -1,14 +1,14 @@
 /// The grid of all pairs for two sides that only insert and erase (`Spec/Transform.md`, section 13.5).
 ///
 /// Such a pair has two outcomes: one operation stands before the other, which shifts by what the first adds to the
-/// length of the list, or both erase one element and are discarded. So R14, R19 and R21 are here a second time, as one
-/// comparison of numbers: a pair costs that and two additions, and no branch that depends on where users work.
-/// `ListArithmeticTests` compares it with `ListArithmetic`.
+/// length of the list, or both erase one element and are discarded. So R14, R19 and R21 are implemented here a second
+/// time, as one comparison of numbers: a pair costs that and two additions, and no branch that depends on where users
+/// work. `ListArithmeticTests` compares it with `ListArithmetic`.
 struct ShiftGrid: BitwiseCopyable {
     /// The index, then inserts before erases (R19), then the rank of an insert's tag (R14).
     private struct SortKey: BitwiseCopyable {
         var order: Int64
-        /// What the operation adds to the `order` of those behind it.
+        /// The amount that the operation adds to the `order` of those after it.
         let step: Int64
 
         static let oneIndex: Int64 = 1 << 33
@@ -33,7 +33,7 @@ struct ShiftGrid: BitwiseCopyable {
     /// Those that are not discarded, `count` of them.
     private let columns: ScratchBuffer<Column>
     private var count = 0
-    /// How many columns, from the first on, have met a row.
+    /// The number of columns, from the first on, that have met a row.
     private var metCount = 0
 
     init(columns operations: ScratchBuffer<ListOperation>, _ memory: inout ScratchMemory) {

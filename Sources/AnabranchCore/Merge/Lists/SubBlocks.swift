@@ -43,7 +43,7 @@ struct SubBlockRegions: BitwiseCopyable {
 
 /// The regions of `SubBlockRegions` as lists of their own: all regions that moves join make one sub-block.
 ///
-/// Its list consists of its regions from left to right with one element, which nobody uses, after each of them.
+/// Its list consists of its regions from left to right with one element, which neither side uses, after each of them.
 struct SubBlocks: BitwiseCopyable {
     /// One side's operations in the sub-blocks.
     struct Side: BitwiseCopyable {
@@ -51,7 +51,7 @@ struct SubBlocks: BitwiseCopyable {
         let starts: ScratchBuffer<UInt32>
         /// Sub-block by sub-block, with the indices that they have in its list.
         let operations: ScratchBuffer<ListOperation>
-        /// Per slot, what the side alone adds to the region.
+        /// Per slot, the number of elements that the side alone adds to the region.
         let growth: ScratchBuffer<Int32>
 
         fileprivate func operations(_ number: Int) -> ScratchBuffer<ListOperation> {
@@ -156,7 +156,7 @@ struct SubBlocks: BitwiseCopyable {
 struct RegionSizes: BitwiseCopyable {
     private let block: ListBlock
     private let subBlocks: SubBlocks
-    /// Per region, what was added since the start.
+    /// Per region, the number of elements added since the start.
     let growth: ScratchBuffer<Int32>
     private let growthSums: PrefixSums
     /// Per slot, the size of the region and one more.

@@ -29,7 +29,8 @@ enum Cell {
 }
 
 extension Instruction {
-    /// For how many pairs a pair counts: comparing long paths takes longer, and so does comparing values of sets.
+    /// The number of pairs that a pair counts for: comparing long paths takes longer, and so does comparing values of
+    /// sets.
     @inline(__always)
     fileprivate func comparisons(with other: Instruction) -> Int {
         var count = 1 &+ Int(min(pathCount, other.pathCount) >> 4)

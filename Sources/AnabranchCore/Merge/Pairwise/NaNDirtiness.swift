@@ -3,9 +3,9 @@
 // there depends on the reference's conflict groups, in which links join objects (`Spec/Transform.md`, sections 2.2 and
 // 9). Only the dirty flags need this; what the instructions become does not.
 
-/// Which instructions the reference makes meet.
+/// The instructions that the reference makes meet.
 struct NaNDirtiness: Sendable {
-    /// EraseTable or EraseColumn on either side makes everything meet.
+    /// True if an EraseTable or EraseColumn on either side makes everything meet.
     private(set) var everythingMeets = false
     /// The group of each object, as a forest: objects that are linked are in one.
     private var parents: [Int]
@@ -45,12 +45,12 @@ struct NaNDirtiness: Sendable {
     /// The group of an instruction on an object.
     fileprivate func group(of instruction: Instruction) -> Int { root(of: instruction.object) }
 
-    /// Whether the object is in a group with such a payload.
+    /// True if the instruction's object is in a group with a payload that is not a number.
     func affects(_ instruction: Instruction) -> Bool {
         instruction.object != .none && affected.contains(root(of: instruction.object))
     }
 
-    /// Whether it matters nowhere in the instruction's group that a payload is not a number.
+    /// True if it matters nowhere in the instruction's group that a payload is not a number.
     func leavesAlone(_ instruction: Instruction) -> Bool { !affects(instruction) && !instruction.kind.isSchema }
 
     /// Marks the changesets of a pair that has just been merged.
@@ -117,8 +117,8 @@ struct NaNSchemaRows: Sendable {
 /// The rows and columns of one group in which some payload is not a number.
 ///
 /// It matters only as long as a changeset with such a payload is not dirty. A row that meets all columns makes the
-/// changesets of columns dirty, and its own. So few rows do: all others are merged as if nothing was special,
-/// unless they are so few that meeting all columns costs less.
+/// changesets of columns dirty, and its own. So few such rows are enough: all others are merged as if nothing were
+/// special, unless they are so few that meeting all columns costs less.
 struct NaNAffectedRows: Sendable {
     private let rows: [InstructionIndex]
     private var columns: LiveColumns
@@ -127,7 +127,7 @@ struct NaNAffectedRows: Sendable {
     private let nan: NaNDirtiness
     private var next = 0
     private var current: PairwiseGrid?
-    /// The columns have been grouped with rows.
+    /// True once the columns have been grouped with rows.
     fileprivate var isGrouped = false
 
     init(
@@ -163,7 +163,7 @@ struct NaNAffectedRows: Sendable {
         return Array(rows[first..<next])
     }
 
-    /// Begins the next row, behind others that meet all columns because they are few.
+    /// Begins the next row, after others that meet all columns because they are few.
     ///
     /// - Returns: Whether there is anything left to be merged.
     fileprivate mutating func beginRow(behind others: [InstructionIndex] = []) -> Bool {
@@ -174,12 +174,13 @@ struct NaNAffectedRows: Sendable {
         return true
     }
 
-    /// Discarded ones among them.
+    /// The columns, discarded ones among them.
     fileprivate var allColumns: [InstructionIndex] { columns.indices }
 }
 
 extension ChangesetArena {
-    /// Whether the instruction carries such a payload, and meeting another one would change its changeset's flag.
+    /// True if the instruction carries a payload that is not a number, and meeting another one would change its
+    /// changeset's flag.
     fileprivate func canBecomeDirty(_ index: InstructionIndex) -> Bool {
         let instruction = self[index]
         return instruction.holdsNaN && !instruction.isDiscarded && !self[instruction.owner].isDirty
@@ -237,7 +238,7 @@ extension Merge {
 }
 
 extension Instruction {
-    /// The payload is a Float or Double that is not a number, hence not equal to itself.
+    /// True if the payload is a Float or Double that is not a number, hence not equal to itself.
     @inline(__always)
     var holdsNaN: Bool {
         guard kind.hasPayload else { return false }

@@ -9,7 +9,7 @@ struct PairwiseGrid: Sendable {
         var index: InstructionIndex
         /// The position of the next column.
         var position = 0
-        /// The column because of which the row was prepended: when the row has met the rest, this column is discarded.
+        /// The column that caused the row to be prepended: it is discarded when the row has met the rest.
         var cause: InstructionIndex?
     }
 
@@ -19,7 +19,7 @@ struct PairwiseGrid: Sendable {
     private var nextRow = 0
     /// The current row. A row that rule R8 prepends before it comes last, and goes first.
     private var current: [Row] = []
-    /// How many discarded columns rows have passed over.
+    /// The number of discarded columns that rows have passed over.
     private(set) var passedCount = 0
 
     init(rows: [InstructionIndex], columns: [InstructionIndex], nan: NaNDirtiness? = nil) {

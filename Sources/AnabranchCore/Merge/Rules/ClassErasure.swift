@@ -3,8 +3,8 @@
 // so the grid asks for it before the others.
 
 extension Instruction {
-    /// An AddColumn of links to the class that the other instruction erases, but not a column of that class: N1
-    /// discards it.
+    /// True for an AddColumn of links to the class that the other instruction erases, but not for a column of that
+    /// class: N1 discards it.
     @inline(__always)
     func addsLink(toErased other: Instruction) -> Bool {
         kind == .addColumn && other.kind == .eraseTable && type == .link && target == other.className
@@ -26,7 +26,7 @@ extension ChangesetArena {
         return insert(erase, before: index)
     }
 
-    /// Whether the rule can apply at all: one side links to a class that the other erases.
+    /// True if the rule can apply at all: one side links to a class that the other erases.
     func linksToErasedClass(_ rows: [InstructionIndex], _ columns: [InstructionIndex]) -> Bool {
         links(rows, toClassErasedBy: columns) || links(columns, toClassErasedBy: rows)
     }

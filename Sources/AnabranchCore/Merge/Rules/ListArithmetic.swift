@@ -54,7 +54,7 @@ enum ListArithmetic {
     @inline(__always)
     static func indexAfterInsert(_ index: UInt32, at place: UInt32) -> UInt32 { index >= place ? index &+ 1 : index }
 
-    /// The elements behind an erased one move down (R18, N7); nil for the erased one.
+    /// The elements after an erased one move down (R18, N7); nil for the erased one.
     @inline(__always)
     static func indexAfterErase(_ index: UInt32, of erased: UInt32) -> UInt32? {
         index == erased ? nil : index > erased ? index &- 1 : index

@@ -51,7 +51,7 @@ extension PairRules {
         outer.setIndex(ListArithmetic.indexAfterMove(outer.index, from: index, to: outer.destination))
     }
 
-    /// N7. What happens inside an erased element is lost; inside an element behind it, it follows the element.
+    /// N7. What happens inside an erased element is lost; what happens inside a later element follows that element.
     static func arrayErase(
         _ outer: Instruction, outside inner: inout Instruction, in arena: inout ChangesetArena
     ) throws(TransformError) {

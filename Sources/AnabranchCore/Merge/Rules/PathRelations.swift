@@ -11,11 +11,11 @@ extension Instruction {
         }
     }
 
-    /// The same object and field, for path instructions.
+    /// True if both have the same object and field, for path instructions.
     @inline(__always)
     func sameField(as other: Instruction) -> Bool { object == other.object && field == other.field }
 
-    /// The same class and field, for instructions that name a column.
+    /// True if both have the same class and field, for instructions that name a column.
     @inline(__always)
     func sameColumn(as other: Instruction) -> Bool {
         className == other.className && field == other.field
@@ -30,7 +30,7 @@ extension ChangesetArena {
             ? instruction.last : elements[Int(instruction.pathStart) + Int(position)]
     }
 
-    /// Whether the first elements of two paths are equal.
+    /// True if the first elements of two paths are equal.
     @inline(__always)
     private func agree(_ first: Instruction, _ second: Instruction, upTo count: UInt32) -> Bool {
         var position: UInt32 = 0
@@ -41,28 +41,29 @@ extension ChangesetArena {
         return true
     }
 
-    /// Same field, and equal elements.
+    /// True if both have the same field, and equal elements.
     @inline(__always)
     func samePath(_ first: Instruction, _ second: Instruction) -> Bool {
         first.sameField(as: second) && first.pathCount == second.pathCount
             && agree(first, second, upTo: first.pathCount)
     }
 
-    /// Same field, and equal elements but for the last one, of whatever kind.
+    /// True if both have the same field, and equal elements except for the last one, of whatever kind.
     @inline(__always)
     func sameContainer(_ first: Instruction, _ second: Instruction) -> Bool {
         first.sameField(as: second) && first.pathCount == second.pathCount
             && (first.pathCount < 2 || agree(first, second, upTo: first.pathCount - 1))
     }
 
-    /// The outer path is a proper prefix of the inner one.
+    /// True if the outer path is a proper prefix of the inner one.
     @inline(__always)
     func isPrefix(_ outer: Instruction, of inner: Instruction) -> Bool {
         outer.sameField(as: inner) && outer.pathCount < inner.pathCount
             && agree(outer, inner, upTo: outer.pathCount)
     }
 
-    /// The outer path without its last element is a prefix of the inner one, which is longer than the outer path.
+    /// True if the outer path without its last element is a prefix of the inner one, which is longer than the outer
+    /// path.
     @inline(__always)
     func isContainerPrefix(_ outer: Instruction, of inner: Instruction) -> Bool {
         outer.sameField(as: inner) && outer.pathCount > 0 && outer.pathCount < inner.pathCount
@@ -74,7 +75,7 @@ extension ChangesetArena {
         TagOrder(self[first].tag, self[second].tag)
     }
 
-    /// Whether the first instruction's changeset was made earlier.
+    /// True if the first instruction's changeset was made earlier.
     @inline(__always)
     func isOlder(_ first: Instruction, than second: Instruction) -> Bool {
         self[first.owner].tag < self[second.owner].tag
@@ -82,7 +83,7 @@ extension ChangesetArena {
 
     // MARK: Values
 
-    /// Whether two payloads are equal by value (rules R26 and R27).
+    /// True if two payloads are equal by value (rules R26 and R27).
     func equalByValue(_ first: Instruction, _ second: Instruction) -> Bool {
         guard first.type == second.type else { return false }
         switch first.type {
@@ -101,8 +102,8 @@ extension ChangesetArena {
         }
     }
 
-    /// Whether two payloads are equal in the way of rule R28: strings and binaries by length and by their offset in
-    /// the string buffer of their own changeset, links by the indices of their names.
+    /// True if two payloads are equal in the way of rule R28: strings and binaries by length and by their offset in the
+    /// string buffer of their own changeset, links by the indices of their names.
     func equalRaw(_ first: Instruction, _ second: Instruction) -> Bool {
         guard first.type == second.type else { return false }
         switch first.type {

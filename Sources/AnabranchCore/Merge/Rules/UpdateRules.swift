@@ -1,6 +1,6 @@
 // Merge rules between Updates, increments and Clears of one place (`Spec/Transform.md`, section 7.3).
 
-/// What the rules ask of a value: whether there is something inside, and how it is reached.
+/// The kind of a value as far as the rules ask: whether there is something inside, and how it is reached.
 enum ValueKind: UInt8, BitwiseCopyable {
     case plain
     /// An embedded object.

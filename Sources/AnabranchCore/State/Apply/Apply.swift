@@ -19,9 +19,9 @@ extension ObjectGraph {
     /// Applies changesets in order, each as a transaction of a replica that keeps no objects of asymmetric classes
     /// (A1); all of them or nothing.
     ///
-    /// An instruction that cannot be applied may be skipped: it is discarded from its changeset, which is dirty then. A
-    /// merge leaves list and set operations alive beside the EraseColumn of their column, and nobody could read a log
-    /// that kept them.
+    /// An instruction that cannot be applied may be skipped: it is discarded from its changeset, which is then dirty. A
+    /// merge leaves list and set operations alive along with the EraseColumn of their column, and nobody could read a
+    /// log that kept them.
     ///
     /// - Parameter isSkipped: Whether an instruction that failed with this error is skipped; not asked about errors
     ///   that are `unavailable`. All other errors are thrown, and state and changesets are then as they were before.
@@ -33,7 +33,7 @@ extension ObjectGraph {
         try applyTransactions(changesets, of: &arena, refusing: [], skipping: isSkipped)
     }
 
-    /// The same, where some instructions that a state can apply fail as they do in released clients.
+    /// The same, except that some instructions that a state can apply fail as they do in released clients.
     package mutating func applyTransactions(
         _ changesets: [ChangesetIndex], of arena: inout ChangesetArena, refusing refusals: ApplyRefusals,
         within limits: ApplyLimits = ApplyLimits(), skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
@@ -57,8 +57,8 @@ extension ObjectGraph {
         return result.changes
     }
 
-    /// Applies what a changeset says about the schema and about some of its objects, to see what becomes of these.
-    /// Unlike a transaction it keeps objects of asymmetric classes.
+    /// Applies the instructions of a changeset on the schema and on some of its objects, to see the resulting objects.
+    /// Unlike a transaction, this keeps objects of asymmetric classes.
     ///
     /// - Parameters:
     ///   - part: the positions of the objects.
@@ -83,7 +83,8 @@ extension ObjectGraph {
         self = applier.editor.finish().graph
     }
 
-    /// A client keeps no objects of asymmetric classes: it calls this at the end of every transaction (A1).
+    /// Erases all objects of asymmetric classes. A client keeps none, and calls this at the end of every transaction
+    /// (A1).
     public mutating func eraseAsymmetricObjects() throws(ApplyError) -> StateChanges {
         var editor = GraphEditor(self)
         for number in schema.present where schema[number].kind == .topLevelAsymmetric {
@@ -97,7 +98,7 @@ extension ObjectGraph {
     }
 }
 
-/// Carries the instructions of an arena to a `GraphEditor`, with what names and objects were found to be.
+/// Passes the instructions of an arena to a `GraphEditor`, with the classes, objects and places that they name.
 struct ChangesetApplier {
     private let arena: ChangesetArena
     var editor: GraphEditor
@@ -106,7 +107,7 @@ struct ChangesetApplier {
     /// The places of fields by class and name, a few at a time.
     private var places: [PlaceEntry] = Array(repeating: PlaceEntry(), count: 16)
     private var path: [PathStep] = []
-    /// Where the instructions stand that were left out.
+    /// The indices of the instructions that were skipped.
     private(set) var discarded: [InstructionIndex] = []
 
     private struct PlaceEntry {
@@ -248,7 +249,7 @@ struct ChangesetApplier {
         return place
     }
 
-    /// The error with the place that the instruction names.
+    /// Adds the place that the instruction names to an error.
     private func describe(
         _ error: ApplyError, in instruction: Instruction, number: Int, of changeset: ChangesetIndex
     ) -> ApplyError {

@@ -1,6 +1,7 @@
-/// Why a changeset cannot be applied to a state, and where (`Spec/State.md`, part B). On the wire: error 212.
+/// The reason why a changeset cannot be applied to a state, and the place (`Spec/State.md`, part B). On the wire: error
+/// 212.
 public struct ApplyError: Error, Equatable, Sendable {
-    /// What is wrong, with the codes of the chapter as raw values.
+    /// The kind of an error, with the codes of the chapter as raw values.
     public enum Code: String, Sendable {
         /// The instruction does not fit the state: the reference reports a bad changeset.
         case invalid = "BAD"
@@ -19,24 +20,24 @@ public struct ApplyError: Error, Equatable, Sendable {
         case unavailable = "UNAVAILABLE"
     }
 
-    /// What is wrong.
+    /// The kind of the error.
     public let code: Code
-    /// What is wrong, in words.
+    /// A description of the error for people.
     public let reason: String
-    /// The class, the object and the field that the instruction names, as far as it names them.
+    /// The name of the class that the instruction names, if it is known.
     public internal(set) var className: [UInt8]?
     /// The primary key of the object that the instruction names, if it names one.
     public internal(set) var object: PrimaryKey?
     /// The field that the instruction names, if it names one.
     public internal(set) var field: [UInt8]?
-    /// Of a path instruction the columns that it leads through: its field, and below it those of embedded objects, as
-    /// far as they are known.
+    /// The columns that a path instruction leads through: its field, and below it those of embedded objects, as far as
+    /// they are known. Empty for other instructions.
     public internal(set) var columns: [ColumnName] = []
     /// The changeset's index in its arena.
     public internal(set) var changeset: ChangesetIndex?
     /// The number of the instruction among the changeset's live ones, from 0.
     public internal(set) var instruction: Int?
-    /// Of an error that is `unavailable`: what was read is not what was written, so it will not go away by itself.
+    /// True for an `unavailable` error that is permanent, because the data that was read is not what was written.
     public private(set) var isDamage = false
 
     init(_ code: Code, _ reason: String) {
@@ -44,13 +45,13 @@ public struct ApplyError: Error, Equatable, Sendable {
         self.reason = reason
     }
 
-    /// The source of the objects failed.
+    /// An error of the source of the objects: they could not be read.
     public static func unavailable(_ reason: String) -> ApplyError { ApplyError(.unavailable, reason) }
 
-    /// What the source of the objects has thrown.
+    /// The error that stands for one thrown by the source of the objects; an `ApplyError` stays as it is.
     init(reading error: any Error) { self = error as? ApplyError ?? .unavailable("\(error)") }
 
-    /// What was read is not what was written.
+    /// A permanent `unavailable` error: the data that was read is not what was written.
     package static func damaged(_ reason: String) -> ApplyError {
         var error = ApplyError(.unavailable, reason)
         error.isDamage = true
@@ -73,7 +74,7 @@ public struct ApplyError: Error, Equatable, Sendable {
     static func undefined(_ reason: String) -> ApplyError { ApplyError(.undefined, reason) }
 }
 
-/// What a state can apply, but released clients cannot.
+/// Instructions that a state can apply, but released clients cannot.
 package struct ApplyRefusals: OptionSet, Sendable {
     package let rawValue: UInt8
 
@@ -89,11 +90,11 @@ package struct ApplyRefusals: OptionSet, Sendable {
     package static let danglingOverwrites = ApplyRefusals(rawValue: 4)
 }
 
-/// What changesets may make of a state, and need of it.
+/// Limits on how large changesets can make an object and how much of a state they can load.
 package struct ApplyLimits: Sendable {
-    /// How large an object can grow, in bytes (`Spec/State.md`, B11).
+    /// The largest size that an object can grow to, in bytes (`Spec/State.md`, B11).
     package var objectBytesMax: Int
-    /// How much of the state can be read into memory, in bytes as it is stored.
+    /// The most of the state that can be read into memory, in bytes as stored.
     package var loadedBytesMax: Int
 
     package init(objectBytesMax: Int = .max, loadedBytesMax: Int = .max) {
@@ -110,7 +111,7 @@ public struct ColumnName: Hashable, Sendable {
 }
 
 extension ApplyError: CustomStringConvertible {
-    /// For example `Task[1].title: no such field`. Long names are cut.
+    /// The place and the reason, for example `Task[1].title: no such field`. Long names are cut.
     public var description: String {
         var place = className.map { String(excerptOf: $0) } ?? ""
         if let object { place += "[\(object)]" }

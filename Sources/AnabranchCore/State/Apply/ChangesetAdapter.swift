@@ -2,11 +2,11 @@
 
 /// Brings log entries into a form that clients with these capabilities can apply.
 ///
-/// What such a client holds in the end, and what it makes of its own changes, is the same as with the entries as they
-/// are: an inserted Update has the path and the tag of the erasure behind it, and every rule of the merge treats both
+/// Such a client reaches the same state, and merges its own changes in the same way, as with the original entries: an
+/// inserted Update has the path and the tag of the erasure that follows it, and every rule of the merge treats both
 /// alike.
 package struct ChangesetAdapter {
-    /// What becomes of a changeset.
+    /// The form in which a client gets a changeset.
     package enum Form: Equatable {
         case unchanged
         case changed([UInt8])
@@ -17,20 +17,20 @@ package struct ChangesetAdapter {
     private let capabilities: ClientCapabilities
     private let schema: Schema
 
-    /// - Parameter state: the newest one.
+    /// - Parameter state: the newest state.
     package init(for capabilities: ClientCapabilities, with state: ObjectGraph) {
         self.capabilities = capabilities
         schema = state.schema
     }
 
-    /// Whether there can be anything to change or to refuse: most schemas have no collections with Mixed.
+    /// True if there can be anything to change or to refuse: most schemas have no collections with Mixed.
     package var isNeeded: Bool {
         !capabilities.readsCollectionsInMixed || !capabilities.readsAsymmetricClasses
             || !capabilities.erasesAbsentEntries || !capabilities.overwritesDanglingLinks && schema.hasMixed
     }
 
-    /// - Parameter isErased: Whether the class, or one of the columns, was erased behind the changeset: what the schema
-    ///   says of them is then of no use.
+    /// - Parameter isErased: Whether the class, or one of the columns, was erased after the changeset: the schema then
+    ///   does not describe them.
     package func form<Failure>(
         of changeset: ChangesetIndex, in arena: inout ChangesetArena,
         isErased: (_ className: [UInt8], _ columns: [ColumnName]) throws(Failure) -> Bool
@@ -48,14 +48,14 @@ package struct ChangesetAdapter {
             if instruction.type == .erased {
                 arena.insert(instruction.setting(valueOf: place), before: index)
             } else if place.isMixed {
-                // Over a value of its own the client writes whatever comes.
+                // The client can write any value over a Bool, but not null or a link over a dangling link.
                 arena.insert(instruction.settingFalse, before: index)
             }
         }
         return arena.isDirty(changeset) ? .changed(arena.encoded(changeset)) : .unchanged
     }
 
-    /// Whether an Update may need another one before it.
+    /// True if the Update may need another one before it.
     private func isAdapted(_ update: Instruction, in arena: ChangesetArena) -> Bool {
         switch update.type {
         case .erased: !capabilities.erasesAbsentEntries
@@ -84,12 +84,12 @@ package struct ChangesetAdapter {
     }
 }
 
-/// Where a path leads, as far as the schema tells.
+/// The columns and the place that a path leads to, as far as the schema tells.
 private struct PathWalk {
     let className: [UInt8]
-    /// The columns that it leads through.
+    /// The columns that the path leads through.
     private(set) var columns: [ColumnName]
-    /// What stands at its end; nil if the schema knows no such place.
+    /// The place at the end of the path; nil if the schema has no such place.
     private(set) var place: Place?
 
     init(along instruction: Instruction, in arena: ChangesetArena, _ schema: Schema) {
@@ -112,7 +112,7 @@ private struct PathWalk {
 }
 
 extension Schema {
-    /// Whether there is a property that Mixed, or a list of Mixed, can be below.
+    /// True if there is a property that is Mixed or a collection of Mixed.
     fileprivate var hasMixed: Bool {
         classes.contains { $0.columns.contains { $0?.place.isMixed ?? false } }
     }

@@ -1,4 +1,4 @@
-// What instructions do to lists, dictionaries and sets (`Spec/State.md`, B5 to B9).
+// The effects of instructions on lists, dictionaries and sets (`Spec/State.md`, B5 to B9).
 
 extension GraphEditor {
     // MARK: A whole collection column (B8, B9)
@@ -107,7 +107,7 @@ extension GraphEditor {
         guard priorSize == list.count else { throw .invalid("prior size \(priorSize) of a list of \(list.count)") }
     }
 
-    /// What an ArrayInsert inserts.
+    /// The content that an ArrayInsert inserts.
     private func element(_ payload: Payload, at place: Place) throws(ApplyError) -> Content {
         if let value = try value(payload) {
             guard fits(value, place) else { throw .invalid("\(payload.type) does not fit the list") }
@@ -125,7 +125,7 @@ extension GraphEditor {
         }
     }
 
-    /// The prior size of an Update is not checked.
+    /// Updates an element of a list. The prior size of an Update is not checked.
     private mutating func update(
         _ list: inout ContentList, index: Int, at place: Place, _ payload: Payload
     ) throws(ApplyError) -> Effect {

@@ -1,4 +1,4 @@
-// What instructions of the schema declare.
+// The classes and columns that schema instructions declare.
 
 extension ChangesetArena {
     /// The class of an AddTable.

@@ -1,24 +1,25 @@
-// What an object still holds in columns that were erased: nobody can read it, and it goes when the object is loaded
-// next (`Spec/State.md`, B11). What has nothing to lose stays as it is, so that its parts are not written again.
+// The values that an object still holds in columns that were erased: nobody can read them, and they are removed when
+// the object is loaded next (`Spec/State.md`, B11). Content without such values stays as it is, so that its parts are
+// not written again.
 
-/// What was taken out.
+/// The amount of content that was removed from erased columns.
 struct ErasedValues {
-    /// As `Content.size` counts.
+    /// The size of the content, in bytes (`Content.size`).
     var size = 0
     var linkCount = 0
 }
 
 extension Schema {
-    /// About how much of an object has to be looked through for it, in bytes: all embedded objects.
+    /// The approximate size of what must be searched for erased values, in bytes: all embedded objects.
     func erasureSearchBytes(_ fields: Fields, of classID: ClassID) -> Int {
         fields.contents.enumerated().reduce(0) { bytes, field in
             bytes + (place(field.offset, of: classID)?.isEmbedded ?? false ? field.element.size : Content.itemBytes)
         }
     }
 
-    /// Nil if there is nothing to lose. As deep as paths are long.
+    /// The fields without erased values; nil if they hold none. Recurses as deep as paths are long.
     ///
-    /// - Parameter erased: Counts what is lost.
+    /// - Parameter erased: Counts what is removed.
     func withoutErasedValues(
         _ fields: Fields, of classID: ClassID, _ erased: inout ErasedValues
     ) throws(ApplyError) -> Fields? {
@@ -31,7 +32,7 @@ extension Schema {
         return rest
     }
 
-    /// Nil where the column was erased.
+    /// The place of a column; nil if it was erased.
     private func place(_ slot: Int, of classID: ClassID) -> Place? {
         self[classID].hasColumn(slot) ? self[classID].columns[slot]?.place : nil
     }

@@ -11,7 +11,7 @@ extension GraphEditor {
         guard fields.contents.count <= place.slot else {
             return try self.edit(&fields.contents[place.slot], at: place, path, edit)
         }
-        // What fails, or comes to nothing, writes no initial values out.
+        // An edit that fails or is ignored writes out no initial values.
         var content = content(place, of: fields)
         let effect = try self.edit(&content, at: place, path, edit)
         guard effect == .applied else { return effect }
@@ -30,7 +30,7 @@ extension GraphEditor {
         countUnwritten(bytes)
     }
 
-    /// Walks one step, or acts where the path ends. As deep as the path is long.
+    /// Walks one step, or acts where the path ends. Recurses as deep as the path is long.
     private mutating func edit(
         _ content: inout Content, at place: Place, _ path: ArraySlice<PathStep>, _ edit: Edit
     ) throws(ApplyError) -> Effect {
@@ -67,7 +67,7 @@ extension GraphEditor {
 
     // MARK: Values (B2)
 
-    /// What a payload that is a value stores; nil for ObjectValue, Dictionary, List, Set and Erased.
+    /// The content that a payload stores if it is a value; nil for ObjectValue, Dictionary, List, Set and Erased.
     func value(_ payload: Payload) throws(ApplyError) -> Content? {
         switch payload {
         case .null: return .null
@@ -102,7 +102,7 @@ extension GraphEditor {
         return ObjectReference(classID: number, key: key)
     }
 
-    /// Whether a place takes a value.
+    /// True if the place can hold the value.
     func fits(_ value: Content, _ place: Place) -> Bool {
         switch value {
         case .null: return place.isNullable
@@ -111,8 +111,8 @@ extension GraphEditor {
         }
     }
 
-    /// What a class knows of the links to it: a Mixed that has held one protects it, for good, and becomes known to it
-    /// as a linking column (B3, C3); a link that dangles leaves a tombstone (A6).
+    /// Records a link with the class linked to: a Mixed of another class that has ever held one protects this class for
+    /// good, and any Mixed becomes one of its linking columns (B3, C3). A dangling link leaves a tombstone (A6).
     mutating func recordLink(_ value: Content, at place: Place) throws(ApplyError) {
         guard case .link(let object) = value else { return }
         try noteLink(to: object)
@@ -124,15 +124,15 @@ extension GraphEditor {
         changes.isSchemaChanged = true
     }
 
-    /// Writes a value over another one; of two equal numbers of one kind the old representation stays (B5).
+    /// Writes a value over another one; if both are equal numbers of one kind, the old representation stays (B5).
     mutating func store(_ value: Content, over content: inout Content, at place: Place) throws(ApplyError) {
         if isBelowList, try !overwrites(content, with: value, at: place) { return }
         try recordLink(value, at: place)
         if !content.isEqualNumber(to: value) { try set(&content, to: value) }
     }
 
-    /// Whether a released client writes a value over another one in a list of Mixed, or below one.
-    /// - Throws: where it ends its process.
+    /// True if a released client writes the value over the other one in a list of Mixed, or below one.
+    /// - Throws: if the client would crash.
     private mutating func overwrites(
         _ content: Content, with value: Content, at place: Place
     ) throws(ApplyError) -> Bool {
@@ -189,7 +189,8 @@ extension GraphEditor {
         }
     }
 
-    /// For ObjectValue and AddInteger a dangling link in a link column is null, but not one in a Mixed.
+    /// True for content that ObjectValue and AddInteger treat as null: null itself, and a dangling link that is not in
+    /// a Mixed.
     private mutating func readsAsNull(_ content: Content, at place: Place) throws(ApplyError) -> Bool {
         switch content {
         case .null: return true
@@ -198,7 +199,7 @@ extension GraphEditor {
         }
     }
 
-    /// Makes a place of a Mixed an empty collection, unless it is one of this kind.
+    /// Makes a place of a Mixed an empty collection, unless it already holds a collection of this kind.
     mutating func makeCollection(_ payload: Payload, in content: inout Content) throws(ApplyError) -> Effect {
         switch (payload, content) {
         case (.list, .list), (.dictionary, .dictionary): return .ignored

@@ -1,29 +1,30 @@
-/// Changes a state instruction by instruction; the state that it began with stays as it was.
+/// Changes a state instruction by instruction; the original state stays as it was.
 ///
 /// The effects themselves are in `SchemaEdits.swift`, `FieldEdits.swift` and `CollectionEdits.swift`.
 struct GraphEditor {
-    /// What an instruction did.
+    /// The effect of an instruction.
     enum Effect {
         case applied
-        /// Nothing to do, and no error (`Spec/State.md`, B10).
+        /// There was nothing to do, which is no error (`Spec/State.md`, B10).
         case ignored
     }
 
     var graph: ObjectGraph
     var changes = StateChanges()
     var refusals: ApplyRefusals = []
-    /// The edit is one in a list, or below one, in which released clients cannot overwrite dangling links.
+    /// True while the edit is in a list, or below one, where released clients cannot overwrite dangling links.
     private(set) var isBelowList = false
-    /// How large an object can grow, as `Content.size` counts. A larger one may shrink.
+    /// The largest size that an object can grow to, in bytes (`Content.size`). A larger one may shrink.
     var objectBytesMax = Int.max
-    /// How much can be loaded, as `loadedBytes` counts.
+    /// The most that `ObjectGraph.loadedBytes` may grow by, in bytes.
     var loadedBytesMax = Int.max
     private let loadedBytesBefore: Int
     /// The object that was addressed last, moved out of the graph: instructions on one object follow each other.
     private var current = CurrentObject.none
     /// Objects that do not exist and that a link was written to since the current object was loaded.
     private var danglingTargets: [ObjectReference] = []
-    /// Whether objects exist that are not in memory. Many links may lead to one, whose row may be large.
+    /// The objects not in memory that were looked up, with true for those that exist: many links may lead to one, whose
+    /// row may be large.
     private var storedExistence: [ObjectReference: Bool] = [:]
     /// Values in parts that others were compared with, by object and number.
     private var readValues: [ObjectReference: [UInt64: Content]] = [:]
@@ -37,16 +38,16 @@ struct GraphEditor {
         let index: Int
         let isInMemory: Bool
         var exists: Bool
-        /// It does not exist, but links to it may.
+        /// True if the object does not exist, but links to it may.
         var isTombstone: Bool
         var fields: Fields
-        /// Of the fields together; kept while they change.
+        /// The size of all fields together, in bytes; kept up to date while they change.
         var size = 0
-        /// `Schema.erasedColumnCount` when the fields last lost what they held in erased columns.
+        /// The value of `Schema.erasedColumnCount` when values in erased columns were last removed from the fields.
         var erasedColumnCount: UInt32 = 0
-        /// What its rows say.
+        /// The object as stored in its rows; nil if these hold no object or were not read.
         var stored: StoredObject?
-        /// Of its row, if it was read from there.
+        /// The size of its row, in bytes; 0 if the object was not read from there.
         var rowBytes = 0
         var isChanged = false
 
@@ -64,7 +65,7 @@ struct GraphEditor {
         _read { yield graph.schema }
     }
 
-    /// The state after everything that was done.
+    /// Finishes the edits and returns the resulting state with its changes.
     mutating func finish() -> (graph: ObjectGraph, changes: StateChanges) {
         flush()
         graph.reads.add(-readValueBytes)
@@ -78,7 +79,7 @@ struct GraphEditor {
         return number
     }
 
-    /// B1, step 2.
+    /// Checks that objects of a class can have this key (B1, step 2).
     func checkKey(_ key: PrimaryKey, of classID: ClassID) throws(ApplyError) {
         guard graph.schema.traits(of: classID).accepts(key) else {
             throw .invalid("a key of type \(key.type) does not fit the class")
@@ -93,7 +94,7 @@ struct GraphEditor {
         }
     }
 
-    /// Whether an object exists; asks the current object first.
+    /// True if the object exists; looks at the current object first.
     mutating func exists(_ object: ObjectReference) throws(ApplyError) -> Bool {
         if current.reference == object { return current.exists }
         if let known = graph.containsInMemory(object) ?? storedExistence[object] { return known }
@@ -110,13 +111,13 @@ struct GraphEditor {
         return nil
     }
 
-    /// What an object's fields hold; nil if it does not exist.
+    /// The fields of an object; nil if it does not exist.
     func fields(of object: ObjectReference) throws(ApplyError) -> Fields? {
         if current.reference == object { return current.exists ? current.fields : nil }
         return try graph.fields(of: object)
     }
 
-    /// Notes that the current object gets a link: if its target does not exist, it leaves a tombstone there (A6).
+    /// Notes that the current object gets a link, which leaves a tombstone if its target does not exist (A6).
     mutating func noteLink(to object: ObjectReference) throws(ApplyError) {
         if try !exists(object) { danglingTargets.append(object) }
         countUnwritten(Backlink.byteCount(from: current.reference, to: object))
@@ -124,7 +125,7 @@ struct GraphEditor {
 
     // MARK: Objects (B4)
 
-    /// The key is one that `checkKey` has accepted.
+    /// Creates an object, whose key `checkKey` has accepted.
     mutating func createObject(_ object: ObjectReference) throws(ApplyError) -> Effect {
         let kind = graph.schema.traits(of: object.classID).kind
         guard kind != .embedded else { throw .rejected("the class is embedded") }
@@ -136,13 +137,13 @@ struct GraphEditor {
         return .applied
     }
 
-    /// Whether an object does not exist while links to it may.
+    /// True if the object does not exist, but links to it may.
     mutating func isTombstone(_ object: ObjectReference) throws(ApplyError) -> Bool {
         try load(object)
         return current.isTombstone && !current.exists
     }
 
-    /// The key is one that `checkKey` has accepted.
+    /// Erases an object, whose key `checkKey` has accepted.
     mutating func eraseObject(_ object: ObjectReference) throws(ApplyError) -> Effect {
         try load(object)
         guard current.exists else { return .ignored }
@@ -154,7 +155,8 @@ struct GraphEditor {
         return .applied
     }
 
-    /// The end of a transaction on a replica that does not keep them (A1).
+    /// Erases the new objects of asymmetric classes at the end of a transaction, on a replica that does not keep them
+    /// (A1).
     mutating func eraseNewAsymmetricObjects() throws(ApplyError) {
         for object in asymmetricObjects where schema.contains(object.classID) { _ = try eraseObject(object) }
         asymmetricObjects.removeAll()
@@ -162,7 +164,7 @@ struct GraphEditor {
 
     // MARK: Fields (B1)
 
-    /// Carries out an edit at a place of an object: a field, and a path that goes on from it.
+    /// Carries out an edit at a place of an object, given by a field and a path from there.
     mutating func edit(
         _ object: ObjectReference, _ place: Place, _ path: ArraySlice<PathStep>, _ edit: Edit
     ) throws(ApplyError) -> Effect {
@@ -171,7 +173,7 @@ struct GraphEditor {
         if graph.rows != nil { try checkLoadedBytes() }
         let size = current.size
         guard size > objectBytesMax - edit.growthMax(along: path) else { return try editCurrent(place, path, edit) }
-        // It may become too large: a copy costs something, but leads back.
+        // The object may become too large: a copy has a cost, but makes the edit reversible.
         let before = self, readBytes = graph.readBytes
         let effect = try editCurrent(place, path, edit)
         guard current.size > objectBytesMax, current.size > size else { return effect }
@@ -196,8 +198,8 @@ struct GraphEditor {
 
     // MARK: The current object
 
-    /// Where a value stands in a set of the current object, or would be inserted. What is read for that stays in
-    /// memory: the next value may have to be compared with it as well.
+    /// Finds where a value stands in a set of the current object, or would be inserted. Values that are read for this
+    /// stay in memory: the next value may have to be compared with them as well.
     mutating func find(
         _ value: Content, in elements: ContentSet
     ) throws(ApplyError) -> (index: Int, element: SetElement?) {
@@ -212,7 +214,7 @@ struct GraphEditor {
         }
     }
 
-    /// Puts something else in a place of the current object.
+    /// Replaces the content of a place in the current object.
     @inline(__always)
     mutating func set(_ content: inout Content, to value: Content) throws(ApplyError) {
         try noteErasure(of: content)
@@ -220,7 +222,7 @@ struct GraphEditor {
         content = value
     }
 
-    /// The current object holds more or less.
+    /// Adds to the size of the current object; `bytes` is negative if the object shrinks.
     @inline(__always)
     mutating func grow(by bytes: Int) { current.size += bytes }
 
@@ -246,7 +248,7 @@ struct GraphEditor {
         if current.erasedColumnCount != schema.erasedColumnCount { try dropErasedValues() }
     }
 
-    /// What the rows say of the current object.
+    /// Loads the current object from its rows.
     private mutating func loadStored(_ object: ObjectReference) throws(ApplyError) {
         do throws(ApplyError) {
             let entry = try graph.storedEntry(of: object)
@@ -262,14 +264,15 @@ struct GraphEditor {
         }
     }
 
-    /// Objects are read one by one, and their parts with each edit.
+    /// Checks that `more` bytes can be loaded. Called often, because objects are read one by one, and their parts with
+    /// each edit.
     func checkLoadedBytes(with more: Int = 0) throws(ApplyError) {
         guard graph.loadedBytes - loadedBytesBefore <= loadedBytesMax - more else {
             throw .loadsTooMuch(max: loadedBytesMax)
         }
     }
 
-    /// What the object held in columns that were erased does not count for its size.
+    /// Removes what the current object holds in erased columns, which does not count towards its size.
     private mutating func dropErasedValues() throws(ApplyError) {
         let classID = current.reference.classID
         do throws(ApplyError) {
@@ -308,7 +311,7 @@ struct GraphEditor {
                 graph.objects[position].remove(at: object.index)
             }
         } else if object.isChanged ? isKept : object.rowBytes > 0 {
-            // Also what was only read: it would be read again each time that others were addressed in between.
+            // Objects that were only read are kept too, or they would be read again after each switch to another one.
             let entry = ObjectEntry(
                 key: object.reference.key, isStored: !object.isChanged, erasedColumnCount: object.erasedColumnCount,
                 fields: fields, size: object.size, stored: object.stored)
@@ -328,18 +331,18 @@ struct GraphEditor {
     }
 }
 
-/// What a change of a state did to which objects: the rows that a store has to write.
+/// The effects of a change to a state: what a store has to write.
 public struct StateChanges: Sendable {
-    /// Classes or columns were added or erased, or a class was linked to in a new way.
+    /// True if classes or columns were added or erased, or a class was linked to from a new column.
     public internal(set) var isSchemaChanged = false
-    /// A column or class was erased; its values are gone although no object in `objects` changed.
+    /// True if a column or class was erased: its values are gone although no object in `objects` changed.
     var erasesValues = false
-    /// Classes that were erased; their objects are gone with them.
+    /// The classes that were erased; their objects are gone with them.
     public internal(set) var erasedClasses: [ClassID] = []
-    /// Objects that were created, changed or erased, in this order and possibly several times.
+    /// The objects that were created, changed or erased, in the order of these changes and possibly several times.
     public internal(set) var objects: [ObjectReference] = []
 
-    /// Nothing was changed.
+    /// No changes.
     public init() {}
 
     /// The objects in order, each once, without those of erased classes.
@@ -352,7 +355,7 @@ public struct StateChanges: Sendable {
         return distinct
     }
 
-    /// Adds what a later change did.
+    /// Adds the effects of a later change.
     public mutating func append(_ later: StateChanges) {
         isSchemaChanged = isSchemaChanged || later.isSchemaChanged
         erasesValues = erasesValues || later.erasesValues
@@ -361,7 +364,7 @@ public struct StateChanges: Sendable {
     }
 }
 
-/// What an instruction does at a place.
+/// The edit that an instruction makes at a place.
 enum Edit {
     case update(Payload)
     case addInteger(Int64)

@@ -3,7 +3,7 @@ struct Location {
     let object: ObjectReference
     /// The field of the top-level object.
     let field: Place
-    /// What may stand at the place itself.
+    /// The type of the place itself.
     var place: Place
     var path: [PathStep] = []
     /// The class of the innermost embedded object on the way.
@@ -46,7 +46,7 @@ extension GraphEditor {
 }
 
 extension Content {
-    /// The content as instructions carry it; links are the caller's.
+    /// The content as instructions carry it. For a link this is null: callers handle links themselves.
     var payload: Payload {
         get throws(ApplyError) { try read().payloadInMemory }
     }

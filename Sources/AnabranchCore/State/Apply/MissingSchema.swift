@@ -1,8 +1,9 @@
 extension ChangesetArena {
-    /// Takes the instructions out of a changeset that add what a state lacks of classes and columns.
+    /// Takes the instructions out of a changeset that add classes and columns missing from a state.
     ///
-    /// - Parameter changeset: nothing but such instructions.
-    /// - Returns: the names of what is lacking, and the instructions that add it: a changeset, encoded.
+    /// - Parameter changeset: a changeset with no instructions but AddTable and AddColumn.
+    /// - Returns: the names of missing classes and of columns missing from present ones, and the instructions that were
+    ///   taken out, as an encoded changeset.
     package mutating func takeSchema(
         of changeset: ChangesetIndex, missingFrom state: ObjectGraph
     ) -> (names: [String], changeset: [UInt8]) {

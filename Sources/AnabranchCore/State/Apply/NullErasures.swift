@@ -1,5 +1,5 @@
 // Null that a client has taken out of a set of a nullable type. No client can download that (`Spec/State.md`, B9), so
-// it does not enter a log: the others keep their null, and the author is told to put it in again
+// it does not enter a log: the others keep their null, and the author is told to insert it again
 // (`Spec/History.md`, section 16.3).
 
 extension ObjectGraph {
@@ -8,8 +8,8 @@ extension ObjectGraph {
     ///
     /// - Returns: What was changed, and a changeset that inserts null wherever the author has taken it out and this
     ///   state still holds it; nil if there is no such place.
-    /// - Throws: also `nullErasure` if a place cannot be told any more, because the changeset goes on to move elements
-    ///   of a list that the place is in.
+    /// - Throws: also `nullErasure` if a place can no longer be determined, because the changeset goes on to move
+    ///   elements of a list that the place is in.
     package mutating func applyTransactionRestoringNulls(
         _ changeset: ChangesetIndex, of arena: inout ChangesetArena, within limits: ApplyLimits,
         skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
@@ -40,7 +40,7 @@ extension ObjectGraph {
     ) throws(ApplyError) -> [UInt8]? {
         var recorder = ChangesetRecorder()
         var hasPlace = false
-        // What it inserts in one place changes nothing in another one.
+        // An insertion in one place does not affect any other place.
         var probe = ChangesetApplier(of: arena, to: self)
         var places: Set<SetPlace> = []
         for index in erasures where places.insert(arena.place(of: arena[index])).inserted {
@@ -60,7 +60,7 @@ extension ObjectGraph {
 }
 
 extension ChangesetArena {
-    /// Whether a changeset takes null out of a set, of whatever type.
+    /// True if a changeset takes null out of a set, of whatever type.
     package func erasesNull(in changeset: ChangesetIndex) -> Bool {
         instructions(of: changeset).contains { $0.kind == .setErase && $0.type == .null }
     }
@@ -69,7 +69,7 @@ extension ChangesetArena {
     /// elements of a list that they may go through.
     fileprivate func lastingPlaces(of instructions: [InstructionIndex]) -> Set<InstructionIndex> {
         var places: Set<InstructionIndex> = []
-        // Those in which a later instruction moves elements.
+        // The fields in which a later instruction moves elements.
         var movedFields: Set<SetPlace> = []
         for index in instructions.reversed() {
             let instruction = self[index]

@@ -1,8 +1,8 @@
 // The effect of AddTable, EraseTable, AddColumn and EraseColumn (`Spec/State.md`, B3).
 
-/// What an AddTable declares; `key` is nil for an embedded class and for objects with GlobalKeys.
+/// The class that an AddTable declares; `key` is nil for an embedded class and for objects with GlobalKeys.
 struct ClassDeclaration {
-    /// With the prefix of its table a class name has 63 bytes at most.
+    /// The longest class name, in bytes: with the prefix of its table it has 63 at most.
     static let nameBytesMax = 57
 
     var name: [UInt8]
@@ -10,9 +10,9 @@ struct ClassDeclaration {
     var key: ClassState.KeyColumn?
 }
 
-/// What an AddColumn declares.
+/// The column that an AddColumn declares.
 struct ColumnDeclaration {
-    /// The longest name that clients can store, that of a primary key included.
+    /// The longest column name that clients can store, in bytes, also for a primary key.
     static let nameBytesMax = 63
 
     static func takes(_ name: [UInt8]) -> Bool { name.count <= nameBytesMax }
@@ -23,7 +23,7 @@ struct ColumnDeclaration {
     var collection: CollectionType
     /// The class linked to; nil for a column that is not of links.
     var target: [UInt8]?
-    /// Of a dictionary.
+    /// The type of the keys of a dictionary.
     var keyType = PayloadType.string
 }
 

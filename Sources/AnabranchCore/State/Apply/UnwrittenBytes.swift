@@ -1,12 +1,12 @@
-// What a change needs in memory until its rows are written, beside its changeset and what it reads. The names in a
-// changeset are short, where a row of a link has the keys of both objects; and few bytes erase an object with millions
-// of links, each of which has a row that goes.
+// The memory that a change needs until its rows are written, in addition to its changeset and what it reads. The names
+// in a changeset are short, while the row of a link has the keys of both objects; and a few bytes erase an object with
+// millions of links, each with a row to delete.
 
 extension GraphEditor {
-    /// Counts what an instruction adds.
+    /// Counts the bytes that an instruction adds.
     mutating func countUnwritten(_ bytes: Int) { if graph.rows != nil { graph.unwrittenBytes += bytes } }
 
-    /// The rows of the links in here will go.
+    /// Notes that the rows of the links in the content will be deleted.
     mutating func noteErasure(of content: Content) throws(ApplyError) {
         guard graph.rows != nil else { return }
         try noteErasure(ofLinks: try content.linkCount())
@@ -18,7 +18,7 @@ extension GraphEditor {
         try checkLoadedBytes()
     }
 
-    /// The same for all stored objects of a class. Those that are not stored have been counted.
+    /// The same for all stored objects of a class. Objects that are not stored have already been counted.
     mutating func noteErasure(ofObjectsOf number: ClassID) throws(ApplyError) {
         guard schema[number].columns.contains(where: { $0?.place.mayHoldLinks ?? true }) else { return }
         var stored = StoredObjects(of: number, in: graph)
@@ -27,12 +27,12 @@ extension GraphEditor {
 }
 
 extension Place {
-    /// Itself, or below it.
+    /// True if the place, or one below it, may hold links.
     fileprivate var mayHoldLinks: Bool { isMixed || type == .link }
 }
 
 extension Content {
-    /// How many links are in here. Stored leaves without any are not read. As deep as paths are long.
+    /// The number of links in the content. Stored leaves without any are not read. Recurses as deep as paths are long.
     func linkCount() throws(ApplyError) -> Int {
         switch self {
         case .link: 1

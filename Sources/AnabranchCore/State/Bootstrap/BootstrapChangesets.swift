@@ -5,7 +5,7 @@
 /// object one part after another; nothing that was read is kept. A state that reads rows is of use as long as the rows
 /// stay as they are.
 package struct BootstrapChangesets: Sendable {
-    /// At about how many bytes a changeset ends, if the caller says nothing else.
+    /// The size, in bytes, at about which a changeset ends unless the caller says otherwise.
     package static let usualBytes = 128 << 10
 
     private enum Declaration {
@@ -16,7 +16,7 @@ package struct BootstrapChangesets: Sendable {
     private let graph: ObjectGraph
     private let endBytes: Int
     private let columns: CanonicalColumns
-    /// What was not declared yet, the last of it first.
+    /// The declarations still to be recorded, the last of them first.
     private var declarations: [Declaration]
     /// The classes whose objects come later, the last of them first.
     private var classes: [ClassID]
@@ -27,9 +27,9 @@ package struct BootstrapChangesets: Sendable {
 
     /// - Parameters:
     ///   - graph: The state. Objects of asymmetric classes do not belong to it.
-    ///   - endBytes: A changeset ends with the instruction by which it gets so many bytes; with 1 or less each
+    ///   - endBytes: A changeset ends with the instruction that brings it to this many bytes; with 1 or less, each
     ///     instruction is a changeset. A long value is never divided.
-    ///   - hasObjects: Otherwise they make the classes and columns alone.
+    ///   - hasObjects: False for changesets that make the classes and columns alone.
     package init(
         of graph: ObjectGraph, endingAt endBytes: Int = BootstrapChangesets.usualBytes, hasObjects: Bool = true
     ) {
@@ -47,7 +47,7 @@ package struct BootstrapChangesets: Sendable {
     /// none.
     ///
     /// - Throws: `ApplyError` with the code `unavailable` when objects cannot be read. Each further call throws it
-    ///   again, so that nobody takes what is there for all of it.
+    ///   again, so that an incomplete sequence is never taken for a complete one.
     package mutating func next() throws(ApplyError) -> [UInt8]? {
         if let failure { throw failure }
         do throws(ApplyError) {
@@ -128,7 +128,7 @@ struct RecordedObject: Sendable {
 struct CanonicalColumns: Sendable {
     private var columns: [ClassID: [Column]] = [:]
 
-    /// - Parameter fields: by the names of the top-level classes, which of their columns; nil for all.
+    /// - Parameter fields: the names of the columns to include, by the names of their top-level classes; nil for all.
     init(of schema: Schema, only fields: [[UInt8]: Set<[UInt8]>]? = nil) {
         for number in schema.present {
             let state = schema[number]

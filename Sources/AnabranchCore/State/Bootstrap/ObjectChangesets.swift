@@ -1,25 +1,26 @@
 /// The changesets that make some objects what they are in a state, whatever they were before: each of them is erased,
-/// and created anew with all its contents if the state has it. They are made one by one, like `BootstrapChangesets`.
+/// and created again with all its contents if the state has it. They are made one by one, like `BootstrapChangesets`.
 package struct ObjectChangesets: Sendable {
     private let graph: ObjectGraph
-    /// What names the classes.
+    /// The schema that names the classes.
     private let schema: Schema
     private let columns: CanonicalColumns
     private let endBytes: Int
     /// The objects that come later, the last of them first.
     private var objects: [ObjectReference]
-    /// How many of them are not only erased: the last ones.
+    /// The number of them that are not only erased: the last ones.
     private let madeCount: Int
     private var object: RecordedObject?
     private var recorder = ChangesetRecorder()
 
     /// - Parameters:
-    ///   - objects: Which, in the order in which they are made; of classes that the state has.
-    ///   - absent: Others, which come before them and are only erased.
+    ///   - objects: The objects, in the order in which they are made; of classes that the state has.
+    ///   - absent: Other objects, which come before them and are only erased.
     ///   - graph: The state. Nothing that is read of it is kept.
     ///   - later: A later state, which may have more classes; nil if the state itself has all of them.
-    ///   - fields: By the names of the classes, which properties are put back, beside the primary key; nil for all.
-    ///   - endBytes: A changeset ends with the instruction by which it gets so many bytes. A long value is never
+    ///   - fields: The properties that are put back besides the primary key, by the names of their classes; nil for
+    ///     all.
+    ///   - endBytes: A changeset ends with the instruction that brings it to this many bytes. A long value is never
     ///     divided.
     package init(
         of objects: [ObjectReference], behind absent: [ObjectReference] = [], in graph: ObjectGraph,

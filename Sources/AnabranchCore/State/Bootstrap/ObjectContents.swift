@@ -7,12 +7,12 @@ struct ObjectContents: Sendable {
     private var levels: [Level]
     /// The field of the object that the edit found last belongs to.
     private(set) var field: [UInt8] = []
-    /// Where that edit works below the field.
+    /// The path of that edit below the field.
     private(set) var path: [PathStep] = []
 
     private struct Level: Sendable {
         var places: any PlaceCursor
-        /// How long the path to the object or collection is.
+        /// The length of the path to the object or collection.
         let pathCount: Int
     }
 
@@ -55,8 +55,9 @@ struct ObjectContents: Sendable {
         levels.append(Level(places: places, pathCount: path.count))
     }
 
-    /// What puts the content there. A collection column is there from the start; and nothing is said of a null in place
-    /// of an embedded object, because it would win against an object that a client has made there.
+    /// The edit that puts the content there; nil if there is none. A collection column is there from the start; and a
+    /// null in place of an embedded object is not recorded, because it would win against an object that a client has
+    /// made there.
     private func edit(_ found: FilledPlace) throws(ApplyError) -> Edit? {
         guard found.place.collection == .single else { return nil }
         let payload = try payload(of: found.content)

@@ -14,7 +14,7 @@ struct FilledPlace {
     }
 
     let kind: Kind
-    /// How a path goes on to it; nil for an element of a set, to which none leads.
+    /// The last step of a path to it; nil for an element of a set, to which no path leads.
     let step: PathStep?
     let place: Place
     let content: Content
@@ -79,7 +79,7 @@ struct SetCursor: PlaceCursor {
     private let set: ContentSet
     private let place: Place
     private var elements: TreeCursor<SetElement>
-    /// How many elements come before the next range.
+    /// The number of elements that come before the next range.
     private var remaining = 0
     /// The indices of the elements that come later, the last of them first.
     private var ranges: [Range<Int>]
@@ -102,7 +102,7 @@ struct SetCursor: PlaceCursor {
         return FilledPlace(kind: .setElement, step: nil, place: place, content: element.content)
     }
 
-    /// All that are no links, then the links to one class after another.
+    /// The elements that are not links, then the links to one class after another.
     private static func ranges(of set: ContentSet, _ schema: Schema) throws(ApplyError) -> [Range<Int>] {
         var links: [(className: [UInt8], range: Range<Int>)] = []
         let firstLink = try set.find(.link(.first(of: ClassID(0)))).index
@@ -120,7 +120,7 @@ struct SetCursor: PlaceCursor {
 }
 
 extension ObjectReference {
-    /// No object of the class comes before it.
+    /// The lower bound of the references to a class: no object of the class comes before it.
     fileprivate static func first(of classID: ClassID) -> ObjectReference {
         ObjectReference(classID: classID, key: .null)
     }

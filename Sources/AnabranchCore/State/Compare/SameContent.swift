@@ -1,5 +1,5 @@
-// Whether two places hold the same: the same type, the same bits, the same order. `Content.compare` takes 1 and 1.0 for
-// the same, and all collections.
+// Compares what two places hold: the same type, the same bits, the same order. `Content.compare` takes 1 and 1.0 for
+// equal, and all collections too.
 
 extension Content {
     func isSame(as other: Content) -> Bool {

@@ -54,7 +54,7 @@ public struct StateDigest: Hashable, Sendable {
 
     // MARK: Parts
 
-    /// What a class declares. The order of columns does not count, and what only this replica knows neither.
+    /// The fingerprint of what a class declares. Neither the order of columns nor what only this replica knows counts.
     private static func fingerprint(of state: ClassState, in schema: Schema) -> UInt128 {
         var mixer = DigestMixer(.schema)
         mixer.add(state.name)
@@ -85,7 +85,7 @@ public struct StateDigest: Hashable, Sendable {
         return identity.finish() &+ (try fingerprint(of: fields, of: object.classID, identity, in: graph.schema))
     }
 
-    /// As deep as paths are long.
+    /// Recurses as deep as paths are long.
     fileprivate static func fingerprint(
         of fields: Fields, of classID: ClassID, _ identity: DigestMixer, in schema: Schema
     ) throws(ApplyError) -> UInt128 {
@@ -184,7 +184,7 @@ private struct DigestMixer {
 
     // MARK: Contents
 
-    /// As deep as paths are long.
+    /// Recurses as deep as paths are long.
     mutating func add(_ content: Content, at place: Place, in schema: Schema) throws(ApplyError) {
         switch content {
         case .null: add(UInt64(0))

@@ -7,10 +7,11 @@ package enum ExportLine: Sendable {
     case object(className: String, key: JSONValue, fields: [JSONName: JSONValue])
 
     package static let headerText = "{\"anabranch_export\":1}"
-    /// How deep JSON may be nested: a Mixed holds up to 100 collections in each other, with two levels for each.
+    /// The greatest nesting depth of the JSON: a Mixed holds up to 100 collections in each other, with two levels for
+    /// each.
     package static let depthMax = 256
 
-    /// - Throws: `LineError` for what is no such line.
+    /// - Throws: `LineError` if the text is no such line.
     package init(parsing text: some Collection<UInt8>) throws(LineError) {
         let json: JSONValue
         do throws(JSONError) {

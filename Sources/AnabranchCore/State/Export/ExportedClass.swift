@@ -2,11 +2,11 @@
 package struct ExportedClass: Equatable, Sendable {
     package struct Property: Equatable, Sendable {
         package var name: String
-        /// Of the value or the elements; `null` means Mixed.
+        /// The type of the value or the elements; `null` means Mixed.
         package var type: PayloadType
         package var isNullable: Bool
         package var collection: CollectionType
-        /// The class of links and embedded objects.
+        /// The class of the linked or embedded objects.
         package var target: String?
 
         package init(
@@ -18,14 +18,14 @@ package struct ExportedClass: Equatable, Sendable {
         }
     }
 
-    /// The bytes that a name has at most.
+    /// The greatest length of a name, in bytes.
     package static let nameBytesMax = ClassDeclaration.nameBytesMax
 
     package var name: String
     package var kind: TableType
     /// The primary key; nil for an embedded class, and where objects have GlobalKeys.
     package var key: Property?
-    /// In the order of their names.
+    /// The properties in the order of their names.
     package var properties: [Property]
 
     package init(name: String, kind: TableType, key: Property?, properties: [Property]) {
@@ -118,7 +118,7 @@ extension ObjectGraph {
 extension WriteTransaction {
     /// Adds the classes and columns that are not there.
     ///
-    /// - Throws: `ApplyError` if one is there in another form.
+    /// - Throws: `ApplyError` if one exists in another form.
     package func add(_ classes: [ExportedClass]) throws(ApplyError) {
         for added in classes {
             let key = added.key.map { key in

@@ -1,12 +1,12 @@
-/// What a place of an object holds, as a line of an export says it (`Spec/Export.md`, section 2): nothing is lost, and
-/// equal contents have one text.
+/// The content of a place of an object, as a line of an export writes it (`Spec/Export.md`, section 2): nothing is
+/// lost, and equal contents have one text.
 package indirect enum ExportedValue: Sendable {
     /// A value or a link, which may lead to no object.
     case value(Payload)
     case list([ExportedValue])
-    /// In the order of the elements' texts, each once.
+    /// The elements in the order of their texts, each once.
     case set([ExportedValue])
-    /// In the order of the keys' bytes.
+    /// The entries in the order of their keys' bytes.
     case dictionary([(key: [UInt8], value: ExportedValue)])
     /// An embedded object with all its fields, in the order of their names.
     case object([(name: [UInt8], value: ExportedValue)])
@@ -98,7 +98,7 @@ package indirect enum ExportedValue: Sendable {
 
     private var isSet: Bool { if case .set = self { true } else { false } }
 
-    /// What an instruction puts there first: the value, or what stands for an empty object or collection.
+    /// The payload that an instruction puts there first: the value, or the one for an empty object or collection.
     var payload: Payload {
         switch self {
         case .value(let payload): payload

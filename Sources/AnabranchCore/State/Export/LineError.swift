@@ -1,4 +1,4 @@
-/// Why a line of an import cannot be taken (`Spec/Export.md`, section 3).
+/// The reason why a line of an import is refused (`Spec/Export.md`, section 3).
 package struct LineError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The field that it is about; nil if it is about the whole line.
     package var field: String?

@@ -1,5 +1,5 @@
 extension WriteTransaction {
-    /// Whether an object holds what a line says of it; nil if there is none with the key.
+    /// True if an object holds what a line says of it; nil if there is no object with the key.
     ///
     /// - Throws: `LineError` for a line that no object can have; `ApplyError` if the state cannot be read.
     package func holds(

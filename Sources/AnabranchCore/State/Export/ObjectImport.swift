@@ -1,12 +1,13 @@
-// Objects of lines are created, or given the fields that they lack (`Spec/Export.md`, section 3).
+// Creates the objects of lines, or gives them the fields that they lack (`Spec/Export.md`, section 3).
 
 extension WriteTransaction {
-    /// Creates an object, if it is not there, and gives it the fields of a line. What it holds already is not written
-    /// again, and fields that the line does not have stay.
+    /// Creates an object, if it does not exist, and gives it the fields of a line. What it holds already is not written
+    /// again, and fields that the line does not have stay as they are.
     ///
     /// - Parameter writesEqual: whether a value, not a collection, is written that the object holds already.
     /// - Returns: whether something was written.
-    /// - Throws: `LineError` before anything is written; `ApplyError` afterwards: the transaction is of no use then.
+    /// - Throws: `LineError` before anything is written; `ApplyError` afterwards: the transaction cannot be used any
+    ///   more then.
     package func importObject(
         _ className: String, _ keyJSON: JSONValue, _ fields: [JSONName: JSONValue], writesEqual: Bool = false
     ) throws -> Bool {
@@ -47,7 +48,7 @@ extension WriteTransaction {
         return isChanged
     }
 
-    /// The server must not give the key to another object.
+    /// Keeps the server from giving the key to another object.
     private func reserve(_ key: GlobalKey, of number: ClassID) {
         guard key.high == ident.rawValue, key.low >= editor.schema[number].nextGlobalKey else { return }
         editor.graph.schema[number].nextGlobalKey = key.low &+ 1
@@ -75,8 +76,8 @@ extension WriteTransaction {
         return true
     }
 
-    /// What has to be written before a number that is equal to the one there, but not the same: it would not be written
-    /// (`Spec/State.md`, B5).
+    /// The value to write before a number that is equal to the one there, but not the same, and which would not be
+    /// written otherwise (`Spec/State.md`, B5); nil for any other value.
     private func neutral(_ old: Content, _ new: Payload, _ place: Place) throws(ApplyError) -> Payload? {
         guard [.float, .double, .decimal].contains(new.type), let content = try editor.value(new),
             old.scalarType == content.scalarType, Content.compare(old, content) == 0
@@ -99,7 +100,7 @@ extension WriteTransaction {
         }
     }
 
-    /// What both begin with and end with stays, and in between as many are changed as there are in both.
+    /// Keeps the common beginning and the common end, and in between changes as many elements as there are in both.
     private func put(
         _ elements: [ExportedValue], over current: ExportedValue, at location: Location
     ) throws(ApplyError) {
@@ -126,7 +127,7 @@ extension WriteTransaction {
         }
     }
 
-    /// Makes another element of a list stand in the place of one.
+    /// Replaces an element of a list with another one.
     private func put(
         _ element: ExportedValue, over old: ExportedValue, at list: Location, _ index: Int, count: Int
     ) throws(ApplyError) {
@@ -170,7 +171,7 @@ extension WriteTransaction {
         guard case .set(var old) = current else { return false }
         let wanted = Set(elements.map(\.text))
         var gone = old.filter { !wanted.contains($0.text) }
-        // A null that stays alone behind could not be taken out.
+        // A null that is the only one left could not be taken out.
         if location.place.holdsTypedNulls, gone.contains(where: { $0.payload == .null }) {
             try perform(.clear(.set), at: location)
             (old, gone) = ([], [])

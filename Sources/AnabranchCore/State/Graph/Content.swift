@@ -1,5 +1,5 @@
 /// The number of a class in one `ObjectGraph`, in order of creation from 1; never used again, so a link to a class that
-/// was erased and added anew stays distinct.
+/// was erased and added again stays distinct.
 public struct ClassID: Hashable, Comparable, Sendable {
     /// The number, from 1; 0 is no class.
     public let rawValue: UInt32
@@ -24,13 +24,13 @@ public struct ObjectReference: Hashable, Comparable, Sendable {
         self.key = key
     }
 
-    /// By class, then by key in the order of the class's rows (`Spec/State.md`, D2).
+    /// Orders objects by class, then by key in the order of the class's rows (`Spec/State.md`, D2).
     public static func < (left: ObjectReference, right: ObjectReference) -> Bool {
         left.classID != right.classID ? left.classID < right.classID : left.key < right.key
     }
 }
 
-/// What a place of an object holds: a value, a collection or an embedded object (`Spec/State.md`, A3 to A8).
+/// The content of a place in an object: a value, a collection or an embedded object (`Spec/State.md`, A3 to A8).
 ///
 /// A link is a value like any other; whether its target exists is decided when it is read.
 enum Content: Sendable {
@@ -46,7 +46,7 @@ enum Content: Sendable {
     case objectID(ObjectID)
     case uuid(UUIDBytes)
     indirect case link(ObjectReference)
-    /// An embedded object; the place says of which class.
+    /// An embedded object; the place determines its class.
     case object(Fields)
     case list(ContentList)
     case dictionary(ContentDictionary)
@@ -56,7 +56,7 @@ enum Content: Sendable {
 }
 
 extension Content {
-    /// Whether it is a list or a dictionary, which among the elements of a list are in a Mixed.
+    /// True if this is a list or a dictionary; as an element of a list, such a collection is always in a Mixed.
     var isNestedCollection: Bool {
         switch self {
         case .list, .dictionary: true
@@ -65,7 +65,7 @@ extension Content {
     }
 }
 
-// Taking a collection out leaves null behind, so that it is changed in place and not copied.
+// Taking a collection out leaves null in its place, so that the collection is changed in place and not copied.
 extension Content {
     mutating func takeList() -> ContentList? {
         guard case .list(let list) = self else { return nil }
@@ -95,9 +95,9 @@ extension Content {
 /// An element of a collection: its tree may be stored.
 protocol ContentElement: TreeElement, Sendable where Source == PartSource, Failure == ApplyError {
     var content: Content { get set }
-    /// How long the key of a dictionary's entry is.
+    /// The length of a dictionary entry's key, in bytes; 0 for other elements.
     var keyBytes: Int { get }
-    /// Whether both hold the same (`SameContent.swift`).
+    /// True if both elements have the same content (`SameContent.swift`).
     func isSame(as other: Self) -> Bool
     func write(to row: inout RowEncoder)
     static func read(from row: inout RowDecoder) throws(ChangesetError) -> Self
@@ -127,8 +127,8 @@ struct SetElement: ContentElement {
 }
 
 extension ContentSet {
-    /// Where a value stands or would be inserted.
-    /// - Parameter read: Reads an element that is in a part; asked for those of the value's kind alone.
+    /// Finds where a value stands or would be inserted.
+    /// - Parameter read: Reads an element that is in a part; called only for elements of the value's kind.
     func find(
         _ value: Content,
         reading read: (StoredValue) throws(ApplyError) -> Content = { stored throws(ApplyError) in
@@ -155,14 +155,14 @@ struct DictionaryEntry: ContentElement {
 }
 
 extension ContentDictionary {
-    /// Where an entry stands or would be inserted.
+    /// Finds where an entry stands or would be inserted.
     func find(_ key: [UInt8]) throws(ApplyError) -> (index: Int, element: DictionaryEntry?) {
         try find { $0.compare(key) }
     }
 }
 
 /// The fields of an object by the slots of its class. Slots beyond the end hold their initial values (A4), so that a
-/// new column costs existing objects nothing; the slots of erased columns mean nothing.
+/// new column costs existing objects nothing; the slots of erased columns have no meaning.
 struct Fields: Sendable {
     var contents: [Content] = []
 }
@@ -174,7 +174,7 @@ extension [UInt8] {
             other.withUnsafeBytes { right in
                 let count = Swift.min(left.count, right.count)
                 var index = 0
-                // Eight at a time, for as long as they are alike.
+                // Eight bytes at a time, as long as they are equal.
                 while index + 8 <= count,
                     left.loadUnaligned(fromByteOffset: index, as: UInt64.self)
                         == right.loadUnaligned(fromByteOffset: index, as: UInt64.self)
@@ -199,7 +199,8 @@ func order<Value: Comparable>(_ left: Value, _ right: Value) -> Int {
 extension PrimaryKey: Comparable {
     public static func < (left: PrimaryKey, right: PrimaryKey) -> Bool { left.compare(right) < 0 }
 
-    /// The order of objects in a class: by type, then by value, texts by bytes. Rows sort alike (`Spec/State.md`, D2).
+    /// The order of objects in a class: by type, then by value, texts by bytes. Rows have the same order
+    /// (`Spec/State.md`, D2).
     func compare(_ other: PrimaryKey) -> Int {
         switch (self, other) {
         case (.int(let left), .int(let right)): order(left, right)
@@ -212,7 +213,7 @@ extension PrimaryKey: Comparable {
         }
     }
 
-    /// The place of a key's type among those of keys, also its first byte in a row.
+    /// The rank of the key's type in the order of keys; also the key's first byte in a row.
     var rank: UInt8 {
         switch self {
         case .null: 0

@@ -1,9 +1,9 @@
 extension Content {
-    /// What a value, an element or an entry counts for beside its bytes.
+    /// The size of a value, an element or an entry without its own bytes, in bytes.
     static var itemBytes: Int { 8 }
 
-    /// About what the content occupies where it is stored, in bytes: what `GraphEditor.objectBytesMax` limits. As deep
-    /// as paths are long.
+    /// The approximate stored size of the content, in bytes, which `GraphEditor.objectBytesMax` limits. Recurses as
+    /// deep as paths are long.
     var size: Int {
         switch self {
         case .string(let bytes), .binary(let bytes): Self.itemBytes + bytes.count
@@ -31,7 +31,7 @@ extension DictionaryEntry {
 }
 
 extension Fields {
-    /// Of all contents together.
+    /// The size of all contents together, in bytes.
     var size: Int { contents.reduce(0) { $0 + $1.size } }
 }
 

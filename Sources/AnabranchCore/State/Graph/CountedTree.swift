@@ -1,19 +1,19 @@
 /// An element of a `CountedTree`.
 package protocol TreeElement {
-    /// What inner nodes remember of the first element below each child, so that a sorted tree is searched without
-    /// visiting leaves; `NoSeparator` where the order is the user's.
+    /// The part of each child's first element that inner nodes keep, so that searching a sorted tree visits only one
+    /// leaf; `NoSeparator` where the order is the user's.
     associatedtype Separator: Sendable
-    /// What nodes are read from that are not in memory; `Never` where all of them are.
+    /// The source of nodes that are not in memory; `Never` where all of them are.
     associatedtype Source: Sendable = Never
-    /// What reading a node can throw.
+    /// The error that reading a node can throw.
     associatedtype Failure: Error = Never
     var separator: Separator { get }
-    /// What the element counts for, in bytes; a node that is not in memory knows it of all its elements together.
+    /// The size of the element, in bytes. A node that is not in memory knows the total of its elements.
     var size: Int { get }
-    /// How many elements a leaf holds at most: large leaves are quick to walk, small ones quick to copy.
+    /// The most elements that a leaf holds: large leaves are quick to walk, small ones quick to copy.
     static var leafCountMax: Int { get }
     /// Reads a node.
-    /// - Parameter isKept: It stays in memory, in a tree that is changed.
+    /// - Parameter isKept: True if the node stays in memory, in a tree that is being changed.
     static func node(_ stored: StoredNode<Source>, isKept: Bool) throws(Failure) -> TreeNode<Self>
 }
 
@@ -21,7 +21,7 @@ extension TreeElement where Source == Never, Failure == Never {
     package static func node(_ stored: StoredNode<Never>, isKept: Bool) -> TreeNode<Self> { switch stored.source {} }
 }
 
-/// For trees that are only addressed by index.
+/// The separator of trees that are only addressed by index.
 package struct NoSeparator: Sendable {
     package init() {}
 }
@@ -30,7 +30,7 @@ package struct NoSeparator: Sendable {
 ///
 /// Copying costs nothing. Reading, inserting, removing and changing one element anywhere cost O(log n), and a change
 /// copies only those nodes on its way that another copy of the tree still shares. Nodes that are stored are read when
-/// they are needed: for a change once, and else anew each time, so that reading leaves a tree as it is.
+/// they are needed: once for a change, otherwise again each time, so that reading leaves a tree as it is.
 package struct CountedTree<Element: TreeElement> {
     typealias Node = TreeNode<Element>
     package typealias Failure = Element.Failure
@@ -60,7 +60,7 @@ package struct CountedTree<Element: TreeElement> {
 
     package var count: Int { root?.count ?? 0 }
     package var isEmpty: Bool { root == nil }
-    /// Of all elements together.
+    /// The size of all elements together, in bytes.
     var size: Int { root?.size ?? 0 }
 
     /// The element at an index below `count`.
@@ -106,7 +106,7 @@ package struct CountedTree<Element: TreeElement> {
         return try body(&node.elements[offset])
     }
 
-    /// Finds an element of a sorted tree; `compare` gives the sign of a separator against the one that is sought.
+    /// Finds an element of a sorted tree; `compare` gives the sign of a separator relative to the one sought.
     /// - Returns: The element and its index, or nil and the index at which it would be inserted.
     @inline(__always)
     package func find(
@@ -130,7 +130,7 @@ package struct CountedTree<Element: TreeElement> {
         try walk({ node throws(Failure) in try node.loaded() }, body)
     }
 
-    /// Calls `body` with each element of the leaves that are not as they are stored, in no order.
+    /// Calls `body` with each element of the leaves that changed since they were stored, in no particular order.
     func forEachUnstored(_ body: (Element) -> Void) {
         var waiting = root.map { [$0] } ?? []
         while let node = waiting.popLast() {
@@ -157,7 +157,7 @@ package struct CountedTree<Element: TreeElement> {
     }
 }
 
-// How nodes are visited; `read` brings one that is not in memory there.
+// Visits to nodes; `read` loads a node that is not in memory.
 extension CountedTree {
     @inline(__always)
     fileprivate func element<Thrown: Error>(
@@ -180,7 +180,7 @@ extension CountedTree {
         var node = try read(root)
         var index = 0
         while !node.isLeaf {
-            // The last child that begins at or before it.
+            // The last child that begins at or before the element sought.
             let behind = try node.firsts.partitionPoint { first throws(Thrown) in try compare(first) <= 0 }
             let child = Swift.max(behind - 1, 0)
             for position in 0..<child { index += node.counts[position] }
@@ -198,7 +198,7 @@ extension CountedTree {
         _ read: (Node) throws(Thrown) -> Node, _ body: (Element) throws(Thrown) -> Bool
     ) throws(Thrown) {
         guard let root else { return }
-        // As deep as the tree, which is balanced: a handful of nodes' children.
+        // The tree is balanced and shallow: this holds the children of only a handful of nodes.
         var waiting = [root]
         while let next = waiting.popLast() {
             let node = try read(next)
@@ -208,7 +208,7 @@ extension CountedTree {
     }
 }
 
-/// What those call who have read all of a tree before, and cannot fail any more.
+/// Access that cannot fail, for callers that have already read the whole tree.
 extension CountedTree {
     package func loadedElement(at index: Int) -> Element { element(at: index) { $0.inMemory } }
 
@@ -241,7 +241,7 @@ extension Optional {
 }
 
 extension TreeNode {
-    /// Itself, of a tree that was read before.
+    /// The node itself, which must have been read.
     fileprivate var inMemory: TreeNode {
         guard isLoaded else { preconditionFailure("a node that was not read") }
         return self
@@ -249,7 +249,7 @@ extension TreeNode {
 }
 
 extension ContiguousArray {
-    /// The index of the first element that is not before, given that those before come first.
+    /// The index of the first element for which `isBefore` is false; those for which it is true must come first.
     @inline(__always)
     fileprivate func partitionPoint<Thrown: Error>(
         _ isBefore: (Element) throws(Thrown) -> Bool

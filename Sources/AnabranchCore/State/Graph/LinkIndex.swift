@@ -1,12 +1,12 @@
-/// Which objects may hold links to an object: what is stored with it, what changed since it was stored (a state without
-/// rows is looked through as a whole, the first time that a transaction asks), and what the transaction links
-/// afterwards. Owners that no longer link are found out when they are searched.
+/// An index of the objects that may hold links to an object: those stored with it, those changed since they were stored
+/// (a state without rows is searched as a whole the first time that a transaction asks), and those that the transaction
+/// links afterwards. Owners that no longer link to it are detected when they are searched.
 struct LinkIndex {
     private typealias Targets = [ObjectReference: LinkOwners]
 
-    /// By object linked to.
+    /// The owners that the transaction has linked from, by object linked to.
     private var noted: Targets = [:]
-    /// By class linked to: what was found in memory.
+    /// The owners that were found in memory, by class linked to.
     private var found: [ClassID: Targets] = [:]
 
     /// Notes a link that is about to be written to a column.
@@ -59,7 +59,7 @@ struct LinkIndex {
 struct LinkSearch {
     let target: ObjectReference
     let column: Schema.LinkingColumn
-    /// Of the owners, where such links may be.
+    /// The slots in which each owner may hold such links.
     let slots: LinkOwners
     /// The objects that may hold such links.
     let owners: [ObjectReference]
@@ -86,7 +86,7 @@ struct LinkSearch {
         return found
     }
 
-    /// Looks through an object for the column; an embedded object stands at `location`.
+    /// Searches an object for the column; `location` is that of an embedded object, nil for a top-level one.
     private func collect(
         in fields: Fields, of classID: ClassID, _ owner: ObjectReference, _ location: Location?, _ limit: Int,
         _ editor: GraphEditor, _ found: inout [Found]
@@ -101,7 +101,7 @@ struct LinkSearch {
         }
     }
 
-    /// Looks through what stands at a place. As deep as paths are long.
+    /// Searches the content of a place. Recurses as deep as paths are long.
     private func collect(
         at location: Location, _ content: Content, _ limit: Int, _ editor: GraphEditor, _ found: inout [Found]
     ) throws(ApplyError) {
@@ -157,7 +157,7 @@ extension Schema {
 }
 
 extension Content {
-    /// Calls `body` with each link in here. As deep as paths are long.
+    /// Calls `body` with each link in the content. Recurses as deep as paths are long.
     func forEachLink(_ body: (ObjectReference) -> Void) throws(ApplyError) {
         switch self {
         case .link(let object): body(object)
@@ -169,7 +169,8 @@ extension Content {
         }
     }
 
-    /// The same without links in leaves that are as they are stored: the rows tell of those. As deep as paths are long.
+    /// The same, except for links in leaves unchanged since they were stored, which the rows record. Recurses as deep
+    /// as paths are long.
     fileprivate func forEachUnstoredLink(_ body: (ObjectReference) -> Void) {
         switch self {
         case .link(let object): body(object)

@@ -5,17 +5,17 @@
 /// they are needed first; links are values, so an object is read without those that it links to.
 public struct ObjectGraph: Sendable {
     var schema = Schema()
-    /// By class number minus one: the objects in memory, in the order of their keys.
+    /// The objects in memory in the order of their keys, by class number minus one.
     var objects: [CountedTree<ObjectEntry>] = []
-    /// Where objects are that are not in memory; nil if all of them are.
+    /// The rows of objects that are not in memory; nil if all objects are.
     let rows: (any ObjectRows)?
-    /// What was read and kept since the last `unload`.
+    /// Counts what was read and kept since the last `unload`.
     var reads = ReadCounter()
-    /// What becomes a part when objects are stored.
+    /// The limits that decide which contents become parts when objects are stored.
     var partLimits = PartLimits()
-    /// How long the changesets were since then, in bytes.
+    /// The total size of the changesets applied since the last `unload`, in bytes.
     var changesetBytes = 0
-    /// What changes need beside that until their rows are written, in bytes (`UnwrittenBytes.swift`).
+    /// The additional memory that changes need until their rows are written, in bytes (`UnwrittenBytes.swift`).
     var unwrittenBytes = 0
 
     /// A state without classes.
@@ -27,20 +27,20 @@ public struct ObjectGraph: Sendable {
         objects = Array(repeating: CountedTree(), count: schema.classes.count)
     }
 
-    /// What the objects in memory occupy where they are stored, about, in bytes: what was read of them, once more
-    /// after a column was erased, and all changesets since the last `unload`; and what changes need that are not stored
-    /// yet.
+    /// The approximate stored size of the objects in memory, in bytes: everything that was read since the last
+    /// `unload`, including what is read again after a column was erased, all changesets applied since then, and what
+    /// changes need that are not stored yet.
     public var loadedBytes: Int { reads.bytes + changesetBytes + unwrittenBytes }
 
     // MARK: Objects
 
-    /// Whether an object exists; a key that is only linked to does not.
+    /// True if the object exists; a key that is only linked to does not.
     public func contains(_ object: ObjectReference) throws(ApplyError) -> Bool {
         if let known = containsInMemory(object) { return known }
         return try isStored(object)
     }
 
-    /// The same; nil if only the rows can tell.
+    /// The same as `contains` without reading rows; nil if only the rows can tell.
     func containsInMemory(_ object: ObjectReference) -> Bool? {
         guard schema.contains(object.classID) else { return false }
         let found = objects[Int(object.classID.rawValue) - 1].find { $0.compare(object.key) }
@@ -48,7 +48,7 @@ public struct ObjectGraph: Sendable {
         return rows == nil ? false : nil
     }
 
-    /// What an object's fields hold; nil if it does not exist. What is large is read when it is needed.
+    /// The fields of an object; nil if it does not exist. Large contents are read when they are needed.
     func fields(of object: ObjectReference) throws(ApplyError) -> Fields? {
         let found = objects[Int(object.classID.rawValue) - 1].find { $0.compare(object.key) }
         if let entry = found.element { return entry.fields }
@@ -72,15 +72,15 @@ public struct ObjectGraph: Sendable {
 /// An object in memory.
 struct ObjectEntry: TreeElement, Sendable {
     let key: PrimaryKey
-    /// It is as its rows say.
+    /// True while the object is unchanged since it was stored.
     var isStored = false
-    /// `Schema.erasedColumnCount` when the fields last lost what they held in erased columns.
+    /// The value of `Schema.erasedColumnCount` when values in erased columns were last removed from the fields.
     var erasedColumnCount: UInt32 = 0
     /// Nil for a tombstone: the object does not exist, but links to it may, or its row is still stored.
     var fields: Fields?
-    /// Of the fields together (`Content.size`).
+    /// The size of all fields together, in bytes (`Content.size`).
     var size = 0
-    /// What its rows say; nil if they say that there is no object.
+    /// The object as stored in its rows; nil if these hold no object.
     var stored: StoredObject?
     var separator: PrimaryKey { key }
     static var leafCountMax: Int { 32 }

@@ -9,14 +9,14 @@ struct Schema: Sendable {
     /// The longest String that is a primary key: it stands in the row of each link from and to its object.
     static let primaryKeyBytesMax = 4_096
 
-    /// By class number minus one; an erased class keeps its place.
+    /// The classes by class number minus one; an erased class keeps its place.
     private(set) var classes: [ClassState] = []
-    /// By class number minus one.
+    /// The traits of the classes, by class number minus one.
     private var traits: [ClassTraits] = []
     private var numbers: [[UInt8]: ClassID] = [:]
-    /// Of all present classes together.
+    /// The number of columns that all present classes together have had, erased ones included.
     private(set) var slotCount = 0
-    /// How many columns have ever been erased.
+    /// The number of columns that have ever been erased.
     private(set) var erasedColumnCount: UInt32
     /// Two schemas with one stamp have the same classes and columns.
     private(set) var stamp = SchemaStamp()
@@ -31,7 +31,7 @@ struct Schema: Sendable {
         @inline(__always) _modify { yield &classes[Int(number.rawValue) - 1] }
     }
 
-    /// What instructions on objects ask for: a class as a whole is large to take out.
+    /// The traits of a class, which instructions on objects need: reading the whole `ClassState` would be costly.
     @inline(__always)
     func traits(of number: ClassID) -> ClassTraits { traits[Int(number.rawValue) - 1] }
 
@@ -80,7 +80,7 @@ struct Schema: Sendable {
     }
 }
 
-/// Marks what classes and columns there are, as long as the process runs.
+/// Identifies a set of classes and columns for as long as the process runs.
 package struct SchemaStamp: Hashable, Sendable {
     private static let last = Atomic<UInt64>(0)
     private let number = SchemaStamp.last.wrappingAdd(1, ordering: .relaxed).newValue
@@ -95,7 +95,7 @@ struct ClassState: Sendable {
     let kind: TableType
     /// The primary key column; nil where objects have GlobalKeys or, embedded, no keys.
     let key: KeyColumn?
-    /// By slot; the slot of an erased column stays empty and is never used again.
+    /// The columns by slot; the slot of an erased column stays empty and is never used again.
     private(set) var columns: [Column?] = []
     private var slots: [[UInt8]: Int] = [:]
     /// The columns that link to this class, in the order in which they became known to it: a link column when it was
@@ -153,7 +153,7 @@ struct ClassState: Sendable {
     }
 }
 
-/// What a class is and stays.
+/// The properties of a class that never change.
 struct ClassTraits: Sendable {
     let kind: TableType
     private let keyType: PayloadType?
@@ -165,7 +165,7 @@ struct ClassTraits: Sendable {
         isKeyNullable = state.key?.isNullable == true
     }
 
-    /// Whether objects of the class can have this key (B1, step 2).
+    /// True if objects of the class can have this key (B1, step 2).
     func accepts(_ key: PrimaryKey) -> Bool {
         switch key {
         case .globalKey: keyType == nil
@@ -180,7 +180,7 @@ struct Column: Sendable {
     let name: [UInt8]
     let place: Place
 
-    /// What a new object has here (A4).
+    /// The content of this column in a new object (A4).
     var initial: Content {
         switch place.collection {
         case .list: return .list(ContentList())
@@ -205,29 +205,26 @@ struct Column: Sendable {
     }
 }
 
-/// What may stand at a place: a column, an element of its collection, or a place in a collection nested in a Mixed.
+/// The type of a place: a column, an element of its collection, or a place in a collection nested in a Mixed.
 struct Place: Sendable {
-    /// The class of the top-level or embedded object whose column it is or is in.
+    /// The class of the top-level or embedded object whose column the place is, or is in.
     var owner: ClassID
     var slot: Int
-    /// Of the value or the elements; `null` means Mixed.
+    /// The type of the value or of the elements; `null` means Mixed.
     var type: PayloadType
     var isNullable: Bool
     var collection: CollectionType
-    /// Of links, the class linked to.
+    /// The class linked to, if the place holds links.
     var target = ClassID(0)
-    /// The links are to an embedded class: objects stand here themselves.
+    /// True if the class linked to is embedded: the place holds the objects themselves.
     var isEmbedded = false
 
     static let none = Place(owner: ClassID(0), slot: 0, type: .null, isNullable: true, collection: .single)
 
     @inline(__always) var isMixed: Bool { type == .null }
 
-    /// A set of a nullable type other than Mixed: released clients cannot apply that null is taken out (B9).
+    /// True for a set of a nullable type other than Mixed: released clients cannot apply a SetErase of null there (B9).
     var holdsTypedNulls: Bool { collection == .set && isNullable && !isMixed }
-
-    /// Whether a list can stand here.
-    var holdsList: Bool { collection == .list || collection == .single && isMixed }
 
     /// An element of the collection here, or of a collection nested in the Mixed here.
     @inline(__always)

@@ -3,7 +3,7 @@
 struct TreeCursor<Element: TreeElement> {
     private var path: [(node: TreeNode<Element>, next: Int)] = []
 
-    /// - Parameter index: That of the first element, at most the tree's count.
+    /// - Parameter index: The index of the first element, at most the tree's count.
     init(_ tree: CountedTree<Element>, from index: Int = 0) throws(Element.Failure) {
         guard var node = try tree.root?.loaded() else { return }
         var offset = index
@@ -15,7 +15,7 @@ struct TreeCursor<Element: TreeElement> {
         path.append((node, offset))
     }
 
-    /// The next element; of no use any more when it has thrown.
+    /// Returns the next element, or nil at the end. After an error the cursor must not be used any more.
     mutating func next() throws(Element.Failure) -> Element? {
         while let (node, next) = path.last {
             guard next < (node.isLeaf ? node.elements.count : node.children.count) else {
@@ -30,7 +30,7 @@ struct TreeCursor<Element: TreeElement> {
     }
 }
 
-/// The nodes stay as they are: a tree changes only those that nobody else refers to.
+/// The nodes stay as they are: a tree changes only those that nothing else refers to.
 extension TreeCursor: @unchecked Sendable where Element: Sendable {}
 
 /// A tree that is always in memory.

@@ -1,15 +1,15 @@
-/// A node as it is stored somewhere, and what is known of it without reading it.
+/// A stored node, with everything that is known about it without reading it.
 package final class StoredNode<Source: Sendable>: Sendable {
-    /// Its name among the parts of its object, from 1.
+    /// The number of the node among the parts of its object, from 1.
     let number: UInt64
-    /// What it is read from.
+    /// The source that the node is read from.
     let source: Source
-    /// How many elements it and the nodes below hold.
+    /// The number of elements in the node and those below it.
     let count: Int
-    /// Of these elements together.
+    /// The size of these elements together, in bytes.
     let size: Int
     let isLeaf: Bool
-    /// No element is a link, or leads to other parts: nobody who looks for these has to read it.
+    /// True if no element is a link or leads to other parts: a search for these need not read the node.
     let isPlain: Bool
 
     init(number: UInt64, source: Source, count: Int, size: Int, isLeaf: Bool, isPlain: Bool) {
@@ -22,7 +22,7 @@ package final class StoredNode<Source: Sendable>: Sendable {
     }
 }
 
-/// A leaf with elements or an inner node with two children or more; or one that is not in memory, with neither.
+/// A leaf with elements, an inner node with two or more children, or a node that is not in memory and has neither.
 package final class TreeNode<Element: TreeElement> {
     static var childrenMax: Int { 32 }
 
@@ -30,13 +30,13 @@ package final class TreeNode<Element: TreeElement> {
     // inserts at random places of a list, in one transaction, take a quarter more instructions (callgrind).
     @exclusivity(unchecked) var elements: ContiguousArray<Element> = []
     @exclusivity(unchecked) private(set) var children: ContiguousArray<TreeNode> = []
-    /// Per child, how many elements it holds and its first element's separator.
+    /// The number of elements in each child; `firsts` has the separators of their first elements.
     @exclusivity(unchecked) private(set) var counts: ContiguousArray<Int> = []
     @exclusivity(unchecked) private(set) var firsts: ContiguousArray<Element.Separator> = []
     @exclusivity(unchecked) private(set) var count = 0
-    /// Where the node was stored last; nil for one that never was, or has no place of its own.
+    /// The node as it was stored last; nil if it never was, or has no place of its own.
     let stored: StoredNode<Element.Source>?
-    /// The node is as it is stored.
+    /// True while the node is unchanged since it was stored.
     @exclusivity(unchecked) var isStored: Bool
     let isLoaded: Bool
 
@@ -64,7 +64,7 @@ package final class TreeNode<Element: TreeElement> {
         count = counts.reduce(0, +)
     }
 
-    /// A root that stands with what holds the tree; its children are stored.
+    /// A root that is stored with the owner of the tree; its children are stored.
     convenience init(root children: ArraySlice<Child>) {
         self.init(inner: children)
         isStored = true
@@ -99,13 +99,13 @@ package final class TreeNode<Element: TreeElement> {
         return (0..<count).map { children[$0 * children.count / count..<($0 + 1) * children.count / count] }
     }
 
-    // Of a node in memory.
+    // Only for a node in memory.
     var isLeaf: Bool { children.isEmpty }
     var first: Element.Separator { isLeaf ? elements[0].separator : firsts[0] }
     var isStoredWithOwner: Bool { isStored && stored == nil }
     var allChildren: [Child] { zip(children, firsts).map { Child(node: $0, first: $1) } }
 
-    /// Of all elements together.
+    /// The size of all elements together, in bytes.
     var size: Int {
         if isStored, let stored { return stored.size }
         return elements.reduce(0) { $0 + $1.size } + children.reduce(0) { $0 + $1.size }
@@ -120,7 +120,7 @@ package final class TreeNode<Element: TreeElement> {
     @inline(__always)
     func loaded() throws(Element.Failure) -> TreeNode { isLoaded ? self : try read(isKept: false) }
 
-    /// A node of which nobody else knows.
+    /// A copy of the node, in memory, that nothing else refers to.
     func changeable() throws(Element.Failure) -> TreeNode {
         isLoaded ? TreeNode(copyOf: self) : try read(isKept: true)
     }
@@ -159,7 +159,7 @@ package final class TreeNode<Element: TreeElement> {
             count += 1
             elements.insert(element, at: index)
             guard elements.count > Element.leafCountMax else { return nil }
-            // What grows at its end leaves full leaves behind.
+            // A tree that grows at its end gets full leaves.
             return split(index == elements.count - 1 ? index : elements.count / 2)
         }
         var offset = index
@@ -212,7 +212,7 @@ package final class TreeNode<Element: TreeElement> {
         var offset = index
         let position = child(holding: &offset)
         let node = try uniqueChild(position)
-        // Before anything is changed, since it may fail.
+        // Comes before any change, because it can fail.
         if node.mayBecomeSmall { try loadNeighbour(of: position) }
         let removed = try node.remove(at: offset)
         count -= 1
@@ -231,8 +231,8 @@ package final class TreeNode<Element: TreeElement> {
         _ = try uniqueChild(neighbour(of: position))
     }
 
-    /// Joins a small child with its neighbour, which is there to be changed; splits them evenly again if that is too
-    /// much for one node.
+    /// Joins a small child with its neighbour, which must be loaded and changeable; splits them evenly again if that is
+    /// too much for one node.
     private func join(_ position: Int) {
         let left = Swift.min(position, neighbour(of: position))
         let node = children[left]

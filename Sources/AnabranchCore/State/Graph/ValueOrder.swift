@@ -1,8 +1,8 @@
-// Equality and order of values: what a set takes for the same element (`Spec/State.md`, A7).
+// Equality and order of values, which decide what a set treats as the same element (`Spec/State.md`, A7).
 
 extension Content {
     /// Negative, zero or positive. Like the reference's, not transitive where a Decimal is between Float and Double.
-    /// Of a value that is stored only the kind counts: callers read it before.
+    /// Only the kind of a stored value counts: callers read such values first.
     static func compare(_ left: Content, _ right: Content) -> Int {
         switch (left, right) {
         case (.null, .null): return 0
@@ -21,7 +21,7 @@ extension Content {
         return left.rank - right.rank
     }
 
-    /// Whether writing `other` here leaves what is here, because both are numbers of one kind and equal (B5).
+    /// True if writing `other` here keeps the present value, because both are equal numbers of one kind (B5).
     func isEqualNumber(to other: Content) -> Bool {
         switch (self, other) {
         case (.float, .float), (.double, .double), (.decimal, .decimal): Content.compare(self, other) == 0
@@ -29,10 +29,10 @@ extension Content {
         }
     }
 
-    /// Whether their kinds say nothing about their order.
+    /// True if the kinds of the two values do not decide their order.
     func isOfKind(of other: Content) -> Bool { rank == other.rank }
 
-    /// The place of a kind among the kinds.
+    /// The rank of the kind in the order of kinds.
     private var rank: Int {
         switch self {
         case .null: 0
@@ -106,7 +106,7 @@ private enum Number {
         return nil
     }
 
-    /// At least one is NaN: below every number, among each other by their bits.
+    /// Compares two numbers where at least one is NaN: NaNs are below all others, and ordered by their bits.
     private static func compareNaN(_ left: Number, _ right: Number) -> Int {
         switch (left.bitsOfNaN, right.bitsOfNaN) {
         case (nil, _?): 1
@@ -124,7 +124,7 @@ private enum Number {
         }
     }
 
-    /// What a Decimal is compared with; nil for NaN.
+    /// The decimal number to compare with a Decimal; nil for NaN.
     private var decimal: DecimalNumber? {
         switch self {
         case .int(let value): DecimalNumber(isNegative: value < 0, coefficient: UInt128(value.magnitude), exponent: 0)
@@ -138,7 +138,7 @@ private enum Number {
 struct DecimalNumber {
     var isNegative: Bool
     var isInfinite = false
-    /// Below 10^34.
+    /// The coefficient, below 10^34.
     var coefficient: UInt128
     var exponent: Int
 
@@ -149,7 +149,7 @@ struct DecimalNumber {
         self.exponent = exponent
     }
 
-    /// Nil for NaN. Trailing zeros are gone; a coefficient of more than 34 digits counts as 0.
+    /// The number of a Decimal, without trailing zeros; nil for NaN. A coefficient of more than 34 digits counts as 0.
     init?(_ value: Decimal128) {
         guard !value.isNaN else { return nil }
         let (coefficient, exponent) = value.isInfinite ? (0, 0) : value.normalised
@@ -194,7 +194,7 @@ struct DecimalNumber {
         let (leftDigits, rightDigits) = (left.digitCount, right.digitCount)
         let (leftTop, rightTop) = (left.exponent + leftDigits, right.exponent + rightDigits)
         if leftTop != rightTop { return leftTop < rightTop ? -1 : 1 }
-        // As many digits on both sides: below 10^34 still.
+        // The same number of digits on both sides: still below 10^34.
         let digits = max(leftDigits, rightDigits)
         let (leftValue, rightValue) = (left.scaled(to: digits), right.scaled(to: digits))
         return leftValue < rightValue ? -1 : leftValue == rightValue ? 0 : 1

@@ -1,10 +1,10 @@
-/// A class of a state and its properties, for those who read objects (`Spec/State.md`, A1 to A3).
+/// A class of a state and its properties, for readers of objects (`Spec/State.md`, A1 to A3).
 public struct ClassSchema: Sendable {
     /// The class's number in its state.
     public let number: ClassID
     /// The name, without the prefix that a database gives its table.
     public let name: [UInt8]
-    /// Whether objects stand for themselves.
+    /// The kind of the class: top-level, embedded or asymmetric.
     public let kind: TableType
     /// The primary key; nil where objects have GlobalKeys or, embedded, no keys.
     public let key: Property?
@@ -31,19 +31,19 @@ public struct ClassSchema: Sendable {
 public struct Property: Sendable {
     /// The name as it is stored.
     public let name: [UInt8]
-    /// Of the value or the elements; `null` means Mixed.
+    /// The type of the value or the elements; `null` means Mixed.
     public let type: PayloadType
-    /// Whether a value or an element can be null.
+    /// True if the value, or an element, can be null.
     public let isNullable: Bool
-    /// Whether there is one value or a collection of them.
+    /// The kind of collection; `single` for one value.
     public let collection: CollectionType
-    /// Of links and embedded objects, their class.
+    /// The class of the linked or embedded objects.
     public let target: ClassID?
-    /// Objects stand here themselves, not links to them.
+    /// True if objects stand here themselves, not links to them.
     public let isEmbedded: Bool
     /// The class whose property it is.
     public let owner: ClassID
-    /// Nil for the primary key.
+    /// The type of the property as a place; nil for the primary key.
     let place: Place?
     let initial: Content
 
@@ -71,15 +71,15 @@ public struct Property: Sendable {
         initial = .null
     }
 
-    /// Nil for the primary key.
+    /// The slot of the property in its class; nil for the primary key.
     package var slot: Int? { place?.slot }
 
-    /// It is the primary key of its class.
+    /// True for the primary key of the class.
     public var isKey: Bool { place == nil }
 }
 
 extension Property: Hashable {
-    /// Whether both are the same property of one state.
+    /// True if both are the same property of one state.
     public static func == (left: Property, right: Property) -> Bool {
         left.owner == right.owner && left.slot == right.slot && left.name == right.name
     }
@@ -92,10 +92,10 @@ extension Property: Hashable {
 }
 
 extension ObjectGraph {
-    /// The classes that there are, in the order in which they were added.
+    /// The classes, in the order in which they were added.
     public var classes: [ClassSchema] { schema.present.map { ClassSchema($0, schema[$0]) } }
 
-    /// The classes alone.
+    /// The state's classes without any objects.
     package var withoutObjects: ObjectGraph {
         var graph = ObjectGraph()
         for state in schema.classes {
@@ -105,16 +105,16 @@ extension ObjectGraph {
         return graph
     }
 
-    /// The same as long as no class or column is added or removed.
+    /// A stamp that stays the same as long as no class or column is added or removed.
     package var schemaStamp: SchemaStamp { schema.stamp }
 
-    /// Grows with each class and each column that is added.
+    /// A number that grows with each class and each column that is added.
     package var schemaSize: Int { schema.classes.count + schema.slotCount }
 
     /// The number of a class; cheaper than its schema.
     package func classID(of name: [UInt8]) -> ClassID? { schema.number(of: name) }
 
-    /// Whether a class is asymmetric.
+    /// True if a class is asymmetric.
     package func isAsymmetric(_ number: ClassID) -> Bool { schema.traits(of: number).kind == .topLevelAsymmetric }
 
     /// A class by its number; nil if it was erased.

@@ -15,8 +15,8 @@ public struct StateObject: Sendable {
     /// The object as links name it; nil for an embedded one.
     public var reference: ObjectReference? { key.map { ObjectReference(classID: classID, key: $0) } }
 
-    /// What a property of its class holds: the initial value where nothing was written (`Spec/State.md`, A4). A link is
-    /// there whether its target exists or not.
+    /// The value of a property of its class: the initial value where nothing was written (`Spec/State.md`, A4). A link
+    /// is there whether its target exists or not.
     public func value(of property: Property) -> StateValue {
         guard let slot = property.slot else { return key.map(StateValue.init) ?? .null }
         return StateValue(slot < fields.contents.count ? fields.contents[slot] : property.initial, at: property.target)
@@ -32,7 +32,7 @@ extension ObjectGraph {
         return StateObject(classID: reference.classID, key: reference.key, fields: try inMemory(fields))
     }
 
-    /// Calls `body`, which reads many single objects: it is faster for all of them together.
+    /// Calls `body`, which reads many single objects: they are read faster together.
     ///
     /// - Throws: what `body` throws, or `ApplyError` with the outcome `unavailable`.
     package func readTogether(_ body: () throws(ApplyError) -> Void) throws(ApplyError) {
@@ -66,7 +66,8 @@ extension ObjectGraph {
         }
     }
 
-    /// What an object holds, with all that is stored of it, so that nothing can fail when it is looked at.
+    /// The fields of an object with all that is stored of them in memory, so that nothing can fail when they are looked
+    /// at.
     private func inMemory(_ fields: Fields) throws(ApplyError) -> Fields {
         rows == nil ? fields : try fields.readAll()
     }

@@ -1,4 +1,4 @@
-/// What a place of an object holds, for those who read it (`Spec/State.md`, A3 to A8).
+/// The content of a place of an object, as it is read (`Spec/State.md`, A3 to A8).
 public enum StateValue: Sendable {
     /// Values. A link is there whether its target exists or not.
     case null
@@ -44,7 +44,7 @@ public enum StateValue: Sendable {
         }
     }
 
-    /// What a new object has in a property, as long as nothing is written there (`Spec/State.md`, A4).
+    /// The value of a new object's property, as long as nothing is written there (`Spec/State.md`, A4).
     package static func initial(
         _ type: PayloadType, isNullable: Bool, _ collection: CollectionType
     ) -> StateValue {
@@ -69,7 +69,7 @@ public enum StateValue: Sendable {
         Content.compare(left.content, right.content)
     }
 
-    /// Whether both hold the same, all that is in them included.
+    /// True if both hold the same, everything in them included.
     package func isSame(as other: StateValue?) -> Bool {
         switch (self, other) {
         case (.object(let left), .object(let right)?): left.fields.isSame(as: right.fields)
@@ -105,7 +105,7 @@ public struct StateList: Sendable {
     let elements: ContentList
     let target: ClassID?
 
-    /// How many there are, links to objects that do not exist included.
+    /// The number of elements, links to objects that do not exist included.
     public var count: Int { elements.count }
 
     /// The element at an index below `count`.
@@ -119,7 +119,7 @@ public struct StateList: Sendable {
 public struct StateSet: Sendable {
     let elements: ContentSet
 
-    /// How many there are, links to objects that do not exist included.
+    /// The number of elements, links to objects that do not exist included.
     public var count: Int { elements.count }
 
     /// The element at an index below `count`, in the order of `StateValue.compare`.
@@ -134,7 +134,7 @@ public struct StateDictionary: Sendable {
     let entries: ContentDictionary
     let target: ClassID?
 
-    /// How many there are.
+    /// The number of entries.
     public var count: Int { entries.count }
 
     /// The value of a key.

@@ -1,32 +1,33 @@
 // Local changes that the server has not confirmed are made again on a state that was downloaded afresh
 // (`Spec/History.md`, section 12.6).
 
-/// Decides which changes are made again, and hears of those that are not.
+/// Decides which changes are made again, and is told of those that cannot be.
 package protocol RecoveryJudge: AnyObject {
-    /// Whether a change is made again that is none of classes and columns.
+    /// True if a change is made again; not asked for changes of classes and columns.
     func allows(
         _ instruction: Instruction, in arena: ChangesetArena, on transaction: WriteTransaction
     ) throws(ApplyError) -> Bool
-    /// A change cannot be made again.
+    /// Takes note of a change that cannot be made again.
     func note(dropped instruction: Instruction, in arena: ChangesetArena, _ reason: String)
 }
 
-/// Makes changesets again that were recorded on another state.
+/// Repeats the changes of changesets that were recorded on another state.
 ///
-/// What was said about a place that is there holds, whatever it holds now. What is gone on the server stays gone:
-/// changes of it are dropped, as are erasures of classes and columns, and links to what is not there. An element of a
-/// list is found again by what it was, or because it was inserted here (`ListTracks`); elements of others stay.
+/// A change of a place that still exists is made, whatever the place holds now. What is gone on the server stays gone:
+/// changes of it are dropped, as are erasures of classes and columns, and links to objects that do not exist. An
+/// element of a list is found again by what it was, or because it was inserted here (`ListTracks`); elements of others
+/// stay.
 package struct ChangeRecovery {
     /// Instructions that were not made again, because what they change is gone, or may not be changed.
     package private(set) var droppedCount = 0
     private weak var judge: (any RecoveryJudge)?
-    /// The state of the client, behind all changes.
+    /// The state of the client, after all changes.
     private let old: WriteTransaction
-    /// The lists as the changes leave them, and as those leave them that were made again.
+    /// The lists as all changes leave them, and as the changes made again so far leave them.
     private var allTracks = ListTracks(), tracks = ListTracks()
-    /// For each element of a list on the server its number; nil for those of others.
+    /// The number of each element of a list on the server; nil for the elements of others.
     private var standing: [TrackedPlace: [Int?]] = [:]
-    /// How often an object is created by changes that were not made again yet.
+    /// The number of times that changes not yet made again create an object.
     private var creations: [ObjectName: Int] = [:]
 
     private struct ObjectName: Hashable {
@@ -35,8 +36,8 @@ package struct ChangeRecovery {
     }
 
     /// - Parameters:
-    ///   - old: the state of the client, behind all changes.
-    ///   - judge: is not kept.
+    ///   - old: the state of the client, after all changes.
+    ///   - judge: held weakly.
     package init(from old: ObjectGraph, judge: (any RecoveryJudge)? = nil) {
         self.old = WriteTransaction(on: old, as: 0, isReadOnly: true)
         self.judge = judge
@@ -44,7 +45,7 @@ package struct ChangeRecovery {
 
     // MARK: Looking ahead
 
-    /// Takes notice of a changeset. All have to be read, in their order, before the first one is made again.
+    /// Takes note of a changeset. All have to be read, in their order, before the first one is made again.
     ///
     /// - Parameter digests: of the elements of lists that it changes and erases; nil if they are not known.
     package mutating func read(_ changeset: ChangesetIndex, in arena: ChangesetArena, changing digests: [UInt64]?) {
@@ -119,7 +120,7 @@ package struct ChangeRecovery {
             guard isAllowed else { return }
             try transaction.delete(try find(object, on: transaction))
         default:
-            // The lists go on also where the change is dropped.
+            // The lists are tracked even where the change is dropped.
             var changed = ListTracks.ChangedElements([])
             let (steps, place) = tracks.note(instruction, in: arena, &changed)
             guard isAllowed else { return }
@@ -172,7 +173,8 @@ package struct ChangeRecovery {
 
     // MARK: Lists
 
-    /// Looks which elements of a list are there that the changes found, when the first one is made again.
+    /// Finds, in a list on the server, the elements that it held before the changes, when the first change of it is
+    /// made again.
     private mutating func align(
         _ list: TrackedPlace, at location: Location, on transaction: WriteTransaction
     ) throws(ApplyError) {
@@ -196,7 +198,7 @@ package struct ChangeRecovery {
         let wanted = Int(edit.instruction.last.index)
         switch edit.kind {
         case .arrayInsert:
-            // What was added at the end comes at the end.
+            // What was added at the end is added at the end again.
             let end = wanted == Int(edit.instruction.priorSize) ? count : min(wanted, count)
             try insert(edit, as: number, in: list, at: location, end, on: transaction)
         case .update:
@@ -244,8 +246,8 @@ package struct ChangeRecovery {
 
     // MARK: Values
 
-    /// A value that can be written; nil for a link to an object that is gone. One that a later change makes is made
-    /// before its link: it may stand behind it in the same transaction.
+    /// A value that can be written; nil for a link to an object that is gone. An object that a later change creates is
+    /// created before the link to it: its creation may follow the link in the same transaction.
     private func payload(_ payload: Payload, on transaction: WriteTransaction) throws(ApplyError) -> Payload? {
         guard case .link(let className, let key) = payload else { return payload }
         let target = ObjectReference(classID: try transaction.number(of: className), key: key.normalised)
@@ -288,8 +290,8 @@ extension WriteTransaction {
         }
     }
 
-    /// What stands where an instruction writes, as an export says it; nil if there is nothing, or if the place is an
-    /// element of a list, or in one.
+    /// The text, as in an export, of the content at the place where an instruction writes; nil if there is nothing, or
+    /// if the place is an element of a list, or in one.
     package func exportedText(
         where instruction: Instruction, in arena: ChangesetArena
     ) throws(ApplyError) -> [UInt8]? {

@@ -4,7 +4,7 @@ struct ChangesetRecorder {
     private var writer = ByteWriter()
     private var indices: [Name: UInt32] = [:]
 
-    /// What was recorded so far.
+    /// The changeset recorded so far.
     var bytes: [UInt8] { writer.bytes }
 
     /// The place that a path instruction names, beginning at a top-level object.
@@ -132,7 +132,7 @@ struct ChangesetRecorder {
         if case .string(let text) = key { intern(text) }
     }
 
-    /// A string that was interned before.
+    /// Writes the index of a string that was interned before.
     private mutating func name(_ name: [UInt8]) { writer.write(indices[Name(name)] ?? 0) }
 
     private mutating func size(_ value: Int) { writer.write(UInt32(truncatingIfNeeded: value)) }
@@ -211,7 +211,7 @@ extension Edit {
     }
 }
 
-/// A string with its hash, which is not made again when a table of many long ones grows.
+/// A string with its hash, which is not computed again when a table of many long ones grows.
 private struct Name: Hashable {
     private let bytes: [UInt8]
     private let hash: Int

@@ -29,7 +29,7 @@ public struct DynamicList {
         }
     }
 
-    /// Adds a value at the end; what it may be says `insert(_:at:)`.
+    /// Adds a value at the end; see `insert(_:at:)` for the values that a list takes.
     public func append(_ value: Payload) throws(ApplyError) { try insert(value, at: try count) }
 
     /// Inserts a value so that it stands at `index`: `objectValue` for a new embedded object, `list` or `dictionary`
@@ -53,7 +53,7 @@ public struct DynamicList {
         try transaction.perform(.update(value.withoutNullMarker), at: place, priorSize: try count)
     }
 
-    /// Removes an element; those behind it move down by one.
+    /// Removes an element; those after it move down by one.
     ///
     /// - Throws: `ApplyError` if the index is not in `0..<count`.
     public func remove(at index: Int) throws(ApplyError) {
@@ -89,8 +89,8 @@ public struct DynamicList {
         for _ in count..<size { try append(.null) }
     }
 
-    /// Removes all elements, also those that other clients add at the same time. Nothing is recorded for an empty list,
-    /// unless it is nested in a Mixed.
+    /// Removes all elements, including those that other clients add at the same time. Nothing is recorded for an empty
+    /// list, unless it is nested in a Mixed.
     public func removeAll() throws(ApplyError) {
         try transaction.clear(location, .list)
     }
@@ -260,9 +260,9 @@ public struct DynamicSet {
         }
     }
 
-    /// Whether the set holds an equal value.
+    /// True if the set holds an equal value.
     ///
-    /// - Throws: `ApplyError` if it is no value of a set, for instance `list`.
+    /// - Throws: `ApplyError` if a set cannot hold the value, for instance `list`.
     public func contains(_ value: Payload) throws(ApplyError) -> Bool {
         do throws(ApplyError) {
             guard let content = try transaction.editor.value(value) else {
@@ -301,7 +301,7 @@ public struct DynamicSet {
         for value in other { try remove(value) }
     }
 
-    /// Recorded as a Clear and the insertion of what stays.
+    /// Keeps only the values that both have; recorded as a Clear and the insertion of these.
     public func formIntersection(_ other: [Payload]) throws(ApplyError) {
         var kept: [Payload] = []
         for value in other where try contains(value) { kept.append(value) }

@@ -11,7 +11,7 @@ public struct DynamicObject {
     let transaction: WriteTransaction
     /// The top-level object, or the one that owns this embedded one.
     public let reference: ObjectReference
-    /// Where an embedded object stands; nil for a top-level one.
+    /// The location of an embedded object; nil for a top-level one.
     let embedding: Location?
 
     package init(transaction: WriteTransaction, reference: ObjectReference) {

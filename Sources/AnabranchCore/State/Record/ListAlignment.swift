@@ -1,9 +1,9 @@
-/// Which elements of a list were there before, when somebody has changed the list meanwhile.
+/// The matching of a list's elements with those that it held before others changed it.
 struct ListAlignment {
-    /// For each element that is there now, the number of the one that it was; nil for those that have come.
+    /// For each element that is there now, its number among those that were there; nil for new elements.
     private(set) var numbers: [Int?]
     private let origins: [ListTrack.Origin]
-    /// Beyond that many comparisons equal elements are looked for in one go, which may find fewer.
+    /// Beyond this many comparisons, equal elements are looked for in a single pass, which may find fewer.
     private static let comparisonsMax = 1 << 22
 
     /// - Parameters:
@@ -26,7 +26,7 @@ struct ListAlignment {
         fillGaps()
     }
 
-    /// The longest common subsequence.
+    /// Matches the longest common subsequence.
     private mutating func match(_ old: Range<Int>, _ new: Range<Int>, _ present: [UInt64]) {
         let width = new.count + 1
         var lengths = [Int32](repeating: 0, count: (old.count + 1) * width)
@@ -67,9 +67,9 @@ struct ListAlignment {
         }
     }
 
-    /// Between two elements that are still there may be some of which nobody knows what they were, or that were changed
-    /// on both sides. They are found if as many stand there as before, or as many as are sought: those of others are
-    /// never taken.
+    /// Matches elements, between two that are still there, whose digests are unknown or that were changed on both
+    /// sides. They are found if as many stand there as before, or as many as are sought: those of others are never
+    /// taken.
     private mutating func fillGaps() {
         var (old, new) = (0, 0)
         for anchor in numbers.indices.filter({ numbers[$0] != nil }) + [numbers.count] {
@@ -91,7 +91,7 @@ struct ListAlignment {
 }
 
 extension ExportedValue {
-    /// Equal values have one digest, and others have other ones.
+    /// The 64-bit FNV-1a hash of the text. Equal values have equal digests; others differ, except by chance.
     var digest: UInt64 {
         text.reduce(0xCBF2_9CE4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
     }

@@ -1,5 +1,5 @@
-// What a log of local changes says about lists, whose elements have no names: which of them it found, and which it
-// inserted itself.
+// Follows lists, whose elements have no names, through a log of local changes: which elements the log found, and which
+// it inserted itself.
 
 /// A place below an object as it is named for as long as a log goes on: an element of a list by its number.
 struct TrackedPlace: Hashable {
@@ -7,13 +7,13 @@ struct TrackedPlace: Hashable {
         case name([UInt8])
         /// See `ListTrack`.
         case element(Int)
-        /// What stands here was replaced so often.
+        /// The number of times that the value here was replaced.
         case renewal(Int)
     }
 
     let className: [UInt8]
     let key: PrimaryKey
-    /// How often an object with this key was erased before.
+    /// The number of times that an object with this key was erased before.
     let life: Int
     var steps: [Step]
 
@@ -27,11 +27,11 @@ struct TrackedPlace: Hashable {
 /// One list, from the first change to the last. The elements that were there have the numbers 0, 1, …, those that were
 /// inserted -1, -2, ….
 struct ListTrack {
-    /// What an element was that was there.
+    /// An element that the list held before the changes.
     struct Origin: Equatable {
-        /// Nil if nobody knows it.
+        /// The digest before the changes; nil if it is not known.
         var digest: UInt64?
-        /// Something in it was changed, as others may have done as well.
+        /// True if something in it was changed, as others may have done as well.
         var isEdited = false
     }
 
@@ -42,7 +42,7 @@ struct ListTrack {
     private var isCleared = false
     private var origins: [Int: Origin] = [:]
 
-    /// There are so many elements.
+    /// Notes that the list holds at least `count` elements, unless it was cleared.
     mutating func reach(_ count: Int) {
         while !isCleared, numbers.count < count {
             numbers.append(foundCount)
@@ -74,7 +74,7 @@ struct ListTrack {
         return number
     }
 
-    /// Something in an element is changed.
+    /// Notes a change of something in an element.
     mutating func pass(through index: Int, was digest: UInt64?) -> Int? {
         reach(index + 1)
         guard index < numbers.count else { return nil }
@@ -86,8 +86,8 @@ struct ListTrack {
         origins[number, default: Origin(digest: digest)].isEdited = isEdited
     }
 
-    /// What the elements were that were there.
-    /// - Parameter last: what the list holds behind all changes; nil if that is not known.
+    /// The elements that the list held before the changes.
+    /// - Parameter last: what the list holds after all changes; nil if that is not known.
     func origins(holding last: [UInt64]?) -> [Origin] {
         var track = self
         track.reach(last?.count ?? 0)
@@ -102,7 +102,7 @@ struct ListTrack {
     }
 }
 
-/// The lists that a log of local changes has to do with.
+/// The lists that a log of local changes touches.
 struct ListTracks {
     /// A step from a field to a place.
     enum Step {
@@ -117,7 +117,7 @@ struct ListTracks {
 
         init(_ digests: [UInt64]) { self.digests = digests.makeIterator() }
 
-        /// - Returns: nil where nobody knows it.
+        /// - Returns: nil where the digest is not known.
         fileprivate mutating func next() -> UInt64? { digests.next().flatMap { $0 == 0 ? nil : $0 } }
     }
 
@@ -130,7 +130,7 @@ struct ListTracks {
     private var lives: [ObjectName: Int] = [:]
     private var renewals: [TrackedPlace: Int] = [:]
 
-    /// An object is erased: one with the same key is another one.
+    /// Notes that an object is erased: one created later with the same key is another object.
     mutating func erase(_ className: [UInt8], _ key: PrimaryKey) {
         lives[ObjectName(className: className, key: key.normalised), default: 0] += 1
     }
@@ -166,7 +166,7 @@ struct ListTracks {
                 ? tracks[place, default: ListTrack()].note(instruction, at: index, replacing: digest)
                 : tracks[place, default: ListTrack()].pass(through: index, was: digest)
             steps.append(.element(of: place, number: number))
-            // Below no element is nothing either.
+            // Below a missing element there is nothing either.
             place = place.appending(.element(number ?? .max))
         }
         switch instruction.kind {
@@ -183,8 +183,8 @@ struct ListTracks {
         renewals[place].map { place.appending(.renewal($0)) } ?? place
     }
 
-    /// What the elements of a list were that were there.
-    /// - Parameter last: reads what the list holds behind all changes, at a place in which steps have their last index.
+    /// The elements that a list held before the changes.
+    /// - Parameter last: reads what the list holds after all changes, at a path with the indices of that time.
     func origins(
         of list: TrackedPlace, reading last: ([PathStep]) throws(ApplyError) -> [UInt64]?
     ) throws(ApplyError) -> [ListTrack.Origin] {
@@ -193,7 +193,7 @@ struct ListTracks {
         return track.origins(holding: try path.flatMap { path throws(ApplyError) in try last(path) })
     }
 
-    /// Where a place is behind all changes: the field and the way from there; nil if it is gone.
+    /// The path of a place after all changes, beginning with the field; nil if the place is gone.
     private func lastPath(of place: TrackedPlace) -> [PathStep]? {
         let name = ObjectName(className: place.className, key: place.key)
         guard place.life == lives[name] ?? 0 else { return nil }
@@ -216,7 +216,7 @@ struct ListTracks {
 }
 
 extension Instruction {
-    /// Whether it changes an element of a list, and says how many there were.
+    /// True if it changes an element of a list, and says how many there were.
     var isElementEdit: Bool {
         switch kind {
         case .arrayInsert, .arrayErase, .arrayMove: true
@@ -225,12 +225,13 @@ extension Instruction {
         }
     }
 
-    /// Whether the element at its place stays as it is, or was not there.
+    /// True if the element at its place stays as it is, or was not there.
     fileprivate var leavesElement: Bool { kind == .arrayInsert || kind == .arrayMove }
 }
 
 extension ChangesetArena {
-    /// How many elements of lists an instruction changes: one that it replaces or erases, and those that it is in.
+    /// The number of list elements that an instruction changes: one that it replaces or erases, and those that it is
+    /// in.
     func changedElementCount(of instruction: Instruction) -> Int {
         switch instruction.kind {
         case .addTable, .addColumn, .eraseTable, .eraseColumn, .createObject, .eraseObject: 0

@@ -35,8 +35,8 @@ extension PrimaryKey {
 }
 
 extension DynamicObject {
-    /// A field's value as a Swift type, nil for null; assigning nil writes null. An error is kept until the transaction
-    /// ends, also that the value is of another type, and reads as nil.
+    /// A field's value as a Swift type, nil for null; assigning nil writes null. An error, such as a value of another
+    /// type, is kept until the transaction ends, and reads as nil.
     public subscript<Value: PayloadConvertible>(field: String) -> Value? {
         get {
             var value: Value?
@@ -108,7 +108,7 @@ extension Double: PayloadConvertible {
 }
 
 extension String: PayloadConvertible {
-    /// Bytes that are no UTF-8 are replaced, as everywhere where text is read.
+    /// Bytes that are not UTF-8 are replaced, as wherever text is read.
     public init?(payload: Payload) {
         guard case .string(let value) = payload else { return nil }
         self.init(decoding: value, as: UTF8.self)

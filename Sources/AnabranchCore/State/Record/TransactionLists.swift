@@ -2,7 +2,7 @@
 
 extension WriteTransaction {
     /// Moves an element of a list. A collection that is nested in the list stays where it is as far as the record goes,
-    /// and those behind it move to the front one by one: clients with an SDK can read no other way to a higher index.
+    /// and those after it move forward one by one: clients with an SDK can read no other way to a higher index.
     func move(from index: Int, to destination: Int, in list: Location) throws(ApplyError) {
         guard index != destination else { return }
         let count = try count(at: list), place = list.appending(.index(index))
@@ -14,8 +14,8 @@ extension WriteTransaction {
         }
     }
 
-    /// Of the elements of lists that an edit changes: one that it replaces or erases, and those that it is in. 0 stands
-    /// for one that is changed once more. The server's own writes are never made again.
+    /// The digests of the list elements that an edit changes: one that it replaces or erases, and those that it is in.
+    /// 0 stands for one that is changed once more. The server's own writes are never made again.
     func digests(changedBy edit: Edit, at location: Location) throws(ApplyError) -> [UInt64] {
         guard ident != .server, location.path.contains(where: \.isIndex) else { return [] }
         var digests: [UInt64] = [], place = Location(location.object, location.field)
@@ -48,7 +48,7 @@ extension WriteTransaction {
     }
 }
 
-/// Where an element of a list stands.
+/// The place of an element of a list.
 struct ElementPlace: Hashable {
     let object: ObjectReference
     let slot: Int
@@ -58,7 +58,7 @@ struct ElementPlace: Hashable {
 }
 
 extension Edit {
-    /// Whether the element at the end of the path stays as it is, or was not there.
+    /// True if the element at the end of the path stays as it is, or was not there.
     fileprivate var leavesElement: Bool {
         switch self {
         case .insert, .move: true

@@ -3,7 +3,7 @@
 extension WriteTransaction {
     // MARK: Reading
 
-    /// What stands at a place; nil where there is no such element, entry or object.
+    /// The content of a place; nil where there is no such element, entry or object.
     func content(at location: Location) throws(ApplyError) -> Content? {
         guard let fields = try editor.fields(of: location.object) else { return nil }
         var content = editor.content(location.field, of: fields)
@@ -28,8 +28,8 @@ extension WriteTransaction {
         return content
     }
 
-    /// What a reader sees at a place: null for a dangling link, the kind of a collection, `objectValue` for an embedded
-    /// object.
+    /// The value that a reader sees at a place: null for a dangling link, the kind of a collection, `objectValue` for
+    /// an embedded object.
     func value(at location: Location) throws(ApplyError) -> Payload {
         guard let content = try content(at: location) else { throw located(.invalid("there is nothing"), location) }
         return try payload(of: content)

@@ -11,13 +11,13 @@ public final class WriteTransaction {
     var recorder = ChangesetRecorder()
     /// The digests of the elements of lists that were changed or erased, in the order of the record.
     private(set) var changedDigests: [UInt64] = []
-    /// Those in which something was changed.
+    /// The elements in which something was changed.
     var changedElements: Set<ElementPlace> = []
     private var links = LinkIndex()
     /// The first error of an assignment.
     private var failure: ApplyError?
     private var isReadOnly: Bool
-    /// Objects are imported: a link may be written before its object is, and is not recorded again then.
+    /// True while objects are imported: a link may be written before its object is, and is not recorded again then.
     var linksMayDangle = false
 
     init(on graph: ObjectGraph, as ident: ClientFileID, isReadOnly: Bool = false, objectBytesMax: Int = .max) {
@@ -122,7 +122,7 @@ public final class WriteTransaction {
 
     /// Creates an object, or returns the one that has the key.
     ///
-    /// - Parameter values: Recorded in the order of the class's columns, also where the object existed.
+    /// - Parameter values: Recorded in the order of the class's columns, even where the object existed.
     @discardableResult
     public func create(
         _ className: String, key: PrimaryKey, _ values: [String: Payload] = [:], areDefaults: Bool = false
@@ -177,21 +177,21 @@ public final class WriteTransaction {
         }
     }
 
-    /// The state with all that was done so far.
+    /// The state with all changes made so far.
     package var state: ObjectGraph {
         editor.flush()
         return editor.graph
     }
 
-    /// Of the state with all that was done so far.
+    /// The schema stamp of the state with all changes made so far.
     package var schemaStamp: SchemaStamp { editor.schema.stamp }
 
-    /// An object of a class that is there; nil if it is not there itself.
+    /// An object of a class that exists; nil if the object does not.
     package func object(_ reference: ObjectReference) throws(ApplyError) -> DynamicObject? {
         try editor.exists(reference) ? DynamicObject(transaction: self, reference: reference) : nil
     }
 
-    /// What was changed so far.
+    /// The changes made so far.
     package var changes: StateChanges {
         editor.flush()
         return editor.changes
@@ -291,7 +291,7 @@ public final class WriteTransaction {
 
     // MARK: Carrying out and recording
 
-    /// Carries out an edit and records it, also one without effect: callers know what is not recorded.
+    /// Carries out an edit and records it, even one without effect: callers know what is not recorded.
     func perform(
         _ edit: Edit, at location: Location, isDefault: Bool = false, priorSize: Int? = nil
     ) throws(ApplyError) {
@@ -356,13 +356,13 @@ public final class WriteTransaction {
     }
 }
 
-/// What a local transaction made.
+/// The result of a local transaction.
 public struct WriteResult<Result> {
-    /// What the closure returned.
+    /// The value that the closure returned.
     public var result: Result
     /// The recorded changeset, empty if nothing was touched; it can consist of strings alone.
     public var changeset: [UInt8]
-    /// What was changed: the rows that a store has to write.
+    /// The changes of the state, from which the rows to write follow.
     public var changes: StateChanges
     /// The digests of the elements of lists that were changed or erased, in the order of the instructions.
     package var changedElements: [UInt64] = []

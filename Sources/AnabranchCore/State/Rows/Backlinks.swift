@@ -1,11 +1,11 @@
-// Which objects link to an object is stored with it, so that whoever asks does not have to read all objects of all
-// classes that may link to it (`Spec/State.md`, D7).
+// The links to an object are stored with it, so that finding them does not take reading all objects of all classes that
+// may link to it (`Spec/State.md`, D7).
 
 /// The row of the links from one column of an object to another one. It does not name the object that it is of: in
 /// memory there can be millions from one.
 struct Backlink: Hashable {
     let target: ObjectReference
-    /// Of the owner, which may hold the link deep below it.
+    /// The slot of the owner's column, which may hold the link deep below it.
     let slot: UInt32
 
     init(to target: ObjectReference, slot: Int) {
@@ -13,8 +13,8 @@ struct Backlink: Hashable {
         self.slot = UInt32(truncatingIfNeeded: slot)
     }
 
-    /// What a row takes in memory until it is written or removed, beside the keys of both objects. Rows that go are
-    /// named one by one.
+    /// The bytes that a row takes in memory until it is written or removed, besides the keys of both objects. Rows to
+    /// remove are named one by one.
     static let overheadBytes = 64
 
     static func byteCount(from owner: ObjectReference, to target: ObjectReference) -> Int {
@@ -29,13 +29,13 @@ struct Backlink: Hashable {
         return RowAddress(classID: Self.classID(of: target.classID), key: key + owner.key.rowKey)
     }
 
-    /// What the keys of all links to an object begin with, and no others: its key's length comes first.
+    /// The bytes with which the keys of all links to an object begin, and no others: the length of its key comes first.
     static func prefix(of target: ObjectReference) -> [UInt8] {
         let key = target.key.rowKey
         return bigEndian(UInt32(key.count)) + key
     }
 
-    /// The owner and its slot, from what follows the prefix; nil if it is none.
+    /// The owner and its slot, from the bytes after the prefix; nil if they name none.
     static func owner(_ key: ArraySlice<UInt8>) -> (object: ObjectReference, slot: Int)? {
         guard key.count > 8, let ownerKey = PrimaryKey(rowKey: Array(key.dropFirst(8))) else { return nil }
         let number = ClassID(UInt32(word(key.prefix(4))))
@@ -47,11 +47,12 @@ struct Backlink: Hashable {
     }
 }
 
-/// Which columns of which objects hold links to an object, or may.
+/// The objects that hold links to an object, or may hold some, with the slots of the columns in question.
 typealias LinkOwners = [ObjectReference: Set<Int>]
 
 extension ObjectGraph {
-    /// What the rows say about who links to an object. Columns and classes that were erased since may be among them.
+    /// The objects that link to an object, as its rows say. Columns and classes that were erased since may be among
+    /// them.
     func storedOwners(of target: ObjectReference) throws(ApplyError) -> LinkOwners {
         guard let rows else { return [:] }
         var owners: LinkOwners = [:]
@@ -83,9 +84,9 @@ extension ObjectGraph {
 struct BacklinkTally {
     private let owner: ObjectReference
     private var counts: [Backlink: (before: Int, after: Int)] = [:]
-    /// Slots of which not everything was looked at: what stayed as it was is missing on both sides.
+    /// The slots that were not looked at as a whole: what stayed as it was is missing on both sides.
     private var partialSlots: Set<Int> = []
-    /// Where the links are that come next.
+    /// The slot of the links that are counted next.
     var slot = 0
 
     init(from owner: ObjectReference) { self.owner = owner }
@@ -103,7 +104,8 @@ struct BacklinkTally {
         counts[Backlink(to: target, slot: slot), default: (0, 0)].before += 1
     }
 
-    /// The rows that have changed. How many links one stands for has to be read where not all were looked at.
+    /// Appends the rows that have changed. The number of links that a row stands for has to be read where not all were
+    /// looked at.
     func append(to writes: inout RowWrites, _ removal: inout RowRemoval, _ rows: any ObjectRows) throws(ApplyError) {
         var changed = Array(counts.lazy.filter { $1.before != $1.after }.map(\.key))
         changed.sort { ($0.target, $0.slot) < ($1.target, $1.slot) }
@@ -125,7 +127,7 @@ struct BacklinkTally {
 }
 
 extension ObjectGraph {
-    /// Whether the rows of links are those that the stored objects make; what is not stored yet does not count.
+    /// True if the rows of links are not those that the stored objects make; what is not stored yet does not count.
     package func hasDamagedLinks() throws(ApplyError) -> Bool {
         guard let rows else { return false }
         var missing: [RowAddress: Int] = [:]
@@ -164,7 +166,7 @@ extension ObjectGraph {
     }
 }
 
-/// How many links a row stands for; nil if there is none.
+/// The number of links that a row stands for; nil if there is no row.
 private func linkCount(at address: RowAddress, in rows: any ObjectRows) throws(ApplyError) -> Int? {
     let source = PartSource(address, in: rows, reads: ReadCounter())
     return try source.row().map { row throws(ApplyError) in

@@ -1,8 +1,8 @@
-/// What contents would take in the row of something else, about, if nothing is read for it. Each collection is looked
-/// through once for each `max`, however deep it stands.
+/// The approximate bytes that contents would take in the row of something else, found without reading anything. Each
+/// collection is looked through once for each `max`, however deep it stands.
 struct InlineSizes {
     private struct Question: Hashable {
-        /// The root of a collection in memory, which stays there meanwhile.
+        /// The root of a collection that stays in memory for as long as this is used.
         let root: ObjectIdentifier
         let max: Int
     }
@@ -10,7 +10,8 @@ struct InlineSizes {
     private var answers: [Question: Int?] = [:]
     private(set) var lookCount = 0
 
-    /// What the elements of a collection that is not stored take, if all are in memory and take no more together.
+    /// The bytes that the elements of a collection that is not stored take; nil if they take more than `max` together,
+    /// or not all of them are in memory.
     mutating func bytes<Element: ContentElement>(of root: TreeNode<Element>, max: Int) -> Int? {
         guard root.count * Content.itemBytes <= max else { return nil }
         let question = Question(root: ObjectIdentifier(root), max: max)
@@ -35,8 +36,8 @@ struct InlineSizes {
         return bytes
     }
 
-    /// What the contents of an object take; if that is more than the limit, anything beyond it. As deep as paths are
-    /// long.
+    /// The bytes that the contents of an object take; if that is more than `limit`, any number above it. Recurses as
+    /// deep as paths are long.
     mutating func bytes(of fields: Fields, max: Int, limit: Int) -> Int {
         var bytes = 0
         for content in fields.contents {
@@ -46,7 +47,7 @@ struct InlineSizes {
         return bytes
     }
 
-    /// The same for one content; where it is a part, what the name of that takes.
+    /// The bytes that one content takes; for a part, those of its name.
     private mutating func bytes(of content: Content, max: Int, limit: Int) -> Int {
         lookCount += 1
         let inside =

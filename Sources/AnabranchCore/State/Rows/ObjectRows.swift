@@ -1,5 +1,5 @@
-/// Where a state is stored, row by row (`Spec/State.md`, part D). An `ObjectGraph` reads objects from here when it
-/// needs them; what it changes is written by `ObjectGraph.rowWrites(of:)`.
+/// The rows in which a state is stored (`Spec/State.md`, part D). An `ObjectGraph` reads objects from here when it
+/// needs them; `ObjectGraph.rowWrites(of:)` gives the rows to write for its changes.
 ///
 /// All answers are as of the version that was stored last, so a graph that reads from here is not used beyond the next
 /// one, unless this is itself a snapshot.
@@ -12,7 +12,7 @@ public protocol ObjectRows: Sendable {
     ///
     /// - Parameters:
     ///   - key: The first row's key is above this one; nil begins with the first one.
-    ///   - limit: At most so many rows; fewer mean that there are no more.
+    ///   - limit: The greatest number of rows to return; fewer mean that there are no more.
     func objects(
         of classID: ClassID, after key: [UInt8]?, limit: Int
     ) throws -> [(key: [UInt8], row: [UInt8])]
@@ -71,18 +71,18 @@ public struct RowAddress: Hashable, Sendable {
     func part(_ number: UInt64) -> RowAddress { RowAddress(classID: classID, key: key, part: number) }
 }
 
-/// What a store writes, in one transaction with the log entry that made it so.
+/// The rows that a store writes and removes, in one transaction with the log entry that leads to them.
 public struct RowWrites: Sendable {
-    /// All rows of these classes go first.
+    /// The erased classes, all of whose rows are removed first.
     public internal(set) var erasedClasses: [ClassID] = []
-    /// Rows to remove; each address is made when it is asked for.
+    /// The rows to remove; each address is made when it is asked for.
     public var removed: some Collection<RowAddress> { removals.lazy.flatMap { $0.addresses } }
-    /// Added or replaced.
+    /// The rows to add or replace.
     public internal(set) var rows: [(address: RowAddress, bytes: [UInt8])] = []
-    /// What objects held before and hold now, as far as somebody has asked for it (`rowWrites(of:noting:)`).
+    /// The contents of objects before and after the changes, as far as asked for (`rowWrites(of:noting:)`).
     package internal(set) var noted: [NotedChange] = []
     var removals: [RowRemoval] = []
-    /// How often a content was looked at to find out whether it is large.
+    /// The number of times that a content was looked at to find out if it is large.
     var lookCount = 0
 
     /// Nothing to write.
@@ -95,7 +95,8 @@ public struct RowWrites: Sendable {
     }
 }
 
-/// What is noted of an object that a commit changes. What is noted is read, so a long list costs its length.
+/// The part of an object that is noted when a commit changes it. What is noted is read, so a long list costs its
+/// length.
 package enum NoteDepth {
     case nothing
     /// The columns with these slots; the others are null.
@@ -106,8 +107,7 @@ package enum NoteDepth {
     var isNothing: Bool { if case .nothing = self { true } else { false } }
 }
 
-/// What an object held before a commit, and what it holds behind it, in memory as far as its `NoteDepth` says; nil
-/// where there is no object.
+/// An object before a commit and after it, in memory as far as its `NoteDepth` says; nil where there is no object.
 package struct NotedChange: Sendable {
     package let object: ObjectReference
     package var before: StateObject?
@@ -135,7 +135,7 @@ package struct NotedChange: Sendable {
     }
 }
 
-/// The rows of an object that go. There can be millions, and the names of links are long.
+/// The rows of an object that are removed. There can be millions, and the names of links are long.
 struct RowRemoval: Sendable {
     let object: ObjectReference
     /// 0 is the object's own row.
@@ -176,13 +176,13 @@ extension ObjectGraph {
         self.init(schema: known?.schema ?? Schema(), rows: rows)
     }
 
-    /// How many objects are in memory.
+    /// The number of objects in memory.
     public var loadedCount: Int { objects.reduce(0) { $0 + $1.count } }
 
-    /// What was read by all copies since the last `unload`, and stays in memory, in bytes.
+    /// The bytes that all copies have read since the last `unload`, and that stay in memory.
     package var readBytes: Int { reads.bytes }
 
-    /// Copies were given up that have read something since there were so many bytes.
+    /// Notes that the copies were given up which have read something since `readBytes` was at this many bytes.
     package func forgetReads(beyond bytes: Int) { reads.forget(beyond: bytes) }
 
     /// Forgets the objects in memory of a state whose changes are stored; they are read again when they are needed.
@@ -193,18 +193,18 @@ extension ObjectGraph {
     }
 }
 
-/// A schema, and the row that says so.
+/// A schema, and the row that it was read from.
 package struct KnownSchema: Sendable {
     let row: [UInt8]
     let schema: Schema
 }
 
-/// What the rows of an object say.
+/// An object as its rows hold it.
 final class StoredObject: Sendable {
     let fields: Fields
     /// The highest number that a part of it has, or had.
     let lastPart: UInt64
-    /// `Schema.erasedColumnCount` when the fields last lost what they held in erased columns.
+    /// The value of `Schema.erasedColumnCount` when values in erased columns were last removed from the fields.
     let erasedColumnCount: UInt32
 
     init(_ fields: Fields, lastPart: UInt64, erasedColumnCount: UInt32) {
@@ -216,7 +216,7 @@ final class StoredObject: Sendable {
 
 /// An object's row as it was read.
 struct StoredEntry {
-    /// Nil for a tombstone.
+    /// The object; nil for a tombstone.
     var object: StoredObject?
     var byteCount: Int
 }
@@ -239,7 +239,7 @@ extension ObjectGraph {
         return (key, fields)
     }
 
-    /// Whether an object is stored.
+    /// True if an object is stored.
     func isStored(_ object: ObjectReference) throws(ApplyError) -> Bool {
         guard rows != nil, let row = try source(of: RowAddress(object))?.row() else { return false }
         return row.first == RowTag.object.rawValue
@@ -250,7 +250,7 @@ extension ObjectGraph {
         return StoredEntry(object: object, byteCount: row.count)
     }
 
-    /// Where the rows of an object are; nil if everything is in memory.
+    /// The source of an object's rows; nil if everything is in memory.
     func source(of address: RowAddress) -> PartSource? {
         guard let rows else { return nil }
         let name = schema.contains(address.classID) ? schema[address.classID].name : []
@@ -265,7 +265,7 @@ struct StoredObjects {
     private let classID: ClassID
     private let graph: ObjectGraph
     private var batch: [(key: [UInt8], row: [UInt8])] = []
-    /// Where the batch ends.
+    /// The key after which the next batch begins.
     private var last: [UInt8]?
     private var position = 0
     private var isAtEnd = false

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Where the rows of one object are read: its own, and those of its parts.
+/// The source of the rows of one object: its own, and those of its parts.
 final class PartSource: Sendable {
     let rows: any ObjectRows
     let object: RowAddress
@@ -28,7 +28,7 @@ final class PartSource: Sendable {
     }
 
     /// The content of a row that another one names.
-    /// - Parameter isKept: It stays in memory.
+    /// - Parameter isKept: true if the content stays in memory.
     func part(_ number: UInt64, isKept: Bool = false) throws(ApplyError) -> [UInt8] {
         guard let row = try row(number) else { throw located(.damaged("part \(number) of it is missing")) }
         if isKept { reads.add(row.count) }
@@ -66,7 +66,7 @@ final class PartSource: Sendable {
 final class StoredValue: Sendable {
     let isText: Bool
     let byteCount: Int
-    /// Its name among the parts of its object.
+    /// The number of the value among the parts of its object.
     let number: UInt64
     private let source: PartSource
 
@@ -123,8 +123,8 @@ extension CountedTree where Element: ContentElement {
 }
 
 extension Fields {
-    /// Everything in memory, for those who read an object and expect no trouble then.
-    /// - Parameter isWanted: of which slots; the others are null.
+    /// Everything in memory, so that nothing can fail when the object is looked at.
+    /// - Parameter isWanted: true for the slots to read; the others are null.
     func readAll(of isWanted: (Int) -> Bool = { _ in true }) throws(ApplyError) -> Fields {
         Fields(
             contents: try contents.enumerated().map { slot, content throws(ApplyError) in
@@ -133,16 +133,16 @@ extension Fields {
     }
 }
 
-/// Counts what was read of a state and stays in memory, by all of its copies together. Code that gives a copy up, after
-/// this has read something, has to say so.
+/// Counts what was read of a state and stays in memory, by all of its copies together. Code that gives up a copy which
+/// has read something has to call `forget`.
 final class ReadCounter: Sendable {
     private let count = Atomic<Int>(0)
 
-    /// In bytes.
+    /// The count in bytes.
     var bytes: Int { count.load(ordering: .relaxed) }
 
     func add(_ bytes: Int) { count.wrappingAdd(bytes, ordering: .relaxed) }
 
-    /// What was read since there were so many bytes is not in memory any more.
+    /// Notes that what was read since the count was at this many bytes is not in memory any more.
     func forget(beyond bytes: Int) { count.store(min(bytes, self.bytes), ordering: .relaxed) }
 }

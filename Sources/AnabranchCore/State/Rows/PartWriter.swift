@@ -1,12 +1,12 @@
 /// Divides what an object holds into its own row and those of its parts: what is large, and trees of collections.
 struct PartWriter {
     private let limits: PartLimits
-    /// As in the limits, or less within an object that holds much.
+    /// The limit for inline values, in bytes: that of `limits`, or less within an object that holds much.
     private var inlineBytesMax: Int
     private let source: PartSource
     private(set) var lastPart: UInt64
     private var rows: [(part: UInt64, content: [UInt8])] = []
-    /// Parts that were written anew, or stay as they are stored with everything below them.
+    /// Parts that were written, and those that stay as they are stored with everything below them.
     private var written: Set<UInt64> = []
     private var untouched: Set<UInt64> = []
     private var removal: RowRemoval
@@ -148,13 +148,13 @@ struct PartWriter {
         untouched.insert(stored.number)
     }
 
-    /// Whether these can be the children of a root that stands in the row of something else.
+    /// True if these can be the children of a root that stands in the row of something else.
     private func isRoot<Element: ContentElement>(_ children: [TreeNode<Element>.Child]) -> Bool {
         children.count <= TreeNode<Element>.childrenMax
             && RowEncoder.byteCount(ofInner: children[...]) <= inlineBytesMax / PartLimits.rootsInline
     }
 
-    /// The nodes that stand for the children of one that was changed: all are stored then.
+    /// The nodes that take the place of the children of a changed one, all of them stored.
     private mutating func writeChildren<Element: ContentElement>(
         of node: TreeNode<Element>
     ) -> [TreeNode<Element>.Child] {
@@ -171,7 +171,7 @@ struct PartWriter {
         return children
     }
 
-    /// Inner nodes with these children; the first gets a number that was in use for the like.
+    /// Inner nodes with these children; the first one reuses `number`, which an inner node had before.
     private mutating func write<Element: ContentElement>(
         _ children: [TreeNode<Element>.Child], as number: UInt64?
     ) -> [TreeNode<Element>.Child] {
@@ -215,8 +215,8 @@ struct PartWriter {
         }
     }
 
-    /// Which elements stand in which leaf: the leaves hold about as much as each other, so that what grows in one place
-    /// leaves no small ones behind.
+    /// The elements of each leaf, as ranges of indices: all leaves hold about the same amount, so that growth in one
+    /// place leaves no small ones behind.
     private func leaves(endingAt ends: [Int]) -> [Range<Int>] {
         let bytes = ends[ends.count - 1]
         let count = (bytes + limits.leafBytesMax - 1) / limits.leafBytesMax

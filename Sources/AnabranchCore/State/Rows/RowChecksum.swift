@@ -1,5 +1,5 @@
-/// What a row ends with: 64 bits that depend on its address and its content, so that a row that is not what was
-/// written there is found when it is read (`Spec/State.md`, D6). It reveals accidents and holds no secret.
+/// The checksum at the end of a row: 64 bits that depend on its address and its content, so that a row that is not what
+/// was written there is recognised when it is read (`Spec/State.md`, D6). It reveals accidents and holds no secret.
 package enum RowChecksum {
     static let byteCount = 8
 

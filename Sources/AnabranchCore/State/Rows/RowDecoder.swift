@@ -51,7 +51,7 @@ struct RowDecoder {
         }
     }
 
-    /// What an object's row has in one slot, if that is a value that lies in the row; nothing else is made of the row.
+    /// The value in one slot of an object's row, if it lies in the row; nothing else of the row is decoded.
     /// - Returns: nil if the row has to be decoded to know.
     static func value(
         in slot: Int, of row: UnsafeBufferPointer<UInt8>, _ source: PartSource

@@ -46,7 +46,7 @@ struct RowEncoder {
 
     // MARK: content
 
-    /// As deep as paths are long.
+    /// Recurses as deep as paths are long.
     mutating func content(_ content: Content) {
         writer.write(small: content.rowTag.rawValue)
         switch content {
@@ -143,7 +143,7 @@ enum RowTag: UInt8 {
     case null = 0
     case int, bool, string, binary, timestamp, float, double, decimal, objectID, uuid, link
     case embedded, list, dictionary, set
-    /// What is in parts: a value, or the tree of a collection.
+    /// Contents that are in parts: a value, or the tree of a collection.
     case storedString
     /// A row of its own begins with one of these.
     case object, tombstone, schema

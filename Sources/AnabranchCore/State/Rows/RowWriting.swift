@@ -1,8 +1,8 @@
-// Which rows turn the stored state into another one (`Spec/State.md`, part D).
+// Finds the rows that turn the stored state into another one (`Spec/State.md`, part D).
 
 extension ObjectGraph {
-    /// The rows that turn what is stored into this state, which says from then on that they are written: a state whose
-    /// rows did not come to be stored is of no use any more. Nothing for a state that is in memory as a whole.
+    /// The rows that turn what is stored into this state, which takes them for written from then on: a state whose rows
+    /// were not stored after all cannot be used any more. Nothing for a state that is in memory as a whole.
     ///
     /// - Parameter changes: Everything that was changed since the last call.
     /// - Throws: `ApplyError` with the code `unavailable` when stored rows cannot be read.

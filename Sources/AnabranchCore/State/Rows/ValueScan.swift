@@ -25,7 +25,7 @@ extension ObjectGraph {
         }
     }
 
-    /// What is stored of other properties is not read.
+    /// The value of one property; what is stored of the others is not read.
     private func value(
         of property: Property, _ object: (key: PrimaryKey, fields: Fields)
     ) throws(ApplyError) -> StateValue {

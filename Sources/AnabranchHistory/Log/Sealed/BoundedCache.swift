@@ -1,5 +1,5 @@
-/// Keeps what was asked for last, up to so many bytes: what is asked for again stays, in two generations of which the
-/// older one goes as a whole.
+/// Keeps the values asked for last, up to a number of bytes: a value that is asked for again stays. There are two
+/// generations, of which the older one goes as a whole.
 struct BoundedCache<Key: Hashable, Value> {
     private struct Element {
         var value: Value
@@ -11,10 +11,10 @@ struct BoundedCache<Key: Hashable, Value> {
     private var old: [Key: Element] = [:]
     private var youngBytes = 0, oldBytes = 0
 
-    /// - Parameter bytesMax: what the values may occupy together.
+    /// - Parameter bytesMax: the memory that the values may occupy together.
     init(bytesMax: Int) { self.bytesMax = bytesMax }
 
-    /// What the values occupy, in bytes.
+    /// The memory that the values occupy, in bytes.
     var byteCount: Int { youngBytes + oldBytes }
 
     mutating func find(_ key: Key) -> Value? {
@@ -25,7 +25,7 @@ struct BoundedCache<Key: Hashable, Value> {
         return element.value
     }
 
-    /// - Parameter byteCount: what it occupies; if that is more than half of all, it is not kept.
+    /// - Parameter byteCount: the memory that the value occupies; a value of more than half of the limit is not kept.
     mutating func keep(_ value: Value, as key: Key, byteCount: Int) {
         guard byteCount <= bytesMax / 2, young[key] == nil, old[key] == nil else { return }
         insert(Element(value: value, byteCount: byteCount), key)

@@ -1,18 +1,18 @@
 package import AnabranchCore
 
-/// What a commit does that seals entries: the rows of a range and their conflict keys go, and a block takes their
-/// place. No answer about the log is another one afterwards.
+/// The part of a commit that seals entries: the rows of a range and their conflict keys go, and a block takes their
+/// place. No answer about the log changes.
 package struct SealedEntries: Sendable {
     /// The entries: the oldest that have rows, and not the newest one.
     package let range: VersionRange
-    /// What `LogSegment` opens.
+    /// The block, which `LogSegment` opens.
     package let block: [UInt8]
-    /// What is stored of the entries beside their rows.
+    /// The conflict keys that are stored for the entries, in addition to their rows.
     package let conflictKeys: [ConflictKeyEntry]
 
     /// Seals entries.
     /// - Parameters:
-    ///   - entries: one or more, without gaps, the first of them behind `base`.
+    ///   - entries: one or more, without gaps, the first of them directly after `base`.
     ///   - start: where the chain of the file begins.
     /// - Throws: as `LogSegment.seal`.
     package init(
@@ -23,10 +23,10 @@ package struct SealedEntries: Sendable {
         range = VersionRange(after: base.version, through: base.version + UInt64(entries.count))
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     package var count: Int { Int(range.last.rawValue - range.base.rawValue) }
 
-    /// Refuses what does not take the place of the rows exactly: the checksum of the last row covers all of them.
+    /// Refuses a block that does not exactly replace the rows: the checksum of the last row covers all of them.
     /// - Parameters:
     ///   - base: where the rows begin.
     ///   - end: the last row that goes; nil if there is none.

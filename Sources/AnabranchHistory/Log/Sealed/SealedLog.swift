@@ -1,6 +1,6 @@
 package import AnabranchCore
 
-/// Where a store keeps the segments of one synced file, within one reading.
+/// The place where a store keeps the segments of one synced file, within one reading.
 package protocol SegmentSource {
     /// The last versions of the segments above `range.base`, ascending, up to the first that is `range.last` or above.
     func segmentEnds(in range: VersionRange) throws(HistoryError) -> [ServerVersion]
@@ -10,12 +10,12 @@ package protocol SegmentSource {
     func segmentBlock(endingAt last: ServerVersion) throws(HistoryError) -> [UInt8]
 }
 
-/// The sealed part of a log: what `FileView` says of it. Ranges may reach beyond both ends.
+/// The sealed part of a log, as `FileView` answers for it. Ranges may reach beyond both ends.
 package struct SealedLog {
     private let file: SyncedFileID
-    /// The generation that it is of; 0: it is of the log.
+    /// The generation whose entries it holds; 0 for the log itself.
     private let generation: ServerVersion
-    /// Where the chain of the file begins.
+    /// The start of the file's chain.
     private let start: Checksum
     /// The versions that are in segments.
     package let range: VersionRange
@@ -23,9 +23,9 @@ package struct SealedLog {
     private let cache: SegmentCache
 
     /// - Parameters:
-    ///   - generation: if they are the entries of one; then `start` is its own.
+    ///   - generation: nonzero for the entries of a generation; then `start` is that generation's own.
     ///   - range: from the beginning of the log to the last version of the newest segment.
-    ///   - source: where the segments are; of use as long as this.
+    ///   - source: holds the segments; of use as long as this.
     package init(
         of file: SyncedFileID, _ start: Checksum, generation: ServerVersion = 0, range: VersionRange,
         in source: any SegmentSource, keptBy cache: SegmentCache
@@ -70,8 +70,8 @@ package struct SealedLog {
         return try cache.content(of: key(last)) { () throws(HistoryError) in try open(last) }
     }
 
-    /// Calls `body` with the heads of the segments that have versions of a range, until it says that it has enough:
-    /// what is not needed may be damaged.
+    /// Calls `body` with the heads of the segments that have versions of a range, until it returns that it has enough:
+    /// a segment that is not needed may be damaged.
     private func forEachSegment(
         in range: VersionRange, _ body: (LogSegmentHead) throws(HistoryError) -> Bool
     ) throws(HistoryError) {
@@ -80,7 +80,7 @@ package struct SealedLog {
         var end = wanted.base
         for last in try source.segmentEnds(in: wanted) {
             let head = try head(endingAt: last)
-            // Segments stand behind one another, without a gap.
+            // Segments follow one another without a gap.
             guard end == wanted.base ? head.range.base <= end : head.range.base == end else { throw displaced(last) }
             end = last
             guard try body(head) else { return }
@@ -88,7 +88,7 @@ package struct SealedLog {
         guard end >= wanted.last else { throw displaced(wanted.last) }
     }
 
-    /// The same from the newest one on.
+    /// Does the same from the newest segment on.
     private func forEachSegmentBackwards(
         in range: VersionRange, _ body: (LogSegmentHead) throws(HistoryError) -> Bool
     ) throws(HistoryError) {
@@ -216,7 +216,7 @@ package struct SealedLog {
         return ends.last { $0 <= version } ?? ends.first.flatMap { $0 <= last ? $0 : nil }
     }
 
-    /// The place behind a segment; nil if none ends with the version.
+    /// The place after a segment; nil if none ends with the version.
     package func end(at version: ServerVersion) throws(HistoryError) -> LogPlace? {
         let head = try segment(of: version)
         return head?.range.last == version ? head?.end : nil

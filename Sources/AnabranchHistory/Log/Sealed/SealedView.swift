@@ -1,8 +1,8 @@
 package import AnabranchCore
 
-/// One state of a synced file of which the older entries are in segments: what `FileView` says must not depend on it.
+/// One state of a synced file whose older entries are in segments: the answers of `FileView` must not depend on that.
 package struct SealedView<Rows: FileView>: FileView {
-    /// What has rows: everything but the sealed entries. Nobody asks it for those.
+    /// The view of everything that has rows: all but the sealed entries, for which it is never asked.
     package let rows: Rows
     private let sealed: SealedLog
 
@@ -49,7 +49,7 @@ package struct SealedView<Rows: FileView>: FileView {
             + (newer.isEmpty ? [] : try rows.receipts(from: ident, in: newer))
     }
 
-    /// The client file itself has its newest receipt: who is not far behind has no segment read.
+    /// The client file itself has its newest receipt: for a client that is not far behind, no segment is read.
     package func lastReceipt(
         from ident: ClientFileID, upTo version: ServerVersion
     ) throws(HistoryError) -> Receipt? {

@@ -1,13 +1,13 @@
 import AnabranchCore
 import Synchronization
 
-/// The opened segments of a store, as far as memory is there for them. What a segment says never changes, so it is of
-/// use to every reader, whatever commits come in between.
+/// The opened segments of a store, as far as there is memory for them. The content of a segment never changes, so it is
+/// of use to every reader, whatever commits come in between.
 package final class SegmentCache: Sendable {
     /// A segment of the store.
     struct Key: Hashable {
         var file: SyncedFileID
-        /// 0: it is of the log.
+        /// 0 for the log itself.
         var generation: ServerVersion
         /// The last version.
         var last: ServerVersion
@@ -28,17 +28,17 @@ package final class SegmentCache: Sendable {
         init(_ content: LogSegmentContent) { self.content = content }
     }
 
-    /// How many bytes of a segment's changesets searches decode, to forget what they write; before more are decoded,
-    /// what all of them write is kept.
+    /// The bytes of a segment's changesets that searches decode without keeping their conflict keys; before more are
+    /// decoded, the conflict keys of all of them are kept.
     static let decodedBytesMax = 16 << 10
 
     private let kept: Mutex<Kept>
 
     /// - Parameters:
-    ///   - headBytesMax: how much memory heads and filters may occupy, in bytes: 4 KB or so for 768 entries.
-    ///   - columnBytesMax: the same of entries without changesets.
-    ///   - contentBytesMax: of entries with changesets.
-    ///   - conflictKeyBytesMax: of where conflict keys are written.
+    ///   - headBytesMax: the memory that heads and filters may occupy, in bytes: 4 KB or so for 768 entries.
+    ///   - columnBytesMax: the same for entries without changesets.
+    ///   - contentBytesMax: the same for entries with changesets.
+    ///   - conflictKeyBytesMax: the same for indexes of conflict keys.
     package init(
         headBytesMax: Int = 64 << 20,
         columnBytesMax: Int = 8 << 20,
@@ -52,7 +52,7 @@ package final class SegmentCache: Sendable {
                 conflictKeys: BoundedCache(bytesMax: conflictKeyBytesMax)))
     }
 
-    /// What all of it occupies, in bytes.
+    /// The memory that the cache occupies, in bytes.
     package var byteCount: Int {
         kept.withLock { $0.heads.byteCount + $0.columns.byteCount + $0.contents.byteCount + $0.conflictKeys.byteCount }
     }

@@ -1,15 +1,15 @@
 package import AnabranchCore
 
-/// When the older entries of a log are sealed.
+/// Says when the older entries of a log are sealed.
 package struct SealingPolicy: Sendable {
-    /// How many entries a segment has: with so many, or ...
+    /// The number of entries in a segment: with as many, or ...
     package var entriesMax: Int
-    /// ... with so many bytes of changesets, entries are sealed.
+    /// ... with as many bytes of changesets, entries are sealed.
     package var bytesMax: Int
-    /// So many of the newest entries keep their rows; one at least.
+    /// The number of newest entries that keep their rows; at least one.
     package var restMin: Int
 
-    /// The defaults, unless something else is said.
+    /// Creates a policy; without arguments, the default one.
     package init(
         entriesMax: Int = 768,
         bytesMax: Int = 256 << 10,
@@ -21,9 +21,10 @@ package struct SealingPolicy: Sendable {
 
 extension SyncedFile {
     /// Seals the oldest entries that have rows, if there are enough of them: reads and compresses those of one segment,
-    /// and no more. Who looks after the file in idle turns calls it until there is nothing to do, and commits what it
-    /// returns as any other commit; between the two nobody else may commit to the file.
-    /// - Parameter end: up to there entries are sealed in any case, but for the newest one; nil: as the policy says.
+    /// and no more. An owner that looks after the file in idle turns calls it until there is nothing to do, and commits
+    /// what it returns like any other commit; between the two nobody else may commit to the file.
+    /// - Parameter end: entries up to this version are sealed in any case, except the newest one; nil: as the policy
+    ///   says.
     /// - Returns: a commit of nothing else; nil if nothing is due, or the store makes no segments.
     /// - Throws: `storeDamaged`: the entries stay as they are; a failure of the store.
     package func sealIfDue(

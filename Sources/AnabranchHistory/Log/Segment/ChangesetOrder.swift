@@ -1,6 +1,6 @@
-/// How the changesets of a log segment stand behind one another before they are compressed (`Spec/Durability.md`,
-/// section 8.1). Sealing takes the order from which fewer bytes come: columns if most changesets do the same to
-/// different objects, rows if they hold text.
+/// The order of the bytes of a log segment's changesets before they are compressed (`Spec/Durability.md`, section 8.1).
+/// Sealing takes the order that compresses to fewer bytes: columns if most changesets do the same to different objects,
+/// rows if they hold text.
 enum ChangesetOrder: UInt8, CaseIterable, Sendable {
     /// One changeset after the other.
     case rows
@@ -9,11 +9,11 @@ enum ChangesetOrder: UInt8, CaseIterable, Sendable {
     case columns
 }
 
-/// Where each byte of the changesets stands in one of the orders.
+/// The place of each byte of the changesets in one of the orders.
 struct ChangesetLayout: Sendable {
-    /// Where the first byte of each changeset stands.
+    /// The place of the first byte of each changeset.
     private var starts: [UInt32]
-    /// How far each of its bytes is from the one before.
+    /// The distance from each byte of a changeset to the next one.
     private var strides: [UInt32]
 
     /// - Parameter ends: where each changeset ends if they stand one after the other.
@@ -45,11 +45,11 @@ struct ChangesetLayout: Sendable {
     private struct Group {
         var size: Int
         var count = 0
-        /// Where the next changeset begins.
+        /// The place of the next changeset.
         var next = 0
     }
 
-    /// Puts changesets that stand one after the other into the order.
+    /// Arranges consecutive changesets in the order.
     func arrange(_ changesets: [UInt8], endingAt ends: [Int]) -> [UInt8] {
         var arranged = changesets, place = 0
         for (number, end) in ends.enumerated() {
@@ -63,7 +63,7 @@ struct ChangesetLayout: Sendable {
         return arranged
     }
 
-    /// Takes a changeset out.
+    /// Extracts a changeset.
     /// - Parameters:
     ///   - number: the place of its entry.
     ///   - size: of the changeset, in bytes.

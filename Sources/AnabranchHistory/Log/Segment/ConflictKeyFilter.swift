@@ -1,13 +1,13 @@
 import AnabranchCore
 
-/// Says that a conflict key is not in a log segment, or that it probably is, and in which part: it takes another key
+/// Tells that a conflict key is not in a log segment, or that it probably is, and in which part: it takes another key
 /// for one of its own once in 8,192 times. It has 20 bits a key (`Spec/Durability.md`, section 8.3).
 ///
-/// There are as many buckets as keys, and a key's high bits name its bucket. For each bucket there is a bit 1 for each
-/// of its keys, and a bit 0 behind them; and in the order of the keys, for each the number of the part whose entries
-/// write it, or 31, and its lowest 13 bits: the lowest 11 in a word of 16 bits, below the number, the others as a pair.
+/// There are as many buckets as keys, and a key's high bits name its bucket. Each bucket has a 1 bit for each of its
+/// keys, followed by a 0 bit. In the order of the keys, each has the number of the part whose entries write it, or 31,
+/// and its lowest 13 bits: the lowest 11 in a word of 16 bits, below the number, the others as a pair.
 struct ConflictKeyFilter: Sendable {
-    /// Those of the conflict keys asked for that are probably there, and the parts whose entries may write them.
+    /// The conflict keys of a search that are probably there, and the parts whose entries may write them.
     struct Match: Equatable {
         var keys: [UInt64] = []
         var parts = SegmentParts()
@@ -15,24 +15,24 @@ struct ConflictKeyFilter: Sendable {
         var isEmpty: Bool { keys.isEmpty }
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     let count: Int
     private let buckets, words, pairs: ArraySlice<UInt8>
-    /// Where the words of each group of buckets begin, with the end of the last one; empty unless the filter is kept.
+    /// The first word of each group of buckets, with the end of the last group; empty unless the filter is kept.
     private let groups: [UInt32]
 
-    /// The bits of a word that are those of the key.
+    /// The bits of a word that belong to the key.
     private static let keyMask: UInt16 = 0x07FF
-    /// How many buckets a group has: so most groups have fewer keys than ...
+    /// The number of buckets in a group: so most groups have fewer keys than ...
     private static let groupBuckets = 8
     /// ... are looked at at once.
     private static let wordsAtOnce = 16
 
-    /// How many bytes so many pairs of bits take.
+    /// The number of bytes that `count` pairs of bits take.
     private static func pairBytes(_ count: Int) -> Int { (count + 3) / 4 }
 
     /// - Parameters:
-    ///   - entries: what the entries of a segment write.
+    ///   - entries: the conflict keys that the entries of a segment write.
     ///   - range: the versions of the segment.
     static func write(_ entries: [ConflictKeyEntry], of range: VersionRange, to writer: inout SegmentWriter) {
         var keys: [UInt64] = [], numbers: [UInt8] = []
@@ -83,17 +83,17 @@ struct ConflictKeyFilter: Sendable {
         }
     }
 
-    /// The filter without the block that it was read from, to be asked often.
+    /// The filter without the block that it was read from, for many searches.
     var alone: ConflictKeyFilter { ConflictKeyFilter(copying: self) }
 
-    /// What it occupies, in bytes.
+    /// The memory that the filter occupies, in bytes.
     var byteCount: Int { buckets.count + words.count + pairs.count + 4 * groups.count }
 
     private func isPaddedWithZeros(_ pairs: ArraySlice<UInt8>) -> Bool {
         count % 4 == 0 || (pairs.last ?? 0) >> UInt8(2 * (count % 4)) == 0
     }
 
-    /// Looks for conflict keys. If they are ascending, the buckets are gone through once.
+    /// Looks for conflict keys. If they are ascending, one pass through the buckets is enough.
     func match(_ keys: [UInt64]) -> Match {
         var match = Match()
         guard count > 0 else { return match }
@@ -105,7 +105,7 @@ struct ConflictKeyFilter: Sendable {
                     guard groups.isEmpty || mayBe(key, in: bucket, words) else { continue }
                     var bit = starts.next(bucket), isFound = false
                     while bit < 2 * count, bits[bit / 8] >> UInt8(bit % 8) & 1 == 1 {
-                        // In front of it stand a 0 for each bucket before, and a 1 for each key before.
+                        // Before it stand a 0 for each earlier bucket, and a 1 for each earlier key.
                         let place = bit - bucket
                         let word = words.loadUnaligned(fromByteOffset: 2 * place, as: UInt16.self).littleEndian
                         if let number = part(in: word, at: place, ifWriting: key) {
@@ -121,8 +121,8 @@ struct ConflictKeyFilter: Sendable {
         return match
     }
 
-    /// Whether one of the words of a group of buckets may be that of the key. That most groups say no, without a
-    /// branch that depends on them, is what makes searches quick.
+    /// True if one of the words of a group of buckets may be that of the key. Most groups say no, without a branch that
+    /// depends on them: this is what makes searches quick.
     @inline(__always)
     private func mayBe(_ key: UInt64, in bucket: Int, _ words: UnsafeRawBufferPointer) -> Bool {
         let group = bucket / Self.groupBuckets, start = Int(groups[group])
@@ -151,15 +151,16 @@ struct ConflictKeyFilter: Sendable {
     }
 }
 
-/// Finds where buckets begin: behind as many bits 0 as there are buckets before.
+/// Finds where buckets begin: after as many 0 bits as there are earlier buckets.
 private struct BucketStarts {
     private let bits: UnsafeRawBufferPointer
-    /// How many words of 64 bits were passed, and the bits 0 in them: fewer than there are before the bucket, or none.
+    /// The number of 64-bit words that were passed, and of the 0 bits in them: fewer than there are before the bucket,
+    /// or none.
     private var passed = 0, zeros = 0
 
     init(_ bits: UnsafeRawBufferPointer) { self.bits = bits }
 
-    /// Quick for a bucket behind the one before; otherwise it begins anew.
+    /// Is quick for a bucket that follows the last one; otherwise starts over.
     mutating func next(_ bucket: Int) -> Int {
         if zeros >= bucket { (passed, zeros) = (0, 0) }
         guard bucket > 0 else { return 0 }
@@ -173,7 +174,7 @@ private struct BucketStarts {
         return 64 * passed + word.trailingZeroBitCount + 1
     }
 
-    /// A bit 1 for each bit 0.
+    /// A word with a 1 for each 0 bit.
     private func word(_ number: Int) -> UInt64 {
         let start = 8 * number
         if start + 8 <= bits.count {

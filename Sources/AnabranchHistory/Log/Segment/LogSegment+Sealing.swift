@@ -11,7 +11,8 @@ extension LogSegment {
     ///   - start: where the chain of the file begins.
     ///   - level: the effort of zstd, 1 … 19.
     /// - Throws: `storeDamaged` if an entry does not follow the one before, or cannot be decoded; `storeFailed` if
-    ///   there are none, or more than a segment can have, or they do not come back, or there is no memory.
+    ///   there are none, or more than a segment can have, or the block does not yield the same entries, or memory is
+    ///   short.
     package static func seal(
         _ entries: [LogEntry], behind link: Checksum, of start: Checksum, level: Int = compressionLevel
     ) throws(HistoryError) -> [UInt8] {
@@ -38,14 +39,14 @@ extension LogSegment {
         try ZstdFrame.write(columns, level: level, to: &writer)
         writer.write(try changesets(of: entries, level: level))
         let block = start.keyed([], writer.bytes).bytes + writer.bytes
-        // The rows of the entries go away: nothing may depend on the compressor, or on memory, being without errors.
+        // The rows of the entries go away: nothing may depend on a faultless compressor, or faultless memory.
         guard try LogSegment(block, of: start).content().entries == entries else {
             throw HistoryError(.storeFailed, "log entries from \(base + 1) on do not come back as they were sealed")
         }
         return block
     }
 
-    /// In the order from which fewer bytes come.
+    /// The compressed changesets, in the order that takes fewer bytes.
     private static func changesets(of entries: [LogEntry], level: Int) throws(HistoryError) -> [UInt8] {
         var changesets: [UInt8] = [], ends: [Int] = []
         for entry in entries {
@@ -63,7 +64,8 @@ extension LogSegment {
         return shortest
     }
 
-    /// What stands before the first entry, if the entries follow one another and a segment can have them.
+    /// The version and cumulative size before the first entry. Throws unless the entries follow one another and fit a
+    /// segment.
     private static func checkedBase(
         of entries: [LogEntry]
     ) throws(HistoryError) -> (version: ServerVersion, cumulativeSize: UInt64) {

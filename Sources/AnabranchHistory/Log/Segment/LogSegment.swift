@@ -1,23 +1,23 @@
 package import AnabranchCore
 
-/// Consecutive log entries in one block of bytes that never changes: what the older part of a log is kept in
+/// Consecutive log entries in one block of bytes that never changes: the form in which the older part of a log is kept
 /// (`Spec/Durability.md`, section 8).
 ///
-/// A segment that was opened has passed its checksum. What can be said without looking at entries is there at once;
-/// `columns` and `content` are decompressed at each call, and are worth keeping.
+/// A segment that was opened has passed its checksum. Its `head` is there at once; `columns` and `content` are
+/// decompressed at each call, and are worth keeping.
 package struct LogSegment: Sendable {
-    /// How many entries a segment has at most.
+    /// The largest number of entries in a segment.
     package static let entryCountMax = 16_384
-    /// How many bytes the changesets of a segment have together at most.
+    /// The largest total size of the changesets in a segment, in bytes.
     package static let changesetBytesMax = 128 << 20
-    /// How many bytes all else of the entries has at most.
+    /// The largest total size of everything else in the entries of a segment, in bytes.
     package static let columnBytesMax = 16 << 20
 
     /// The form of the bytes.
     static let format: UInt8 = 2
     static let checksumBytes = 16
 
-    /// All that can be said without looking at entries.
+    /// The facts about the segment that need no look at its entries.
     package let head: LogSegmentHead
     private let columnFrame: ZstdFrame
     private let changesetOrder: ChangesetOrder

@@ -1,19 +1,19 @@
 package import AnabranchCore
 
-/// The entries of a log segment without their changesets: all that needs no changeset is answered from them
+/// The entries of a log segment without their changesets: they answer everything that needs no changeset
 /// (`Spec/Durability.md`, section 8.2).
 package struct LogSegmentColumns: Sendable {
     /// The versions that the segment has.
     package let range: VersionRange
     private let baseCumulativeSize: UInt64
-    /// Where the changeset of each entry ends in `LogSegmentContent`.
+    /// The end of each entry's changeset in `LogSegmentContent`, in bytes.
     let ends: [Int]
     private let origins: [ClientFileID]
     private let salts, releases, protocolVersions: [UInt64]
     private let clientVersions: [ClientVersion]
     private let timestamps: [ChangesetTime]
     private let bases: [ServerVersion?]
-    /// None if all are empty.
+    /// The sections of the entries; no elements if all sections are empty.
     private let sections: [[UInt8]]
 
     // MARK: Answers
@@ -28,7 +28,7 @@ package struct LogSegmentColumns: Sendable {
         indices(in: range).filter { isFrom(others: origin, $0) && !bytes(of: $0).isEmpty }.map(version(at:))
     }
 
-    /// What was received from `ident` in `range`, in order; nothing if it is 0.
+    /// The receipts of changesets from `ident` in `range`, in order; none if it is 0.
     package func receipts(from ident: ClientFileID, in range: VersionRange) -> [Receipt] {
         indices(in: range).compactMap { receipt(at: $0, from: ident) }
     }
@@ -48,7 +48,7 @@ package struct LogSegmentColumns: Sendable {
         }
     }
 
-    /// Whether an entry was not received from the client file.
+    /// True if an entry was not received from the client file.
     func isFrom(others origin: ClientFileID, _ place: Int) -> Bool { origins[place] != origin }
 
     /// An entry.
@@ -62,7 +62,7 @@ package struct LogSegmentColumns: Sendable {
             section: sections.isEmpty ? [] : sections[place])
     }
 
-    /// About what they occupy, in bytes.
+    /// The approximate memory that the columns occupy, in bytes.
     var byteCount: Int { 80 * ends.count + sections.reduce(0) { $0 + $1.count } }
 
     private func receipt(at place: Int, from ident: ClientFileID) -> Receipt? {
@@ -79,7 +79,7 @@ package struct LogSegmentColumns: Sendable {
         return index(of: base + 1)..<index(of: last) + 1
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     var count: Int { ends.count }
 
     private func version(at place: Int) -> ServerVersion { range.base + UInt64(place) + 1 }
@@ -87,14 +87,14 @@ package struct LogSegmentColumns: Sendable {
     /// - Parameter version: one that the segment has.
     func index(of version: ServerVersion) -> Int { Int(version.rawValue - range.base.rawValue) - 1 }
 
-    /// Where the changeset of an entry stands.
+    /// The range of an entry's changeset, in bytes.
     func bytes(of place: Int) -> Range<Int> { (place == 0 ? 0 : ends[place - 1])..<ends[place] }
 }
 
 // MARK: - Bytes
 
 extension LogSegmentColumns {
-    /// The columns of entries, in parts within which bytes are alike.
+    /// The columns of entries, in parts of similar bytes.
     static func parts(of entries: [LogEntry], origins: [ClientFileID]) -> [[UInt8]] {
         var writer = SegmentWriter()
         let places = Dictionary(uniqueKeysWithValues: zip(origins, origins.indices))
@@ -132,8 +132,8 @@ extension LogSegmentColumns {
         return parts + [writer.take()]
     }
 
-    /// Where each entry stands if those of the first origin come first, then those of the second, and so on: a client
-    /// keeps its release.
+    /// Where each entry stands if those of the first origin come first, then those of the second, and so on: most
+    /// entries of one client have the same release.
     /// - Parameters:
     ///   - numbers: of the origins of the entries.
     ///   - limit: how many origins there are.
@@ -147,7 +147,7 @@ extension LogSegmentColumns {
         }
     }
 
-    /// Takes columns apart.
+    /// Decodes columns.
     /// - Parameters:
     ///   - range: the versions; as many as there are entries.
     ///   - changesetBytes: how many bytes the changesets have together.

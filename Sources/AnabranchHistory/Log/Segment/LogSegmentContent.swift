@@ -14,7 +14,7 @@ package struct LogSegmentContent: Sendable {
         layout = ChangesetLayout(order, endingAt: columns.ends)
     }
 
-    /// About what they occupy, in bytes.
+    /// The approximate memory that the entries occupy, in bytes.
     var byteCount: Int { columns.byteCount + 8 * columns.count + changesets.count }
 
     /// The entry that produced `version`; nil if the segment does not have it.
@@ -39,10 +39,10 @@ package struct LogSegmentContent: Sendable {
         return found
     }
 
-    /// All entries, also empty ones.
+    /// All entries, including empty ones.
     package var entries: [LogEntry] { (0..<columns.count).map(entry(at:)) }
 
-    /// The conflict keys that the entries write, to be asked again and again.
+    /// The conflict keys that the entries write, indexed for repeated searches.
     /// - Throws: `storeDamaged` if a changeset cannot be decoded.
     func conflictKeyIndex() throws(HistoryError) -> ConflictKeyIndex {
         var index = ConflictKeyIndex()
@@ -51,8 +51,8 @@ package struct LogSegmentContent: Sendable {
     }
 
     /// The versions in `range`, ascending and each once, of entries not received from `origin` that write one of the
-    /// conflict keys. Changesets of the parts that write them are decoded, and no others.
-    /// - Throws: `storeDamaged` if one cannot be.
+    /// conflict keys. Only changesets of the parts that write them are decoded.
+    /// - Throws: `storeDamaged` if one of these cannot be decoded.
     func versions(
         writing match: ConflictKeyFilter.Match, in range: VersionRange, excludingOrigin origin: ClientFileID
     ) throws(HistoryError) -> [ServerVersion] {
@@ -65,14 +65,14 @@ package struct LogSegmentContent: Sendable {
             .filter { keys.contains($0.key) }.map(\.version).sortedUnique()
     }
 
-    /// How many bytes the changesets of parts have.
+    /// The total size of the changesets of parts, in bytes.
     func changesetBytes(of parts: SegmentParts) -> Int {
         parts.places(of: columns.count).reduce(0) { sum, part in
             sum + part.reduce(0) { $0 + columns.bytes(of: $1).count }
         }
     }
 
-    /// The chain at the end of the segment, computed anew: it has to be `LogSegment.chain`.
+    /// The chain at the end of the segment, computed again: it has to equal `LogSegment.chain`.
     /// - Parameter link: the checksum of the entry before the segment.
     package func chain(behind link: Checksum) -> Checksum {
         (0..<columns.count).reduce(link) { $0.following(entry(at: $1)) }

@@ -1,6 +1,6 @@
 package import AnabranchCore
 
-/// What a log segment says without looking at its entries: small enough to be kept of all segments of a log.
+/// The facts about a log segment that need no look at its entries: small enough to be kept for all segments of a log.
 package struct LogSegmentHead: Sendable {
     /// The versions that the segment has: one or more.
     package let range: VersionRange
@@ -12,7 +12,7 @@ package struct LogSegmentHead: Sendable {
     package let origins: [ClientFileID]
     let filter: ConflictKeyFilter
 
-    /// How many different conflict keys the entries write.
+    /// The number of different conflict keys that the entries write.
     package var conflictKeyCount: Int { filter.count }
 
     /// The head without the block that it was read from.
@@ -21,23 +21,23 @@ package struct LogSegmentHead: Sendable {
             range: range, baseCumulativeSize: baseCumulativeSize, end: end, origins: origins, filter: filter.alone)
     }
 
-    /// About what it occupies, in bytes.
+    /// The approximate memory that the head occupies, in bytes.
     var byteCount: Int { 256 + 8 * origins.count + filter.byteCount }
 
-    /// Whether an entry was received from the client file.
+    /// True if an entry was received from the client file.
     func has(_ origin: ClientFileID) -> Bool {
         let place = origins.firstPlace(of: origin)
         return place < origins.count && origins[place] == origin
     }
 
-    /// Whether the entry may write the conflict key: no for certain, yes probably.
+    /// True if the entry probably writes the conflict key; false if it certainly does not.
     /// - Parameter version: one that the segment has.
     package func mayWrite(_ key: UInt64, in version: ServerVersion) -> Bool {
         filter.match([key]).parts.contains(SegmentParts.number(of: version, in: range))
     }
 
-    /// Looks for conflict keys that an entry writes that is in `range` and was not received from `origin`. That is
-    /// quickest if the keys are ascending.
+    /// Looks for conflict keys that an entry in `range` writes which was not received from `origin`. This is quickest
+    /// if the keys are ascending.
     func match(
         _ keys: [UInt64], in range: VersionRange, excludingOrigin origin: ClientFileID
     ) -> ConflictKeyFilter.Match {

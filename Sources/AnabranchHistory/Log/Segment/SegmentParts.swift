@@ -1,9 +1,9 @@
 import AnabranchCore
 
-/// Some of the 31 parts that the entries of a log segment are divided into, one behind the other and of about the same
-/// size (`Spec/Durability.md`, section 8.3).
+/// Some of the 31 consecutive parts of about the same size that the entries of a log segment are divided into
+/// (`Spec/Durability.md`, section 8.3).
 struct SegmentParts: Equatable, Sendable {
-    /// How many there are: with one number more they have 5 bits.
+    /// The number of parts: with one number more they have 5 bits.
     private static let count: UInt8 = 31
     /// Stands for more than one part.
     static let several = count
@@ -13,7 +13,7 @@ struct SegmentParts: Equatable, Sendable {
 
     private init(bits: UInt32) { self.bits = bits }
 
-    /// None.
+    /// No parts.
     init() { bits = 0 }
 
     /// - Parameter number: of a part, from 0, or `several`.

@@ -1,7 +1,7 @@
 /// Checked reads over the bytes of a log segment: nothing is read beyond the end, and no number overflows
 /// (`Spec/Durability.md`, section 8.1).
 struct SegmentReader {
-    /// What is read, for errors.
+    /// The name of the bytes that are read, for errors.
     private let name: String
     private let bytes: [UInt8]
     private var offset: Int
@@ -43,7 +43,7 @@ struct SegmentReader {
         return Int(count)
     }
 
-    /// The number that lies as far from `old` as was written.
+    /// The number whose difference from `old` was written.
     @inline(__always)
     static func number(from old: UInt64, _ written: UInt64) -> UInt64 {
         old &+ (written >> 1 ^ (0 &- (written & 1)))

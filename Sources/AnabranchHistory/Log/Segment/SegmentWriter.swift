@@ -1,14 +1,14 @@
-/// Appends to a log segment what `SegmentReader` reads (`Spec/Durability.md`, section 8.1).
+/// Appends to a log segment in the form that `SegmentReader` reads (`Spec/Durability.md`, section 8.1).
 struct SegmentWriter {
     private(set) var bytes: [UInt8] = []
 
-    /// Hands out what was written and starts anew.
+    /// Returns the bytes written so far and starts over.
     mutating func take() -> [UInt8] {
         defer { bytes = [] }
         return bytes
     }
 
-    /// LEB128: seven bits a byte, the lowest first.
+    /// Writes LEB128: seven bits per byte, the lowest first.
     mutating func write(_ number: UInt64) {
         var rest = number
         while rest > 0x7F {
@@ -20,7 +20,7 @@ struct SegmentWriter {
 
     mutating func write(count: Int) { write(UInt64(count)) }
 
-    /// What has to be added to `old` to get `new`; small in either direction.
+    /// Writes the difference between two numbers; small in either direction.
     mutating func write(from old: UInt64, to new: UInt64) {
         let difference = new &- old
         write(difference << 1 ^ (0 &- difference >> 63))
@@ -28,13 +28,13 @@ struct SegmentWriter {
 
     mutating func write(_ content: some Sequence<UInt8>) { bytes.append(contentsOf: content) }
 
-    /// Bytes behind their number.
+    /// Writes the number of bytes, then the bytes.
     mutating func write(counted content: some Collection<UInt8>) {
         write(count: content.count)
         write(content)
     }
 
-    /// Each number with how often it is repeated.
+    /// Writes each number with the count of its repetitions.
     mutating func write(repeats numbers: [UInt64]) {
         var rest = numbers[...]
         while let number = rest.first {

@@ -1,5 +1,5 @@
 extension Array where Element: Comparable {
-    /// The place of the first element, of those in ascending order, that is `element` or more.
+    /// The place of the first element that is `element` or more; the elements are ascending.
     func firstPlace(of element: Element) -> Int {
         var low = 0, high = count
         while low < high {

@@ -1,21 +1,21 @@
 import CZstd
 import Synchronization
 
-/// Compression by zstd. Sizes and checksums are kept by who uses it.
+/// Compression by zstd. Callers keep sizes and checksums.
 package enum Zstd {
-    /// A block of zstd has four bytes or more, and what comes out of it 128 KiB at most.
+    /// A block of zstd has at least four bytes, and decompresses to 128 KiB at most.
     private static let expansion = 32 << 10
     /// How far back repetitions are looked for, as a power of two: 1 MiB.
     private static let windowLog: Int32 = 20
 
-    /// Whether so many bytes can come out of so many.
+    /// True if `count` compressed bytes can decompress to `size` bytes.
     package static func canExpand(_ count: Int, to size: Int) -> Bool { size / expansion <= count }
 
     /// Compresses bytes.
     /// - Parameters:
-    ///   - parts: not empty; within a part bytes are alike, and so it has a block of its own.
+    ///   - parts: not empty; the bytes within a part are similar, so each part has a block of its own.
     ///   - level: zstd's: 1 is fast, 19 is small.
-    /// - Returns: nil if there is no memory.
+    /// - Returns: nil if memory is short.
     package static func compress(_ parts: [ArraySlice<UInt8>], level: Int) -> [UInt8]? {
         guard let context = ZSTD_createCCtx() else { return nil }
         defer { ZSTD_freeCCtx(context) }
@@ -43,7 +43,7 @@ package enum Zstd {
     }
 
     /// Decompresses bytes.
-    /// - Returns: nil unless so many come out, or if there is no memory.
+    /// - Returns: nil unless exactly `size` bytes result, or if memory is short.
     package static func decompress(_ compressed: UnsafeRawBufferPointer, to size: Int) -> [UInt8]? {
         guard size > 0 else { return compressed.isEmpty ? [] : nil }
         guard let decoder = ZstdDecoder.take() else { return nil }
@@ -57,14 +57,14 @@ package enum Zstd {
     }
 }
 
-/// The memory of a decoder, 160 KB or so. One is kept for the next who needs it: to get so much from the system and
-/// give it back costs as much as decompressing a segment.
+/// The memory of a decoder, 160 KB or so. One is kept for the next caller: to get that much from the system and return
+/// it costs as much as decompressing a segment.
 private struct ZstdDecoder: @unchecked Sendable {
     let context: OpaquePointer
 
     private static let idle = Mutex<ZstdDecoder?>(nil)
 
-    /// - Returns: nil if there is no memory.
+    /// - Returns: nil if memory is short.
     static func take() -> ZstdDecoder? {
         idle.withLock { $0.take() } ?? ZSTD_createDCtx().map(ZstdDecoder.init)
     }

@@ -1,10 +1,10 @@
-/// Compressed bytes in a log segment, with their size. They have passed the bounds, but not been looked at.
+/// Compressed bytes in a log segment, with their size. They have passed the bounds checks, but were not decoded.
 struct ZstdFrame: Sendable {
-    /// Of what comes out, in bytes.
+    /// The size of the decompressed content, in bytes.
     let size: Int
     private let compressed: ArraySlice<UInt8>
 
-    /// - Parameter sizeMax: of what comes out, in bytes.
+    /// - Parameter sizeMax: of the decompressed content, in bytes.
     init(from reader: inout SegmentReader, sizeMax: Int) throws(HistoryError) {
         size = try reader.count(atMost: sizeMax)
         compressed = try reader.countedBytes()
@@ -13,13 +13,13 @@ struct ZstdFrame: Sendable {
         }
     }
 
-    /// What comes out; nil unless that is as many bytes as were promised. Nothing else is reserved, beside the fixed
-    /// memory of the decoder.
+    /// Decompresses the content; nil unless it has exactly the promised size. Apart from the fixed memory of the
+    /// decoder, no other memory is reserved.
     func decompress() -> [UInt8]? { compressed.withUnsafeBytes { Zstd.decompress($0, to: size) } }
 
     /// Appends content in the form that `init(from:sizeMax:)` reads.
-    /// - Parameter parts: the content; within a part bytes are alike, and so it has a block of its own.
-    /// - Throws: `storeFailed` if there is no memory.
+    /// - Parameter parts: the content; the bytes within a part are similar, so each part has a block of its own.
+    /// - Throws: `storeFailed` if memory is short.
     static func write(_ parts: [[UInt8]], level: Int, to writer: inout SegmentWriter) throws(HistoryError) {
         let parts = parts.filter { !$0.isEmpty }
         let size = parts.reduce(0) { $0 + $1.count }

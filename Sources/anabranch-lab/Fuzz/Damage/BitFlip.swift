@@ -1,19 +1,20 @@
 import AnabranchTesting
 import Foundation
 
-/// One bit of a store's files that turns into the other one.
+/// One bit of a store's files that is inverted.
 struct BitFlip: Sendable, Equatable, CustomStringConvertible {
-    /// The database or manifest, from the data directory on.
+    /// The path of the database or manifest, relative to the data directory.
     var file: String
     var offset: Int
     /// From 0 to 7.
     var bit: Int
 
-    /// Of so many bits one is of a file that is picked without regard to its size: otherwise small ones would never be.
+    /// One bit in this many is in a file that is picked without regard to its size: otherwise small files would never
+    /// be.
     private static let sizelessShare = 8
 
     /// A bit that the seed picks among all of a data directory's databases, write-ahead logs included, and manifests.
-    /// Those of the accounts have nothing that clients are given.
+    /// The databases of the accounts are left out, since they have nothing that clients are given.
     ///
     /// - Throws: `LoadError` if there is none.
     init(seed: UInt64, in directory: URL) throws {

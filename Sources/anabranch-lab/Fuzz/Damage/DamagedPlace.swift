@@ -4,12 +4,12 @@ import Foundation
 import NIOCore
 import Synchronization
 
-/// What a server does with a store in which one bit is another one.
+/// The behaviour of a server with a store in which one bit is inverted.
 struct DamagedPlace: Sendable {
     var seed: UInt64
     var flip: BitFlip
     var outcome = Outcome.served
-    /// By error code: how many files were refused with it.
+    /// The number of files that were refused, by error code.
     var refusals: [Int: Int] = [:]
 
     enum Outcome: Sendable, Equatable {
@@ -17,16 +17,16 @@ struct DamagedPlace: Sendable {
         case served
         /// One was refused, the others were served; several were refused; the server did not even start.
         case oneFileRefused, someFilesRefused, allFilesRefused, serverRefused
-        /// Something that must not happen.
+        /// A fault of the server.
         case failed(String)
     }
 
-    /// How long a server may take for all clients.
+    /// The time that a server may take for all clients.
     private static let patience = Duration.seconds(60)
 
     /// Starts a server on a copy of a store, has clients read, and compares what they are given.
     ///
-    /// - Parameter keeps: where a copy of the damaged data directory goes if the server fails; nil for nowhere.
+    /// - Parameter keeps: the folder for a copy of the damaged data directory if the server fails; nil for no copy.
     init(
         seed: UInt64, store: IntactStore, binary: String, on eventLoop: any EventLoop, keeps: URL?
     ) async throws {
@@ -58,7 +58,7 @@ struct DamagedPlace: Sendable {
         judge(readings, expected: store.readings, problem)
     }
 
-    /// - Returns: what the clients of each file were given, and what is wrong with the server itself.
+    /// - Returns: the readings of the clients of each file, and the fault of the server itself.
     static func read(
         _ files: [StoreHistory.File], from server: ServerUnderLoad, on eventLoop: any EventLoop
     ) async throws -> (readings: [StoreReading], problem: String?) {
@@ -97,7 +97,7 @@ struct DamagedPlace: Sendable {
     }
 }
 
-/// A store without damage, and what clients are given by a server on a copy of it.
+/// A store without damage, and the readings of clients from a server on a copy of it.
 struct IntactStore: Sendable {
     var directory: URL
     var files: [StoreHistory.File]

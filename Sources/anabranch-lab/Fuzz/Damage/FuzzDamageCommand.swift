@@ -128,7 +128,7 @@ struct FuzzDamageCommand: AsyncParsableCommand {
     }
 }
 
-/// What was found, for people and for programs.
+/// The findings, for people and for programs.
 struct DamageReport: Encodable {
     struct Failure: Encodable {
         var seed: UInt64
@@ -142,7 +142,7 @@ struct DamageReport: Encodable {
     var someFilesRefused = 0
     var allFilesRefused = 0
     var serverRefused = 0
-    /// Files by the error that their clients were told.
+    /// The number of files by the error that their clients were told.
     var refusals: [String: Int] = [:]
     var failures: [Failure] = []
     private let command: String
@@ -151,7 +151,7 @@ struct DamageReport: Encodable {
         case bits, served, oneFileRefused, someFilesRefused, allFilesRefused, serverRefused, refusals, failures
     }
 
-    /// - Parameter command: repeats a case, with its seed.
+    /// - Parameter command: the command that repeats a case, given its seed.
     init(_ places: [DamagedPlace], command: String) {
         self.command = command
         bits = places.count

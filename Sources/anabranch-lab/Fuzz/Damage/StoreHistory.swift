@@ -5,19 +5,19 @@ import AnabranchTestClient
 import AnabranchTesting
 import NIOCore
 
-/// Writes what is in a store before it is damaged: files with logs, client files, reciprocal changesets and states.
+/// Writes the content of a store before it is damaged: files with logs, client files, reciprocal changesets and states.
 struct StoreHistory: Sendable {
     /// A file, and what its clients remember.
     struct File: Sendable {
         var name: String
         /// A client that left before most of the log was written.
         var early: LoadClient.Memory
-        /// One that left as early, whose change has been merged, and that has not heard of it: so the store holds in
-        /// which form the log is for it.
+        /// A client that left as early, whose change has been merged, and that has not heard of it: so the store holds
+        /// the log in the form that it has for this client.
         var merged: LoadClient.Memory
-        /// What both bring when they come back: it conflicts with what is in the log.
+        /// The change that both bring when they come back: it conflicts with the log.
         var lateChange: [UInt8]
-        /// Always the same, so that each server merges in the same way.
+        /// The time of that change, always the same, so that each server merges in the same way.
         var lateTime: ChangesetTime
     }
 
@@ -28,7 +28,7 @@ struct StoreHistory: Sendable {
 
     /// Writes some files.
     ///
-    /// - Throws: `LoadError` if the server does not take it.
+    /// - Throws: `LoadError` if the server does not take the writes.
     func write(files count: Int, changesets: Int) async throws -> [File] {
         var files: [File] = []
         for number in 0..<count {
@@ -37,7 +37,7 @@ struct StoreHistory: Sendable {
         return files
     }
 
-    /// Seals the older entries of every second file of a store that no server has.
+    /// Seals the older entries of every second file of a store that no server has open.
     static func seal(_ directory: String) throws {
         let store = try SQLiteStore(directory: directory)
         let policy = SealingPolicy(entriesMax: 32, restMin: 16)
@@ -84,13 +84,13 @@ struct StoreHistory: Sendable {
         _ = try await client.wait { $0.isAcknowledged(version) }
     }
 
-    /// A client comes back with a change, and is gone before it reads what the server has made of it.
+    /// Has a client come back with a change, and leave before it reads what the server has made of it.
     ///
-    /// - Parameter reader: waits for that. It has written what the change conflicts with.
+    /// - Parameter reader: waits for the result. It has written what the change conflicts with.
     func bring(_ change: [UInt8], by client: LoadClient, to reader: LoadClient) async throws {
         let before = await (version: reader.download.serverVersion, changesets: reader.changesetCount)
-        // Who writes faster than once a millisecond is ahead of the clock. An older change would come to nothing, which
-        // no reader is told.
+        // A client that writes more than once a millisecond is ahead of the clock. An older change would come to
+        // nothing, which no reader is told.
         let time = await max(.now, reader.newestTag.timestamp + 1)
         let connection = try await TestConnection.opened(to: target, on: eventLoop)
         try await connection.setReading(false)

@@ -4,7 +4,7 @@ import AnabranchTestClient
 import NIOCore
 import Synchronization
 
-/// What the clients of one file have been given by a server, client by client.
+/// The changesets that a server has given the clients of one file, client by client.
 struct StoreReading: Sendable {
     /// A changeset of a DOWNLOAD, without what depends on its reader.
     struct Delivery: Equatable, Sendable {
@@ -22,15 +22,16 @@ struct StoreReading: Sendable {
         }
     }
 
-    /// In the order in which the clients came; the one behind which the server gave no more is the last.
+    /// The changesets in the order in which the clients came; if the server gave no more, it stopped at the last
+    /// client.
     var deliveries: [[Delivery]] = []
-    /// Why there is no more; nil if every client has got everything.
+    /// The reason why there is no more; nil if every client has got everything.
     var refusal: TestClientError?
 
-    /// What a client has been given or told that it must not; nil if there is nothing. A client may be given less than
-    /// there is if it is told so by an error of the protocol.
+    /// The first thing that a client was wrongly given or told; nil if there is none. A client may be given less than
+    /// there is if an error of the protocol tells it so.
     ///
-    /// - Parameter expected: what the store says without damage.
+    /// - Parameter expected: the reading of the store without damage.
     func problem(expected: StoreReading) -> String? {
         if let refusal {
             guard let told = refusal.told else { return "a client is told no error: \(refusal)" }
@@ -89,6 +90,6 @@ struct StoreReading: Sendable {
 }
 
 extension ErrorCode.Action {
-    /// The client throws away what it has, with all that it has not uploaded.
+    /// True if the client throws away what it has, with everything that it has not uploaded.
     fileprivate var isReset: Bool { self == .clientReset || self == .clientResetNoRecovery || self == .deleteRealm }
 }

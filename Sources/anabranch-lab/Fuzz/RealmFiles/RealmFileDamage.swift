@@ -2,23 +2,23 @@ import AnabranchRealmFile
 import AnabranchTesting
 import Foundation
 
-/// Realm files, whole ones, and ways to damage them.
+/// Intact Realm files, and ways to damage them.
 struct RealmFileDamage {
     struct Source {
         var name: String
         var bytes: [UInt8]
         var isEncrypted: Bool
-        /// Where arrays begin, as far as the first bytes of their headers tell.
+        /// The positions where arrays begin, as far as the first bytes of their headers tell.
         var refs: [Int]
     }
 
-    /// What was done to a file.
+    /// A damaged file, and the damage done to it.
     struct Case {
         var source: String
         var damage: String
         var bytes: [UInt8]
         var key: [UInt8]?
-        /// Whether what is damaged is to be left out.
+        /// True if damaged parts are to be left out.
         var salvages: Bool
     }
 
@@ -27,13 +27,13 @@ struct RealmFileDamage {
 
     let sources: [Source]
 
-    /// - Parameter folder: with files NAME.realm.gz.
+    /// - Parameter folder: a folder with files NAME.realm.gz.
     init(folder: String) throws {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
         var sources: [Source] = []
         for name in names.sorted() where name.hasSuffix(".realm.gz") {
             let bytes = Array(try GzipFile.contents(of: "\(folder)/\(name)"))
-            // The others would take most of the time, and have nothing that these lack.
+            // Larger files would take most of the time, and have nothing that these lack.
             guard bytes.count <= Self.fileBytesMax else { continue }
             let refs = stride(from: 24, to: bytes.count - 8, by: 8).filter {
                 bytes[$0..<$0 + 4].elementsEqual(Self.arrayMark)
@@ -84,7 +84,7 @@ struct RealmFileDamage {
         damaged.damage += "byte \(place); "
     }
 
-    /// Flags, width and number of elements.
+    /// Changes the flags, the width or the number of elements.
     private static func changeArrayHeader(
         of source: Source, in damaged: inout Case, _ random: inout SeededRandom
     ) {
@@ -95,7 +95,7 @@ struct RealmFileDamage {
         damaged.damage += "the array header at \(place & ~7); "
     }
 
-    /// An element becomes a ref to an array that there is, or a number at an end of its range.
+    /// Makes an element a ref to an existing array, or a number at an end of its range.
     private static func changeElement(of source: Source, in damaged: inout Case, _ random: inout SeededRandom) {
         let ref = random.pick(source.refs), width = random.pick([1, 2, 4, 8])
         let place = ref + 8 + width * random.below(8)
@@ -108,7 +108,7 @@ struct RealmFileDamage {
         damaged.damage += "the element at \(place) of \(ref); "
     }
 
-    /// An array in the place of another.
+    /// Copies an array over another one.
     private static func copyArray(of source: Source, in damaged: inout Case, _ random: inout SeededRandom) {
         let from = random.pick(source.refs), to = random.pick(source.refs), count = 8 * (1 + random.below(16))
         guard max(from, to) + count <= damaged.bytes.count else { return }

@@ -6,9 +6,9 @@ import Foundation
 struct RealmFileFuzz {
     struct Tally {
         var readWhole = 0, salvaged = 0
-        /// By code.
+        /// The number of refusals, by code.
         var refused: [String: Int] = [:]
-        /// In seconds of the processor: others may use it meanwhile.
+        /// The longest reading, in seconds of processor time: others may use the processor, too.
         var slowest = 0.0
     }
 
@@ -44,7 +44,7 @@ struct RealmFileFuzz {
 
     var grownBytes: Int { max(0, Self.peakBytes - bytesBefore) }
 
-    /// What is wrong with the reading of a file; nil if nothing is.
+    /// The fault in the reading of a file; nil if there is none.
     mutating func problem(of damaged: RealmFileDamage.Case) -> String? {
         let start = Self.seconds
         do {

@@ -4,7 +4,7 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 
-/// What needs no login, or the operator's token alone.
+/// Attacks that need no login, or the operator's token alone.
 extension Attack {
     static let doorAttacks = [unreadAnswers, logins, heldAdmin, badLines, largeImport]
 
@@ -33,7 +33,7 @@ extension Attack {
             while channels.contains(where: \.isActive), ContinuousClock.now - start < end {
                 try await Task.sleep(for: .milliseconds(200))
             }
-            // A socket that is not read hears of its end by what it writes.
+            // A socket that does not read learns of its end by writing.
             let closed = channels.count { !$0.isActive }
             run.report.figure("closed_after", (ContinuousClock.now - start) / .seconds(1), "s")
             for channel in channels { try? await channel.close() }
@@ -163,7 +163,7 @@ extension Attack {
 }
 
 extension AttackRun {
-    /// How the operator reaches the server.
+    /// The admin interface as the operator reaches it.
     fileprivate var admin: ServerGauges.Admin {
         get throws {
             guard let admin = ServerGauges.Admin(dataDirectory: server.place.dataDirectory ?? "") else {
@@ -173,7 +173,7 @@ extension AttackRun {
         }
     }
 
-    /// An import by the operator into the attacked app.
+    /// Has the operator import lines into the attacked app.
     fileprivate func importLines(_ body: Data) async throws -> (status: HTTPResponseStatus, body: Data) {
         let admin = try self.admin
         return try await HTTPRequests.exchange(
@@ -183,7 +183,7 @@ extension AttackRun {
 }
 
 extension Data {
-    /// Every second byte becomes the end of a line.
+    /// The bytes with every second one replaced by a line end.
     fileprivate func withNewlines() -> Data {
         var data = self
         for index in stride(from: 1, to: data.count, by: 2) { data[index] = UInt8(ascii: "\n") }

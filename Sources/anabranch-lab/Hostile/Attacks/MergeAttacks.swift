@@ -3,7 +3,7 @@ import AnabranchProtocol
 import AnabranchTestClient
 import AnabranchTesting
 
-/// A device that was away brings little, which meets what is in the log pair by pair.
+/// Attacks by a device that was away and brings little, which meets the log pair by pair.
 extension Attack {
     static let mergeAttacks = [nan, nanInBothApps, nanAndSIGTERM, lists, nanInPartition]
 
@@ -78,7 +78,7 @@ extension Attack {
 
     /// Puts what the device will meet into the log.
     ///
-    /// - Returns: the device, which has seen nothing of it, and how its user comes.
+    /// - Returns: the device, which has seen nothing of it, and the target of its user.
     private static func device(
         _ shape: MergeShape, _ count: Int, _ run: AttackRun, _ app: AttackedApp, _ partition: String
     ) async throws -> (LoadClient, SyncTarget) {

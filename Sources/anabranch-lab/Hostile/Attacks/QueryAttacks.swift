@@ -3,7 +3,7 @@ import AnabranchProtocol
 import AnabranchTestClient
 import AnabranchTesting
 
-/// Sets that are dear to answer, however few bytes they are.
+/// Subscription sets that are expensive to answer, however small they are.
 extension Attack {
     static let queryAttacks =
         DearQuery.allCases.map(query) + [queryAndSIGTERM, uploadsBehindQuery, queries]
@@ -66,7 +66,7 @@ extension Attack {
     ) { run in
         let attacker = try await run.client(of: run.user(of: .flexible))
         try await attacker.store([AttackedObjects.schema])
-        // A term in the middle holds: half of them are asked in whatever order, and the objects are taken.
+        // A term in the middle holds: in either order half of the terms are evaluated, and the objects are taken.
         let set = try await attacker.subscribe([AttackedObjects.className: DearQuery.containsAnyCase.text]).version
         _ = try await attacker.wait { $0.isAnswered(set) }
         if let refusal = await attacker.refused { throw LoadError("the set is refused: \(refusal.message)") }

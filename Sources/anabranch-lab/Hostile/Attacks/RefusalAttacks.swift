@@ -1,7 +1,7 @@
 import AnabranchCore
 import AnabranchTesting
 
-/// Writes that are refused one by one.
+/// Attacks with writes that are refused one by one.
 extension Attack {
     static let refusalAttacks = [refusals, refusalsAndSIGTERM]
 
@@ -36,7 +36,7 @@ extension Attack {
 }
 
 extension AttackRun {
-    /// Does something, and ends the server meanwhile, if that is wanted.
+    /// Runs `body`, and ends the server after `delay`, unless that is nil.
     func during(_ delay: Duration?, _ body: @escaping @Sendable () async throws -> Void) async throws {
         guard let delay else { return try await body() }
         let work = Task { try await body() }

@@ -2,7 +2,7 @@ import AnabranchCore
 import AnabranchTestClient
 import Foundation
 
-/// The rules of an app change while many are there.
+/// Attacks in which the rules of an app change while many clients are connected.
 extension Attack {
     static let roleAttacks = [roleChange]
 

@@ -5,7 +5,7 @@ import AnabranchTesting
 import Foundation
 import Synchronization
 
-/// What users can fill the disk and the memory with, for good.
+/// Attacks that fill the disk and the memory for good.
 extension Attack {
     static let storageAttacks = [ingested, bootstraps, bootstrapsWhenFull, sets, slowReaders]
 
@@ -36,7 +36,7 @@ extension Attack {
         let victim = try await run.client(of: run.user(of: .flexible))
         let before = run.storeBytes
         try await run.measure {
-            // What has no room is tried in halves, until hardly anything has.
+            // Uploads for which there is no room are halved, until there is hardly any room left.
             var bytes = run.count("megabytes") * 1_000_000, key = 0
             while bytes > 50 {
                 let attacker = try await run.client(of: user), count = max(1, bytes / 1_000_000)
@@ -88,7 +88,7 @@ extension Attack {
         run.report.bound("store_growth", Double(run.storeBytes - before) / 1e6, atMost: 5, "MB")
     }
 
-    /// New client files of one user say that they have had a set, which the server takes for a new one.
+    /// Has new client files of one user claim to have had a set, which the server takes for a new one.
     private static func bootstrap(_ run: AttackRun, _ count: Int, for duration: Duration) async throws {
         let user = try await run.user(of: .flexible), served = Served()
         let end = ContinuousClock.now + duration
@@ -189,7 +189,7 @@ extension Attack {
     }
 }
 
-/// How often something was served, and what those were told who were not.
+/// The number of clients that were served, and the first error of one that was not.
 private final class Served: Sendable {
     private let state = Mutex((count: 0, words: String?.none))
 
@@ -204,7 +204,7 @@ private final class Served: Sendable {
 }
 
 extension AttackRun {
-    /// What the files of the store have together now.
+    /// The size of all files of the store, in bytes.
     var storeBytes: Int {
         let folder = server.place.dataDirectory ?? ""
         let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []

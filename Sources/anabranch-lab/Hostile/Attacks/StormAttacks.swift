@@ -2,7 +2,7 @@ import AnabranchCore
 import AnabranchTestClient
 import AnabranchTesting
 
-/// Many honest devices, compared with as many of one partition.
+/// Many honest devices at once, compared with as many of one partition.
 extension Attack {
     static let stormAttacks = [storm, flushes]
 
@@ -56,10 +56,10 @@ private struct Storm {
         self.app = app
     }
 
-    /// A device that is away, and how its user comes.
+    /// A device that is away, and the target of its user.
     typealias Device = (client: LoadClient, user: SyncTarget)
 
-    /// Each device has written something of its own and is gone when the history is written.
+    /// Makes the devices: each has written something of its own, and is gone when the history is written.
     func prepare() async throws -> [Device] {
         let writer = try await run.client(of: run.user(of: app), partition: "storm")
         try await writer.store([schema])
@@ -86,9 +86,9 @@ private struct Storm {
         return devices
     }
 
-    /// All come back.
+    /// Has all devices come back.
     ///
-    /// - Parameter isOneByOne: each UPLOAD waits for the one before it; else they follow IDENT at once.
+    /// - Parameter isOneByOne: true if each UPLOAD waits for the one before it; otherwise they follow IDENT at once.
     func bring(_ devices: [Device], isOneByOne: Bool = false) async throws {
         let uploads = run.count("uploads")
         let times = try await concurrentMap(devices, limit: devices.count) { client, user in

@@ -1,14 +1,14 @@
 import AnabranchCore
 import AnabranchTesting
 
-/// What one user writes that goes into the views of others, or stays in his own.
+/// Attacks by writes of one user that go into the views of others, or stay in the user's own.
 extension Attack {
     static let viewAttacks = [
         pictures, refusedKeys, refusedKeysOnce, refusedNumbers, sharedPictures,
     ]
 
     private static let everything = [AttackedObjects.className: "TRUEPREDICATE"]
-    /// Nothing that the attacker writes, and all that the bystanders write.
+    /// Queries for nothing that the attacker writes, and everything that the bystanders write.
     static let nothingOfHis = [
         AttackedObjects.className: "n == 1", LoadChangesets.className: "TRUEPREDICATE",
     ]
@@ -54,7 +54,7 @@ extension Attack {
         summary: "4 UPLOADs at once of 9,000 objects each that do not match, with keys of 4 KB that JSON has to escape",
         counts: ["objects": 9_000, "uploads": 4]
     ) { run in
-        // Nobody else's commits concern the view, so that all of them come to be integrated.
+        // No commits of others concern the view, so that all of these come to be integrated.
         try await sendRefusedKeys(run, asking: [AttackedObjects.className: "n == 1"])
     }
 
@@ -96,7 +96,7 @@ extension Attack {
         await noteRejections(of: attacker, run)
     }
 
-    /// An attacker who sees nothing of what he makes, and never says what has reached him.
+    /// An attacker that sees nothing of its own writes, and never confirms what it has received.
     private static func unconfirming(
         _ run: AttackRun, _ schema: [UInt8], asking predicates: [String: String]
     ) async throws -> LoadClient {

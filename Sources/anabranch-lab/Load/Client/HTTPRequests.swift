@@ -7,14 +7,14 @@ import NIOPosix
 /// The requests by which users log in (`Spec/Protocol.md`, section 1.2), each on a connection of its own.
 struct HTTPRequests: Sendable {
     private static let answerBytesMax = 1 << 20
-    /// The beginning of the path of all that clients ask for.
+    /// The beginning of the path of all requests by clients.
     static let path = "/api/client/v2.0/app/"
 
     let target: SyncTarget
     let app: String
     let eventLoops: any EventLoopGroup
 
-    /// How a user logs in.
+    /// The ways in which a user logs in.
     enum Credentials: Sendable {
         case anonymous
         case password(email: String, password: String)
@@ -36,7 +36,7 @@ struct HTTPRequests: Sendable {
     }
 
     /// - Returns: the access token.
-    /// - Throws: `LoadError` with the server's words.
+    /// - Throws: `LoadError` with the server's message.
     func logIn(_ credentials: Credentials) async throws -> String {
         struct Answer: Decodable {
             var access_token: String?
@@ -53,7 +53,7 @@ struct HTTPRequests: Sendable {
 
     /// Tries a password.
     ///
-    /// - Parameter address: one of this machine, where the request shall come from; nil for any.
+    /// - Parameter address: an address of this machine from which the request shall come; nil for any.
     /// - Returns: the status of the answer.
     func tryPassword(_ credentials: Credentials, from address: String? = nil) async throws -> HTTPResponseStatus {
         try await post(
@@ -62,6 +62,7 @@ struct HTTPRequests: Sendable {
         .status
     }
 
+    /// Registers a new user.
     /// - Throws: `LoadError` unless there is a new user with the e-mail address.
     func register(email: String, password: String) async throws {
         let status = try await post(

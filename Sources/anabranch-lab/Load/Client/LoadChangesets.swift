@@ -1,7 +1,7 @@
 import AnabranchCore
 import AnabranchTesting
 
-/// What clients write: each has an object of its own, whose data it replaces. So the state does not grow, and every
+/// The writes of clients: each has an object of its own, whose data it replaces. So the state does not grow, and every
 /// changeset fits any state in which the client's first one is.
 enum LoadChangesets {
     static let className = "Note"
@@ -20,7 +20,7 @@ enum LoadChangesets {
 
     /// Replaces the data of a client's object with bytes that nothing compresses.
     ///
-    /// - Parameter number: gives the bytes, together with the client.
+    /// - Parameter number: determines the bytes, together with the client.
     static func update(of client: UInt64, number: UInt64, bytes: Int) -> [UInt8] {
         let data = Self.bytes(of: client, number: number, count: bytes)
         return ChangesetWriter([.update(FieldPath(object: object(client), field: "data"), .binary(data))]).bytes

@@ -18,7 +18,7 @@ actor LoadClient: SessionPeer {
     private var acknowledged: UploadCursor
     private var version: ClientVersion
     private var lastTimestamp: ChangesetTime = 0
-    /// What it has subscribed to, of flexible sync; nil with partitions.
+    /// The subscriptions of flexible sync; nil with partitions.
     private var subscriptions: SubscriptionSet?
 
     // The session.
@@ -26,12 +26,12 @@ actor LoadClient: SessionPeer {
     private var session: SessionID = 0
     private var lastRequest: UInt64 = 0
     private var answeredRequest: UInt64 = 0
-    /// Why the session has ended.
+    /// The reason why the session has ended.
     private(set) var error: TestClientError?
     private var isBound = false
     private var isConfirming = true
 
-    /// Changesets of others that have come.
+    /// The number of changesets of others that have come.
     private(set) var changesetCount = 0
     private var onDownload: (@Sendable (DownloadMessage, ContinuousClock.Instant) -> Void)?
     private var onFailure: (@Sendable (TestClientError) -> Void)?
@@ -42,7 +42,7 @@ actor LoadClient: SessionPeer {
         let continuation: CheckedContinuation<ContinuousClock.Instant, any Error>
     }
 
-    /// What a client keeps when its process ends.
+    /// The data that a client keeps when its process ends.
     struct Memory: Sendable {
         fileprivate var file: SaltedFileID?
         fileprivate var download = DownloadCursor()
@@ -52,8 +52,8 @@ actor LoadClient: SessionPeer {
     }
 
     /// - Parameters:
-    ///   - eventLoop: that of all connections that the client will have.
-    ///   - memory: from an earlier life.
+    ///   - eventLoop: the event loop of all connections that the client will have.
+    ///   - memory: the data from an earlier life.
     init(of partition: String, on eventLoop: any EventLoop, memory: Memory = Memory(), mode: SyncMode = .partition) {
         subscriptions = mode == .flexible ? SubscriptionSet.none : nil
         self.partition = Array("\"\(partition)\"".utf8)
@@ -67,8 +67,8 @@ actor LoadClient: SessionPeer {
     }
 
     /// - Parameters:
-    ///   - onDownload: is told each DOWNLOAD with changesets, and when it came.
-    ///   - onFailure: is told why the session has ended, unless the client has left.
+    ///   - onDownload: is given each DOWNLOAD with changesets, and the time of its arrival.
+    ///   - onFailure: is given the reason why the session has ended, unless the client has left.
     func observe(
         onDownload: @escaping @Sendable (DownloadMessage, ContinuousClock.Instant) -> Void,
         onFailure: @escaping @Sendable (TestClientError) -> Void = { _ in }
@@ -77,7 +77,7 @@ actor LoadClient: SessionPeer {
         self.onFailure = onFailure
     }
 
-    /// As `TestConnection.holdDownloads`.
+    /// See `TestConnection.holdDownloads`.
     func holdDownloads(_ onArrival: @escaping @Sendable (ContinuousClock.Instant) -> Void) throws {
         try connection?.assumeIsolated { try $0.holdDownloads(onArrival) }
     }
@@ -88,14 +88,14 @@ actor LoadClient: SessionPeer {
 
     /// Begins a session on a connection of the same event loop: BIND, IDENT, MARK.
     ///
-    /// - Returns: when the client had everything.
+    /// - Returns: the time when the client had everything.
     @discardableResult
     func join(_ connection: TestConnection) async throws -> ContinuousClock.Instant {
         try await identify(on: connection)
         return try await catchUp()
     }
 
-    /// - Returns: when the client had everything that there was.
+    /// - Returns: the time when the client had everything that there was.
     @discardableResult
     func catchUp() async throws -> ContinuousClock.Instant {
         lastRequest += 1
@@ -106,8 +106,8 @@ actor LoadClient: SessionPeer {
 
     /// Begins a session and asks for no answer.
     ///
-    /// - Parameter changesets: goes out behind IDENT, before any DOWNLOAD can have come: so it was made on the state
-    ///   that the client had when it left.
+    /// - Parameter changesets: are sent right after IDENT, before any DOWNLOAD can have come: so they were made on the
+    ///   state that the client had when it left.
     func identify(
         on connection: TestConnection, uploading changesets: [[UInt8]] = [], timestamp: ChangesetTime? = nil
     ) async throws {
@@ -116,14 +116,14 @@ actor LoadClient: SessionPeer {
         if !changesets.isEmpty { _ = upload(changesets, timestamp: timestamp) }
     }
 
-    /// IDENT of a file that has been bound.
+    /// Sends IDENT for a file that has been bound.
     func identify() throws {
         guard let file else { throw TestClientError("the client has no file ident") }
         let request = IdentRequest(file: file, download: download, latest: latest, subscriptions: subscriptions)
         send(.ident(session: session, request))
     }
 
-    /// BIND, and the ident if the file is new and wants one.
+    /// Sends BIND, and waits for the ident if the file is new and wants one.
     func bind(on connection: TestConnection, needsFileIdent: Bool = true) async throws {
         error = nil
         self.connection = connection
@@ -146,7 +146,7 @@ actor LoadClient: SessionPeer {
         _ = try await wait { !$0.isBound }
     }
 
-    /// The connection is gone, as after a loss of the network.
+    /// Drops the connection, as after a loss of the network.
     func leave() async {
         let connection = self.connection
         self.connection = nil
@@ -157,8 +157,8 @@ actor LoadClient: SessionPeer {
 
     /// Subscribes to something else.
     ///
-    /// - Parameter predicates: by class.
-    /// - Returns: the number of the set, and when the message was sent.
+    /// - Parameter predicates: the predicates by class.
+    /// - Returns: the number of the set, and the time when the message was sent.
     func subscribe(_ predicates: [String: String]) throws -> (version: QueryVersion, time: ContinuousClock.Instant) {
         let version = QueryVersion(rawValue: (subscriptions?.version.rawValue ?? 0) + 1)
         let set = SubscriptionSet(version: version, query: Array(try JSONEncoder().encode(predicates)))
@@ -173,17 +173,17 @@ actor LoadClient: SessionPeer {
         subscriptions = SubscriptionSet(version: 1, query: Array(try JSONEncoder().encode(predicates)))
     }
 
-    /// The newest set of which the objects are there.
+    /// The newest set whose objects are there.
     private(set) var bootstrapped: QueryVersion?
-    /// The newest set that the server does not take.
+    /// The newest refusal of a set.
     private(set) var refused: QueryRefusal?
-    /// How often the server has said that it undid writes.
+    /// The number of messages by which the server said that it undid writes.
     private(set) var rejectionCount = 0
 
-    /// From now on the client takes what is sent, and never says so.
+    /// From now on the client takes what it is sent, and never confirms it.
     func stopConfirming() { isConfirming = false }
 
-    /// The answer to a set: its objects, or a refusal.
+    /// True once a set is answered: with its objects, or a refusal.
     func isAnswered(_ version: QueryVersion) -> Bool {
         (bootstrapped ?? 0) >= version || (refused?.version ?? 0) >= version
     }
@@ -195,8 +195,8 @@ actor LoadClient: SessionPeer {
 
     /// Sends changesets, each a version of its own.
     ///
-    /// - Parameter timestamp: nil for the time, and for another one each time.
-    /// - Returns: the last version, and when the message was sent.
+    /// - Parameter timestamp: nil for the current time, with another one for each changeset.
+    /// - Returns: the last version, and the time when the message was sent.
     @discardableResult
     func upload(
         _ changesets: [[UInt8]], timestamp: ChangesetTime? = nil
@@ -235,7 +235,7 @@ actor LoadClient: SessionPeer {
                     lockedVersion: download.serverVersion, changesets: changesets)))
     }
 
-    /// An UPLOAD without changesets, as it acknowledges a DOWNLOAD.
+    /// An UPLOAD without changesets, which acknowledges a DOWNLOAD.
     var progressMessage: ClientMessage { message(with: []) }
 
     /// MARKs that nobody waits for.
@@ -250,9 +250,9 @@ actor LoadClient: SessionPeer {
 
     // MARK: Events
 
-    /// Waits until something is so.
+    /// Waits until a condition holds.
     ///
-    /// - Returns: when the message came that made it so.
+    /// - Returns: the arrival of the message that made it so.
     /// - Throws: `TestClientError` if the session ends before.
     func wait(
         until isDone: @escaping @Sendable (isolated LoadClient) -> Bool

@@ -1,7 +1,7 @@
 import AnabranchCore
 import AnabranchTesting
 
-/// What attackers upload, all of it about one object.
+/// The uploads of attackers, all of them about one object.
 enum AttackChangesets {
     static let className = "Target"
     private static let object = ObjectName(className: className, key: .int(1))
@@ -20,7 +20,7 @@ enum AttackChangesets {
     /// Makes the class, and the object; its list has one element.
     static var start: [UInt8] { ChangesetWriter(columns + creation).bytes }
 
-    /// The same one after the other, for clients who have to ask for objects before they make one.
+    /// The parts of `start`, for clients that have to ask for objects before they make one.
     static var schema: [UInt8] { ChangesetWriter(columns).bytes }
     static var firstObject: [UInt8] { ChangesetWriter(creation).bytes }
 
@@ -32,7 +32,7 @@ enum AttackChangesets {
         ChangesetWriter(Array(repeating: .update(field, .int(7)), count: count)).bytes
     }
 
-    /// Sets a field to what is equal to nothing, itself included.
+    /// Sets a field to NaN, which is equal to nothing, not even to itself.
     static var noNumber: [UInt8] {
         ChangesetWriter([.update(FieldPath(object: object, field: "f"), .double(.nan))]).bytes
     }
@@ -44,7 +44,7 @@ enum AttackChangesets {
         ).bytes
     }
 
-    /// An entry of the dictionary, of zeros.
+    /// Sets an entry of the dictionary to zeros.
     static func value(_ number: Int, bytes: Int) -> [UInt8] {
         let place = FieldPath(object: object, field: "d", path: [.name("k\(number)")])
         return ChangesetWriter([.update(place, .binary([UInt8](repeating: 0, count: bytes)))]).bytes

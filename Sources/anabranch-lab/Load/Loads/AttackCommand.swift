@@ -106,11 +106,11 @@ struct AttackCommand: AsyncParsableCommand {
     }
 }
 
-/// What a long merge consists of.
+/// The kinds of long merges.
 enum MergeShape: String, CaseIterable, ExpressibleByArgument {
     case increments, nan, lists
 
-    /// What is in the log before the device comes back.
+    /// The changesets in the log before the device comes back.
     func logged(_ count: Int) -> [[UInt8]] {
         switch self {
         case .increments: [AttackChangesets.additions(count)]
@@ -119,7 +119,7 @@ enum MergeShape: String, CaseIterable, ExpressibleByArgument {
         }
     }
 
-    /// What the device brings.
+    /// The changeset that the device brings.
     func brought(_ count: Int) -> [UInt8] {
         switch self {
         case .increments: AttackChangesets.updates(count)

@@ -3,7 +3,7 @@ import AnabranchTestClient
 
 /// A client that wants to do harm.
 actor Attacker {
-    /// A message has no more changesets than every server takes.
+    /// The number of changesets in a message: no more than every server takes.
     private static let changesetsPerMessage = 10_000
 
     private let run: LoadRun
@@ -13,9 +13,9 @@ actor Attacker {
     private let onRead: @Sendable () -> Void
     private(set) var outcome = LoadOutcome(operations: 0, operation: "answer")
 
-    /// Comes in, and makes an object.
+    /// Connects, and makes an object.
     ///
-    /// - Parameter onRead: is called when the server has read what it is attacked with.
+    /// - Parameter onRead: is called when the server has read the attack.
     init(
         _ run: LoadRun, of file: String, patience: Duration, onRead: @escaping @Sendable () -> Void
     ) async throws {
@@ -28,9 +28,9 @@ actor Attacker {
         _ = try await client.wait { $0.isAcknowledged(version) }
     }
 
-    /// Uploads as a device does whose clock stands at the beginning.
+    /// Uploads like a device whose clock stands at the beginning.
     ///
-    /// - Returns: whether the server took it.
+    /// - Returns: true if the server took the upload.
     @discardableResult
     func upload(_ changesets: [[UInt8]], as name: String = "answered") async -> Bool {
         let (version, sent) = await client.upload(changesets, timestamp: 1)
@@ -70,10 +70,10 @@ actor Attacker {
         outcome.refusal = String(words.prefix(300))
     }
 
-    /// Puts what the device will meet into the log, with the time of today.
+    /// Puts what the device will meet into the log, with the current time.
     ///
     /// - Returns: the device, which has seen nothing of it.
-    /// - Throws: `LoadError` if the server does not take it.
+    /// - Throws: `LoadError` if the server does not take the writes.
     func prepareMerge(_ shape: MergeShape, _ count: Int) async throws -> LoadClient {
         let device = try await run.connectedClient(of: file)
         await device.leave()
@@ -88,7 +88,7 @@ actor Attacker {
         return device
     }
 
-    /// The device comes back with changes whose timestamps are earlier.
+    /// Has the device come back with changes whose timestamps are earlier.
     func merge(_ shape: MergeShape, _ count: Int, by device: LoadClient) async {
         let start = ContinuousClock.now
         do {

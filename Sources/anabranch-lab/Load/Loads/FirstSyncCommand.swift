@@ -81,13 +81,13 @@ private struct LongLog {
     /// The partition value, without the quotes around it.
     static let file = "load-first-sync"
     private static let className = "Measurement"
-    /// How many transactions are in an UPLOAD.
+    /// The number of transactions in an UPLOAD.
     private static let uploadCount = 1_000
 
     let transactions: Int
     let objects: Int
 
-    /// - Returns: how many bytes of changesets the log has.
+    /// - Returns: the size of the changesets in the log, in bytes.
     func write(to directory: String) throws -> Int {
         let store = try SQLiteStore(directory: directory)
         let file = try SyncedFile(path: VirtualPath("/\"\(Self.file)\""), store: store)

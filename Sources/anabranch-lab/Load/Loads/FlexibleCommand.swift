@@ -58,7 +58,7 @@ struct FlexibleCommand: AsyncParsableCommand {
     }
 
     private func load(_ run: LoadRun) async throws -> LoadOutcome {
-        // What the app itself needs in memory is there with its first client.
+        // The memory that the app itself needs is allocated with its first client.
         let first = try await connect(run, FlexibleApp.query(owner: 0)).client
         let before = try run.serverSnapshot()
         let all = try await concurrentMap(0..<clients, limit: 64) { number in
@@ -76,7 +76,7 @@ struct FlexibleCommand: AsyncParsableCommand {
         return outcome
     }
 
-    /// A client with what it asks for.
+    /// Connects a client, and waits for what it asks for.
     private func connect(
         _ run: LoadRun, _ query: String
     ) async throws -> (client: LoadClient, bootstrap: Duration) {
@@ -152,18 +152,18 @@ private struct FlexibleApp {
 
     let objects: Int
     let owners: Int
-    /// How many of the objects are of the batch that has this number.
+    /// The number of the batch that is asked for, and of the objects in it.
     let bootstrap: Int
 
     static func query(owner: Int) -> String { "owner_id == \"u\(owner)\"" }
 
-    /// So many objects.
+    /// A query for `count` objects: the batch of this number.
     static func query(_ count: Int) -> String { "batch == \(count)" }
 
-    /// And one more.
+    /// A query for `count` objects, and one more.
     static func query(_ count: Int, and id: Int) -> String { query(count) + " OR _id == \(id)" }
 
-    /// Of an object of the first owner.
+    /// An update of an object of the first owner.
     static func update(_ number: Int) -> [UInt8] {
         let object = ObjectName(className: className, key: .int(0))
         return ChangesetWriter([.update(FieldPath(object: object, field: "count"), .int(Int64(number)))]).bytes

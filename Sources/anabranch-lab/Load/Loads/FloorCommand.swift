@@ -40,7 +40,7 @@ struct FloorCommand: AsyncParsableCommand {
         }
     }
 
-    /// What this process has used; nil where the system does not say.
+    /// The processor time of this process, in seconds; nil where the system does not say.
     private static var cpuSeconds: Double? { try? ProcessSnapshot(of: getpid()).cpuSeconds }
 
     func run() async throws {
@@ -80,7 +80,7 @@ struct FloorCommand: AsyncParsableCommand {
 
 /// Both ends of many sockets.
 private struct SocketPairs {
-    /// The ends to be written to, by their event loop.
+    /// The ends that are written to, by their event loop.
     private let ends: [(eventLoop: any EventLoop, channels: [any Channel])]
     private let bytes: ByteBuffer
 
@@ -123,7 +123,7 @@ private struct SocketPairs {
     }
 }
 
-/// Notes when all bytes of a round are there.
+/// Notes when all bytes of a round have arrived.
 private final class ByteCounter: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 

@@ -122,9 +122,9 @@ struct SlowCommand: AsyncParsableCommand {
         return outcome
     }
 
-    /// Has them say that they live, and read the little that they read.
+    /// Has the connections show signs of life, and read the little that they read.
     ///
-    /// - Returns: the most memory that the server has needed meanwhile.
+    /// - Returns: the most memory that the server has needed during that time.
     private func hold(
         _ connections: [TestConnection], _ run: LoadRun, since start: ContinuousClock.Instant
     ) async throws -> Int {

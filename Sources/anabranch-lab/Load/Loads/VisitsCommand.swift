@@ -88,7 +88,7 @@ struct VisitsCommand: AsyncParsableCommand {
     }
 
     /// Goes through the files, each connection through some of them, one after the other.
-    /// - Returns: what `body` returns, by connection.
+    /// - Returns: the results of `body`, by connection.
     private func forEachFile<Value: Sendable>(
         _ connections: [TestConnection], _ run: LoadRun, _ report: String,
         _ body: @escaping @Sendable (Int, TestConnection) async throws -> Value

@@ -66,10 +66,10 @@ struct WritersCommand: AsyncParsableCommand {
         }
     }
 
-    /// So many sessions a connection can have.
+    /// The number of sessions that a connection can have.
     private static let sessionsMax = 1_000
 
-    /// Puts together when changesets were sent and when they came, file by file.
+    /// Matches the times when changesets were sent and when they came, file by file.
     private static func outcome(_ writers: [Writer], files: Int) -> LoadOutcome {
         let uploads = writers.map(\.uploads)
         var outcome = LoadOutcome(operations: uploads.reduce(0) { $0 + $1.count }, operation: "upload")
@@ -97,7 +97,7 @@ struct WritersCommand: AsyncParsableCommand {
     }
 }
 
-/// Which changeset of a file.
+/// The identity of a changeset in a file.
 private struct Tag: Hashable {
     var ident: ClientFileID
     var timestamp: ChangesetTime
@@ -118,7 +118,7 @@ private final class Writer: Sendable {
         var arrivals: [(Tag, ContinuousClock.Instant)] = []
     }
 
-    /// One for each of its files.
+    /// The clients, one for each of its files.
     private let clients: [LoadClient]
     private let state = Mutex(State())
 

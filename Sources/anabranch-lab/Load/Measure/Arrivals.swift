@@ -1,6 +1,6 @@
 import Synchronization
 
-/// When each of the readers had what was written in a round.
+/// The times when each of the readers had what was written in a round.
 final class Arrivals: Sendable {
     private struct State {
         var times: [ContinuousClock.Instant] = []
@@ -13,14 +13,14 @@ final class Arrivals: Sendable {
 
     init(readers: Int) { self.readers = readers }
 
-    /// A reader has got so many changesets.
+    /// Notes that a reader has got `count` changesets.
     func note(_ count: Int, at time: ContinuousClock.Instant) {
         change { state in
             for _ in 0..<count { state.times.append(time) }
         }
     }
 
-    /// A reader will get nothing more.
+    /// Notes that a reader will get nothing more.
     func fail(_ error: any Error) { change { $0.error = error } }
 
     private func change(_ change: (inout State) -> Void) {
@@ -33,10 +33,10 @@ final class Arrivals: Sendable {
 
     private func isComplete(_ state: State) -> Bool { state.times.count >= readers || state.error != nil }
 
-    /// - Throws: what has failed since.
+    /// - Throws: the error of a reader that has failed since.
     func check() throws { if let error = state.withLock({ $0.error }) { throw error } }
 
-    /// Waits for the last one, and begins anew.
+    /// Waits for the last reader, and starts over.
     func all() async throws -> [ContinuousClock.Instant] {
         try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
             let isOver = state.withLock { state in

@@ -5,7 +5,7 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// What the neighbours of a load have to wait, in milliseconds.
+/// The waiting times of the neighbours of a load, in milliseconds.
 struct BystanderFigures: Encodable {
     var files: Int
     /// UPLOAD sent → the other client of the file has the DOWNLOAD; of the file that fares worst.
@@ -14,14 +14,14 @@ struct BystanderFigures: Encodable {
     var handshakeMs: PhaseFigures
 }
 
-/// The neighbours of a load: pairs of clients on files of their own, of which one writes and the other one reads, and
-/// somebody who opens connections. A server that ties files to threads makes several files necessary to meet them all.
+/// The neighbours of a load: pairs of clients on files of their own, one of which writes and the other one reads, and a
+/// client that opens connections. A server that ties files to threads makes several files necessary to meet them all.
 struct Bystanders: Sendable {
     private let files: [File]
     private let handshakes: ClosedLoop
     private let task: Task<Void, Never>
 
-    /// A file that shall have bystanders, and how they come to it.
+    /// A file for bystanders, and the targets by which they come to it.
     struct Place: Sendable {
         /// The partition; in flexible sync a name for people.
         var name: String
@@ -29,7 +29,7 @@ struct Bystanders: Sendable {
         var reader: SyncTarget
     }
 
-    /// Connects all, and lets them begin; nobody if it is to be none.
+    /// Connects `count` pairs, and lets them begin; returns nil for none.
     ///
     /// - Throws: `LoadError` if the server does not let them in.
     static func begin(_ count: Int, name: String, target: SyncTarget, on eventLoops: any EventLoopGroup) async throws
@@ -40,7 +40,7 @@ struct Bystanders: Sendable {
         return try await begin(at: places, handshakesTo: target, on: eventLoops)
     }
 
-    /// The same at these places.
+    /// Connects a pair at each of these places, and lets them begin.
     static func begin(
         at places: [Place], handshakesTo target: SyncTarget, on eventLoops: any EventLoopGroup
     ) async throws -> Bystanders {
@@ -83,7 +83,7 @@ struct Bystanders: Sendable {
         for file in files { await file.disconnect() }
     }
 
-    /// Whether each has done something since then, from the beginning to the end.
+    /// True if each has begun and ended an operation since then.
     func haveBegunAndEnded(since beginning: ContinuousClock.Instant) -> Bool {
         (files.map(\.loop) + [handshakes]).allSatisfy { !$0.samples(in: beginning..<ContinuousClock.now).isEmpty }
     }
@@ -100,12 +100,12 @@ struct Bystanders: Sendable {
     /// The loops at places of these names.
     func loops(_ names: Set<String>) -> [ClosedLoop] { files.filter { names.contains($0.name) }.map(\.loop) }
 
-    /// How many writes they began within this time.
+    /// The number of writes that they began within this time.
     func writeCount(in time: Range<ContinuousClock.Instant>) -> Int {
         files.reduce(0) { $0 + $1.loop.samples(in: time).count }
     }
 
-    /// How often a client of theirs was told to reset.
+    /// The number of times that a client of theirs was told to reset.
     var resetCount: Int { files.reduce(0) { $0 + $1.resets.load(ordering: .relaxed) } }
 
     /// One file, its writer and its reader.
@@ -121,7 +121,7 @@ struct Bystanders: Sendable {
         private var reader: LoadClient
         private var connections: [TestConnection] = []
         private var number: UInt64 = 0
-        /// Whether both ask for the objects, as they have to in flexible sync.
+        /// True once both ask for the objects, as they have to in flexible sync.
         private var haveSubscribed = false
 
         init(_ place: Place, on eventLoop: any EventLoop) {
@@ -138,7 +138,7 @@ struct Bystanders: Sendable {
                 connections.append(connection)
                 try await client.join(connection)
             }
-            // Whoever waits for what is not uploaded any more would wait for ever.
+            // A reader that waits for something that is no longer uploaded would wait for ever.
             await writer.observe(onDownload: { _, _ in }, onFailure: { [reader] _ in Task { await reader.leave() } })
             guard place.writer.mode == .flexible, !haveSubscribed else { return }
             let schema = await writer.upload([LoadChangesets.schema]).version
@@ -155,7 +155,7 @@ struct Bystanders: Sendable {
             connections = []
         }
 
-        /// One UPLOAD, until the reader has it. Whoever was cut off comes back with the next one.
+        /// Sends one UPLOAD, and waits until the reader has it. A client that was cut off comes back with the next one.
         func exchange() async throws {
             do {
                 if connections.isEmpty { try await connect() }
@@ -175,7 +175,7 @@ struct Bystanders: Sendable {
             }
         }
 
-        /// New clients take the place of those who were told to reset.
+        /// Replaces clients that were told to reset by new ones.
         private func beginAnew() {
             resets.add(1, ordering: .relaxed)
             writer = LoadClient(of: name, on: eventLoop, mode: place.writer.mode)
@@ -186,6 +186,6 @@ struct Bystanders: Sendable {
 }
 
 extension TestClientError {
-    /// Whether a client that is told so has to reset its file.
+    /// True if the error tells the client to reset its file.
     var demandsReset: Bool { [.clientReset, .clientResetNoRecovery].contains(told?.action) }
 }

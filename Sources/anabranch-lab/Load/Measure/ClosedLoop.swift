@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Does one thing again and again with a pause between, as a user does who waits for the answer, and notes how long
+/// Does one thing again and again with a pause between, like a user who waits for the answer, and notes the time that
 /// each took.
 final class ClosedLoop: Sendable {
     struct Sample: Sendable {
@@ -28,28 +28,28 @@ final class ClosedLoop: Sendable {
 
     func end() { isEnding.store(true, ordering: .relaxed) }
 
-    /// What began within this time.
+    /// The operations that began within this time.
     func samples(in time: Range<ContinuousClock.Instant>) -> [Sample] {
         samples.withLock { $0.filter { time.contains($0.start) } }
     }
 }
 
-/// The three parts of a run, one behind the other.
+/// The three parts of a run, one after the other.
 struct LoadPhases: Sendable {
     var alone: Range<ContinuousClock.Instant>
     var during: Range<ContinuousClock.Instant>
     var after: Range<ContinuousClock.Instant>
 }
 
-/// How long something took before, during and after a load.
+/// The time that something took before, during and after a load.
 struct PhaseFigures: Encodable, Equatable {
     var alone: Percentiles
     var during: Percentiles
     var after: Percentiles
-    /// How often it failed in all.
+    /// The number of failures in all.
     var failures: Int
 
-    /// Of the loop that fares worst, part by part: an average hides a neighbour who has to wait.
+    /// The figures of the loop that fares worst, part by part: an average hides a neighbour who has to wait.
     init(_ loops: [ClosedLoop], _ phases: LoadPhases) {
         func worst(_ phase: Range<ContinuousClock.Instant>) -> Percentiles {
             let each = loops.map { Percentiles($0.samples(in: phase).map(\.duration)) }

@@ -1,8 +1,8 @@
 import Foundation
 import Synchronization
 
-/// Ctrl-C and SIGTERM end the command together with the servers that it has started, which are in process groups of
-/// their own and would run on.
+/// Lets Ctrl-C and SIGTERM end the command together with the servers that it has started, which are in process groups
+/// of their own and would run on.
 final class EndingSignals {
     private let sources: [any DispatchSourceSignal]
 

@@ -1,4 +1,4 @@
-/// Why a load could not be brought, in words for the person who started it.
+/// The reason why a load could not be brought, in words for the person who started it.
 struct LoadError: Error, CustomStringConvertible {
     let description: String
 

@@ -1,34 +1,34 @@
 import AnabranchTestClient
 
-/// What a load has measured: the JSON line that it prints.
+/// The measurements of a load: the JSON line that it prints.
 struct LoadReport: Encodable {
     /// The name of the subcommand.
     var load: String
-    /// What it was told, and what else one has to know to repeat it.
+    /// The options of the load, and whatever else is needed to repeat it.
     var options: [String: Double]
-    /// From the beginning of the load to its end, without preparation.
+    /// The time from the beginning of the load to its end, without preparation.
     var seconds: Double
-    /// How often the load did what it consists of, and what that is.
+    /// The number of operations of the load, and their name.
     var operations: Int
     var operation: String
-    /// The server's words, if it did not take what it was sent.
+    /// The server's message, if it did not take what it was sent.
     var refusal: String?
     var latencyMs: [String: Percentiles]
-    /// On the wire during the load, seen from here; heads of frames are not counted.
+    /// The bytes on the wire during the load, seen from here; heads of frames are not counted.
     var bytes: Traffic.Bytes
     /// Whatever else the load has counted.
     var counts: [String: Double]
     /// Nil if the process of the server is not known.
     var server: ServerFigures?
-    /// Nil if the load stands no one in the way.
+    /// Nil if the load runs without bystanders.
     var bystander: BystanderFigures?
 }
 
-/// What a load has to say about itself; everything else is measured around it.
+/// The results that only the load itself knows; everything else is measured around it.
 struct LoadOutcome: Sendable {
-    /// How often it did what it consists of.
+    /// The number of operations.
     var operations: Int
-    /// What that is, as a noun.
+    /// The name of the operation, a noun.
     var operation: String
     var refusal: String?
     var latencies: [String: [Duration]] = [:]

@@ -1,7 +1,8 @@
 import NIOCore
 
 extension LoadRun {
-    /// A new client that has written something and is gone: it stands at a place of the log where no other one stands.
+    /// A new client that has written something and is gone: it stands at a place of the log where no other client
+    /// stands.
     func departedClient(of file: String, on eventLoop: (any EventLoop)? = nil) async throws -> LoadClient {
         let client = try await connectedClient(of: file, on: eventLoop)
         let version = await client.upload([LoadChangesets.first(of: client.identNumber)]).version
@@ -10,7 +11,7 @@ extension LoadRun {
         return client
     }
 
-    /// Writes an object of so many megabytes again and again to a file, in messages as clients make them.
+    /// Writes an object again and again to a file, `megabytes` in all, in messages such as clients make.
     func writeHistory(of file: String, megabytes: Double) async throws {
         let feeder = try await connectedClient(of: file)
         var history = [LoadChangesets.first(of: 1)] + LoadChangesets.history(of: 1, bytes: Int(megabytes * 1e6))

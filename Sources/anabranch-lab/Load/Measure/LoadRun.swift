@@ -6,11 +6,11 @@ import Synchronization
 
 /// One run: prepares, lets the bystanders work alone, brings the load, and lets them work alone again.
 final class LoadRun: Sendable {
-    /// Files of different runs on one server have different names.
+    /// The name of the run, so that files of different runs on one server have different names.
     let name: String
     let target: SyncTarget
     let traffic = Traffic()
-    /// With bystanders, who may have to wait for long.
+    /// The patience with bystanders, who may have to wait for long.
     private static let patience = Duration.seconds(60)
     private let aloneSeconds: Double
     private let eventLoops: any EventLoopGroup
@@ -22,7 +22,7 @@ final class LoadRun: Sendable {
     private let connections = Mutex<[TestConnection]>([])
     private let result = Mutex<Result?>(nil)
 
-    /// What is known when the load is over.
+    /// The result, once the load is over.
     struct Result: Sendable {
         var outcome: LoadOutcome
         var phases: LoadPhases
@@ -42,7 +42,7 @@ final class LoadRun: Sendable {
         self.server = server
     }
 
-    /// Brings the load, once in a run. What is done before is preparation and not measured.
+    /// Brings the load, once in a run. Everything before this is preparation and not measured.
     func measure(_ load: () async throws -> LoadOutcome) async throws {
         if bystanders != nil {
             report("the bystanders are alone for \(aloneSeconds) s")
@@ -73,7 +73,7 @@ final class LoadRun: Sendable {
         result.withLock { $0 = Result(outcome: outcome, phases: phases, bytes: bytes) }
     }
 
-    /// Waits until each of them has done something alone, however busy the machine is.
+    /// Waits until each bystander has done something alone, however busy the machine is.
     private func leaveBystandersAlone() async throws {
         guard let bystanders else { return }
         let beginning = ContinuousClock.now
@@ -99,12 +99,12 @@ final class LoadRun: Sendable {
             bystander: bystanders?.figures(result.phases))
     }
 
-    /// Says on standard error how far the run is.
+    /// Reports on standard error how far the run is.
     func report(_ progress: String) { RunProgress.report(progress, after: .now - start) }
 
     // MARK: Connections
 
-    /// The event loop that the next client shall have, so that all have as many.
+    /// The event loop for the next client, so that all have as many.
     var nextEventLoop: any EventLoop { eventLoops.next() }
 
     /// A new connection that is not open yet; the run closes it in the end.
@@ -151,7 +151,7 @@ final class LoadRun: Sendable {
         report("the server has ended after \(ending.seconds) s with status \(ending.exitStatus)")
     }
 
-    /// What the server's process needs now; nil if it is not known.
+    /// The resources that the server's process uses now; nil if the process is not known.
     func serverSnapshot() throws -> ProcessSnapshot? { try sampler?.snapshot() }
 
     /// Requests by which users of an app log in.

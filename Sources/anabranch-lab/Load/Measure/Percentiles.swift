@@ -1,7 +1,7 @@
 import AnabranchTesting
 
-/// How long something took, of all times that it was tried, in milliseconds. A percentile is a time that was measured:
-/// the shortest one that so many percent of all do not exceed.
+/// The times that something took, over all times that it was tried, in milliseconds. A percentile is a time that was
+/// measured: the shortest one that the given percentage of all times do not exceed.
 struct Percentiles: Encodable, Equatable {
     var count: Int
     /// Nil if there was nothing to measure.
@@ -19,14 +19,14 @@ struct Percentiles: Encodable, Equatable {
 }
 
 extension [Duration] {
-    /// Of a sorted array.
+    /// The percentile of a sorted array.
     fileprivate func percentile(_ percent: Int) -> Duration? {
         isEmpty ? nil : self[(count * percent + 99) / 100 - 1]
     }
 }
 
 extension Duration {
-    /// To a microsecond.
+    /// The milliseconds, rounded to a microsecond.
     var inRoundedMilliseconds: Double { inMilliseconds.rounded(places: 3) }
 }
 

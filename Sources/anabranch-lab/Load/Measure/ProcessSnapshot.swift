@@ -1,13 +1,13 @@
 import Foundation
 
-/// What the system says about a process at a moment, from /proc.
+/// The state of a process at a moment, from /proc.
 struct ProcessSnapshot: Sendable {
     var residentBytes: Int
-    /// What of it is no file's.
+    /// The resident bytes that do not belong to a file.
     var anonymousBytes: Int
     var userSeconds: Double
     var systemSeconds: Double
-    /// What the process has caused to be written to disks; 0 if only its owner may know.
+    /// The bytes that the process has caused to be written to disks; 0 if only its owner may know.
     var writtenBytes: Int
     var descriptorCount: Int
 
@@ -37,7 +37,7 @@ struct ProcessSnapshot: Sendable {
 
     private static func text(_ path: String) -> String? { try? String(contentsOfFile: path, encoding: .utf8) }
 
-    /// The number behind a name at the beginning of a line.
+    /// The number after a name at the beginning of a line.
     private static func number(_ name: String, in text: String) -> Int? {
         let line = text.split(separator: "\n").first { $0.hasPrefix(name) }
         return line?.dropFirst(name.count).split(whereSeparator: \.isWhitespace).first.flatMap { Int($0) }

@@ -2,20 +2,20 @@ import Foundation
 import NIOHTTP1
 import NIOPosix
 
-/// What a server says of itself: those of its metrics that are levels (`Spec/Admin.md`, section 4).
+/// The metrics of a server that are levels (`Spec/Admin.md`, section 4).
 enum ServerGauges {
     private static let names: Set<String> = ["anabranch_connections", "anabranch_websockets", "anabranch_sessions"]
-    /// The transactions of the store since the start.
+    /// The name of the metric that counts the transactions of the store since the start.
     static let transactions = "anabranch_transactions_total"
 
-    /// Where the admin interface of a server is, and what it wants to see.
+    /// The address of a server's admin interface, and the token that it wants to see.
     struct Admin: Sendable {
         var host: String
         var port: Int
         var token: String
         var scheme: String
 
-        /// Nil if the server with this data directory has announced none.
+        /// Nil if the server with this data directory has not announced an admin interface.
         init?(dataDirectory: String) {
             let folder = URL(fileURLWithPath: dataDirectory)
             func firstLine(_ name: String) -> String? {
@@ -39,7 +39,7 @@ enum ServerGauges {
         }
     }
 
-    /// Nil if the server with this data directory has no admin interface, or does not answer.
+    /// The values; nil if the server with this data directory has no admin interface, or does not answer.
     ///
     /// - Throws: `LoadError` if it will never answer: its admin interface speaks TLS.
     static func read(
@@ -56,7 +56,7 @@ enum ServerGauges {
         return values(in: String(decoding: answer.body, as: UTF8.self), names: names)
     }
 
-    /// Of the text format of Prometheus.
+    /// The values in the text format of Prometheus.
     static func values(in text: String, names: Set<String> = names) -> [String: Double] {
         var values: [String: Double] = [:]
         for line in text.split(separator: "\n") {

@@ -2,9 +2,9 @@ import CoreFoundation
 import Foundation
 import Synchronization
 
-/// What the server's process needed before, during and after a load.
+/// The resources that the server's process needed before, during and after a load.
 struct ServerFigures: Encodable {
-    /// The highest of many samples during the load and after it is the peak.
+    /// A level before, during and after a load. The highest of many samples during the load and after it is the peak.
     struct Level: Encodable {
         var before: Double
         var peak: Double
@@ -12,24 +12,24 @@ struct ServerFigures: Encodable {
     }
 
     var rssMib: Level
-    /// At equal distances during the load.
+    /// Samples at equal distances during the load.
     var rssMibSeries: [Double]
-    /// During the load.
+    /// The processor time during the load.
     var cpuUserSeconds: Double
     var cpuSystemSeconds: Double
-    /// User and system together; nil if there were no operations.
+    /// The processor time per operation, of user and system together, in microseconds; nil if there were no operations.
     var cpuUsPerOperation: Double?
-    /// What went to disks during the load.
+    /// The data written to disks during the load.
     var writtenMib: Double
     /// Open files and sockets before and after.
     var descriptors: Level
-    /// The database's write-ahead log, if the data directory is known.
+    /// The size of the database's write-ahead log, if the data directory is known.
     var walMib: Level?
     var databaseMib: Level?
-    /// The server's log, if it is known.
+    /// The size of the server's log, if it is known.
     var logMib: Level?
-    /// What the server itself counts before the load and after it; those of the bystanders are among them. Nil if its
-    /// data directory is not known, or if it has no admin interface or one that speaks TLS.
+    /// The server's own counts before the load and after it; those of the bystanders are among them. Nil if its data
+    /// directory is not known, or if it has no admin interface or one that speaks TLS.
     var gauges: [String: Change]?
 
     struct Change: Encodable {
@@ -48,7 +48,7 @@ final class ServerSampler: Sendable {
         var logBytes: Int?
     }
 
-    /// A server whose process and, perhaps, files are known.
+    /// The process of a server and, perhaps, its files.
     struct Place: Sendable {
         var process: Int32
         var dataDirectory: String?
@@ -61,7 +61,7 @@ final class ServerSampler: Sendable {
 
     private let place: Place
     private let samples = Mutex<[Sample]>([])
-    /// Nil if the server will never tell.
+    /// Nil once it is known that the server will never tell.
     private let gauges = Mutex<[[String: Double]]?>([])
 
     init(_ place: Place) { self.place = place }
@@ -82,7 +82,7 @@ final class ServerSampler: Sendable {
         samples.withLock { $0.append(sample) }
     }
 
-    /// Asks the server for its own counts. One that has just begun may not have announced its admin interface yet.
+    /// Asks the server for its own counts. One that has just started may not have announced its admin interface yet.
     func readGauges() async {
         guard let directory = place.dataDirectory, gauges.withLock({ $0 != nil }) else { return }
         do throws(LoadError) {
@@ -108,7 +108,7 @@ final class ServerSampler: Sendable {
 
     func snapshot() throws -> ProcessSnapshot { try ProcessSnapshot(of: place.process) }
 
-    /// Of the files of all shards; older servers have one database.
+    /// The size of the files of all shards; older servers have one database.
     private func size(_ suffix: String) -> Int? {
         guard let directory = place.dataDirectory,
             let names = try? FileManager.default.contentsOfDirectory(atPath: directory)
@@ -122,7 +122,7 @@ final class ServerSampler: Sendable {
         return stat(path, &status) == 0 ? Int(status.st_size) : nil
     }
 
-    /// - Parameter load: when the load began and ended; there has to be a sample before it.
+    /// - Parameter load: the beginning and the end of the load; there has to be a sample before it.
     func figures(of load: ClosedRange<ContinuousClock.Instant>, operations: Int) -> ServerFigures? {
         let samples = samples.withLock { $0 }
         guard let first = samples.first, let after = samples.last else { return nil }

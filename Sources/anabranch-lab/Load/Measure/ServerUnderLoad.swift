@@ -1,42 +1,42 @@
 import Foundation
 import Synchronization
 
-/// A server of our own: a process, and a temporary directory that is gone afterwards.
+/// A server of our own: a process, and a temporary directory that is removed afterwards.
 final class ServerUnderLoad: Sendable {
-    /// Where it listens.
+    /// The URL at which it listens.
     let url: String
     let place: ServerSampler.Place
     private let process: Process
     private let binary: String
     private let arguments: [String]
-    /// What is there until the end: the data, the log, perhaps the configuration.
+    /// The directory that exists until the end, with the data, the log and, perhaps, the configuration.
     let directory: URL
     private let ending = Mutex<Ending?>(nil)
-    /// All that were begun and whose directories are still there.
+    /// All processes that were started and whose directories are still there.
     private static let begun = Mutex<[URL: Process]>([:])
 
-    /// How a process has ended.
+    /// The end of a process.
     struct Ending: Sendable {
-        /// From SIGTERM on.
+        /// The time from SIGTERM on.
         var seconds: Double
         /// The exit status, or the number of the signal that has ended it.
         var status: Int32
         var hasFallenToSignal: Bool
 
-        /// What a shell would say.
+        /// The exit status that a shell would show.
         var exitStatus: Int32 { hasFallenToSignal ? 128 + status : status }
     }
 
-    /// How long a server may take until it listens.
+    /// The time that a server may take until it listens.
     private static let startPatience = Duration.seconds(60)
 
     /// Starts the binary and waits until it listens.
     ///
     /// - Parameters:
-    ///   - arguments: say who is let in; everybody in development mode.
-    ///   - configuration: the file that says it in their place, in YAML.
+    ///   - arguments: arguments that say who is let in; everybody in development mode.
+    ///   - configuration: the file that says so in their place, in YAML.
     ///   - fill: puts into the data directory, which does not exist yet, what the server shall find there; the
-    ///     configuration is beside it.
+    ///     configuration is next to it.
     /// - Throws: `StartError` with the end of the server's log, if it does not start.
     static func start(
         _ binary: String, _ arguments: [String] = ["--dev"], configuration: String? = nil,
@@ -95,7 +95,7 @@ final class ServerUnderLoad: Sendable {
             place: ServerSampler.Place(process: process.processIdentifier, dataDirectory: data, log: log))
     }
 
-    /// The port that the first line with one ends with; nil if the server ends without such a line.
+    /// The port at the end of the first line that ends with one; nil if the server ends without such a line.
     private static func port(in handle: FileHandle) async -> Int? {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread {
@@ -124,10 +124,10 @@ final class ServerUnderLoad: Sendable {
         self.place = place
     }
 
-    /// Whether `end` has ended it.
+    /// True once `end` has ended it.
     var wasEnded: Bool { ending.withLock { $0 != nil } }
 
-    /// - Throws: `LoadError` with the end of its log if it does not run any more.
+    /// - Throws: `LoadError` with the end of its log if it no longer runs.
     func checkIsRunning() throws(LoadError) {
         guard !process.isRunning else { return }
         let log = place.log.flatMap { try? String(contentsOfFile: $0, encoding: .utf8) } ?? ""
@@ -136,7 +136,7 @@ final class ServerUnderLoad: Sendable {
 
     /// Ends it with SIGTERM, with SIGKILL if that takes longer than `patience`. Its directory stays.
     ///
-    /// - Returns: how it has ended, the first time that it was asked to.
+    /// - Returns: the end of the process, the first time that it was asked to.
     @discardableResult
     func end(patience: Duration = .seconds(60)) async -> Ending {
         if let ending = ending.withLock({ $0 }) { return ending }
@@ -155,7 +155,7 @@ final class ServerUnderLoad: Sendable {
         }
     }
 
-    /// Starts another one, on the data of this one, which has ended.
+    /// Starts another server on the data of this one, which has ended.
     func restarted() async throws -> ServerUnderLoad {
         let process = Process()
         Self.begun.withLock { $0[directory] = process }
@@ -173,7 +173,7 @@ final class ServerUnderLoad: Sendable {
         begun.withLock { servers -> Never in
             for (directory, process) in servers {
                 kill(process)
-                // Another thread may be filling it, which ends with an error when its directory is gone.
+                // Another thread may be filling it; that ends with an error when the directory is gone.
                 repeat {
                     try? FileManager.default.removeItem(at: directory)
                 } while FileManager.default.fileExists(atPath: directory.path)
@@ -195,12 +195,12 @@ final class ServerUnderLoad: Sendable {
         process.waitUntilExit()
     }
 
-    /// The server has ended before it listened.
+    /// The error of a server that has ended before it listened.
     struct StartError: Error, CustomStringConvertible {
         var binary: String
         /// The end of its log.
         var words: String
-        /// What has ended it; nil if it has refused to start.
+        /// The signal that has ended it; nil if it has refused to start.
         var signal: Int32?
 
         var description: String { "\(binary) does not start: \(words)" }
