@@ -88,6 +88,16 @@ private struct PublicDeclarations {
     /// The header of a type or extension whose brace has not opened yet.
     private var header: String?
     private var isDocumented = false
+    private let patterns = Patterns()
+
+    /// A regex is compiled where it stands, which takes longer than most lines of source do.
+    private struct Patterns {
+        let attribute = /^@\w+(?:\([^)]*\))?\s*$/
+        let type = /^(?:@?\w+\s+)*(?:protocol|enum|extension|struct|class|actor)\s+[A-Z]/
+        let requirement = /^(?:(?:static|mutating)\s+)*(?:func|var|init|subscript|associatedtype)\b/
+        let access = /^(?:@\w+(?:\([^)]*\))?\s+)*(?:public|open)\s+/
+        let kind = /\b(?:struct|class|enum|protocol|actor|typealias|func|var|let|init|subscript)\b/
+    }
 
     private enum Scope {
         /// The body of a public protocol, of a public enum, of an extension that declares a conformance, of anything
@@ -102,29 +112,27 @@ private struct PublicDeclarations {
     private mutating func read(_ line: String, _ index: Int) {
         let code = line.withoutLiteralsAndComment
         let words = code.drop { $0 == " " }
-        if line.contains(/^\s*\/\/\//) { return isDocumented = true }
+        if line.drop(while: { $0 == " " }).hasPrefix("///") { return isDocumented = true }
         if words.isEmpty { return isDocumented = false }
-        if words.contains(/^@\w+(?:\([^)]*\))?\s*$/) { return }
+        if words.contains(patterns.attribute) { return }
         if isDeclaration(words), !isDocumented { undocumented.append(index) }
         // The comment of a case stands for the cases in the lines below.
         isDocumented = isDocumented && scopes.last == .cases && words.hasPrefix("case ")
-        if words.contains(/^(?:@?\w+\s+)*(?:protocol|enum|extension|struct|class|actor)\s+[A-Z]/) { header = "" }
+        if words.contains(patterns.type) { header = "" }
         for character in code { step(character) }
     }
 
     private func isDeclaration(_ words: Substring) -> Bool {
         switch scopes.last {
         case .requirements?:
-            return words.contains(/^(?:(?:static|mutating)\s+)*(?:func|var|init|subscript|associatedtype)\b/)
+            return words.contains(patterns.requirement)
         case .cases? where words.hasPrefix("case "): return true
         case .witnesses?: return false
         default: break
         }
-        let access = /^(?:@\w+(?:\([^)]*\))?\s+)*(?:public|open)\s+/
-        guard let start = words.prefixMatch(of: access)?.range.upperBound else { return false }
+        guard let start = words.prefixMatch(of: patterns.access)?.range.upperBound else { return false }
         let rest = words[start...]
-        let kinds = /\b(?:struct|class|enum|protocol|actor|typealias|func|var|let|init|subscript)\b/
-        return rest.contains(kinds) && !rest.hasPrefix("import ") && !rest.hasPrefix("extension ")
+        return rest.contains(patterns.kind) && !rest.hasPrefix("import ") && !rest.hasPrefix("extension ")
     }
 
     private mutating func step(_ character: Character) {

@@ -38,6 +38,7 @@ import Testing
     private static func limits() throws -> [Limit] {
         // `var bytesMax = 32 << 20`, `bytesMax: Int = 32 << 20` of a parameter, `limits.bytesMax = 4 << 20`
         let named = /((?:\w+\.)?\w+(?:Max|Min))(?:: \w+)? = ([0-9][0-9_]*(?: (?:<<|\*) [0-9][0-9_]*)*)/
+        let declaration = /\b(?:var|let)\s/
         let inLimits = /(?:var|let) (\w+)(?:: \w+)? = ([0-9][0-9_]*(?: (?:<<|\*) [0-9][0-9_]*)*)/
         var limits: [Limit] = []
         for file in try Repository.files(in: "Sources") {
@@ -46,7 +47,7 @@ import Testing
                 guard let match = line.withoutLiteralsAndComment.firstMatch(of: pattern),
                     let value = value(of: match.output.2)
                 else { continue }
-                let isDeclaration = line.contains(/\b(?:var|let)\s/)
+                let isDeclaration = line.contains(declaration)
                 limits.append(
                     Limit(
                         name: "\(file.typeAround(index)).\(match.output.1)", value: value,

@@ -74,8 +74,7 @@ extension Sequence<TextFile> {
 extension String {
     /// A line of Swift without what stands in its literals and its comment.
     var withoutLiteralsAndComment: String {
-        let literal = /"(?:\\.|[^"\\])*"/
-        let code = replacing(literal, with: "\"\"")
+        let code = contains("\"") ? replacing(/"(?:\\.|[^"\\])*"/, with: "\"\"") : self
         return code.firstRange(of: "//").map { String(code[..<$0.lowerBound]) } ?? code
     }
 }
