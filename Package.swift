@@ -19,6 +19,7 @@ let package = Package(
         .library(name: "AnabranchQuery", targets: ["AnabranchQuery"]),
         .library(name: "AnabranchProtocol", targets: ["AnabranchProtocol"]),
         .library(name: "AnabranchHistory", targets: ["AnabranchHistory"]),
+        .library(name: "AnabranchExplain", targets: ["AnabranchExplain"]),
         .library(name: "AnabranchSQLite", targets: ["AnabranchSQLite"]),
         .library(name: "AnabranchRealmFile", targets: ["AnabranchRealmFile"]),
         .library(name: "AnabranchServer", targets: ["AnabranchServer"]),
@@ -102,6 +103,7 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]),
+        .target(name: "AnabranchExplain", dependencies: ["AnabranchCore", "AnabranchHistory"]),
         .target(
             name: "AnabranchServer",
             dependencies: [
@@ -152,8 +154,8 @@ let package = Package(
             name: "anabranch",
             dependencies: [
                 "AnabranchClient", "AnabranchCore", "AnabranchHTTP", "AnabranchHistory", "AnabranchProtocol",
-                "AnabranchQuery", "AnabranchRealmFile", "AnabranchReplica", "AnabranchRules", "AnabranchSQLite",
-                "AnabranchServer", "CMalloc", "CZlib", "CommandSupport",
+                "AnabranchExplain", "AnabranchQuery", "AnabranchRealmFile", "AnabranchReplica", "AnabranchRules",
+                "AnabranchSQLite", "AnabranchServer", "CMalloc", "CZlib", "CommandSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -167,9 +169,9 @@ let package = Package(
         .executableTarget(
             name: "anabranch-lab",
             dependencies: [
-                "AnabranchClient", "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRealmFile",
-                "AnabranchReplica", "AnabranchRows", "AnabranchSimulation", "AnabranchSQLite", "AnabranchTestClient",
-                "AnabranchTesting", "CommandSupport",
+                "AnabranchClient", "AnabranchCore", "AnabranchExplain", "AnabranchProtocol", "AnabranchHistory",
+                "AnabranchRealmFile", "AnabranchReplica", "AnabranchRows", "AnabranchSimulation", "AnabranchSQLite",
+                "AnabranchTestClient", "AnabranchTesting", "CommandSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -191,8 +193,8 @@ let package = Package(
         .testTarget(
             name: "AnabranchHistoryTests",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchReplica", "AnabranchRows", "AnabranchRules",
-                "AnabranchSimulation", "AnabranchSQLite", "AnabranchTesting", "CFaultFiles",
+                "AnabranchCore", "AnabranchExplain", "AnabranchHistory", "AnabranchReplica", "AnabranchRows",
+                "AnabranchRules", "AnabranchSimulation", "AnabranchSQLite", "AnabranchTesting", "CFaultFiles",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]),
         .testTarget(
@@ -233,8 +235,9 @@ let package = Package(
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchRules", "AnabranchSQLite",
-                "AnabranchServer", "AnabranchTesting", "CommandSupport", "anabranch", "anabranch-lab",
+                "AnabranchCore", "AnabranchExplain", "AnabranchHistory", "AnabranchProtocol", "AnabranchRules",
+                "AnabranchSQLite", "AnabranchServer", "AnabranchTesting", "CommandSupport", "anabranch",
+                "anabranch-lab",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),

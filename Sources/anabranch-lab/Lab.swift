@@ -77,7 +77,7 @@ struct BenchCommand: ParsableCommand {
         abstract: "Time merges, a server, a replica, changes of a state, and the sealed part of a log.",
         subcommands: [
             BenchCasesCommand.self, BenchMergeCommand.self, BenchServerCommand.self, BenchApplyCommand.self,
-            BenchRowsCommand.self, BenchSegmentsCommand.self, BenchSealedCommand.self,
+            BenchRowsCommand.self, BenchSegmentsCommand.self, BenchSealedCommand.self, BenchExplainCommand.self,
             BenchGenerationCommand.self, BenchGrowthCommand.self, BenchReplicaCommand.self,
             BenchReplicaMemoryCommand.self, ReplicaMemoryClientCommand.self, BenchStoreCommand.self,
             BenchRealmFileCommand.self,

@@ -15,6 +15,7 @@ struct Anabranch: AsyncParsableCommand {
               anabranch admin sessions --data ./data
               anabranch backup --data ./data --to ./backup-monday
               anabranch log --data ./data --path '/"notes"' --count 10
+              anabranch explain 41 --data ./data --path '/"notes"'
             """,
         version: BuildInfo.text(of: "anabranch"),
         groupedSubcommands: [
@@ -26,7 +27,8 @@ struct Anabranch: AsyncParsableCommand {
                 subcommands: [
                     BackupCommand.self, RestoreCommand.self, VerifyCommand.self, RepairCommand.self,
                     MergeFilesCommand.self, ExportCommand.self, ImportCommand.self, RealmFileCommand.self,
-                    InspectCommand.self, LogCommand.self, ShowCommand.self, ChangesetCommand.self,
+                    InspectCommand.self, LogCommand.self, ShowCommand.self, ExplainCommand.self, BlameCommand.self,
+                    DiffCommand.self, RestoreValueCommand.self, ChangesetCommand.self,
                 ]),
             CommandGroup(name: "Client", subcommands: [ClientCommand.self]),
         ])

@@ -15,8 +15,8 @@ struct InspectCommand: ParsableCommand {
         discussion: """
             Without --path: a line for each synced file. With it: the file's state, or the one that it had at an \
             earlier version, as the canonical JSON of Spec/State.md, part E, on one line. Earlier states are made from \
-            the log: once it has lost its beginning there are none, even if the archive has the entries. Nothing is \
-            changed, and a server that runs goes on meanwhile.
+            the log, and once it has lost its beginning from a bootstrap generation or the archive (Spec/Explain.md, \
+            section 4). Nothing is changed, and a server that runs goes on meanwhile.
 
             With --class and --query: a line for each object of the class that matches, [primary key, fields], in the \
             language of the Realm SDKs (Spec/Query.md), SORT, DISTINCT and LIMIT included. The class has the name that \
@@ -38,7 +38,7 @@ struct InspectCommand: ParsableCommand {
     @Option(help: "A synced file, as it is listed.")
     var path: String?
 
-    @Option(name: .customLong("at"), help: "A version of its log, not of the archive; the newest one if none is given.")
+    @Option(name: .customLong("at"), help: "A version, as `anabranch log` prints it; the newest one if none is given.")
     var version: UInt64?
 
     @Flag(help: "Print a JSON object for each synced file; a state is JSON anyway.")

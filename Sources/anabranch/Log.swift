@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchExplain
 import AnabranchHistory
 import AnabranchSQLite
 import ArgumentParser
@@ -12,10 +13,12 @@ struct LogCommand: ParsableCommand {
         discussion: """
             A line for each version of the log, and then of the archive if there is one: its number, when its changes \
             were made, by whom, how many bytes they have, and what they begin with. `anabranch show` prints all of a \
-            version. A server that runs goes on meanwhile.
+            version, `anabranch explain` why it is so. With --object: only the versions of the log that changed that \
+            object. A server that runs goes on meanwhile.
 
             EXAMPLES
               anabranch log --data ./data --path '/"notes"'
+              anabranch log --data ./data --path '/"notes"' --object Note/7
               anabranch log --data ./data --path '/"notes"' --count 10
               anabranch log --data ./data --path '/"notes"' --json | jq .bytes
             """)
@@ -27,6 +30,9 @@ struct LogCommand: ParsableCommand {
 
     @Option(name: .shortAndLong, help: "How many versions; all if it is not given.")
     var count: Int?
+
+    @Option(help: ArgumentHelp("Only versions that changed this object.", valueName: "class/key"))
+    var object: String?
 
     @Flag(help: "Print a JSON object for each version.")
     var json = false
@@ -42,11 +48,22 @@ struct LogCommand: ParsableCommand {
         try StoreOption.explainingErrors {
             let file = try store.file(path)
             let width = "\(file.head.version)".count
-            try file.forEachEntry(newest: count ?? .max) { entry in
+            try forEachEntry(of: file) { entry in
                 if json { return output(entry.json("summary", JSONValue.string(entry.summary).encoded)) }
                 let version = String(repeating: " ", count: width - "\(entry.version)".count) + "\(entry.version)"
                 output("\(version)  \(entry.date)  \(entry.author)  \(entry.changeset.count) bytes  \(entry.summary)")
             }
+        }
+    }
+}
+
+extension LogCommand {
+    private func forEachEntry(of file: StoredFile, _ body: (LogEntry) -> Void) throws {
+        guard let object else { return try file.forEachEntry(newest: count ?? .max, body) }
+        let address = try ObjectAddress(argument: object, in: file.state(at: file.head.version))
+        let versions = try file.withView { view throws(HistoryError) in try view.versions(changing: address) }
+        for version in versions.reversed().prefix(count ?? .max) {
+            if let entry = try file.entry(version) { body(entry) }
         }
     }
 }

@@ -61,7 +61,6 @@ final class Workload {
     /// How many reciprocal forms were compared with what a client made: proves that the comparison happens.
     private(set) var comparedForms = 0
     private var downloadsTold: [ClientFileID: [ServerVersion]] = [:]
-
     init(_ kind: StoreKind, _ profile: Profile, seed: UInt64) throws {
         self.profile = profile
         random = SeededRandom(seed: seed)
@@ -80,12 +79,13 @@ final class Workload {
         for _ in 0..<3 { try join() }
     }
 
-    func run(steps: Int) throws {
+    func run(steps: Int, endingWith look: (SyncedFile) throws -> Void = { _ in }) throws {
         for _ in 0..<steps {
             try step()
             try TailComparison(file, test.store).check(using: &random)
         }
         try settle()
+        try look(file)  // while its store is open
         try checkStored()
     }
 

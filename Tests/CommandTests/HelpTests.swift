@@ -10,13 +10,14 @@ import Testing
 @Suite struct HelpTests {
     @Test func theHelpIsShortAndForThoseWhoRunAServer() {
         let help = Anabranch.helpMessage(columns: 80)
-        #expect(help.split(separator: "\n", omittingEmptySubsequences: false).count <= 45)
+        #expect(help.split(separator: "\n", omittingEmptySubsequences: false).count <= 50)
         #expect(help.contains("EXAMPLES"))
         #expect(
             Self.commands(in: help)
                 == [
                     "serve", "admin", "config", "key", "backup", "restore", "verify", "repair", "merge-files", "export",
-                    "import", "realm-file", "inspect", "log", "show", "changeset", "client",
+                    "import", "realm-file", "inspect", "log", "show", "explain", "blame", "diff", "restore-value",
+                    "changeset", "client",
                 ])
     }
 

@@ -86,6 +86,12 @@ public struct ChangesetArena: Sendable {
         instructionIndices(of: changeset).map { self[$0] }
     }
 
+    /// The instructions of a changeset as it was decoded, in order, as merges have left them: nil for those that they
+    /// have discarded. The ones that merges have added are not among them.
+    package func ownInstructions(of changeset: ChangesetIndex) -> [Instruction?] {
+        self[changeset].instructions.map { self[$0].isDiscarded ? nil : self[$0] }
+    }
+
     /// The indices of the changeset's live instructions, in order.
     func instructionIndices(of changeset: ChangesetIndex) -> [InstructionIndex] {
         var indices: [InstructionIndex] = []

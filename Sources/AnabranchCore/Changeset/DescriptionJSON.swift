@@ -27,6 +27,13 @@ extension ChangesetArena {
         return String(decoding: text, as: UTF8.self)
     }
 
+    /// One of those objects: an instruction.
+    public func json(of instruction: Instruction) -> String {
+        var text: [UInt8] = []
+        append(instruction, to: &text)
+        return String(decoding: text, as: UTF8.self)
+    }
+
     private func append(_ instruction: Instruction, to text: inout [UInt8]) {
         text += "{\"instruction\":\"\(instruction.kind)\",\"class\":".utf8
         append(instruction.className, to: &text)

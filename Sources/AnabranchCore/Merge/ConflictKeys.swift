@@ -35,6 +35,11 @@ package struct ConflictKeys: Equatable, Sendable {
         readsEverything = readsEverything || others.contains(where: \.readsEverything)
     }
 
+    /// The key under which the instructions on an object are stored.
+    package static func object(_ object: ObjectAddress) -> UInt64 {
+        ConflictHash(object.key, ConflictHash(object.className[...])).value(.object)
+    }
+
     /// The key under which an EraseTable of the class is stored.
     package static func erasure(ofClass name: [UInt8]) -> UInt64 { ConflictHash(name[...]).value(.erasedClass) }
 
@@ -145,6 +150,26 @@ private struct ConflictHash {
             mix(key.word0)
             mix(key.word1)
         }
+    }
+
+    /// The same of a key that is in no arena.
+    init(_ key: PrimaryKey, _ className: ConflictHash) {
+        self = className
+        let type: PayloadType, words: (UInt64, UInt64)
+        switch key {
+        case .string(let text):
+            mix(UInt64(UInt8(bitPattern: PayloadType.string.rawValue)))
+            mix(text[...])
+            return
+        case .null: (type, words) = (.null, (0, 0))
+        case .int(let value): (type, words) = (.int, (UInt64(bitPattern: value), 0))
+        case .globalKey(let value): (type, words) = (.globalKey, (value.high, value.low))
+        case .objectID(let value): (type, words) = (.objectID, (value.low, value.high))
+        case .uuid(let value): (type, words) = (.uuid, (value.low, value.high))
+        }
+        mix(UInt64(UInt8(bitPattern: type.rawValue)))
+        mix(words.0)
+        mix(words.1)
     }
 
     func joined(with name: ArraySlice<UInt8>) -> ConflictHash {

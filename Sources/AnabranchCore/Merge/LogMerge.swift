@@ -83,9 +83,11 @@ package struct LogMerge: ~Copyable, Sendable {
     private var encoder = ChangesetEncoder()
 
     /// - Parameter changesets: The changesets that the peer sends, in its order; their bases never go back.
-    package init(_ changesets: [Incoming], strategy: MergeStrategy = .indexed) {
+    package init(
+        _ changesets: [Incoming], strategy: MergeStrategy = .indexed, pairsMax: Int = Merge.pairVisitsMax
+    ) {
         rest = changesets[...]
-        merge = Merge(strategy: strategy)
+        merge = Merge(strategy: strategy, pairsMax: pairsMax)
     }
 
     // MARK: Runs
@@ -213,6 +215,20 @@ package struct LogMerge: ~Copyable, Sendable {
     }
 
     // MARK: Results
+
+    /// How the runs to come are merged.
+    package var strategy: MergeStrategy {
+        get { merge.strategy }
+        set { merge.strategy = newValue }
+    }
+
+    /// The effects that rules had in the runs that were merged by the recorded strategy.
+    package var outcomes: [RuleOutcome] { merge.outcomes }
+
+    /// The version of an entry in the arena; nil if the changeset is none that takes part.
+    package func version(ofEntry changeset: ChangesetIndex) -> UInt64? {
+        (passedEntries + entries).first { $0.index == changeset }?.version
+    }
 
     /// The bytes of a changeset of the run, or of an entry, as it is now.
     package mutating func encoded(_ changeset: ChangesetIndex) -> [UInt8] { encoder.encode(changeset, of: arena) }

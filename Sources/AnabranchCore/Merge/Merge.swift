@@ -4,6 +4,8 @@ package enum MergeStrategy: Sendable {
     case indexed
     /// Visits every pair: the reference that the other one is checked against.
     case everyPair
+    /// Visits every pair on one object, and notes what became of it (`Merge.outcomes`).
+    case recorded
 }
 
 /// Rewrites two lists of changesets that start from the same state, so that each can come after the other
@@ -24,7 +26,7 @@ public struct Merge: ~Copyable, Sendable {
     /// few pairs, so honest clients stay far below.
     package static let pairVisitsMax = 1 << 33
 
-    private let strategy: MergeStrategy
+    package var strategy: MergeStrategy
     let thresholds: MergeThresholds
     var budget: PairBudget
     /// The work that is still to be done; the last piece is next.
@@ -37,6 +39,9 @@ public struct Merge: ~Copyable, Sendable {
     var tagRanks = TagRanks()
     /// The number of pairs that the lists had, and of those that were visited, in all merges of this value.
     package internal(set) var listPairs = ListPairs()
+    /// The effects that rules had in recorded merges, in all merges of this value; object by object, and for each in
+    /// the order of the grid.
+    package internal(set) var outcomes: [RuleOutcome] = []
 
     /// A value that has not merged anything yet.
     public init() { self.init(strategy: .indexed) }
@@ -71,6 +76,7 @@ public struct Merge: ~Copyable, Sendable {
         let columns = arena.liveInstructions(of: arena.inVersionOrder(incoming))
         budget.countLooks(rows.count + columns.count)
         guard !rows.isEmpty, !columns.isEmpty else { return }
+        if strategy == .recorded { return waitForRecordedPairs(rows, columns, in: arena) }
         let nan = arena.holdsNaN ? NaNDirtiness(rows: rows, columns: columns, in: arena) : nil
         if strategy == .everyPair {
             waiting.append(.everyPair(PairwiseGrid(rows: rows, columns: columns, nan: nan)))

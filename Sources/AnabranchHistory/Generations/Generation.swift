@@ -26,7 +26,7 @@ public struct Generation: Equatable, Sendable {
     }
 
     /// True if a client can have integrated the entries up to the version: none, some, or all of them and maybe more.
-    func canEnd(at version: ServerVersion) -> Bool { version == 0 || has(version) || version >= self.version }
+    package func canEnd(at version: ServerVersion) -> Bool { version == 0 || has(version) || version >= self.version }
 }
 
 /// A change that a commit makes to a bootstrap generation.

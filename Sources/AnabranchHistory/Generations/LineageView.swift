@@ -1,12 +1,12 @@
-import AnabranchCore
+package import AnabranchCore
 
 /// A synced file as a client file sees it whose lineage is a generation: its log consists of the entries of the
 /// generation, followed by those of the log after it (`Spec/BoundedHistory.md`, section 3).
-struct LineageView: FileView {
+package struct LineageView: FileView {
     private let file: any FileView
     private let generation: Generation
 
-    init(_ generation: Generation, in file: any FileView) {
+    package init(_ generation: Generation, in file: any FileView) {
         self.file = file
         self.generation = generation
     }
@@ -30,12 +30,12 @@ struct LineageView: FileView {
 
     // MARK: The log
 
-    func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
+    package func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
         if version > generation.version { return try file.entry(version) }
         return try readGeneration { entries throws(HistoryError) in try entries.entry(version) }
     }
 
-    func entries(
+    package func entries(
         in range: VersionRange, excludingOrigin origin: ClientFileID?, byteBudget: Int
     ) throws(HistoryError) -> [LogEntry] {
         let (older, newer) = split(range)
@@ -52,7 +52,8 @@ struct LineageView: FileView {
         return found
     }
 
-    func versions(in range: VersionRange, excludingOrigin origin: ClientFileID) throws(HistoryError) -> [ServerVersion]
+    package func versions(in range: VersionRange, excludingOrigin origin: ClientFileID) throws(HistoryError)
+        -> [ServerVersion]
     {
         let (older, newer) = split(range)
         var found: [ServerVersion] = []
@@ -64,7 +65,7 @@ struct LineageView: FileView {
         return found + (newer.isEmpty ? [] : try file.versions(in: newer, excludingOrigin: origin))
     }
 
-    func versions(
+    package func versions(
         writing keys: [UInt64], in range: VersionRange, excludingOrigin origin: ClientFileID
     ) throws(HistoryError) -> [ServerVersion] {
         let (older, newer) = split(range)
@@ -79,44 +80,50 @@ struct LineageView: FileView {
 
     // MARK: Receipts, which a generation does not have
 
-    func receipts(from ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [Receipt] {
+    package func receipts(from ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [Receipt] {
         let newer = split(range).newer
         return newer.isEmpty ? [] : try file.receipts(from: ident, in: newer)
     }
 
-    func lastReceipt(from ident: ClientFileID, upTo version: ServerVersion) throws(HistoryError) -> Receipt? {
+    package func lastReceipt(from ident: ClientFileID, upTo version: ServerVersion) throws(HistoryError) -> Receipt? {
         version > generation.version ? try file.lastReceipt(from: ident, upTo: version) : nil
     }
 
     // MARK: Passed on unchanged
 
-    func head() throws(HistoryError) -> FileHead { try file.head() }
+    package func head() throws(HistoryError) -> FileHead { try file.head() }
 
-    func clientFile(_ ident: ClientFileID) throws(HistoryError) -> ClientFile? { try file.clientFile(ident) }
+    package func clientFile(_ ident: ClientFileID) throws(HistoryError) -> ClientFile? { try file.clientFile(ident) }
 
-    func clientFiles(after ident: ClientFileID, countMax: Int) throws(HistoryError) -> [ClientFile] {
+    package func clientFiles(after ident: ClientFileID, countMax: Int) throws(HistoryError) -> [ClientFile] {
         try file.clientFiles(after: ident, countMax: countMax)
     }
 
-    func clientFile(pinnedBelow version: ServerVersion) throws(HistoryError) -> ClientFileID? {
+    package func clientFile(pinnedBelow version: ServerVersion) throws(HistoryError) -> ClientFileID? {
         try file.clientFile(pinnedBelow: version)
     }
 
-    func salt(of version: ServerVersion) throws(HistoryError) -> Salt? { try file.salt(of: version) }
+    package func salt(of version: ServerVersion) throws(HistoryError) -> Salt? { try file.salt(of: version) }
 
-    func received(_ version: ServerVersion) throws(HistoryError) -> ReceivedChangeset? { try file.received(version) }
+    package func received(_ version: ServerVersion) throws(HistoryError) -> ReceivedChangeset? {
+        try file.received(version)
+    }
 
-    func newestReceipts(in range: VersionRange) throws(HistoryError) -> [ClientFileID: Receipt] {
+    package func newestReceipts(in range: VersionRange) throws(HistoryError) -> [ClientFileID: Receipt] {
         try file.newestReceipts(in: range)
     }
 
-    func version(ofWrite key: [UInt8]) throws(HistoryError) -> ServerVersion? { try file.version(ofWrite: key) }
+    package func version(ofWrite key: [UInt8]) throws(HistoryError) -> ServerVersion? { try file.version(ofWrite: key) }
 
-    func withheldSchema(of ident: ClientFileID) throws(HistoryError) -> [UInt8] { try file.withheldSchema(of: ident) }
+    package func withheldSchema(of ident: ClientFileID) throws(HistoryError) -> [UInt8] {
+        try file.withheldSchema(of: ident)
+    }
 
-    func reciprocals(of ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [ReciprocalChangeset] {
+    package func reciprocals(of ident: ClientFileID, in range: VersionRange) throws(HistoryError)
+        -> [ReciprocalChangeset]
+    {
         try file.reciprocals(of: ident, in: range)
     }
 
-    func generations() throws(HistoryError) -> [Generation] { try file.generations() }
+    package func generations() throws(HistoryError) -> [Generation] { try file.generations() }
 }

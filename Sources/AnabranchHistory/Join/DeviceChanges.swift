@@ -36,7 +36,7 @@ package final class DeviceChanges: @unchecked Sendable {
     private let asymmetric: Set<[UInt8]>
     private let objects: [ExportLine]
     /// The objects that the device has.
-    private let owned: Set<ObjectName>
+    private let owned: Set<ObjectAddress>
     private var old = ObjectGraph()
     private var recovery: ChangeRecovery?
     /// By position, true for changes that need not be made again.
@@ -46,7 +46,7 @@ package final class DeviceChanges: @unchecked Sendable {
     private var logged: LoggedWrites?, archived: LoggedWrites?
     private var time: ChangesetTime = 0
     /// Objects that the synced file holds as the device does.
-    private var held: Set<ObjectName> = []
+    private var held: Set<ObjectAddress> = []
     /// The number of a change, and that of an instruction in it, not counting those on classes and columns.
     private struct Step: Equatable {
         var change: Int, instruction = 0
@@ -66,7 +66,7 @@ package final class DeviceChanges: @unchecked Sendable {
         owned = Set(
             objects.compactMap { line in
                 guard case .object(let className, let key, _) = line else { return nil }
-                return PrimaryKey(exported: key).map { ObjectName(className.utf8, $0) }
+                return PrimaryKey(exported: key).map { ObjectAddress(className.utf8, $0) }
             })
         asymmetric = Set(classes.filter { $0.kind == .topLevelAsymmetric }.map { Array($0.name.utf8) })
         _ = try old.write(as: .server) { transaction in
@@ -191,7 +191,9 @@ package final class DeviceChanges: @unchecked Sendable {
         (held, isHeldKnown) = ([], true)
         for case .object(let className, let key, let fields) in objects {
             guard let name = PrimaryKey(exported: key) else { continue }
-            if try transaction.holds(className, key, fields) == true { held.insert(ObjectName(className.utf8, name)) }
+            if try transaction.holds(className, key, fields) == true {
+                held.insert(ObjectAddress(className.utf8, name))
+            }
         }
     }
 }
@@ -206,7 +208,7 @@ extension DeviceChanges: RecoveryJudge {
         _ instruction: Instruction, in arena: ChangesetArena, on transaction: WriteTransaction
     ) throws(ApplyError) -> Bool {
         step.instruction += 1
-        let object = ObjectName(of: instruction, in: arena)
+        let object = ObjectAddress(of: instruction, in: arena)
         guard !asymmetric.contains(object.className) else {
             if instruction.kind == .createObject {
                 add(instruction, in: arena, "objects of asymmetric classes are left out", kept: nil, at: nil)
@@ -248,7 +250,7 @@ extension DeviceChanges: RecoveryJudge {
         switch instruction.kind {
         case .eraseTable, .eraseColumn: return
         case .addTable, .addColumn: break
-        default: guard owned.contains(ObjectName(of: instruction, in: arena)) else { return }
+        default: guard owned.contains(ObjectAddress(of: instruction, in: arena)) else { return }
         }
         add(instruction, in: arena, reason, kept: nil, at: nil)
     }

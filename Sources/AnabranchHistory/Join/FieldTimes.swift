@@ -1,25 +1,10 @@
 import AnabranchCore
 
-/// A top-level object, by its names.
-struct ObjectName: Hashable {
-    let className: [UInt8]
-    let key: PrimaryKey
-
-    init(_ className: some Sequence<UInt8>, _ key: PrimaryKey) {
-        (self.className, self.key) = (Array(className), key.normalised)
-    }
-
-    init(of instruction: Instruction, in arena: ChangesetArena) {
-        let (className, key) = arena.primaryKey(of: instruction.object)
-        self.init(arena.bytes(of: className), key)
-    }
-}
-
 /// The times at which the fields of a synced file's objects were last written, as far as its log and its archive tell.
 struct FieldTimes: Sendable {
-    private var times: [ObjectName: [[UInt8]: ChangesetTime]] = [:]
+    private var times: [ObjectAddress: [[UInt8]: ChangesetTime]] = [:]
     /// Objects about which older entries tell nothing.
-    private var erased: Set<ObjectName> = []
+    private var erased: Set<ObjectAddress> = []
 
     init(of file: SyncedFile) throws(HistoryError) {
         self = try file.read { view throws(HistoryError) in
@@ -40,7 +25,7 @@ struct FieldTimes: Sendable {
     private mutating func note(_ entry: LogEntry) throws(HistoryError) {
         try entry.forEachInstruction { instruction, arena in
             guard !instruction.kind.isSchema else { return }
-            let object = ObjectName(of: instruction, in: arena)
+            let object = ObjectAddress(of: instruction, in: arena)
             if instruction.kind == .eraseObject {
                 times[object] = nil
                 erased.insert(object)
@@ -54,7 +39,7 @@ struct FieldTimes: Sendable {
     private mutating func note(older entry: LogEntry) throws(HistoryError) {
         try entry.forEachInstruction(isReversed: true) { instruction, arena in
             guard !instruction.kind.isSchema else { return }
-            let object = ObjectName(of: instruction, in: arena), field = Array(arena.bytes(of: instruction.field))
+            let object = ObjectAddress(of: instruction, in: arena), field = Array(arena.bytes(of: instruction.field))
             if instruction.kind == .eraseObject {
                 erased.insert(object)
             } else if instruction.kind.hasPath, !instruction.isDefault, !erased.contains(object),
@@ -66,14 +51,14 @@ struct FieldTimes: Sendable {
     }
 
     /// The time at which a field was last written; nil if nobody has written it, or no entry tells of it any more.
-    func time(of field: String, of object: ObjectName) -> ChangesetTime? { times[object]?[Array(field.utf8)] }
+    func time(of field: String, of object: ObjectAddress) -> ChangesetTime? { times[object]?[Array(field.utf8)] }
 }
 
 /// The versions at which a synced file has last lost something for good, whatever is merged with them. A change that is
 /// made on such a version stays; later writes are merged with it as usual.
 struct Removals: Sendable {
-    private var objects: [ObjectName: ServerVersion] = [:]
-    private var fields: [ObjectName: [[UInt8]: ServerVersion]] = [:]
+    private var objects: [ObjectAddress: ServerVersion] = [:]
+    private var fields: [ObjectAddress: [[UInt8]: ServerVersion]] = [:]
     /// The version at which a class or a column was last removed.
     private(set) var ofSchema: ServerVersion = 0
 
@@ -97,9 +82,9 @@ struct Removals: Sendable {
         try entry.forEachInstruction { instruction, arena in
             switch instruction.kind {
             case .eraseTable, .eraseColumn: ofSchema = entry.version
-            case .eraseObject: objects[ObjectName(of: instruction, in: arena)] = entry.version
+            case .eraseObject: objects[ObjectAddress(of: instruction, in: arena)] = entry.version
             case .clear:
-                let object = ObjectName(of: instruction, in: arena)
+                let object = ObjectAddress(of: instruction, in: arena)
                 fields[object, default: [:]][Array(arena.bytes(of: instruction.field))] = entry.version
             default: break
             }
@@ -107,13 +92,13 @@ struct Removals: Sendable {
     }
 
     /// True if the object was erased.
-    func has(_ object: ObjectName) -> Bool { objects[object] != nil }
+    func has(_ object: ObjectAddress) -> Bool { objects[object] != nil }
 
     /// The version on which the object has to be made.
-    func base(of object: ObjectName) -> ServerVersion { max(ofSchema, objects[object] ?? 0) }
+    func base(of object: ObjectAddress) -> ServerVersion { max(ofSchema, objects[object] ?? 0) }
 
     /// The version on which the field has to be written.
-    func base(of field: String, of object: ObjectName) -> ServerVersion {
+    func base(of field: String, of object: ObjectAddress) -> ServerVersion {
         max(base(of: object), fields[object]?[Array(field.utf8)] ?? 0)
     }
 }

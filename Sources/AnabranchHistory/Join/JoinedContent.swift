@@ -46,7 +46,7 @@ struct JoinedContent: Sendable {
                 case .declaration(let declared): classes.append(declared)
                 case .object(let className, let key, let fields):
                     guard let key = PrimaryKey(exported: key) else { return }
-                    let object = ObjectName(className.utf8, key)
+                    let object = ObjectAddress(className.utf8, key)
                     add(text, object, fields.keys.sorted().map(\.text), times, removals)
                     if removals.has(object), try !target.withState({ try $0.has(object) }) { restoredCount += 1 }
                 }
@@ -64,7 +64,7 @@ struct JoinedContent: Sendable {
     /// Adds the writes of an object. One without a primary key is new in the other file, which therefore has removed
     /// nothing of it.
     private mutating func add(
-        _ text: [UInt8], _ object: ObjectName, _ fields: [String], _ times: FieldTimes, _ removals: Removals
+        _ text: [UInt8], _ object: ObjectAddress, _ fields: [String], _ times: FieldTimes, _ removals: Removals
     ) {
         var isNew = false
         if case .globalKey = object.key { isNew = true }
@@ -176,7 +176,7 @@ private struct AdoptedKeys {
 }
 
 extension ObjectGraph {
-    fileprivate func has(_ object: ObjectName) throws -> Bool {
+    fileprivate func has(_ object: ObjectAddress) throws -> Bool {
         guard let number = schema(ofClass: object.className)?.number else { return false }
         return try has(ObjectReference(classID: number, key: object.key))
     }

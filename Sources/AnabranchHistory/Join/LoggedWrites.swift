@@ -3,7 +3,7 @@ import AnabranchCore
 /// The times at which places of objects were last written, as the log of a synced file tells.
 struct LoggedWrites {
     struct PlaceName: Hashable {
-        let object: ObjectName
+        let object: ObjectAddress
         /// The field, and the names on the path from there.
         var path: [[UInt8]]
     }
@@ -12,12 +12,12 @@ struct LoggedWrites {
         case write, sum
     }
 
-    private let objects: Set<ObjectName>
+    private let objects: Set<ObjectAddress>
     private var times: [Kind: [PlaceName: ChangesetTime]] = [.write: [:], .sum: [:]]
     /// Objects about which older entries tell nothing.
-    private var erased: Set<ObjectName> = []
+    private var erased: Set<ObjectAddress> = []
 
-    private init(of objects: Set<ObjectName>) { self.objects = objects }
+    private init(of objects: Set<ObjectAddress>) { self.objects = objects }
 
     /// Reads the writes of the objects that a changeset is about from the log.
     /// - Parameter made: entries that do not count.
@@ -49,11 +49,11 @@ struct LoggedWrites {
         }
     }
 
-    private static func objects(of changesets: [ChangesetIndex], in arena: ChangesetArena) -> Set<ObjectName> {
-        var objects: Set<ObjectName> = []
+    private static func objects(of changesets: [ChangesetIndex], in arena: ChangesetArena) -> Set<ObjectAddress> {
+        var objects: Set<ObjectAddress> = []
         for changeset in changesets {
             for instruction in arena.instructions(of: changeset) where !instruction.kind.isSchema {
-                objects.insert(ObjectName(of: instruction, in: arena))
+                objects.insert(ObjectAddress(of: instruction, in: arena))
             }
         }
         return objects
@@ -63,7 +63,7 @@ struct LoggedWrites {
     private mutating func note(older entry: LogEntry) throws(HistoryError) {
         try entry.forEachInstruction(isReversed: true) { instruction, arena in
             guard !instruction.kind.isSchema else { return }
-            let object = ObjectName(of: instruction, in: arena)
+            let object = ObjectAddress(of: instruction, in: arena)
             guard objects.contains(object), !erased.contains(object) else { return }
             if instruction.kind == .eraseObject { erased.insert(object) }
             guard let kind = Self.kind(of: instruction), !instruction.isDefault,
@@ -87,7 +87,7 @@ struct LoggedWrites {
         guard !steps.contains(where: \.isIndex) else { return nil }
         let names = [instruction.field] + steps.map(\.name)
         return PlaceName(
-            object: ObjectName(of: instruction, in: arena), path: names.map { Array(arena.bytes(of: $0)) })
+            object: ObjectAddress(of: instruction, in: arena), path: names.map { Array(arena.bytes(of: $0)) })
     }
 
     /// The time at which the place that a change competes for, or one that it is in, was last written; nil if no entry

@@ -3,19 +3,22 @@ public import AnabranchCore
 /// A piece of a log that is applied to a state step by step, so that memory is bounded however long it is.
 package struct LogReplay {
     /// The bytes of changesets that a step reads, exceeded by at most one entry.
-    private static let stepBytes = 1 << 20
+    private let stepBytes: Int
 
     /// The versions that were not applied yet.
     package private(set) var rest: VersionRange
 
-    package init(_ range: VersionRange) { rest = range }
+    package init(_ range: VersionRange, stepBytes: Int = 1 << 20) {
+        rest = range
+        self.stepBytes = stepBytes
+    }
 
     package var isDone: Bool { rest.isEmpty }
 
     /// The next entries that are not empty, perhaps none; they are removed from the rest.
     package mutating func next(from view: any FileView) throws(HistoryError) -> [LogEntry] {
-        let entries = try view.entries(in: rest, excludingOrigin: nil, byteBudget: Self.stepBytes)
-        let isLast = entries.reduce(0) { $0 + $1.changeset.count } <= Self.stepBytes
+        let entries = try view.entries(in: rest, excludingOrigin: nil, byteBudget: stepBytes)
+        let isLast = entries.reduce(0) { $0 + $1.changeset.count } <= stepBytes
         rest.base = isLast ? rest.last : entries.last?.version ?? rest.last
         return entries
     }
@@ -38,6 +41,57 @@ extension SyncedFile {
             commit.state = StateUpdate(version: replay.rest.base, after: after, changes: changes)
             try self.commit(commit)
         }
+    }
+}
+
+extension FileView {
+    /// The state at a version, in memory as a whole: made from the newest bootstrap generation up to it, or else from
+    /// the beginning of the log, or of an archive that lacks nothing (`Spec/Explain.md`, section 4).
+    ///
+    /// - Throws: `badServerVersion` if none of these is there, or the log ends before the version.
+    package func state(at version: ServerVersion) throws(HistoryError) -> ObjectGraph {
+        let head = try head()
+        guard version <= head.version else {
+            throw HistoryError(.badServerVersion, "the log ends at version \(head.version)")
+        }
+        var state = ObjectGraph()
+        let generations = try generations(), range = VersionRange(after: 0, through: version)
+        if let generation = generations.last(where: { $0.version <= version }) {
+            try LineageView(generation, in: self).replay(range, on: &state)
+        } else if head.baseVersion == 0 {
+            try replay(range, on: &state)
+        } else {
+            let segments = try archivedSegments(upTo: min(version, head.baseVersion))
+            guard let segments else {
+                let oldest = generations.first.map { "from version \($0.version) on" } ?? "at version \(head.version)"
+                throw HistoryError(
+                    .badServerVersion,
+                    "the log begins behind version \(head.baseVersion): the state is known \(oldest)")
+            }
+            for end in segments { try state.replay(try archivedEntries(upTo: end)) }
+            try replay(VersionRange(after: head.baseVersion, through: version), on: &state)
+        }
+        return state
+    }
+
+    private func replay(_ range: VersionRange, on state: inout ObjectGraph) throws(HistoryError) {
+        // Small steps take less memory, and what they read stays in the processor's caches.
+        var replay = LogReplay(range, stepBytes: 64 << 10)
+        while !replay.isDone { try state.replay(try replay.next(from: self)) }
+    }
+
+    /// The last versions of the segments of an archive up to a version, in order; nil if it does not have all.
+    private func archivedSegments(upTo version: ServerVersion) throws(HistoryError) -> [ServerVersion]? {
+        var ends: [ServerVersion] = [], next = version
+        while next > 0 {
+            let entries = try archivedEntries(upTo: next)
+            guard let first = entries.first, let last = entries.last, last.version == next,
+                UInt64(entries.count) == last.version.rawValue - first.version.rawValue + 1
+            else { return nil }
+            ends.append(last.version)
+            next = first.version - 1
+        }
+        return ends.reversed()
     }
 }
 

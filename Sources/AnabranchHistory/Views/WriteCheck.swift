@@ -50,12 +50,6 @@ final class WriteCheck {
         var told: [CompensatingWrite.Object] = []
     }
 
-    /// An object by its names, which are the same in every arena.
-    private struct ObjectName: Hashable {
-        let className: [UInt8]
-        let key: PrimaryKey
-    }
-
     /// The number of objects in a part.
     private let partCount: Int
     private let beginStep: () -> StepLimit
@@ -69,13 +63,13 @@ final class WriteCheck {
     private var role: ViewRole?
     private var version: ServerVersion = 0
     /// The objects that others have touched since then.
-    private var touched: [ObjectName] = []
+    private var touched: [ObjectAddress] = []
 
     /// The objects of the present changeset; nil if they are to be listed.
     private var objects: ChangesetObjects?
     /// The objects that the merge has left out of it; their positions follow those of `objects`.
     private var lost: [TouchedObject] = []
-    private var lostPositions: [ObjectName: Int] = [:]
+    private var lostPositions: [ObjectAddress: Int] = [:]
     private var verdicts: [Verdict] = []
     /// The position before which all is known.
     private var firstUnknown = 0
@@ -99,7 +93,7 @@ final class WriteCheck {
         if self.role?.rules != role.rules { forgetVerdicts() }
         if !verdicts.isEmpty {
             self.touched += touched.touched(after: version).map { object in
-                ObjectName(className: touched.className(of: object) ?? [], key: object.key)
+                ObjectAddress(touched.className(of: object) ?? [], object.key)
             }
         }
         (self.role, version) = (role, head)
@@ -129,7 +123,7 @@ final class WriteCheck {
         verdicts += lost.map { _ in [] }
         lostPositions = [:]
         for (number, object) in lost.enumerated() {
-            lostPositions[ObjectName(className: object.className, key: object.key)] = objects.count + number
+            lostPositions[ObjectAddress(object.className, object.key)] = objects.count + number
         }
         (self.objects, former, firstUnknown) = (objects, nil, 0)
     }

@@ -186,24 +186,19 @@ package struct StoredFile {
         }
     }
 
-    /// The state at a version: read from its rows if they are of this version, and made from the log otherwise. In the
-    /// latter case it is in memory as a whole.
-    /// - Throws: `badServerVersion` if the log has no such version.
+    /// The state at a version: read from its rows if they are of this version, and made from older entries otherwise
+    /// (`FileView.state(at:)`).
+    /// - Throws: `badServerVersion` if what that needs is not there.
     package func state(at version: ServerVersion) throws(HistoryError) -> ObjectGraph {
         if version == head.stateVersion { return try SQLiteRows(file: id, database: database).graph() }
-        guard version <= head.version else {
-            throw HistoryError(.badServerVersion, "the log ends at version \(head.version)")
-        }
-        guard head.baseVersion == 0 else {
-            throw HistoryError(
-                .badServerVersion,
-                """
-                the log begins behind version \(head.baseVersion): only the state at version \(head.stateVersion) is \
-                there
-                """)
-        }
-        let range = VersionRange(after: head.baseVersion, through: version)
-        return try read { file throws(HistoryError) in try file.replay(range).state }
+        return try withView { view throws(HistoryError) in try view.state(at: version) }
+    }
+
+    /// Runs `body` over the file as it is stored.
+    package func withView<Result>(
+        _ body: (any FileView) throws(HistoryError) -> Result
+    ) throws(HistoryError) -> Result {
+        try read { file throws(HistoryError) in try body(try file.view()) }
     }
 
     private func read<Result>(

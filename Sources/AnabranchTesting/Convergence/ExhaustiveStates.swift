@@ -203,7 +203,7 @@ package enum ExhaustiveStates {
         }
 
         var rule: MergeRule? {
-            MergeRule(older.instruction, newer.instruction, pathCounts: (older.path.count, newer.path.count))
+            MergeRule(older.instruction, newer.instruction)
         }
 
         var divergence: KnownDivergence? { KnownDivergence.find(older, newer, in: made) }

@@ -7,7 +7,8 @@ struct CheckVectorsCommand: ParsableCommand {
         abstract: "Check the engine against recorded scenarios and merges of the reference.",
         discussion: """
             Each line of a file is a scenario or a single merge. Decoding and encoding, both sides of every merge with \
-            the dirty flags, the server's log, and the states in which the server and each client end are compared \
+            the dirty flags, the rule that explains each instruction which a merge drops or changes, the server's log, \
+            and the states in which the server and each client end are compared \
             with what was recorded; so is what a file of flexible sync does of which every client sees everything. \
             Every difference is printed, then a line a kind, then the sum. The exit status is 1 if something differs, \
             if a file cannot be read, or if nothing ran.
@@ -31,6 +32,7 @@ struct CheckVectorsCommand: ParsableCommand {
             }
         }
         for tally in check.tallies { print(tally) }
+        print(check.explained)
         print("\(check.passed) passed, \(check.failed) failed")
         if check.failed > 0 || unreadable > 0 || check.passed == 0 { throw ExitCode.failure }
     }

@@ -7,6 +7,8 @@ import AnabranchTesting
 struct VectorCheck {
     private var codec: Tally
     private var merge: Tally
+    private var outcomes: Tally
+    private var outcomeCheck = OutcomeCheck()
     private var log: Tally
     private var state: Tally
     private var views: Tally
@@ -14,14 +16,22 @@ struct VectorCheck {
     init(report: @escaping (String) -> Void) {
         codec = Tally("codec", report: report)
         merge = Tally("merge", report: report)
+        outcomes = Tally("outcomes", report: report)
         log = Tally("log", report: report)
         state = Tally("state", report: report)
         views = Tally("views", report: report)
     }
 
-    var tallies: [Tally] { [codec, merge, log, state, views] }
+    var tallies: [Tally] { [codec, merge, outcomes, log, state, views] }
     var passed: Int { tallies.reduce(0) { $0 + $1.passed } }
     var failed: Int { tallies.reduce(0) { $0 + $1.failed } }
+
+    /// The number of instructions whose loss or change a rule explains, in the merges that were checked.
+    var explained: String {
+        let (discarded, changed) = (outcomeCheck.discarded, outcomeCheck.changed)
+        let rules = outcomeCheck.rules.count
+        return "\(discarded) instructions discarded and \(changed) changed by \(rules) rules, each explained"
+    }
 
     mutating func run(_ line: VectorLine, at place: String) {
         switch line {
@@ -123,6 +133,24 @@ struct VectorCheck {
     private mutating func checkMerge(_ record: MergeCase, _ place: String, earlier: Set<UInt64>) {
         for strategy in [MergeStrategy.indexed, .everyPair] {
             merge.note("\(place), \(strategy)", mergeProblem(record, strategy, earlier: earlier))
+        }
+        if record.error == nil { outcomes.note(place, outcomeProblem(record)) }
+    }
+
+    /// Every instruction that the merge drops or changes is explained by the rule that did it, and no other is.
+    private mutating func outcomeProblem(_ record: MergeCase) -> String? {
+        do {
+            var input = try MergeInput(record)
+            let merged = try outcomeCheck.check { arena in
+                arena = input.arena
+                return (input.local, input.incoming)
+            }
+            guard let merged else { return "refused, though the reference merged it" }
+            input.arena = merged
+            return sideProblem("local", input.outputs(of: input.local), record.local_after ?? [])
+                ?? sideProblem("incoming", input.outputs(of: input.incoming), record.incoming_after ?? [])
+        } catch {
+            return "\(error)"
         }
     }
 

@@ -15,12 +15,6 @@ struct PendingChanges {
         var version: Int, digest: Checksum, time: ChangesetTime, changeset: [UInt8]
     }
 
-    /// A top-level object.
-    struct ObjectName: Hashable {
-        let className: [UInt8]
-        let key: PrimaryKey
-    }
-
     private struct Answer: Decodable {
         struct Loss: Decodable {
             var change: String, time: UInt64, reason: String, kept: String?, kept_time: UInt64?
@@ -95,14 +89,14 @@ struct PendingChanges {
 
     /// The objects that the changes are about.
     /// - Parameter ident: the ident of the file.
-    mutating func objects(of ident: UInt64) -> Set<ObjectName> {
+    mutating func objects(of ident: UInt64) -> Set<ObjectAddress> {
         self.ident = ident
-        var adopted = arena, objects: Set<ObjectName> = []
+        var adopted = arena, objects: Set<ObjectAddress> = []
         adopted.adopt(ClientFileID(rawValue: ident))
         for index in indices {
             for instruction in adopted.instructions(of: index) where !instruction.kind.isSchema {
                 let (className, key) = adopted.primaryKey(of: instruction.object)
-                objects.insert(ObjectName(className: Array(adopted.bytes(of: className)), key: key.normalised))
+                objects.insert(ObjectAddress(adopted.bytes(of: className), key))
             }
         }
         return objects

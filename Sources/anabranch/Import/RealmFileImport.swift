@@ -148,7 +148,7 @@ private struct LineFile {
 
     init(
         of realm: RealmFile, _ salvages: Bool, _ outputLimit: Int?, ident: UInt64,
-        _ touched: Set<PendingChanges.ObjectName>, _ progress: ProgressLine, check: (_ touchedBytes: Int) throws -> Void
+        _ touched: Set<ObjectAddress>, _ progress: ProgressLine, check: (_ touchedBytes: Int) throws -> Void
     ) throws {
         var touchedBytes = 0
         let file = try Self.nameless()
@@ -161,7 +161,7 @@ private struct LineFile {
                 if !touched.isEmpty { touchedLines.append(text) }
             } else if !touched.isEmpty, case .object(let name, let key, _) = try ExportLine(parsing: text),
                 let key = PrimaryKey(exported: key),
-                touched.contains(PendingChanges.ObjectName(className: Array(name.utf8), key: key.normalised))
+                touched.contains(ObjectAddress(name.utf8, key))
             {
                 touchedBytes += text.count + 1
                 try check(touchedBytes)

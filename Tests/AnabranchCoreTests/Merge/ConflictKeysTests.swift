@@ -54,6 +54,18 @@ import Testing
         #expect(keys.writes == [1_626_572_073_139_992_640, 2_662_070_890_634_546_907])
     }
 
+    @Test func anObjectHasTheKeyOfItsInstructions() throws {
+        let keys: [PrimaryKey] = [
+            .null, .int(-5), .string([]), .string(Array("a key of more than eight bytes".utf8)),
+            .globalKey(GlobalKey(high: 3, low: 9)), .objectID(ObjectID(low: 1, high: 2)),
+            .uuid(UUIDBytes(low: 4, high: 5)),
+        ]
+        for key in keys {
+            let written = try Self.keys(changeset(.createObject(ObjectName(className: "Some", key: key)))).writes
+            #expect(written == [ConflictKeys.object(ObjectAddress("Some".utf8, key))], "\(key)")
+        }
+    }
+
     private static func finds(_ upload: [UInt8], _ entry: [UInt8]) throws -> Bool {
         let (upload, entry) = (try keys(upload), try keys(entry))
         return upload.readsEverything || !Set(upload.reads).isDisjoint(with: entry.writes)

@@ -233,7 +233,11 @@ extension Merge {
     }
 
     mutating func run(_ grid: consuming PairwiseGrid, in arena: inout ChangesetArena) throws(TransformError) {
-        if try !grid.advance(&budget, in: &arena) { waiting.append(.everyPair(grid)) }
+        if try grid.advance(&budget, in: &arena) {
+            if let found = grid.outcomes { outcomes += found }
+        } else {
+            waiting.append(.everyPair(grid))
+        }
     }
 }
 

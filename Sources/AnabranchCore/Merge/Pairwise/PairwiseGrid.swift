@@ -21,11 +21,16 @@ struct PairwiseGrid: Sendable {
     private var current: [Row] = []
     /// The number of discarded columns that rows have passed over.
     private(set) var passedCount = 0
+    /// The effects that rules had; nil if they are not recorded.
+    private(set) var outcomes: [RuleOutcome]?
 
-    init(rows: [InstructionIndex], columns: [InstructionIndex], nan: NaNDirtiness? = nil) {
+    init(
+        rows: [InstructionIndex], columns: [InstructionIndex], nan: NaNDirtiness? = nil, isRecorded: Bool = false
+    ) {
         self.rows = rows
         self.columns = columns
         self.nan = nan
+        if isRecorded { outcomes = [] }
     }
 
     /// Goes on until all pairs have met, or until the step is over.
@@ -65,15 +70,21 @@ struct PairwiseGrid: Sendable {
                 passedCount += 1
                 budget.count()
             } else if major.addsLink(toErased: minor) {
+                recordErasedLink(of: major, at: row.index, column, isOfMajor: true, in: &arena)
                 let erase = arena.prependEraseColumn(of: major, before: column)
                 columns.insert(erase, at: row.position - 1)
                 budget.count(columns.count - row.position)
                 major.discard()
             } else if minor.addsLink(toErased: major) {
+                recordErasedLink(of: major, at: row.index, column, isOfMajor: false, in: &arena)
                 let erase = arena.prependEraseColumn(of: minor, before: row.index)
                 _ = leave(row, major, in: &arena)
                 current.append(Row(index: erase, position: row.position, cause: column))
                 return false
+            } else if outcomes != nil {
+                let pair = MeetingPair(major, at: row.index, column, in: arena)
+                try Cell.merge(&major, with: column, &budget, in: &arena)
+                if let outcome = pair.outcome(major, in: &arena) { outcomes?.append(outcome) }
             } else {
                 try Cell.merge(&major, with: column, &budget, in: &arena)
                 if let nan { nan.markDirty(major, arena[column], in: &arena) }
@@ -83,10 +94,37 @@ struct PairwiseGrid: Sendable {
         return true
     }
 
+    private mutating func recordErasedLink(
+        of major: Instruction, at row: InstructionIndex, _ column: InstructionIndex, isOfMajor: Bool,
+        in arena: inout ChangesetArena
+    ) {
+        guard outcomes != nil else { return }
+        let pair = MeetingPair(major, at: row, column, in: arena)
+        outcomes?.append(pair.outcomeOfErasedLink(isOfMajor: isOfMajor, in: &arena))
+    }
+
     /// Keeps the row for later.
     private mutating func leave(_ row: Row, _ major: Instruction, in arena: inout ChangesetArena) -> Bool {
         arena[row.index] = major
         current[current.count - 1] = row
         return false
+    }
+}
+
+extension Merge {
+    /// Lets every pair meet that is on one object, or on the schema; or really every one, if something of the schema is
+    /// erased.
+    mutating func waitForRecordedPairs(
+        _ rows: [InstructionIndex], _ columns: [InstructionIndex], in arena: borrowing ChangesetArena
+    ) {
+        guard !arena.holdsErasure else {
+            return waiting.append(.everyPair(PairwiseGrid(rows: rows, columns: columns, isRecorded: true)))
+        }
+        let rows = Dictionary(grouping: rows) { arena[$0].object }
+        let groups = Dictionary(grouping: columns) { arena[$0].object }
+        for (object, columns) in groups.sorted(by: { $0.value[0] > $1.value[0] }) {
+            guard let rows = rows[object] else { continue }
+            waiting.append(.everyPair(PairwiseGrid(rows: rows, columns: columns, isRecorded: true)))
+        }
     }
 }

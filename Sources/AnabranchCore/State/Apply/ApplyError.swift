@@ -108,6 +108,11 @@ public struct ColumnName: Hashable, Sendable {
     public let className: [UInt8]
     /// The name of the column.
     public let field: [UInt8]
+
+    package init(className: [UInt8], field: [UInt8]) {
+        self.className = className
+        self.field = field
+    }
 }
 
 extension ApplyError: CustomStringConvertible {

@@ -28,12 +28,7 @@ package struct ChangeRecovery {
     /// The number of each element of a list on the server; nil for the elements of others.
     private var standing: [TrackedPlace: [Int?]] = [:]
     /// The number of times that changes not yet made again create an object.
-    private var creations: [ObjectName: Int] = [:]
-
-    private struct ObjectName: Hashable {
-        let className: [UInt8]
-        let key: PrimaryKey
-    }
+    private var creations: [ObjectAddress: Int] = [:]
 
     /// - Parameters:
     ///   - old: the state of the client, after all changes.
@@ -65,10 +60,8 @@ package struct ChangeRecovery {
         }
     }
 
-    private func name(of instruction: Instruction, in arena: ChangesetArena) -> ObjectName {
-        ObjectName(
-            className: Array(arena.bytes(of: instruction.className)),
-            key: arena.primaryKey(of: instruction.object).key.normalised)
+    private func name(of instruction: Instruction, in arena: ChangesetArena) -> ObjectAddress {
+        ObjectAddress(of: instruction, in: arena)
     }
 
     // MARK: Making again
@@ -130,7 +123,7 @@ package struct ChangeRecovery {
         }
     }
 
-    private func find(_ object: ObjectName, on transaction: WriteTransaction) throws(ApplyError) -> DynamicObject {
+    private func find(_ object: ObjectAddress, on transaction: WriteTransaction) throws(ApplyError) -> DynamicObject {
         let reference = ObjectReference(classID: try transaction.number(of: object.className), key: object.key)
         guard let found = try transaction.object(reference) else { throw .invalid("the object is gone") }
         return found
@@ -252,7 +245,7 @@ package struct ChangeRecovery {
         guard case .link(let className, let key) = payload else { return payload }
         let target = ObjectReference(classID: try transaction.number(of: className), key: key.normalised)
         if try transaction.editor.exists(target) { return payload }
-        guard creations[ObjectName(className: className, key: key.normalised), default: 0] > 0 else { return nil }
+        guard creations[ObjectAddress(className, key), default: 0] > 0 else { return nil }
         try transaction.create(className, key, [:], areDefaults: false)
         return payload
     }

@@ -121,18 +121,13 @@ struct ListTracks {
         fileprivate mutating func next() -> UInt64? { digests.next().flatMap { $0 == 0 ? nil : $0 } }
     }
 
-    private struct ObjectName: Hashable {
-        let className: [UInt8]
-        let key: PrimaryKey
-    }
-
     private var tracks: [TrackedPlace: ListTrack] = [:]
-    private var lives: [ObjectName: Int] = [:]
+    private var lives: [ObjectAddress: Int] = [:]
     private var renewals: [TrackedPlace: Int] = [:]
 
     /// Notes that an object is erased: one created later with the same key is another object.
     mutating func erase(_ className: [UInt8], _ key: PrimaryKey) {
-        lives[ObjectName(className: className, key: key.normalised), default: 0] += 1
+        lives[ObjectAddress(className, key), default: 0] += 1
     }
 
     /// Takes in what an instruction does to lists.
@@ -142,9 +137,7 @@ struct ListTracks {
     mutating func note(
         _ instruction: Instruction, in arena: ChangesetArena, _ changed: inout ChangedElements
     ) -> (steps: [Step], place: TrackedPlace) {
-        let name = ObjectName(
-            className: Array(arena.bytes(of: instruction.className)),
-            key: arena.primaryKey(of: instruction.object).key.normalised)
+        let name = ObjectAddress(of: instruction, in: arena)
         var place = TrackedPlace(
             className: name.className, key: name.key, life: lives[name] ?? 0,
             steps: [.name(Array(arena.bytes(of: instruction.field)))])
@@ -195,7 +188,7 @@ struct ListTracks {
 
     /// The path of a place after all changes, beginning with the field; nil if the place is gone.
     private func lastPath(of place: TrackedPlace) -> [PathStep]? {
-        let name = ObjectName(className: place.className, key: place.key)
+        let name = ObjectAddress(place.className, place.key)
         guard place.life == lives[name] ?? 0 else { return nil }
         var path: [PathStep] = []
         var prefix = TrackedPlace(className: place.className, key: place.key, life: place.life, steps: [])

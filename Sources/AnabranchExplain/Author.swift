@@ -1,0 +1,24 @@
+public import AnabranchCore
+import AnabranchHistory
+
+/// The origin of a version: who made it, when, and with which program.
+public struct Author: Equatable, Sendable {
+    /// The version of the log.
+    public let version: ServerVersion
+    /// The client file that uploaded it; 0 if the server itself made it.
+    public let client: ClientFileID
+    /// The user of the client file; nil if the server did not know.
+    public let user: String?
+    /// When the change was made, by the clock of the device.
+    public let time: ChangesetTime
+    /// The client's program.
+    public let uploader: Uploader
+
+    init(of entry: LogEntry, in view: any FileView) throws(HistoryError) {
+        version = entry.version
+        client = entry.origin
+        user = entry.origin == 0 ? nil : try view.clientFile(entry.origin)?.user
+        time = entry.timestamp
+        uploader = entry.uploader
+    }
+}

@@ -1,0 +1,96 @@
+import AnabranchCore
+import AnabranchExplain
+import AnabranchHistory
+import AnabranchSQLite
+import ArgumentParser
+
+/// `anabranch diff`: what two versions of a synced file differ in.
+struct DiffCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "diff",
+        abstract: "Print what is different between two versions.",
+        discussion: """
+            For each object that is new (+), erased (-) or changed (~) a line with its class and key, and a line for \
+            each property that differs, with the value before and after. Values are in the JSON of Spec/State.md, part \
+            E. States are made from the log, as `anabranch inspect --at` makes them. Nothing is changed, and a server \
+            that runs goes on meanwhile.
+
+            EXAMPLES
+              anabranch diff 41 58 --data ./data --path '/"notes"'
+              anabranch diff 41 --data ./data --path '/"notes"'
+              anabranch diff 41 58 --data ./data --path '/"notes"' --json | jq .key
+            """)
+
+    @Argument(help: "The older version, as `anabranch log` prints it; 0 is the empty file.")
+    var older: UInt64
+
+    @Argument(help: "The newer version; the newest one if none is given.")
+    var newer: UInt64?
+
+    @OptionGroup var store: StoreOption
+
+    @Option(help: "A synced file, as `anabranch inspect` lists it.")
+    var path: String
+
+    @Flag(help: "Print a JSON object for each object that differs.")
+    var json = false
+
+    func validate() throws {
+        if let newer, newer < older { throw ValidationError("The older version comes first.") }
+    }
+
+    func run() throws { try run { print($0) } }
+
+    /// - Parameter output: takes a line.
+    func run(output: (String) -> Void) throws {
+        try StoreOption.explainingErrors {
+            let file = try store.file(path)
+            let before = try file.state(at: ServerVersion(rawValue: older))
+            let after = try file.state(at: newer.map(ServerVersion.init) ?? file.head.version)
+            try after.forEachDifference(since: before) { difference in
+                if json { return output(difference.json) }
+                for line in difference.lines { output(line) }
+            }
+        }
+    }
+}
+
+extension ObjectDifference {
+    private var keyText: String {
+        var key: [UInt8] = []
+        JSONText.append(object.key, .exact, to: &key)
+        return String(decoding: key, as: UTF8.self)
+    }
+
+    private var className: String { String(decoding: object.className, as: UTF8.self) }
+
+    /// The names of the properties that differ, in order.
+    private var names: [[UInt8]] {
+        Set((before ?? [:]).keys).union((after ?? [:]).keys).sorted { $0.lexicographicallyPrecedes($1) }
+    }
+
+    fileprivate var lines: [String] {
+        let sign = before == nil ? "+" : after == nil ? "-" : "~"
+        return ["\(sign) \(className)/\(keyText)"]
+            + names.map { name in
+                let values = [before?[name], after?[name]].map { $0.map { String(decoding: $0, as: UTF8.self) } }
+                let isWhole = before == nil || after == nil
+                let text =
+                    isWhole
+                    ? values[0] ?? values[1] ?? "" : "\(values[0] ?? "nothing") → \(values[1] ?? "nothing")"
+                return "    \(String(decoding: name, as: UTF8.self)): \(text)"
+            }
+    }
+
+    fileprivate var json: String {
+        let fields = names.map { name in
+            let values = [before?[name], after?[name]].map { $0.map { String(decoding: $0, as: UTF8.self) } ?? "null" }
+            return "\(JSONText.quoted(String(decoding: name, as: UTF8.self))):[\(values[0]),\(values[1])]"
+        }
+        let change = before == nil ? "created" : after == nil ? "erased" : "changed"
+        return """
+            {"class":\(JSONText.quoted(className)),"key":\(keyText),"change":"\(change)",\
+            "fields":{\(fields.joined(separator: ","))}}
+            """
+    }
+}
