@@ -107,8 +107,8 @@ let package = Package(
         .target(
             name: "AnabranchServer",
             dependencies: [
-                "AnabranchCore", "AnabranchFoundation", "AnabranchHTTP", "AnabranchProtocol", "AnabranchHistory",
-                "AnabranchRules",
+                "AnabranchCore", "AnabranchExplain", "AnabranchFoundation", "AnabranchHTTP", "AnabranchProtocol",
+                "AnabranchHistory", "AnabranchRules",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "OrderedCollections", package: "swift-collections"),

@@ -44,7 +44,7 @@ extension FileView {
                 if instruction.kind == .eraseColumn {
                     guard arena.bytes(of: instruction.className).elementsEqual(name.className) else { continue }
                     tree.eraseColumn(Array(arena.bytes(of: instruction.field)))
-                } else if !instruction.kind.isSchema, ObjectAddress(of: instruction, in: arena) == name {
+                } else if arena.isAbout(name, instruction) {
                     tree.follow(instruction, of: entry.version, in: arena)
                 }
             }
@@ -84,9 +84,11 @@ extension FileView {
     ) throws(HistoryError) {
         let range = VersionRange(after: base, through: try head().version)
         guard !range.isEmpty else { return }
+        // Entries about one object have most names in common.
+        var arena = ChangesetArena()
         for version in try versions(writing: keys, in: range, excludingOrigin: .largest) {
             guard let entry = try entry(version) else { continue }
-            var arena = ChangesetArena()
+            if arena.memoryBytes > 1 << 20 { arena = ChangesetArena() }
             let index = try entry.decode(into: &arena)
             try body(entry, index, arena)
         }
@@ -99,12 +101,20 @@ extension FileView {
         var versions: [ServerVersion] = []
         let keys = [ConflictKeys.object(object)]
         try forEachEntry(writing: keys, after: try head().baseVersion) { entry, index, arena in
-            let changes = arena.instructions(of: index).contains {
-                !$0.kind.isSchema && ObjectAddress(of: $0, in: arena) == object
+            if arena.instructions(of: index).contains(where: { arena.isAbout(object, $0) }) {
+                versions.append(entry.version)
             }
-            if changes { versions.append(entry.version) }
         }
         return versions
+    }
+}
+
+extension ChangesetArena {
+    /// True if an instruction is about an object.
+    fileprivate func isAbout(_ object: ObjectAddress, _ instruction: Instruction) -> Bool {
+        guard !instruction.kind.isSchema else { return false }
+        let (className, key) = primaryKey(of: instruction.object)
+        return key.normalised == object.key && bytes(of: className).elementsEqual(object.className)
     }
 }
 

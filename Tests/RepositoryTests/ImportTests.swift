@@ -25,8 +25,9 @@ import Testing
         "AnabranchRows": ["AnabranchCore", "Foundation", "GRDB", "GRDBSQLite"],
         "AnabranchSQLite": ["AnabranchCore", "AnabranchHistory", "AnabranchRows", "Crypto", "Foundation", "GRDB"],
         "AnabranchServer": [
-            "AnabranchCore", "AnabranchFoundation", "AnabranchHTTP", "AnabranchProtocol", "AnabranchHistory",
-            "AnabranchRules", "Crypto", "CryptoExtras", "Foundation", "Logging", "Metrics", "NIOCore",
+            "AnabranchCore", "AnabranchExplain", "AnabranchFoundation", "AnabranchHTTP", "AnabranchProtocol",
+            "AnabranchHistory", "AnabranchRules", "Crypto", "CryptoExtras", "Foundation", "Logging", "Metrics",
+            "NIOCore",
             "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOWebSocket", "OrderedCollections", "ServiceLifecycle", "Yams",
         ],
         "AnabranchTesting": [

@@ -17,6 +17,10 @@ public protocol HistoryCatalog: Sendable {
     /// One synced file; nil if the store has none at the path.
     func file(_ path: VirtualPath) throws(HistoryError) -> CatalogFile?
 
+    /// The store's number for a synced file, with which `HistoryStore.read` reads it though nobody has opened it; nil
+    /// if the store has none at the path.
+    func id(of path: VirtualPath) throws(HistoryError) -> SyncedFileID?
+
     /// The client files of a synced file with idents above `ident`, without the reserved ones; none if there is no such
     /// synced file.
     func clientFiles(

@@ -165,6 +165,10 @@ extension InMemoryStore: HistoryCatalog {
         try content(of: path) { CatalogFile(path: path, head: $0.newestHead, archivedBytes: $0.archivedBytes()) }
     }
 
+    public func id(of path: VirtualPath) -> SyncedFileID? {
+        directory.withLock { $0.numbers[path] }.map { SyncedFileID(Int64($0)) }
+    }
+
     public func clientFiles(
         of path: VirtualPath, after ident: ClientFileID, countMax: Int
     ) throws(HistoryError) -> [ClientFile] {

@@ -65,6 +65,15 @@ extension SQLiteStore: HistoryCatalog {
         }
     }
 
+    public func id(of path: VirtualPath) throws(HistoryError) -> SyncedFileID? {
+        let shard = shard(of: path)
+        return try translatingErrors {
+            try shard.pool.read { db in
+                try SQLiteFile.find(path, in: db).map { SyncedFileID($0.number, shard: shard.number) }
+            }
+        }
+    }
+
     public func clientFiles(
         of path: VirtualPath, after ident: ClientFileID, countMax: Int
     ) throws(HistoryError) -> [ClientFile] {

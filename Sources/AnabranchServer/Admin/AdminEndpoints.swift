@@ -92,6 +92,7 @@ struct AdminEndpoints: HTTPEndpoints {
         case .freeIngested: return EndpointResponse(.ok, try await freeIngested(try request.object()))
         case .deleteFile: return EndpointResponse(.ok, try await deleteFile(try request.object()))
         case .file: return EndpointResponse(.ok, try await file(try ListingQuery(request.query, countMax: 1)))
+        case .explain: return try await explain(try ListingQuery(request.query, countMax: 1))
         case .maintainFile: return EndpointResponse(.ok, try await maintainFile(try request.object()))
         case .maintainStore: return EndpointResponse(.ok, try await maintainStore())
         case .trustClock: return EndpointResponse(.ok, try await trustClock())

@@ -12,6 +12,7 @@ enum AdminRoute: String {
     case file = "GET /v1/file"
     case clients = "GET /v1/clients"
     case history = "GET /v1/history"
+    case explain = "GET /v1/explain"
     case sessions = "GET /v1/sessions"
     case ingested = "GET /v1/ingested"
     case classes = "GET /v1/classes"
@@ -41,10 +42,11 @@ enum AdminRoute: String {
 }
 
 /// The query of a listing: `after`, `limit`, where a file is meant `path`, where users are meant `app`, `email` and
-/// `user`, and for an import `strict`, `fill`, `time` and `ident`.
+/// `user`, for an import `strict`, `fill`, `time` and `ident`, and for an explanation `version`.
 struct ListingQuery {
     private static let names: Set = [
         "after", "limit", "path", "app", "email", "user", "strict", "fill", "time", "ident",
+        "version",
     ]
     /// The number of elements listed by default.
     private static let usualCount = 100
@@ -103,6 +105,12 @@ struct ListingQuery {
     func clientFileIdent() throws(HTTPError) -> ClientFileID {
         guard let number = UInt64(values["ident"] ?? "") else { throw .badRequest("ident has to be a number") }
         return ClientFileID(rawValue: number)
+    }
+
+    /// The version of the file's log that is meant.
+    func version() throws(HTTPError) -> ServerVersion {
+        guard let number = UInt64(values["version"] ?? "") else { throw .badRequest("version has to be a number") }
+        return ServerVersion(rawValue: number)
     }
 
     /// The app whose users are meant.

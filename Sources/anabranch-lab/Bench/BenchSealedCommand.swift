@@ -11,7 +11,8 @@ struct BenchSealedCommand: ParsableCommand {
         abstract: "Measure a store on disk with a long log that is sealed.",
         discussion: """
             Writes a log of small transactions (those of `bench segments`: settings) into a store, seals it, gives \
-            free pages back, and prints one JSON line.
+            free pages back, and prints two JSON lines. The second one has only explain_bytes: what the base and the \
+            release of each entry take of a sealed segment, which nothing but explanations needs.
               stored_bytes         of the whole database, for each transaction
               connect_ms           a client that has everything comes: the file is opened, IDENT is checked, and the \
             first DOWNLOAD made
@@ -46,6 +47,7 @@ struct BenchSealedCommand: ParsableCommand {
         defer { try? FileManager.default.removeItem(at: folder) }
         var benchmark = SealedStoreBenchmark(in: folder.path, entries: entries, segment: segment)
         print(try benchmark.run().jsonLine())
+        print(try benchmark.explanations().jsonLine())
     }
 }
 
@@ -70,6 +72,27 @@ private struct SealedStoreBenchmark {
         self.directory = directory
         self.segment = segment
         figures = Figures(entries: entries)
+    }
+
+    struct Explanations: Encodable {
+        var explainBytes = 0.0
+    }
+
+    /// The cost of what explains, by sealing the same entries without it.
+    func explanations() throws -> Explanations {
+        let start = Checksum(startOf: Self.path), segments = 20
+        var log = SegmentLog(.settings), bytes = 0
+        for _ in 0..<segments {
+            let entries = log.next(segment)
+            let bare = entries.map { entry in
+                var entry = entry
+                (entry.base, entry.uploader) = (nil, .unknown)
+                return entry
+            }
+            bytes += try LogSegment.seal(entries, behind: start, of: start).count
+            bytes -= try LogSegment.seal(bare, behind: start, of: start).count
+        }
+        return Explanations(explainBytes: (Double(bytes) / Double(segments * segment) * 100).rounded() / 100)
     }
 
     mutating func run() throws -> Figures {

@@ -23,7 +23,8 @@ struct AdminCommand: AsyncParsableCommand {
             """,
         subcommands: [
             AdminHealth.self, AdminReady.self, AdminMetrics.self, AdminFiles.self, AdminFile.self, AdminClients.self,
-            AdminHistory.self, AdminIngested.self, AdminSessions.self, AdminUsers.self, AdminDisconnect.self,
+            AdminHistory.self, AdminExplain.self, AdminIngested.self, AdminSessions.self, AdminUsers.self,
+            AdminDisconnect.self,
             AdminExpire.self, AdminMaintain.self, AdminDelete.self, AdminRevoke.self, AdminDisable.self,
             AdminEnable.self,
         ])

@@ -56,6 +56,18 @@ import Testing
         }
     }
 
+    @Test func aVersionIsExplained() async throws {
+        try await AppServicesRig.run(store: try Self.store()) { rig async throws in
+            let explained = try await rig.admin("GET", "/v1/explain?path=demo%2Fx&version=1")
+            #expect(explained.status == 200 && explained.json?["certainty"] == "exact")
+            #expect(explained.json?["instructions"]?.array?.isEmpty == false)
+            let missing = try await rig.admin("GET", "/v1/explain?path=demo%2Fx&version=1000")
+            #expect(missing.status == 404 && missing.json?["error_code"] == "NoSuchVersion")
+            #expect(try await rig.admin("GET", "/v1/explain?path=demo%2Fy&version=1").status == 404)
+            #expect(try await rig.admin("GET", "/v1/explain?path=demo%2Fx").status == 400)
+        }
+    }
+
     @Test func theOperatorTrustsTheClock() async throws {
         try await AppServicesRig.run { rig async throws in
             #expect(try await rig.admin("/v1/clock/trust", [:]).json == ["jump": 0])

@@ -66,6 +66,8 @@ extension FragileStore: HistoryCatalog {
 
     func file(_ path: VirtualPath) throws(HistoryError) -> CatalogFile? { try store.file(path) }
 
+    func id(of path: VirtualPath) -> SyncedFileID? { store.id(of: path) }
+
     func clientFiles(
         of path: VirtualPath, after ident: ClientFileID, countMax: Int
     ) throws(HistoryError) -> [ClientFile] {
