@@ -88,12 +88,20 @@ extension Replica {
         var changes = StateChanges()
         do {
             var merge = LogMerge(download.changesets.map { LogMerge.Incoming($0) }, strategy: behaviour.strategy)
+            var indices: [UInt64: ChangesetIndex] = [:]
             while try merge.beginRun() {
                 let versions = log.versions(after: ClientVersion(rawValue: merge.base)).filter { $0.bytes > 0 }
                 let entries = Dictionary(uniqueKeysWithValues: versions.map { ($0.number.rawValue, $0) })
                 try merge.begin(meeting: versions.map(\.number.rawValue)) { number, arena throws in
                     guard let version = entries[number] else { throw ReplicaError(.damaged, "no version \(number)") }
-                    return try decode(version, into: &arena)
+                    let index = try decode(version, into: &arena)
+                    indices[number] = index
+                    return index
+                }
+                if notesOverruled {
+                    let met = versions.compactMap { indices[$0.number.rawValue] }
+                    let bytes = merge.run.reduce(0) { $0 + $1.changeset.count }
+                    change.overruled.find(met, merge.incoming, ofBytes: bytes, in: merge.arena)
                 }
                 while try !merge.advance(pairs: behaviour.pairsPerStep) {}
                 changes.append(try apply(merge.incoming, of: &merge.arena, to: &change.state))

@@ -27,6 +27,10 @@ public struct Replica<Store: ReplicaStore> {
     package var isObserved: (@Sendable (ObjectReference) -> Bool)?
     /// The changes of the last commit to such objects.
     package private(set) var noted: [NotedChange] = []
+    /// True if `overruled` is kept.
+    package var notesOverruled = false
+    /// The changes of this replica that the last download has overruled.
+    package internal(set) var overruled: [OverruledChange] = []
     /// The number of times the state was rebuilt, which `noted` does not show.
     package private(set) var renewalCount = 0
 
@@ -130,6 +134,7 @@ public struct Replica<Store: ReplicaStore> {
         var emptiedRows: EmptiedRows?
         var log: LocalLog
         var commit: ReplicaCommit
+        var overruled = OverruledChanges()
 
         init(_ replica: Replica, state: ObjectGraph? = nil) {
             self.state = state ?? replica.state
@@ -161,6 +166,7 @@ public struct Replica<Store: ReplicaStore> {
         change.emptiedRows?.refill()
         record = commit.record
         noted = commit.state.noted
+        overruled = change.overruled.found
         if commit.erasesState { renewalCount += 1 }
         log = change.log
         state = change.state

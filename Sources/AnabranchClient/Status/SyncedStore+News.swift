@@ -1,5 +1,6 @@
 public import AnabranchCore
 import AnabranchProtocol
+public import AnabranchReplica
 
 // Reports of what a server does to a store.
 
@@ -15,6 +16,18 @@ extension SyncedStore {
         }
     }
 
+    /// The changes of this store that are merged away from now on: discarded in favour of what somebody else did
+    /// meanwhile. When one is reported, the object is as the merge has left it. Of a download that meets very many
+    /// changes nothing is reported.
+    public var mergedAway: AsyncStream<OverruledChange> {
+        get async {
+            await news { event in
+                guard case .mergedAway(let changes) = event else { return [] }
+                return changes
+            }
+        }
+    }
+
     /// The client resets from now on: the server has lost its history, or the store was offline for too long, and a
     /// fresh file takes the place of the store's.
     public var resets: AsyncStream<StoreReset> {
@@ -23,7 +36,7 @@ extension SyncedStore {
                 switch event {
                 case .resetBegins: [.begins]
                 case .resetEnded(let report): [.ended(report)]
-                case .changed, .status, .writesUndone: []
+                case .changed, .status, .writesUndone, .mergedAway: []
                 }
             }
         }

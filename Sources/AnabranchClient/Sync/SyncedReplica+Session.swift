@@ -157,7 +157,9 @@ extension SyncedReplica {
         do {
             let changes = try replica.integrate(download, as: kind)
             for undone in session?.integrated() ?? [] { tell(.writesUndone(undone)) }
+            let overruled = replica.overruled
             if !download.changesets.isEmpty { changed(changes, isLocal: false) }
+            if !overruled.isEmpty { tell(.mergedAway(overruled)) }
         } catch let error as ReplicaError where error.code == .badDownload {
             refuse(.badChangeset, error.reason)
         } catch let error as ReplicaError where error.code == .changesetTooLarge {

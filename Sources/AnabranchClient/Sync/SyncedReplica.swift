@@ -56,6 +56,7 @@ public actor SyncedReplica {
         let store = try SQLiteReplicaStore(path: path, lock)
         readers = ReplicaReaders(store)
         replica = try Replica(store)
+        replica.notesOverruled = true
         transfers.count(replica.unacknowledged)
         board.publish(Self.status(of: replica, transfers))
     }
@@ -194,6 +195,7 @@ public actor SyncedReplica {
     /// Continues with a replica whose file has taken the place of this one.
     func adopt(_ new: consuming Replica<SQLiteReplicaStore>) {
         replica = new
+        replica.notesOverruled = true
         told = nil
         items.forgetLog()
         transfers.count(replica.unacknowledged)
@@ -240,6 +242,9 @@ public enum ReplicaEvent: Sendable {
     case status(SyncStatus)
     /// The server has undone writes of this replica; the objects are as the server has them.
     case writesUndone(ErrorMessage)
+    /// Changes of this replica were discarded in the merge with what others did meanwhile: the objects are as the merge
+    /// has left them.
+    case mergedAway([OverruledChange])
     /// A client reset begins: the replica stays as it is until the fresh file takes its place.
     case resetBegins
     /// A client reset is over. The report names the backup, if there were changes that had not been uploaded.

@@ -91,7 +91,7 @@ struct TortureClientCommand: AsyncParsableCommand {
             for update in error.rejection?.updates ?? [] {
                 Self.say("undone \(update.table) \(update.primaryKey): \(update.reason)")
             }
-        case .changed, .status, .resetEnded: break
+        case .changed, .status, .mergedAway, .resetEnded: break
         }
     }
 

@@ -127,6 +127,10 @@ extension ClientOptions {
                     note("undone by the server: an object of \(update.table): \(update.reason)")
                 }
                 undone += max(1, error.rejection?.updates.count ?? 0)
+            case .mergedAway(let changes):
+                for change in changes {
+                    note("merged away (\(change.rule.rawValue)): \(change.change), for \(change.winner)")
+                }
             case .resetBegins: note("the server asks for a client reset")
             case .resetEnded(let report):
                 note(text(of: report))

@@ -69,6 +69,10 @@ struct ClientWatch: AsyncParsableCommand {
                 show(.object(line))
                 if case .stopped(let error) = status { return error }
             case .writesUndone(let error): show(["undone": .string(error.message)])
+            case .mergedAway(let changes):
+                for change in changes {
+                    show(["merged_away": .string(change.change), "rule": .string(change.rule.rawValue)])
+                }
             case .resetBegins: show(["reset": "begins"])
             case .resetEnded(let report):
                 show(["reset": "ended", "backup": report.backupPath.map { .string($0) } ?? .null])

@@ -20,9 +20,9 @@ struct Device: Sendable {
     ///   - route: nil for the server's own app, without users.
     init(
         _ path: String, port: Int, _ mode: SyncMode = .partition, route: (any RouteProvider)? = nil,
-        transport: any Transport = NIOTransport()
+        transport: any Transport = NIOTransport(), now: @escaping @Sendable () -> ChangesetTime = { .now }
     ) throws {
-        replica = try SyncedReplica(path: path)
+        replica = try SyncedReplica(path: path, now: now)
         self.mode = mode
         let app = mode == .flexible ? Self.flexibleApp : "parts"
         let url = "ws://127.0.0.1:\(port)/api/client/v2.0/app/\(app)/realm-sync?baas_at="

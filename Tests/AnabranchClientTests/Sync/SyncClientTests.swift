@@ -80,6 +80,44 @@ import Testing
         }
     }
 
+    /// Two devices without network set one text; the earlier one is told that its change is lost, and to which.
+    @Test func whoLosesInAMergeIsTold() async throws {
+        try await withServer { _, port async throws in
+            try await withFolder { path async throws in
+                let one = try Device(path("one"), port: port, now: { 1_000 })
+                let two = try Device(path("two"), port: port, now: { 2_000 })
+                try await one.put(1, "start")
+                for device in [one, two] {
+                    try await device.connect()
+                    try await device.settle()
+                    await device.client.remove(device.replica)
+                }
+                func set(_ text: String, on device: Device) async throws {
+                    try await device.replica.write { tx in
+                        let task = try tx.object("Task", key: 1)
+                        try task?.set("text", to: .string(Array(text.utf8)))
+                        // Both do this: nobody loses anything.
+                        try task?.set("number", to: .int(5))
+                    }
+                }
+                try await set("earlier", on: one)
+                try await set("later", on: two)
+                try await two.connect()
+                try await two.settle()
+                let events = await one.replica.events()
+                try await one.connect()
+                let lost = try await first(events) { if case .mergedAway(let changes) = $0 { changes } else { nil } }
+                #expect(lost.map(\.change) == [#"Update Task[1].text = String "earlier""#])
+                #expect(lost.map(\.winner) == [#"Update Task[1].text = String "later""#])
+                #expect(lost[0].rule == .R6 && lost[0].className == "Task" && lost[0].property == "text")
+                #expect(lost[0].tag.ident == (await two.replica.record.file?.ident))
+                try await one.settle()
+                #expect(try await one.state == two.state)
+                for device in [one, two] { try await device.close() }
+            }
+        }
+    }
+
     // MARK: What the server refuses
 
     @Test(arguments: [(Permission.none, ErrorCode.permissionDenied)])
