@@ -15,7 +15,8 @@ import Testing
         let directory = FileManager.default.temporaryDirectory.appending(path: "anabranch-\(UUID())").path()
         let path = "/\"notes\""
 
-        init() throws {
+        /// - Parameter isLater: true for a version 5, a note of the second phone that had seen version 3.
+        init(isLater: Bool = false) throws {
             let store = try SQLiteStore(directory: directory)
             let file = try SyncedFile(path: VirtualPath(path), store: store)
             let (anna, bert) = (
@@ -43,6 +44,10 @@ import Testing
             try upload(newer, 3, on: 1, at: 9000, as: anna.ident, to: file)
             try upload(older, 2, on: 1, at: 5000, as: bert.ident, to: file)
             try file.write(at: 10_000) { tx in try tx.create("Note", key: 2)["title"] = "from the office" }
+            if isLater {
+                let another = try other.write(as: bert.ident) { _ = try $0.create("Note", key: 3) }.changeset
+                try upload(another, 3, on: 3, at: 11_000, as: bert.ident, to: file)
+            }
             try store.close()
         }
 
@@ -108,6 +113,17 @@ import Testing
         #expect(
             try fixture.explain("3", "--object", "Note/2") == head + ["nothing of version 3 is about that"])
         #expect(try fixture.explain("4")[1] == "made by the server itself: nothing was merged")
+    }
+
+    /// It is not kept, since it is the same; whether it always was, nobody knows for ever.
+    @Test func anUploadThatIsNotKeptIsSaid() throws {
+        let lines = try Fixture(isLater: true).explain("5")
+        #expect(
+            lines.dropFirst() == [
+                "made on version 3; it had not seen 1 version of others",
+                "what was uploaded is what entered the log, unless it is older than history.explain-days", "",
+                "kept     CreateObject Note[3]", "1 instruction: 1 kept, 0 changed, 0 lost",
+            ])
     }
 
     @Test func blameNamesTheWriterOfEachValue() throws {

@@ -83,7 +83,10 @@ struct ExplanationText {
             output("made by the server itself: nothing was merged")
         }
         switch explanation.certainty {
-        case .exact: break
+        case .exact:
+            if explanation.unseenCount > 0, !explanation.isUploadKept {
+                output("what was uploaded is what entered the log, unless it is older than history.explain-days")
+            }
         case .uploadForgotten:
             output("what was uploaded is no longer kept: this is what entered the log, and what it lost cannot be told")
         case .approximate:
