@@ -41,9 +41,9 @@ extension FileView {
         }
         try forEachEntry(writing: keys, after: beginning) { entry, index, arena in
             for instruction in arena.instructions(of: index) {
-                if instruction.kind == .eraseColumn {
+                if instruction.kind == .eraseTable || instruction.kind == .eraseColumn {
                     guard arena.bytes(of: instruction.className).elementsEqual(name.className) else { continue }
-                    tree.eraseColumn(Array(arena.bytes(of: instruction.field)))
+                    tree.eraseSchema(instruction, in: arena)
                 } else if arena.isAbout(name, instruction) {
                     tree.follow(instruction, of: entry.version, in: arena)
                 }

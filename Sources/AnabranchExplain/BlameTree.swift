@@ -49,8 +49,11 @@ struct BlameTree {
         }
     }
 
-    /// Forgets what stood in a column that was erased.
-    mutating func eraseColumn(_ field: [UInt8]) { object?.change(field) { $0 = Node(version: nil) } }
+    /// Forgets the object with its class, or what stood in a column that was erased.
+    mutating func eraseSchema(_ instruction: Instruction, in arena: ChangesetArena) {
+        guard instruction.kind == .eraseColumn else { return object = nil }
+        object?.change(Array(arena.bytes(of: instruction.field))) { $0 = Node(version: nil) }
+    }
 
     /// True for an entry of a dictionary of embedded objects, which a new object replaces; everywhere else the object
     /// that is there stays (`Spec/State.md`, B5).

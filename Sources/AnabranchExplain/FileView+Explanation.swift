@@ -130,6 +130,9 @@ extension FileView {
 }
 
 extension VersionReplay {
+    /// The most bytes that the effects may have as text and JSON: one large value may take part in many.
+    private static let effectBytesMax = 64 << 20
+
     /// The instructions that were uploaded, and what merging again has made of them.
     ///
     /// - Parameters:
@@ -160,7 +163,7 @@ extension VersionReplay {
 
     /// The effects of rules on the version's own instructions and on those that they met.
     func effects(in lineage: any FileView) throws(HistoryError) -> [Explanation.Effect] {
-        var authors: [ChangesetIndex: Author] = [:], effects: [Explanation.Effect] = []
+        var authors: [ChangesetIndex: Author] = [:], effects: [Explanation.Effect] = [], bytes = 0
         let arena = merge.arena
         func side(_ side: RuleOutcome.Side) -> Explanation.Side {
             Explanation.Side(
@@ -175,11 +178,21 @@ extension VersionReplay {
                 authors[met] = try Author(of: entry, in: lineage)
             }
             guard let author = authors[met] else { continue }
-            effects.append(
-                Explanation.Effect(
-                    rule: outcome.rule, position: outcome.minor.position, own: side(outcome.minor),
-                    other: side(outcome.major), author: author))
+            let effect = Explanation.Effect(
+                rule: outcome.rule, position: outcome.minor.position, own: side(outcome.minor),
+                other: side(outcome.major), author: author)
+            bytes += effect.own.byteCount + effect.other.byteCount
+            guard bytes <= Self.effectBytesMax else {
+                throw HistoryError(.tooLarge, "the values that a version met are too large to be explained")
+            }
+            effects.append(effect)
         }
         return effects
+    }
+}
+
+extension Explanation.Side {
+    fileprivate var byteCount: Int {
+        [before, after].reduce(0) { $0 + ($1?.text.utf8.count ?? 0) + ($1?.json.utf8.count ?? 0) }
     }
 }

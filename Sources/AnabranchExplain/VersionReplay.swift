@@ -6,10 +6,14 @@ import AnabranchHistory
 /// The entries that the client had not seen met the changeset in the form that earlier changesets of the client had
 /// given them. So these are merged again as well: all that the log took in after the base, and what else that needs.
 struct VersionReplay: ~Copyable {
-    /// The size of changesets and of entries that are decoded for one explanation, in bytes.
-    private static let bytesMax = 256 << 20
+    /// The size of the uploads that are merged for one explanation, in bytes; and the memory that they and the entries
+    /// take which they meet.
+    private static let (uploadBytesMax, memoryBytesMax) = (32 << 20, 256 << 20)
     /// The most pairs of instructions that meet: some seconds.
     private static let pairsMax = 1 << 29
+    /// The most steps in which the explained changeset is merged, and the pairs of each: what each pair did is kept in
+    /// memory, some hundred bytes.
+    private static let (recordedSteps, stepPairs) = (16, 1 << 14)
 
     private let view: any FileView
     private let entry: LogEntry
@@ -79,10 +83,11 @@ struct VersionReplay: ~Copyable {
 
     private mutating func count(_ changeset: [UInt8]) throws(HistoryError) {
         bytes += changeset.count
-        guard bytes <= Self.bytesMax else {
-            throw HistoryError(
-                .tooLarge, "version \(entry.version) met too much to be explained: more than \(Self.bytesMax) bytes")
-        }
+        guard bytes <= Self.uploadBytesMax else { throw tooLarge }
+    }
+
+    private var tooLarge: HistoryError {
+        HistoryError(.tooLarge, "version \(entry.version) met too much to be explained")
     }
 
     /// Merges all of it; what happens to the last one is recorded.
@@ -97,15 +102,25 @@ struct VersionReplay: ~Copyable {
                 throw HistoryError(
                     .storeDamaged, "what was uploaded as version \(link.entry.version): \(error.error.reason)")
             }
-            if link.entry.version == entry.version { merge.strategy = .recorded }
+            let isLast = link.entry.version == entry.version
+            if isLast { merge.strategy = .recorded }
             try meet(link.entry, after: link.base, in: lineage)
-            do {
-                while try !merge.advance() {}
-            } catch {
-                throw HistoryError(
-                    error.code == .tooManyPairs ? .tooLarge : .badChangeset,
-                    "version \(entry.version) cannot be merged again: \(error.reason)")
+            var stepsLeft = isLast ? Self.recordedSteps : .max
+            while try !advance() {
+                stepsLeft -= 1
+                guard stepsLeft > 0 else { throw tooLarge }
             }
+        }
+    }
+
+    /// - Returns: whether the run is merged.
+    private mutating func advance() throws(HistoryError) -> Bool {
+        do {
+            return try merge.advance(pairs: Self.stepPairs)
+        } catch {
+            throw HistoryError(
+                error.code == .tooManyPairs ? .tooLarge : .badChangeset,
+                "version \(entry.version) cannot be merged again: \(error.reason)")
         }
     }
 
@@ -121,16 +136,13 @@ struct VersionReplay: ~Copyable {
                 ? try lineage.versions(in: range, excludingOrigin: entry.origin)
                 : try lineage.versions(writing: keys.reads, in: range, excludingOrigin: entry.origin)
         }
-        var bytes = 0
+        let tooLarge = tooLarge
         try merge.begin(meeting: versions.map(\.rawValue)) { number, arena throws(HistoryError) in
             let version = ServerVersion(rawValue: number)
             guard let met = try lineage.entry(version) else {
                 throw HistoryError(.storeDamaged, "version \(version) is missing")
             }
-            bytes += met.changeset.count
-            guard bytes <= Self.bytesMax else {
-                throw HistoryError(.tooLarge, "version \(entry.version) met too much to be explained")
-            }
+            guard arena.memoryBytes <= Self.memoryBytesMax else { throw tooLarge }
             return try met.decode(as: nil, into: &arena)
         }
     }

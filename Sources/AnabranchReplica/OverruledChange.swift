@@ -8,11 +8,11 @@ public struct OverruledChange: Equatable, Sendable {
     public let key: PrimaryKey
     /// The property; nil for the creation of an object.
     public let property: String?
-    /// The change in words, as `ChangesetArena.text(of:)` has them.
+    /// The change in words, as `ChangesetArena.text(of:)` has them; only the first 1,000 characters.
     public let change: String
     /// The rule by which it was discarded.
     public let rule: MergeRule
-    /// The change that it was discarded for, in words.
+    /// The change that it was discarded for, in words; cut like `change`.
     public let winner: String
     /// When, and in which client file, that was made.
     public let tag: OriginTag
@@ -27,6 +27,8 @@ struct OverruledChanges {
     /// The largest download that is merged twice, in bytes.
     private static let downloadBytesMax = 4 << 20
 
+    private static let textCount = 1_000
+
     private(set) var found: [OverruledChange] = []
 
     /// - Parameters:
@@ -40,13 +42,19 @@ struct OverruledChanges {
         var copy = arena
         var merge = Merge(strategy: .recorded, pairsMax: Self.pairsMax)
         do { try merge.run(local: local, incoming: incoming, in: &copy) } catch { return }
+        // One large value may win over many changes.
+        var winners: [ChangesetIndex: [Int?: String]] = [:]
         for outcome in merge.outcomes where outcome.major.after == nil && Self.isLoss(outcome, in: copy) {
             let own = outcome.major.before, (className, key) = copy.primaryKey(of: own.object)
+            let (changeset, position) = (outcome.minor.changeset, outcome.minor.position)
+            let winner =
+                winners[changeset]?[position] ?? String(copy.text(of: outcome.minor.before).prefix(Self.textCount))
+            winners[changeset, default: [:]][position] = winner
             found.append(
                 OverruledChange(
                     className: String(decoding: copy.bytes(of: className), as: UTF8.self), key: key.normalised,
                     property: own.kind.hasPath ? String(decoding: copy.bytes(of: own.field), as: UTF8.self) : nil,
-                    change: copy.text(of: own), rule: outcome.rule, winner: copy.text(of: outcome.minor.before),
+                    change: String(copy.text(of: own).prefix(Self.textCount)), rule: outcome.rule, winner: winner,
                     tag: copy.tag(of: outcome.minor.changeset),
                     version: ServerVersion(rawValue: copy.version(of: outcome.minor.changeset))))
         }

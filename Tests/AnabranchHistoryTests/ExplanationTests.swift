@@ -114,6 +114,51 @@ extension ExplanationTests {
         }
     }
 
+    /// A class that comes back has other objects, with other authors.
+    @Test func anErasedClassTakesItsAuthorsWithIt() throws {
+        let file = try SyncedFile(path: VirtualPath("/erased"), store: InMemoryStore(), destructiveSchema: .allow)
+        for time in 1...2 as ClosedRange<UInt64> {
+            try file.write(at: ChangesetTime(time * 10)) { tx in
+                try tx.addClass("Note", key: "_id", .int)
+                try tx.addColumn("title", .string, to: "Note")
+                try tx.create("Note", key: 1)["title"] = "\(time)"
+            }
+            if time == 1 { try file.write(at: 15) { try $0.eraseClass("Note") } }
+        }
+        let address = ObjectAddress("Note".utf8, .int(1))
+        let blame = try file.withState { state in
+            try file.read { view throws(HistoryError) in try view.blame(address, in: state) }
+        }
+        #expect(blame?.creation?.version == 3 && blame?.lines.map(\.author?.version) == [3])
+    }
+
+    /// One large value that overrules many changes would be told with each of them.
+    @Test func anExplanationStaysSmall() throws {
+        let file = try SyncedFile(path: VirtualPath("/large"), store: InMemoryStore())
+        let ident = try file.allocateIdent().ident
+        try file.write(at: 1) { tx in
+            try tx.addClass("Note", key: "_id", .int)
+            try tx.addColumn("title", .string, to: "Note")
+            _ = try tx.create("Note", key: 1)
+        }
+        let title = FieldPath(object: ObjectName(className: "Note", key: .int(1)), field: "title")
+        for time in 2...41 as ClosedRange<UInt64> {
+            try file.write(at: ChangesetTime(time)) {
+                try $0.object("Note", key: .int(1))?.set("title", to: .string(Array("\(time)".utf8)))
+            }
+        }
+        let picture = ChangesetWriter([.update(title, .string([UInt8](repeating: 66, count: 1 << 20)))]).bytes
+        let cursor = UploadCursor(clientVersion: 2, serverVersion: 1)
+        let upload = Upload(
+            progress: cursor, changesets: [UploadedChangeset(cursor: cursor, timestamp: 99, changeset: picture)])
+        try file.integrateAtOnce(upload, from: ident)
+        let version = file.version
+        let found = try code {
+            _ = try file.read { view throws(HistoryError) in try view.explanation(of: version) }
+        }
+        #expect(found == .tooLarge)
+    }
+
     @Test func whatCannotComeBackIsRefused() throws {
         let file = try SyncedFile(path: VirtualPath("/restored"), store: InMemoryStore())
         try file.write(at: 1) { tx in
