@@ -7,7 +7,7 @@ public struct Blame: Sendable {
     public struct Line: Sendable {
         /// The place: `title`, `tags[0]`, `address.street`, `scores["anna"]`, `labels{}` for a member of a set.
         public let place: String
-        /// The value in the JSON of a state (`Spec/State.md`, part E), in UTF-8.
+        /// The value as an export has it (`Spec/Export.md`, section 2), in UTF-8.
         public let value: [UInt8]
         /// The version that wrote it, or created what it stands in; nil if that was before `beginning`.
         public let author: Author?

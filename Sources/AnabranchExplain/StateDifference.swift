@@ -5,7 +5,7 @@ import AnabranchHistory
 public struct ObjectDifference: Sendable {
     /// The object.
     public let object: ObjectAddress
-    /// The properties in the older state, by name, in the JSON of a state; all of them if the object was erased, and
+    /// The properties in the older state, by name, as an export has them; all of them if the object was erased, and
     /// else those that differ. Nil if the object is new.
     public let before: [[UInt8]: [UInt8]]?
     /// The same in the newer state; nil if the object was erased.

@@ -1,7 +1,7 @@
 import AnabranchCore
 
-/// The values of a state as JSON (`Spec/State.md`, part E), except that a link stands there whether its target exists
-/// or not.
+/// The values of a state as JSON, as an export has them (`Spec/Export.md`, section 2): nothing is lost, and a link
+/// stands there whether its target exists or not.
 struct ValueTexts {
     private let classes: [ClassID: ClassSchema]
 
@@ -41,7 +41,7 @@ struct ValueTexts {
             text += #"{"dict":"#.utf8
             append(Array(zip(dictionary.keys, dictionary.values)), to: &text)
             text.append(UInt8(ascii: "}"))
-        default: JSONText.append(payload(of: value) ?? .null, .canonical, to: &text)
+        default: JSONText.append(payload(of: value) ?? .null, .exact, to: &text)
         }
     }
 

@@ -138,6 +138,18 @@ import Testing
             ])
     }
 
+    /// The JSON of a value loses nothing: not even bytes that are no text.
+    @Test func aStringThatIsNoTextIsPrintedWhole() throws {
+        let fixture = try Fixture()
+        let store = try SQLiteStore(directory: fixture.directory)
+        let file = try SyncedFile(path: VirtualPath(fixture.path), store: store)
+        try file.write(at: 12_000) { tx in try tx.create("Note", key: 2).set("title", to: .string([0xC3])) }
+        try store.close()
+        let title = try fixture.blame("Note/2").first { $0.hasPrefix("title = ") }
+        #expect(title == #"title = {"bytes":"c3"}"#)
+        #expect(try fixture.diff("4").last == #"    title: "from the office" → {"bytes":"c3"}"#)
+    }
+
     @Test func theHistoryOfAnObjectHasItsVersions() throws {
         let fixture = try Fixture()
         func versions(_ arguments: String...) throws -> [String] {

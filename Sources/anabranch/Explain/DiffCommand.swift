@@ -11,9 +11,9 @@ struct DiffCommand: ParsableCommand {
         abstract: "Print what is different between two versions.",
         discussion: """
             For each object that is new (+), erased (-) or changed (~) a line with its class and key, and a line for \
-            each property that differs, with the value before and after. Values are in the JSON of Spec/State.md, part \
-            E. States are made from the log, as `anabranch inspect --at` makes them. Nothing is changed, and a server \
-            that runs goes on meanwhile.
+            each property that differs, with the value before and after. Values are as an export has them \
+            (Spec/Export.md, section 2). States are made from the log, as `anabranch inspect --at` makes them. \
+            Nothing is changed, and a server that runs goes on meanwhile.
 
             EXAMPLES
               anabranch diff 41 58 --data ./data --path '/"notes"'
