@@ -65,6 +65,8 @@ public final class SyncedFile {
     /// The bytes that were read of the state when it began.
     var readBytesBefore = 0
     package var mergeOptions = MergeOptions()
+    /// The doors that keep records about the entries of the file.
+    package var observers: [any RecordObserver] = []
     /// Decoded entries for the next integration.
     var decodedEntries = DecodedEntryCache()
     let adoptsUnownedClientFiles: Bool
@@ -215,7 +217,9 @@ public final class SyncedFile {
 
     /// The commit to store: unwritten progress goes with it. Unless it is empty, it is handed to the store, on any
     /// thread. Nothing is done with the file until the outcome is known and `finish` was called with this commit.
-    package func completed(_ commit: Commit) -> Commit { commit.deletesFile ? commit : withProgress(commit) }
+    package func completed(_ commit: Commit) -> Commit {
+        commit.deletesFile ? commit : withProgress(observed(commit))
+    }
 
     /// The commit that deletes the file. Once it is done this object is of no more use.
     package func deletion() -> Commit {

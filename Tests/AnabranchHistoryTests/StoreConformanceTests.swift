@@ -6,7 +6,7 @@ import Testing
 /// The promises of `HistoryStore`, for every store.
 @Suite struct StoreConformanceTests {
     /// A file that is written directly, without the code that makes sensible commits.
-    private struct Fixture {
+    struct Fixture {
         let store: any HistoryStore
         let file: OpenedFile
         var head = FileHead()
@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    private static func entry(
+    static func entry(
         _ number: UInt64, origin: ClientFileID, _ changeset: [UInt8], total: UInt64
     ) -> LogEntry {
         LogEntry(

@@ -119,6 +119,14 @@ package struct LineageView: FileView {
         try file.withheldSchema(of: ident)
     }
 
+    package func record(at place: RecordPlace) throws(HistoryError) -> DoorRecord? { try file.record(at: place) }
+
+    package func records(
+        in range: RecordRange, countMax: Int, isReversed: Bool
+    ) throws(HistoryError) -> [DoorRecord] {
+        try file.records(in: range, countMax: countMax, isReversed: isReversed)
+    }
+
     package func reciprocals(of ident: ClientFileID, in range: VersionRange) throws(HistoryError)
         -> [ReciprocalChangeset]
     {

@@ -86,7 +86,7 @@ extension SyncedFile {
     }
 
     /// A log entry of the server's own, with the conflict keys that it writes; nil if the changeset has no instruction.
-    private func entry(
+    func entry(
         with recorded: [UInt8], at timestamp: ChangesetTime, after head: FileHead
     ) throws(HistoryError) -> (LogEntry, [ConflictKeyEntry])? {
         let version = head.version + 1
@@ -115,7 +115,7 @@ extension HistoryError {
 
 extension ObjectGraph {
     /// A transaction of a replica that keeps no objects of asymmetric classes.
-    fileprivate mutating func writeAsServer(
+    mutating func writeAsServer(
         objectBytesMax: Int, _ body: (WriteTransaction) throws -> Void
     ) throws -> (changeset: [UInt8], changes: StateChanges) {
         do {

@@ -170,6 +170,18 @@ struct TailView: FileView {
         try stored { view throws(HistoryError) in try view.withheldSchema(of: ident) }
     }
 
+    func record(at place: RecordPlace) throws(HistoryError) -> DoorRecord? {
+        try stored { view throws(HistoryError) in try view.record(at: place) }
+    }
+
+    func records(
+        in range: RecordRange, countMax: Int, isReversed: Bool
+    ) throws(HistoryError) -> [DoorRecord] {
+        try stored { view throws(HistoryError) in
+            try view.records(in: range, countMax: countMax, isReversed: isReversed)
+        }
+    }
+
     func reciprocals(of ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [ReciprocalChangeset] {
         let kept = tail.reciprocals(of: ident)
         if case .known(let all) = kept { return all.filter { range.contains($0.version) } }

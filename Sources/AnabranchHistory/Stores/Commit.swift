@@ -2,9 +2,6 @@ public import AnabranchCore
 
 /// Everything that one transaction changes in one synced file. Integration computes it without touching anything; a
 /// store applies it entirely or not at all.
-///
-/// A new kind of stored thing (records of another wire) is one more list here and one more promise of
-/// `HistoryStore.commit`.
 public struct Commit: Sendable {
     /// The file to be changed.
     public var file: SyncedFileID
@@ -38,6 +35,10 @@ public struct Commit: Sendable {
     package var ingested: [IngestedObject] = []
     /// Up to which number they go; 0 if none do.
     package var freedIngested: UInt64 = 0
+    /// Records of doors as they are afterwards, sorted by place, each once.
+    public var records: [RecordChange] = []
+    /// The last entry that the observers of records know of already. It is not stored.
+    package var observedThrough: ServerVersion = 0
     /// The change to a bootstrap generation; nil if there is none. Only for stores whose files have a `frozenState`.
     package var generation: GenerationChange?
     /// The change to the stored state; nil if it stays as it is.
@@ -92,7 +93,7 @@ public struct Commit: Sendable {
     public var isEmpty: Bool {
         entries.isEmpty && clientFiles.isEmpty && reciprocals.isEmpty && state == nil && idempotencyKey == nil
             && trim == nil && sealed == nil && generation == nil && views.isEmpty && viewFields.isEmpty
-            && ingested.isEmpty && freedIngested == 0 && withheldSchemas.isEmpty && !deletesFile
+            && ingested.isEmpty && freedIngested == 0 && withheldSchemas.isEmpty && records.isEmpty && !deletesFile
     }
 }
 
@@ -106,6 +107,9 @@ extension Commit {
         withheldSchemas.merge(later.withheldSchemas) { $1 }
         ingested += later.ingested
         freedIngested = max(freedIngested, later.freedIngested)
+        let changed = Set(later.records.map(\.place))
+        records = (records.filter { !changed.contains($0.place) } + later.records).sorted { $0.place < $1.place }
+        observedThrough = max(observedThrough, later.observedThrough)
         idempotencyKey = later.idempotencyKey ?? idempotencyKey
         var files = Dictionary(uniqueKeysWithValues: clientFiles.map { ($0.ident, $0) })
         for file in later.clientFiles { files[file.ident] = file }
@@ -136,6 +140,7 @@ extension Commit {
             + received.reduce(0) { $0 + $1.changeset.count }
             + reciprocals.reduce(0) { $0 + $1.reciprocal.changeset.count }
             + views.reduce(0) { $0 + $1.byteCount } + withheldSchemas.values.reduce(0) { $0 + $1.count + 256 }
+            + records.reduce(0) { $0 + $1.place.key.count + ($1.value?.count ?? 0) + 256 }
     }
 }
 

@@ -106,6 +106,7 @@ public struct FileHead: Equatable, Sendable {
 /// 11. A generation is there as a whole or not at all, and stays while an unexpired client file has it as lineage.
 /// 12. A store whose views have a `sealedEnd` answers after a commit that seals entries as before.
 /// 13. Entries that go from a log to the archive are there after the same commit, unchanged, until the file is deleted.
+/// 14. The records of a commit are there exactly if its entries are. One that has expired is erased by `maintain`.
 public protocol HistoryStore: Sendable {
     /// Opens a synced file. If there is none, it has an empty log and the reserved client files, and its first commit
     /// makes it. The lease of an earlier opening ends.
@@ -250,6 +251,12 @@ public protocol FileView {
     /// The classes and columns that a client file has and the log does not, since its user might only read when it
     /// uploaded them (`Commit.withheldSchemas`): one changeset, encoded; no bytes if there are none.
     func withheldSchema(of ident: ClientFileID) throws(HistoryError) -> [UInt8]
+
+    /// A record of a door; nil if there is none.
+    func record(at place: RecordPlace) throws(HistoryError) -> DoorRecord?
+
+    /// The records of a range in the order of the bytes of their keys, or in the opposite one; `countMax` at most.
+    func records(in range: RecordRange, countMax: Int, isReversed: Bool) throws(HistoryError) -> [DoorRecord]
 
     /// The place up to which the log is in segments, the beginning of the log if none of it is; nil if the store makes
     /// none.

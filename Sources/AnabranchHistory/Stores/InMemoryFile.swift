@@ -21,6 +21,7 @@ struct InMemoryFile: Sendable {
     private var reciprocals: [[ReciprocalChangeset]] = [[], []]
     private var received: [ServerVersion: ReceivedChangeset] = [:]
     private var withheldSchemas: [ClientFileID: [UInt8]] = [:]
+    private var records = SortedRecords()
     private(set) var views: [ClientFileID: StoredView] = [:]
     private(set) var viewFields: [ViewField] = []
     private(set) var ingested = IngestedObjects()
@@ -117,6 +118,7 @@ struct InMemoryFile: Sendable {
         for entry in commit.conflictKeys { conflictKeys.insert(entry) }
         for changeset in commit.received { received[changeset.version] = changeset }
         entries += commit.entries
+        records.apply(commit.records)
         for change in commit.views {
             let ident = change.record.ident
             views[ident, default: StoredView(record: change.record, rows: [])].apply(change)
@@ -150,6 +152,8 @@ struct InMemoryFile: Sendable {
     }
 
     mutating func forgetReceived(before time: UInt64) { received = received.filter { $0.value.time >= time } }
+
+    mutating func forgetRecords(expiredAt time: UInt64) { records.removeAll { 1...time ~= $0.expiresAt } }
 
     private mutating func store(_ write: IdempotencyKey) {
         if writes.updateValue(write.version, forKey: write.key) == nil { writeKeys.append(write.key) }
@@ -284,6 +288,12 @@ extension InMemoryFile: FileView {
         var versions: [ServerVersion] = []
         conflictKeys.collect(keys, in: range, excludingOrigin: origin, into: &versions)
         return versions.sortedUnique()
+    }
+
+    func record(at place: RecordPlace) -> DoorRecord? { records[place] }
+
+    func records(in range: RecordRange, countMax: Int, isReversed: Bool) -> [DoorRecord] {
+        records.records(in: range, countMax: countMax, isReversed: isReversed)
     }
 
     func withheldSchema(of ident: ClientFileID) -> [UInt8] { withheldSchemas[ident] ?? [] }

@@ -104,7 +104,12 @@ extension InMemoryStore: HistoryStore {
     /// Frees received changesets after 30 days.
     public func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError) {
         let oldest = time - min(time, 30 * 86_400)
-        for file in directory.withLock({ $0.files }) { file.content.withLock { $0.forgetReceived(before: oldest) } }
+        for file in directory.withLock({ $0.files }) {
+            file.content.withLock { content in
+                content.forgetReceived(before: oldest)
+                content.forgetRecords(expiredAt: time)
+            }
+        }
     }
 }
 

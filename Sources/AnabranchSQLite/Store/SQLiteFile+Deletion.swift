@@ -26,6 +26,7 @@ extension SQLiteFile {
         TableOfFiles(name: "client_view", content: "predicates"), TableOfFiles(name: "ingested", content: "object"),
         TableOfFiles(name: "reciprocal", content: "changeset"),
         TableOfFiles(name: "withheld_schema", content: "changeset"),
+        TableOfFiles(name: "door_record", content: "value"),
         TableOfFiles(name: "state_row", content: "content"),
         TableOfFiles(name: "idempotency_key", content: "key"), TableOfFiles(name: "generation", key: ["version"]),
         TableOfFiles(name: "conflict_key", key: ["key", "version"]), TableOfFiles(name: "client_file", key: ["ident"]),

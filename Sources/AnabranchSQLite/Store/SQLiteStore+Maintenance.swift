@@ -22,6 +22,7 @@ extension SQLiteStore {
         let oldest = time - min(time, UInt64(explainDays) * 86_400)
         var failure = forEachShard { shard in
             while goesOn(), try shard.pool.write({ try SQLiteFile.forgetReceived(before: oldest, in: $0) }) {}
+            while goesOn(), try shard.pool.write({ try SQLiteFile.eraseRecords(expiredAt: time, in: $0) }) {}
             _ = try shard.freeDeleted(while: goesOn)
             while goesOn(), try shard.pool.write(SQLiteFile.giveBackPages) {}
         }

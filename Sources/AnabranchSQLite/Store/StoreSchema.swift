@@ -6,7 +6,7 @@ import GRDB
 /// conflict keys and the times of clients can be, as negative ones.
 enum StoreSchema {
     /// "Anab" and the version of the tables.
-    static let format = DatabaseFormat(applicationID: 0x416e_6162, version: 6)
+    static let format = DatabaseFormat(applicationID: 0x416e_6162, version: 7)
     /// The choices for the life of a database: the size of its pages, and that it can give free ones back.
     static let layout = "PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL"
 
@@ -272,6 +272,20 @@ enum StoreSchema {
             changeset BLOB NOT NULL,
             PRIMARY KEY (file, ident)
         );
+        CREATE TABLE door_record (
+            number INTEGER PRIMARY KEY,
+            file INTEGER NOT NULL,
+            space INTEGER NOT NULL,
+            kind INTEGER NOT NULL,
+            key BLOB NOT NULL,
+            expires INTEGER,
+            checksum BLOB NOT NULL,
+            value BLOB NOT NULL,
+            UNIQUE (file, space, kind, key)
+        );
+        CREATE INDEX door_record_by_expiry ON door_record (expires) WHERE expires IS NOT NULL;
+        CREATE TRIGGER door_records_of_deleted_file AFTER DELETE ON deleted_file
+        BEGIN DELETE FROM door_record WHERE file = OLD.file; END;
         CREATE TRIGGER withheld_schemas_of_deleted_file AFTER DELETE ON deleted_file
         BEGIN DELETE FROM withheld_schema WHERE file = OLD.file; END;
         CREATE TRIGGER views_of_deleted_file AFTER DELETE ON deleted_file

@@ -46,6 +46,7 @@ final class FileVerification {
         try goOn(behind: "reciprocal changesets", checkReciprocals)
         try goOn(behind: "changesets as received", checkReceived)
         try goOn(behind: "withheld schemas", checkWithheldSchemas)
+        try goOn(behind: "records of doors", checkRecords)
         try goOn(behind: "state", checkState)
         return result
     }

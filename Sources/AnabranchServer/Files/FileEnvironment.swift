@@ -95,6 +95,7 @@ final class FileEnvironment: Sendable {
         let flexible = options.isFlexible(path) ? try FlexibleFile(file) : nil
         if let bytes = options.bootstrapPartBytes { flexible?.partBytes = bytes }
         flexible?.instant = options.instant
+        if flexible == nil { file.observers = options.observers(path) }
         let sessions = FileSessions(file, flexible, self)
         try sessions.followExport()
         // From now on, commits of a flexible file wait for the end of a turn.
@@ -118,6 +119,8 @@ struct FileOptions: Sendable {
     var destructiveSchema: @Sendable (VirtualPath) -> DestructiveSchema = { _ in .refuse }
     /// True for a file that each client sees only a part of, by its queries.
     var isFlexible: @Sendable (VirtualPath) -> Bool = { _ in false }
+    /// The doors that keep records about the entries of a file of partition-based sync.
+    var observers: @Sendable (VirtualPath) -> [any RecordObserver] = { _ in [] }
     /// The approximate length at which a part of a bootstrap ends, in bytes; nil for the default of `FlexibleFile`.
     var bootstrapPartBytes: Int?
     /// The clock of `FlexibleFile.instant`.

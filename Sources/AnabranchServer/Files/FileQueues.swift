@@ -112,6 +112,19 @@ final class FileQueues: Sendable {
         }
     }
 
+    /// Makes writes at the head of a file in one commit, after the commit of a merge that has begun.
+    /// - Returns: for each write the version that it made or found, or what its body threw.
+    /// - Throws: trouble of the store, after which all may be repeated; `storeFailed` if the server has ended.
+    func write(_ writes: [HeadWrite], to path: VirtualPath) async throws -> [Result<ServerVersion, any Error>] {
+        try await withCheckedThrowingContinuation { continuation in
+            let job = FileJob(comesAfterMerge: true) { file in
+                guard let file else { return continuation.resume(throwing: HistoryError.serverHasEnded) }
+                file.write(writes) { continuation.resume(with: $0) }
+            }
+            submit(job, to: path)
+        }
+    }
+
     /// Repeats a change that a device has not uploaded, as `write` makes a write of the server.
     func make(
         _ position: Int, of changes: DeviceChanges, in path: VirtualPath, at now: ChangesetTime

@@ -92,6 +92,37 @@ extension FileTurns {
         }
     }
 
+    /// Makes writes at the head, in one commit, and tells the running sessions of the file.
+    /// - Parameter complete: called when all is durable and they have been told, with what became of each write; or with
+    ///   trouble of the store, after which all of them may be repeated.
+    func write(
+        _ writes: [HeadWrite], _ complete: @escaping (Result<[Result<ServerVersion, any Error>], any Error>) -> Void
+    ) {
+        do {
+            try environment.space.require()
+            let sessions = try openedSessions()
+            guard sessions.flexible == nil else { throw HistoryError.flexibleFile }
+            let prepared = try sessions.file.prepare(writes)
+            store(prepared.commit) { [self] sessions, failure in
+                if let failure {
+                    close(because: failure)
+                } else {
+                    sessions.announce(until: environment.beginStep())
+                }
+                whenTold { _ in complete(failure.map { .failure($0) } ?? .success(prepared.outcomes)) }
+            }
+        } catch {
+            if let error = error as? HistoryError {
+                if error.isTransient, error.code != .storeUnusable {
+                    close(because: error)
+                } else {
+                    environment.log.note(error, path: path)
+                }
+            }
+            whenTold { _ in complete(.failure(error)) }
+        }
+    }
+
     /// Makes the file, if it is open, follow the export of its app, which has changed.
     func followExport() throws(HistoryError) {
         guard let sessions else { return }
@@ -135,4 +166,8 @@ extension FileTurns {
     }
 
     private var now: Int64 { Int64(clamping: environment.unixSeconds()) }
+}
+
+extension HistoryError {
+    fileprivate static let flexibleFile = HistoryError(.storeUnusable, "doors serve apps with partitions only")
 }

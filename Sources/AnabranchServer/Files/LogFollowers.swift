@@ -64,7 +64,7 @@ final class LogFollowers: Sendable {
 }
 
 /// A follower that waits for new entries in a log. It belongs to one task at a time.
-final class LogFollower {
+package final class LogFollower {
     private var wakes: AsyncStream<Void>.Iterator
     private let leave: () -> Void
 
@@ -77,5 +77,5 @@ final class LogFollower {
 
     /// Waits until there may be something new.
     /// - Returns: false when the server or the task ends.
-    func wait() async -> Bool { await wakes.next() != nil }
+    package func wait() async -> Bool { await wakes.next() != nil }
 }

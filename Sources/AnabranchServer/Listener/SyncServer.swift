@@ -37,6 +37,7 @@ public final class SyncServer: Service {
     private let turns = UserTurns()
     /// The synced files; nil unless the server runs.
     let files = Mutex<FileQueues?>(nil)
+    let doors = Mutex<[any RecordDoor]>([])
     private let listeningState = ListeningState()
     /// True while clients are served: from the moment when the server listens until its shutdown begins.
     let isServing = Atomic(false)
@@ -265,6 +266,8 @@ public final class SyncServer: Service {
         options.destructiveSchema = { settings.destructiveSchema(of: $0) }
         options.isFlexible = { [modes] in modes.isFlexible($0) }
         options.export = { [exports] path in exports?.export(of: String(decoding: path.bytes, as: UTF8.self)) }
+        let doors = doors.withLock { $0 }
+        options.observers = { path in doors.compactMap { $0.observer(of: path) } }
         options.newFiles = newFiles
         options.newClientFiles = newClientFiles
         options.queryTime = queryTime

@@ -78,6 +78,14 @@ package struct SealedView<Rows: FileView>: FileView {
         try rows.withheldSchema(of: ident)
     }
 
+    package func record(at place: RecordPlace) throws(HistoryError) -> DoorRecord? { try rows.record(at: place) }
+
+    package func records(
+        in range: RecordRange, countMax: Int, isReversed: Bool
+    ) throws(HistoryError) -> [DoorRecord] {
+        try rows.records(in: range, countMax: countMax, isReversed: isReversed)
+    }
+
     package func reciprocals(
         of ident: ClientFileID, in range: VersionRange
     ) throws(HistoryError) -> [ReciprocalChangeset] {

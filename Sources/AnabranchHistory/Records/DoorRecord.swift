@@ -1,0 +1,94 @@
+/// The name of a record: something small that a door keeps beside the log of a file (`Spec/Doors.md`, section 2).
+public struct RecordPlace: Hashable, Sendable, Comparable {
+    /// The number of the door.
+    public var space: UInt16
+    /// The kind of record, as the door counts them.
+    public var kind: UInt8
+    /// The key, compared byte by byte.
+    public var key: [UInt8]
+
+    /// Creates the name of a record.
+    public init(space: UInt16, kind: UInt8, key: [UInt8]) {
+        self.space = space
+        self.kind = kind
+        self.key = key
+    }
+
+    /// Orders by space, kind and the bytes of the key.
+    public static func < (left: RecordPlace, right: RecordPlace) -> Bool {
+        (left.space, left.kind) == (right.space, right.kind)
+            ? left.key.lexicographicallyPrecedes(right.key) : (left.space, left.kind) < (right.space, right.kind)
+    }
+}
+
+/// A record that is kept.
+public struct DoorRecord: Equatable, Sendable {
+    /// The name of the record.
+    public var place: RecordPlace
+    /// The content.
+    public var value: [UInt8]
+    /// The time from which the store may erase it, in seconds since 1970; 0: never.
+    public var expiresAt: UInt64
+
+    /// Creates a record.
+    public init(place: RecordPlace, value: [UInt8], expiresAt: UInt64 = 0) {
+        self.place = place
+        self.value = value
+        self.expiresAt = expiresAt
+    }
+}
+
+/// A change of a record by a commit.
+public struct RecordChange: Equatable, Sendable {
+    /// The name of the record.
+    public var place: RecordPlace
+    /// The content afterwards; nil if there is none.
+    public var value: [UInt8]?
+    /// The time from which the store may erase it, in seconds since 1970; 0: never.
+    public var expiresAt: UInt64
+
+    /// Creates a change.
+    public init(place: RecordPlace, value: [UInt8]?, expiresAt: UInt64 = 0) {
+        self.place = place
+        self.value = value
+        self.expiresAt = expiresAt
+    }
+}
+
+/// The records of one kind whose keys are in a range of bytes.
+public struct RecordRange: Equatable, Sendable {
+    /// The number of the door.
+    public var space: UInt16
+    /// The kind of record.
+    public var kind: UInt8
+    /// The first key that is in the range.
+    public var lower: [UInt8]
+    /// The first key after the range; nil if it goes to the end.
+    public var upper: [UInt8]?
+
+    /// Creates a range of keys from `lower` up to but without `upper`.
+    public init(space: UInt16, kind: UInt8, from lower: [UInt8] = [], to upper: [UInt8]? = nil) {
+        self.space = space
+        self.kind = kind
+        self.lower = lower
+        self.upper = upper
+    }
+
+    /// The keys that begin with a prefix.
+    public init(space: UInt16, kind: UInt8, prefix: [UInt8]) {
+        var upper = prefix
+        while let last = upper.popLast() {
+            guard last == .max else {
+                upper.append(last + 1)
+                break
+            }
+        }
+        self.init(space: space, kind: kind, from: prefix, to: upper.isEmpty ? nil : upper)
+    }
+
+    /// True if the record of that name is in the range.
+    public func contains(_ place: RecordPlace) -> Bool {
+        place.space == space && place.kind == kind && !place.key.lexicographicallyPrecedes(lower)
+            && upper.map { place.key.lexicographicallyPrecedes($0) } ?? true
+    }
+}

@@ -1,0 +1,109 @@
+package import AnabranchCore
+
+/// A write at the head of the log: what it does depends on the state there and on the door's records
+/// (`Spec/Doors.md`, section 4).
+package struct HeadWrite: Sendable {
+    /// The transaction. It may look, and throw: then nothing of it is written. It returns the door's own word on its
+    /// author, for observers.
+    package typealias Body = @Sendable (WriteTransaction, inout PendingRecords) throws -> [UInt8]
+
+    package let timestamp: ChangesetTime
+    package let body: Body
+
+    /// - Parameter timestamp: the wall clock. The entry is not older than the one before it.
+    package init(at timestamp: ChangesetTime, _ body: @escaping Body) {
+        self.timestamp = timestamp
+        self.body = body
+    }
+}
+
+/// The commit of several writes at the head, and for each the version that it made, or the one that it found if it
+/// changed no object; or what its body threw.
+package struct PreparedWrites {
+    package let commit: Commit
+    package let outcomes: [Result<ServerVersion, any Error>]
+}
+
+extension SyncedFile {
+    /// Reads the state at the head and the records there.
+    /// - Throws: what `body` throws; `storeUnusable` if the file is open as a relay; a failure of the store.
+    package func readHead<Value: Sendable>(
+        _ body: (WriteTransaction, PendingRecords) throws -> Value
+    ) throws -> Value {
+        guard let state = try currentState() else { throw HistoryError.withoutState }
+        let outcome = try read { view throws(HistoryError) in
+            Result { try state.read { try body($0, PendingRecords(over: view)) } }
+        }
+        return try outcome.get()
+    }
+
+    /// Prepares one commit with an entry for each write that changes something, in their order.
+    /// - Throws: `storeUnusable` if the file is open as a relay; trouble of the store, after which all may be repeated.
+    package func prepare(_ writes: [HeadWrite]) throws -> PreparedWrites {
+        // An integration under way would follow the writes.
+        dropIntegration()
+        guard let state = try currentState() else { throw HistoryError.withoutState }
+        let outcome = try read { view throws(HistoryError) -> Result<PreparedWrites, any Error> in
+            let head = try view.head(), newest = try view.entry(head.version)?.timestamp ?? 0
+            self.head = head
+            var builder = HeadCommit(
+                Commit(file: id, lease: lease, head: head), state, PendingRecords(over: view), newest: newest)
+            return Result { try builder.prepare(writes, in: self) }
+        }
+        return try outcome.get()
+    }
+}
+
+/// A commit of writes at the head in the making.
+private struct HeadCommit {
+    var commit: Commit
+    var state: ObjectGraph
+    var records: PendingRecords
+    /// The time of the newest entry.
+    var newest: ChangesetTime
+    var changes = StateChanges()
+
+    init(_ commit: Commit, _ state: ObjectGraph, _ records: PendingRecords, newest: ChangesetTime) {
+        self.commit = commit
+        self.state = state
+        self.records = records
+        self.newest = newest
+    }
+
+    mutating func prepare(_ writes: [HeadWrite], in file: SyncedFile) throws -> PreparedWrites {
+        var outcomes: [Result<ServerVersion, any Error>] = []
+        for write in writes {
+            do {
+                outcomes.append(.success(try add(write, in: file)))
+            } catch let error as HistoryError where error.isTransient {
+                throw error
+            } catch {
+                outcomes.append(.failure(error))
+            }
+        }
+        if let last = commit.entries.last {
+            commit.state = StateUpdate(version: last.version, after: state, changes: changes)
+            commit.observedThrough = last.version
+        }
+        commit.records = records.sortedChanges
+        return PreparedWrites(commit: commit, outcomes: outcomes)
+    }
+
+    private mutating func add(_ write: HeadWrite, in file: SyncedFile) throws -> ServerVersion {
+        var after = state, set = records, author: [UInt8] = []
+        let written = try after.writeAsServer(objectBytesMax: file.mergeOptions.objectBytesMax) {
+            author = try write.body($0, &set)
+        }
+        let time = write.timestamp.following(newest), head = commit.newHead
+        if let (entry, conflictKeys) = try file.entry(with: written.changeset, at: time, after: head) {
+            try file.observe(RecordStep(entry: entry, author: author, before: state, after: after), &set)
+            commit.entries.append(entry)
+            commit.conflictKeys += conflictKeys
+            newest = entry.timestamp
+            changes.append(written.changes)
+            state = after
+        }
+        records = set
+        return commit.newHead.version
+    }
+}

@@ -1,0 +1,93 @@
+import AnabranchCore
+import AnabranchHistory
+import Foundation
+import GRDB
+
+/// The records of doors (`Commit.records`).
+extension SQLiteFile {
+    static let recordColumns = "space, kind, key, expires, value, checksum"
+
+    func record(at place: RecordPlace) throws(HistoryError) -> DoorRecord? {
+        try translatingErrors {
+            let sql = """
+                SELECT \(SQLiteFile.recordColumns) FROM door_record
+                WHERE file = ? AND space = ? AND kind = ? AND key = ?
+                """
+            return try checkedRecords(sql, [id.number, place.space, place.kind, Data(place.key)]).first
+        }
+    }
+
+    func records(in range: RecordRange, countMax: Int, isReversed: Bool) throws(HistoryError) -> [DoorRecord] {
+        try translatingErrors {
+            let end = range.upper == nil ? "" : "AND key < ?5"
+            let sql = """
+                SELECT \(SQLiteFile.recordColumns) FROM door_record
+                WHERE file = ?1 AND space = ?2 AND kind = ?3 AND key >= ?4 \(end)
+                ORDER BY key \(isReversed ? "DESC" : "ASC") LIMIT \(max(0, countMax))
+                """
+            let bounds = [range.lower, range.upper].compactMap { $0.map { Data($0) } }
+            return try checkedRecords(sql, [id.number, range.space, range.kind] + StatementArguments(bounds))
+        }
+    }
+
+    private func checkedRecords(_ sql: String, _ arguments: StatementArguments) throws -> [DoorRecord] {
+        let start = try record().start
+        return try rows(sql, arguments) { row in
+            let (record, checksum) = try SQLiteFile.doorRecord(row)
+            guard !isChecked || checksum == start.covering(record) else {
+                throw damaged("a record of kind \(record.place.kind) of door \(record.place.space)")
+            }
+            return record
+        }
+    }
+
+    static func doorRecord(_ row: Row) throws -> (record: DoorRecord, checksum: Checksum?) {
+        let space: UInt64 = try row.number(0), kind: UInt64 = try row.number(1)
+        guard let space = UInt16(exactly: space), let kind = UInt8(exactly: kind) else {
+            throw HistoryError(.storeDamaged, "a record of kind \(kind) of door \(space)")
+        }
+        let record = DoorRecord(
+            place: RecordPlace(space: space, kind: kind, key: try row.bytes(2)), value: try row.bytes(4),
+            expiresAt: try row.optionalNumber(3) ?? 0)
+        return (record, Checksum(bytes: try row.bytes(5)))
+    }
+
+    func store(_ change: RecordChange, start: Checksum) throws {
+        let place = change.place
+        guard let value = change.value else {
+            return try execute(
+                "DELETE FROM door_record WHERE file = ? AND space = ? AND kind = ? AND key = ?",
+                [id.number, place.space, place.kind, Data(place.key)])
+        }
+        let record = DoorRecord(place: place, value: value, expiresAt: change.expiresAt)
+        try execute(
+            """
+            INSERT OR REPLACE INTO door_record (file, \(SQLiteFile.recordColumns)) VALUES (?, ?, ?, ?, ?, ?, ?)
+            """,
+            [
+                id.number, place.space, place.kind, Data(place.key),
+                record.expiresAt == 0 ? nil : Int64(clamping: record.expiresAt), Data(value),
+                Data(start.covering(record).bytes),
+            ])
+    }
+
+    /// Erases some of the records that have expired.
+    /// - Returns: whether there may be more.
+    static func eraseRecords(expiredAt time: UInt64, in db: Database) throws -> Bool {
+        try db.execute(
+            sql: """
+                DELETE FROM door_record WHERE number IN
+                (SELECT number FROM door_record WHERE expires <= ? LIMIT 1000)
+                """, arguments: [Int64(clamping: time)])
+        return db.changesCount > 0
+    }
+}
+
+extension Checksum {
+    func covering(_ record: DoorRecord) -> Checksum {
+        let place = record.place
+        return keyed(
+            [UInt64(place.space), UInt64(place.kind), record.expiresAt, UInt64(place.key.count)],
+            place.key + record.value)
+    }
+}
