@@ -21,6 +21,7 @@ let package = Package(
         .library(name: "AnabranchHistory", targets: ["AnabranchHistory"]),
         .library(name: "AnabranchExplain", targets: ["AnabranchExplain"]),
         .library(name: "AnabranchSQLite", targets: ["AnabranchSQLite"]),
+        .library(name: "AnabranchPropertyList", targets: ["AnabranchPropertyList"]),
         .library(name: "AnabranchRealmFile", targets: ["AnabranchRealmFile"]),
         .library(name: "AnabranchServer", targets: ["AnabranchServer"]),
         .library(name: "AnabranchReplica", targets: ["AnabranchReplica"]),
@@ -75,6 +76,7 @@ let package = Package(
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ]),
         .target(name: "AnabranchFoundation", dependencies: ["AnabranchCore"]),
+        .target(name: "AnabranchPropertyList", dependencies: ["AnabranchCore"]),
         .target(
             name: "AnabranchRealmFile",
             dependencies: [
@@ -136,7 +138,8 @@ let package = Package(
         .target(
             name: "AnabranchFuzz",
             dependencies: [
-                "AnabranchCore", "AnabranchProtocol", "AnabranchRealmFile", "AnabranchRules", "AnabranchTesting",
+                "AnabranchCore", "AnabranchPropertyList", "AnabranchProtocol", "AnabranchRealmFile", "AnabranchRules",
+                "AnabranchTesting",
             ]),
         .target(
             name: "AnabranchTestClient",
@@ -227,6 +230,9 @@ let package = Package(
             dependencies: [
                 "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchReplica", "AnabranchTesting",
             ]),
+        .testTarget(
+            name: "AnabranchPropertyListTests", dependencies: ["AnabranchPropertyList", "AnabranchTesting"],
+            exclude: ["Tools/Programs"]),
         .testTarget(
             name: "AnabranchRealmFileTests",
             dependencies: ["AnabranchCore", "AnabranchRealmFile", "AnabranchTesting"]),

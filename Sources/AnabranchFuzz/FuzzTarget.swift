@@ -19,6 +19,10 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case documents
     /// A Realm file, which is not encrypted.
     case realmFile = "realm-file"
+    /// A property list in XML.
+    case xmlPropertyList = "xml-property-list"
+    /// A property list in the binary form.
+    case binaryPropertyList = "binary-property-list"
 
     /// The problem with the outcome for the bytes; nil if there is none. Whatever they are, nothing traps.
     public func problem(of bytes: [UInt8]) -> String? {
@@ -32,6 +36,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .json: fuzzJSON(bytes)
         case .documents: fuzzDocuments(bytes)
         case .realmFile: fuzzRealmFile(bytes)
+        case .xmlPropertyList, .binaryPropertyList: fuzzPropertyList(bytes)
         }
     }
 
@@ -65,6 +70,14 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
                 "{\"$numberDecimal\":\"", "{\"$uuid\":\"", "\n", "[\"Task\",", "{\"class\":", "null", "\"NaN\"",
                 "1e400",
             ]
+        case .xmlPropertyList:
+            [
+                "<dict>", "</dict>", "<array>", "</array>", "<array/>", "<key>", "</key>", "<string>", "</string>",
+                "<data>", "</data>", "<integer>0x", "</integer>", "<real>1e400", "</real>",
+                "<date>2000-02-29T00:00:00Z</date>", "<true/>", "<![CDATA[", "]]>", "<!--", "-->", "&#", "&amp;", ";",
+                "\r\n", "<!DOCTYPE", "\u{FEFF}", "<?",
+            ]
+        case .binaryPropertyList: ["bplist00", "\u{0}", "\u{1}", "\u{7f}", "\u{8}", "\t", "\u{10}", "\u{13}", "3", "Q"]
         case .realmFile: ["AAAA", "AAAAE\u{0}\u{0}", "T-DB", "class_", "\u{0}", "\u{1}", "\u{7f}"]
         }
     }

@@ -22,6 +22,7 @@ let package = Package(
                 "AnabranchCore", "AnabranchQuery", "AnabranchRules", "CZstd",
                 .product(name: "DequeModule", package: "swift-collections"),
             ]),
+        .target(name: "AnabranchPropertyList", dependencies: ["AnabranchCore"]),
         .target(name: "AnabranchRealmFile", dependencies: ["AnabranchCore", "CZlib"]),
         .target(name: "AnabranchReplica", dependencies: ["AnabranchCore"]),
         .target(
@@ -32,7 +33,8 @@ let package = Package(
         .target(
             name: "AnabranchFuzz",
             dependencies: [
-                "AnabranchCore", "AnabranchProtocol", "AnabranchRealmFile", "AnabranchRules", "AnabranchTesting",
+                "AnabranchCore", "AnabranchPropertyList", "AnabranchProtocol", "AnabranchRealmFile", "AnabranchRules",
+                "AnabranchTesting",
             ]),
         .executableTarget(
             name: "fuzz", dependencies: ["AnabranchFuzz"], swiftSettings: [.unsafeFlags(["-parse-as-library"])]),

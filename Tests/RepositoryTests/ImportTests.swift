@@ -15,6 +15,7 @@ import Testing
         "AnabranchHTTP": ["Foundation", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"],
         "AnabranchFoundation": ["AnabranchCore", "Foundation"],
         "AnabranchExplain": ["AnabranchCore", "AnabranchHistory"],
+        "AnabranchPropertyList": ["AnabranchCore"],
         "AnabranchRealmFile": ["AnabranchCore", "CZlib", "Crypto", "CryptoExtras"],
         "AnabranchReplica": ["AnabranchCore"],
         "AnabranchClient": [
@@ -38,7 +39,8 @@ import Testing
             "AnabranchRules", "AnabranchServer", "AnabranchTesting", "Foundation",
         ],
         "AnabranchFuzz": [
-            "AnabranchCore", "AnabranchProtocol", "AnabranchRealmFile", "AnabranchRules", "AnabranchTesting",
+            "AnabranchCore", "AnabranchPropertyList", "AnabranchProtocol", "AnabranchRealmFile", "AnabranchRules",
+            "AnabranchTesting",
         ],
         "AnabranchTestClient": [
             "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchTesting", "Foundation", "NIOCore",
