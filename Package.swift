@@ -77,6 +77,7 @@ let package = Package(
             ]),
         .target(name: "AnabranchFoundation", dependencies: ["AnabranchCore"]),
         .target(name: "AnabranchPropertyList", dependencies: ["AnabranchCore"]),
+        .target(name: "AnabranchOverTheAir", dependencies: ["AnabranchCore", "AnabranchPropertyList"]),
         .target(
             name: "AnabranchRealmFile",
             dependencies: [
@@ -138,8 +139,8 @@ let package = Package(
         .target(
             name: "AnabranchFuzz",
             dependencies: [
-                "AnabranchCore", "AnabranchPropertyList", "AnabranchProtocol", "AnabranchRealmFile", "AnabranchRules",
-                "AnabranchTesting",
+                "AnabranchCore", "AnabranchOverTheAir", "AnabranchPropertyList", "AnabranchProtocol",
+                "AnabranchRealmFile", "AnabranchRules", "AnabranchTesting",
             ]),
         .target(
             name: "AnabranchTestClient",
@@ -230,6 +231,9 @@ let package = Package(
             dependencies: [
                 "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchReplica", "AnabranchTesting",
             ]),
+        .testTarget(
+            name: "AnabranchOverTheAirTests",
+            dependencies: ["AnabranchCore", "AnabranchOverTheAir", "AnabranchPropertyList"]),
         .testTarget(
             name: "AnabranchPropertyListTests", dependencies: ["AnabranchPropertyList", "AnabranchTesting"],
             exclude: ["Tools/Programs"]),

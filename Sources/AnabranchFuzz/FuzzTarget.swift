@@ -23,6 +23,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case xmlPropertyList = "xml-property-list"
     /// A property list in the binary form.
     case binaryPropertyList = "binary-property-list"
+    /// A message of a property-list device or of its server.
+    case overTheAirMessage = "over-the-air-message"
 
     /// The problem with the outcome for the bytes; nil if there is none. Whatever they are, nothing traps.
     public func problem(of bytes: [UInt8]) -> String? {
@@ -36,6 +38,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .json: fuzzJSON(bytes)
         case .documents: fuzzDocuments(bytes)
         case .realmFile: fuzzRealmFile(bytes)
+        case .overTheAirMessage: fuzzOverTheAirMessage(bytes)
         case .xmlPropertyList, .binaryPropertyList: fuzzPropertyList(bytes)
         }
     }
@@ -78,6 +81,13 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
                 "\r\n", "<!DOCTYPE", "\u{FEFF}", "<?",
             ]
         case .binaryPropertyList: ["bplist00", "\u{0}", "\u{1}", "\u{7f}", "\u{8}", "\t", "\u{10}", "\u{13}", "3", "Q"]
+        case .overTheAirMessage:
+            [
+                "<dict>", "</dict>", "<array>", "</array>", "<array/>", "<key>", "</key>", "<true/>",
+                "<key>items</key>", "<key>anchors</key>", "<key>item_type</key>", "<key>result</key>",
+                "<key>more</key>", "<key>op</key>", "<string>records</string>", "<string>modify</string>",
+                "<key>deleted</key>", "<key>code</key>",
+            ]
         case .realmFile: ["AAAA", "AAAAE\u{0}\u{0}", "T-DB", "class_", "\u{0}", "\u{1}", "\u{7f}"]
         }
     }

@@ -23,6 +23,7 @@ let package = Package(
                 .product(name: "DequeModule", package: "swift-collections"),
             ]),
         .target(name: "AnabranchPropertyList", dependencies: ["AnabranchCore"]),
+        .target(name: "AnabranchOverTheAir", dependencies: ["AnabranchCore", "AnabranchPropertyList"]),
         .target(name: "AnabranchRealmFile", dependencies: ["AnabranchCore", "CZlib"]),
         .target(name: "AnabranchReplica", dependencies: ["AnabranchCore"]),
         .target(
@@ -33,8 +34,8 @@ let package = Package(
         .target(
             name: "AnabranchFuzz",
             dependencies: [
-                "AnabranchCore", "AnabranchPropertyList", "AnabranchProtocol", "AnabranchRealmFile", "AnabranchRules",
-                "AnabranchTesting",
+                "AnabranchCore", "AnabranchOverTheAir", "AnabranchPropertyList", "AnabranchProtocol",
+                "AnabranchRealmFile", "AnabranchRules", "AnabranchTesting",
             ]),
         .executableTarget(
             name: "fuzz", dependencies: ["AnabranchFuzz"], swiftSettings: [.unsafeFlags(["-parse-as-library"])]),

@@ -16,6 +16,7 @@ import Testing
         "AnabranchFoundation": ["AnabranchCore", "Foundation"],
         "AnabranchExplain": ["AnabranchCore", "AnabranchHistory"],
         "AnabranchPropertyList": ["AnabranchCore"],
+        "AnabranchOverTheAir": ["AnabranchCore", "AnabranchPropertyList"],
         "AnabranchRealmFile": ["AnabranchCore", "CZlib", "Crypto", "CryptoExtras"],
         "AnabranchReplica": ["AnabranchCore"],
         "AnabranchClient": [
@@ -39,8 +40,8 @@ import Testing
             "AnabranchRules", "AnabranchServer", "AnabranchTesting", "Foundation",
         ],
         "AnabranchFuzz": [
-            "AnabranchCore", "AnabranchPropertyList", "AnabranchProtocol", "AnabranchRealmFile", "AnabranchRules",
-            "AnabranchTesting",
+            "AnabranchCore", "AnabranchOverTheAir", "AnabranchPropertyList", "AnabranchProtocol", "AnabranchRealmFile",
+            "AnabranchRules", "AnabranchTesting",
         ],
         "AnabranchTestClient": [
             "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchTesting", "Foundation", "NIOCore",

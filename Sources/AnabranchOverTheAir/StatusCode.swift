@@ -1,0 +1,79 @@
+/// The numbers of outcomes (`Spec/OverTheAir.md`, section 2).
+package enum StatusCode: Int, CaseIterable, Sendable {
+    case ok = 200
+    case notCompleted = 202
+    case multiStatus = 207
+    case badRequest = 400
+    case notAllowed = 403
+    case notFound = 404
+    case badValue = 406
+    case stateError = 409
+    case missingParam = 410
+    case paramError = 411
+    case unknownCommand = 412
+    case commandNotProcessed = 413
+    case limitExceeded = 414
+    case versionNotSupported = 415
+    case negotiationFailed = 416
+    case notSupported = 417
+    case failed = 418
+    case canceled = 419
+    case serviceError = 500
+    case serviceBusy = 503
+    case serviceUnavailable = 504
+    case retryLater = 505
+
+    /// The name on the wire, as `E_BadValue`.
+    package var name: String {
+        let word = String(describing: self)
+        switch self {
+        case .ok: return "S_OK"
+        case .multiStatus: return "S_MultiStatus"
+        default: return "E_" + word.prefix(1).uppercased() + word.dropFirst()
+        }
+    }
+
+    /// The consequence of a status.
+    package enum Effect: Sendable {
+        /// None: it has succeeded.
+        case none
+        /// The status proper comes later in the session.
+        case waits
+        /// This command alone has failed.
+        case commandFails
+        /// The start has failed, and may come again in the session.
+        case startFails
+        /// The dataclass is rolled back, and takes no further commands.
+        case dataclassEnds
+        /// All dataclasses are rolled back to their last checkpoints.
+        case sessionEnds
+    }
+
+    /// The effect in the response to a command of the sync family.
+    package var syncEffect: Effect {
+        switch self {
+        case .ok, .multiStatus: .none
+        case .notCompleted: .waits
+        case .commandNotProcessed: .commandFails
+        case .negotiationFailed: .startFails
+        case .badRequest, .serviceError, .serviceBusy, .serviceUnavailable, .retryLater: .sessionEnds
+        default: .dataclassEnds
+        }
+    }
+
+    /// True if it may be the status of a whole message.
+    package var isForMessages: Bool {
+        switch self {
+        case .ok, .badValue, .limitExceeded, .versionNotSupported, .notSupported, .failed, .badRequest: true
+        default: rawValue >= 500
+        }
+    }
+
+    /// True if it may be the status of a command.
+    package var isForCommands: Bool {
+        switch self {
+        case .badRequest, .serviceBusy, .serviceUnavailable, .retryLater: false
+        default: true
+        }
+    }
+}
