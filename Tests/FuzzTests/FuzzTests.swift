@@ -39,7 +39,7 @@ import Testing
         case .changeset: 200_000
         case .documents: 70_000
         case .query, .connection: 60_000
-        case .xmlPropertyList, .binaryPropertyList, .overTheAirMessage: 100_000
+        case .xmlPropertyList, .binaryPropertyList, .overTheAirMessage: 50_000
         case .realmFile: 20_000
         case .transform: 10_000
         }
