@@ -1,3 +1,4 @@
+import AnabranchCore
 import NIOCore
 import NIOWebSocket
 
@@ -17,10 +18,15 @@ struct CloseHandshake {
         self.reason = reason
     }
 
+    /// What a close frame tells of a reason, in bytes, before it says how long it is: a control frame has 125 at most.
+    static let textBytesMax = 90
+
     /// A handshake with a close frame.
-    init(_ code: WebSocketErrorCode, timeout: TimeAmount, reason: String) {
+    /// - Parameter text: the reason for the client; a longer one is cut.
+    init(_ code: WebSocketErrorCode, telling text: String = "", timeout: TimeAmount, reason: String) {
         var payload = ByteBuffer()
         payload.write(webSocketErrorCode: code)
+        payload.writeString(String(excerptOf: text.utf8, upTo: Self.textBytesMax))
         self.init(
             lastFrame: WebSocketFrame(fin: true, opcode: .connectionClose, data: payload), timeout: timeout,
             reason: reason)

@@ -32,7 +32,7 @@ struct FramingError: Error, Equatable {
 /// no reserved bits, fragments in order. Memory is bounded by one message, however many fragments it comes in.
 struct MessageAssembler {
     enum Event {
-        /// One whole binary message, unmasked.
+        /// One whole message of the kind that is taken, unmasked.
         case message(ByteBuffer)
         case ping(ByteBuffer)
         case close
@@ -41,16 +41,20 @@ struct MessageAssembler {
     private enum Kind { case binary, text }
 
     let messageBytesMax: Int
+    private let taken: Kind
     private var unfinished: (kind: Kind, bytes: ByteBuffer)?
 
-    init(messageBytesMax: Int) {
+    /// - Parameter takesText: true if text messages are taken and binary ones refused. False if binary ones are taken
+    ///   and text messages ignored, as clients of Realm expect.
+    init(messageBytesMax: Int, takesText: Bool = false) {
         self.messageBytesMax = messageBytesMax
+        taken = takesText ? .text : .binary
     }
 
     /// The bytes so far of a message that is to have further fragments; nil if there is none.
     var unfinishedBytes: Int? { unfinished?.bytes.readableBytes }
 
-    /// Takes one frame. Text messages and pongs are checked and ignored.
+    /// Takes one frame. Pongs are checked and ignored.
     mutating func take(_ frame: WebSocketFrame) throws(FramingError) -> Event? {
         guard frame.maskKey != nil else { throw .protocolError("unmasked frame") }
         guard !frame.rsv1, !frame.rsv2, !frame.rsv3 else { throw .protocolError("reserved bits") }
@@ -83,9 +87,10 @@ struct MessageAssembler {
 
     private mutating func begin(_ kind: Kind, _ frame: WebSocketFrame) throws(FramingError) -> Event? {
         guard unfinished == nil else { throw .protocolError("a message begins inside another") }
+        if taken == .text, kind == .binary { throw FramingError(code: .unacceptableData, reason: "a binary message") }
         guard frame.length <= messageBytesMax else { throw .messageTooBig(messageBytesMax) }
         let bytes = frame.unmaskedData
-        if frame.fin { return kind == .binary ? .message(bytes) : nil }
+        if frame.fin { return kind == taken ? .message(bytes) : nil }
         unfinished = (kind, bytes)
         return nil
     }
@@ -97,7 +102,7 @@ struct MessageAssembler {
         guard frame.length <= messageBytesMax - bytes.readableBytes else { throw .messageTooBig(messageBytesMax) }
         unfinished = nil  // so that the bytes are not copied for the sake of a second owner
         bytes.writeImmutableBuffer(frame.unmaskedData)
-        if frame.fin { return kind == .binary ? .message(bytes) : nil }
+        if frame.fin { return kind == taken ? .message(bytes) : nil }
         unfinished = (kind, bytes)
         return nil
     }

@@ -23,6 +23,8 @@ final class MessageMemory: ChannelDuplexHandler {
 
     /// The memory that a message under way may occupy without a permit, in bytes.
     static let freeBytesMax = 4 << 20
+    /// The same of a text message, in both directions: what most have is much less.
+    static let freeTextBytesMax = 64 << 10
     /// The memory that it may occupy until the first IDENT is there, in bytes, without the queries that IDENT brings:
     /// more than any BIND needs.
     static let unidentifiedBytesMax = 128 << 10
@@ -46,10 +48,13 @@ final class MessageMemory: ChannelDuplexHandler {
     }
 
     private let messageBytesMax: Int
-    private let queryBytesMax: Int
+    private let freeBytesMax: Int
+    private let unidentifiedBytesMax: Int
     private let limit: TimeAmount
     private let budget: MemoryBudget
     private let turns: MemoryBudget
+    /// The budget of the permits of messages to the client.
+    private let outboundBudget: MemoryBudget
     private let onStall: () -> Void
     private var phase = Phase.free
     private var waitCount = 0
@@ -80,10 +85,29 @@ final class MessageMemory: ChannelDuplexHandler {
         turns: MemoryBudget = MemoryBudget(bytesMax: .max), onStall: @escaping () -> Void
     ) {
         self.messageBytesMax = messageBytesMax
-        self.queryBytesMax = queryBytesMax
+        freeBytesMax = Self.freeBytesMax
+        unidentifiedBytesMax = Self.unidentifiedBytesMax + queryBytesMax
         self.limit = limit
         self.budget = budget
         self.turns = turns
+        outboundBudget = budget
+        self.onStall = onStall
+    }
+
+    /// For text messages, of which `onExcess` notices those that become longer than `messageBytesMax`. An eighth more is
+    /// what TLS may add. Messages to clients have a budget of their own: a wire that waits for memory for an answer may
+    /// have further messages before it, with their permits.
+    init(
+        textBytesMax messageBytesMax: Int, limit: TimeAmount, budget: MemoryBudget, outboundBudget: MemoryBudget,
+        turns: MemoryBudget, onStall: @escaping () -> Void
+    ) {
+        self.messageBytesMax = messageBytesMax
+        freeBytesMax = Self.freeTextBytesMax
+        unidentifiedBytesMax = messageBytesMax + messageBytesMax / 8 + 1_024
+        self.limit = limit
+        self.budget = budget
+        self.turns = turns
+        self.outboundBudget = outboundBudget
         self.onStall = onStall
     }
 
@@ -99,8 +123,8 @@ final class MessageMemory: ChannelDuplexHandler {
         bytes += unwrapInboundIn(data).readableBytes
         context.fireChannelRead(data)
         guard !isDiscarding else { return }
-        guard isIdentified || bytes <= Self.unidentifiedBytesMax + queryBytesMax else { return onExcess() }
-        if case .free = phase, bytes > Self.freeBytesMax { ask(context) }
+        guard isIdentified || bytes <= unidentifiedBytesMax else { return onExcess() }
+        if case .free = phase, bytes > freeBytesMax { ask(context) }
     }
 
     func read(context: ChannelHandlerContext) {
@@ -126,7 +150,7 @@ final class MessageMemory: ChannelDuplexHandler {
         guard messageBytes == nil else { return nil }
         bytesBefore = 0
         let permit = end()
-        permit?.resize(to: max(0, wholeBytes - Self.freeBytesMax))
+        permit?.resize(to: max(0, wholeBytes - freeBytesMax))
         return permit
     }
 
@@ -146,7 +170,7 @@ final class MessageMemory: ChannelDuplexHandler {
 
     // MARK: Permits
 
-    private var permitBytes: Int { max(0, messageBytesMax - Self.freeBytesMax) }
+    private var permitBytes: Int { max(0, messageBytesMax - freeBytesMax) }
 
     private func ask(_ context: ChannelHandlerContext) {
         if let turn = turns.permit(for: 1) { return ask(context, turn) }
@@ -218,7 +242,11 @@ final class MessageMemory: ChannelDuplexHandler {
         case .flexibleDownload(let made): body = made.body
         default: return
         }
-        guard let permit = body.attachment?.object else { return }
+        if let permit = body.attachment?.object { noteOutbound(permit) }
+    }
+
+    /// Notes the permit of any message.
+    func noteOutbound(_ permit: any AnyObject & Sendable) {
         outbound.removeAll { $0.permit == nil }
         outbound.append(OutboundMessage(permit: permit))
     }
@@ -226,6 +254,6 @@ final class MessageMemory: ChannelDuplexHandler {
     /// The bytes that the socket has to take within the time of a stall.
     var outboundBytesMin: Int {
         let hasPermit = outbound.contains { $0.permit != nil }
-        return hasPermit && budget.waitingCount > 0 ? Self.bytesMin : StallDetector.bytesMin
+        return hasPermit && outboundBudget.waitingCount > 0 ? Self.bytesMin : StallDetector.bytesMin
     }
 }

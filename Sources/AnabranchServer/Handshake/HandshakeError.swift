@@ -8,4 +8,6 @@ enum HandshakeError: Error, Equatable {
     case userRefused
     /// There are too many connections, or the authenticator cannot decide now.
     case unavailable
+
+    static let notFirst = HandshakeError.malformed("a WebSocket is the first request of its connection")
 }

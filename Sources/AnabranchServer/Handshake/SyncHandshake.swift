@@ -23,13 +23,7 @@ struct SyncHandshake: Sendable {
     ) throws(HandshakeError) {
         let parts = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         guard let (dialect, app) = Self.target(of: parts[0], in: dialects) else { throw .unknownPath }
-        guard head.method == .GET, head.version == .http1_1 else { throw .malformed("a WebSocket begins with GET") }
-        guard head.headers[canonicalForm: "upgrade"].contains(where: { $0.lowercased() == "websocket" }),
-            head.headers[canonicalForm: "connection"].contains(where: { $0.lowercased() == "upgrade" })
-        else { throw .malformed("this endpoint speaks WebSocket only") }
-        guard head.headers["sec-websocket-version"] == ["13"] else { throw .malformed("WebSocket version") }
-        let keys = head.headers["sec-websocket-key"]
-        guard keys.count == 1, Self.isKey(keys[0]) else { throw .malformed("WebSocket key") }
+        try head.checkWebSocket()
         offer = head.headers["sec-websocket-protocol"].joined(separator: ",")
         userAgent = head.headers["user-agent"].first
         do {
@@ -66,6 +60,20 @@ struct SyncHandshake: Sendable {
     /// Clients put the token into the URL as it is, without percent-encoding.
     private static func token(of query: Substring, in name: String) -> String {
         query.split(separator: "&").first { $0.hasPrefix(name) }.map { String($0.dropFirst(name.count)) } ?? ""
+    }
+}
+
+extension HTTPRequestHead {
+    /// Checks that the request opens a WebSocket (RFC 6455, section 4.2.1).
+    /// - Throws: `malformed`.
+    func checkWebSocket() throws(HandshakeError) {
+        guard method == .GET, version == .http1_1 else { throw .malformed("a WebSocket begins with GET") }
+        guard headers[canonicalForm: "upgrade"].contains(where: { $0.lowercased() == "websocket" }),
+            headers[canonicalForm: "connection"].contains(where: { $0.lowercased() == "upgrade" })
+        else { throw .malformed("this endpoint speaks WebSocket only") }
+        guard headers["sec-websocket-version"] == ["13"] else { throw .malformed("WebSocket version") }
+        let keys = headers["sec-websocket-key"]
+        guard keys.count == 1, Self.isKey(keys[0]) else { throw .malformed("WebSocket key") }
     }
 
     /// 16 bytes in Base64.

@@ -23,9 +23,11 @@ final class WebSocketUpgrade {
     private let mode: (_ app: String, _ offered: SyncMode) -> SyncMode
     /// Adds the handlers of the sync protocol to the socket's pipeline.
     private let onUpgrade: (any Channel, AcceptedHandshake) throws -> Void
+    private let text: TextUpgrade?
     /// Why a well-formed handshake was not accepted.
     private var error: HandshakeError?
     private var accepted: AcceptedHandshake?
+    private var acceptedText: TextUpgrade.Accepted?
 
     /// - Parameters:
     ///   - origin: whose socket it is.
@@ -36,13 +38,14 @@ final class WebSocketUpgrade {
     ///   - dialects: those that are served.
     ///   - expiredTokens: those that clients of forks have come with.
     ///   - mode: the kind of sync of an app whose client came with a kind.
+    ///   - text: the wires of text messages; nil for none.
     ///   - onUpgrade: called when the socket is a WebSocket, on its event loop.
     init(
         authenticator: any Authenticator, origin: ClientOrigin, addresses: OpenChannels, users: ConnectionLimit,
         basePath: String = "", messageBytesMax: Int, metrics: ConnectionMetrics, logger: Logger,
         dialects: [WireDialect] = [.realm], expiredTokens: ExpiredTokens = ExpiredTokens(),
         mode: @escaping (_ app: String, _ offered: SyncMode) -> SyncMode = { _, _ in .partition },
-        onUpgrade: @escaping (any Channel, AcceptedHandshake) throws -> Void
+        text: TextUpgrade? = nil, onUpgrade: @escaping (any Channel, AcceptedHandshake) throws -> Void
     ) {
         self.authenticator = authenticator
         self.origin = origin
@@ -55,6 +58,7 @@ final class WebSocketUpgrade {
         self.dialects = dialects
         self.expiredTokens = expiredTokens
         self.mode = mode
+        self.text = text
         self.onUpgrade = onUpgrade
     }
 
@@ -80,13 +84,23 @@ final class WebSocketUpgrade {
         return head
     }
 
-    /// Why a request did not become a WebSocket; nil if it is not for the sync protocol.
+    /// Why a request did not become a WebSocket; nil if it is not meant to be one.
     func error(for head: HTTPRequestHead) -> HandshakeError? {
         if let error { return error }
-        guard SyncHandshake.isSyncRequest(head, in: dialects) else { return nil }
+        guard SyncHandshake.isSyncRequest(head, in: dialects) else { return textError(for: head) }
         do {
             _ = try SyncHandshake(head, in: dialects)
-            return .malformed("a WebSocket is the first request of its connection")
+            return .notFirst
+        } catch {
+            return error
+        }
+    }
+
+    /// A path of a wire is also that of ordinary requests, without an upgrade.
+    private func textError(for head: HTTPRequestHead) -> HandshakeError? {
+        guard let text, head.headers.contains(name: "sec-websocket-version") else { return nil }
+        do {
+            return try text.accept(head, from: origin.address) == nil ? nil : .notFirst
         } catch {
             return error
         }
@@ -100,17 +114,40 @@ final class WebSocketUpgrade {
         let forwarded = origin.forwarded(head)
         if let forwarded { origin.address = forwarded }
         guard let handshake = try? SyncHandshake(head, from: origin.address?.client, in: dialects) else {
-            return channel.eventLoop.makeSucceededFuture(nil)
+            return channel.eventLoop.makeSucceededFuture(decideText(head, forwarded: forwarded, on: channel))
         }
-        do throws(OpenChannels.LimitError) {
-            if let forwarded { try addresses.admit(forwarded, until: channel.closeFuture) }
-        } catch {
-            metrics.turnedAway(error.rawValue)
+        guard admit(forwarded, until: channel.closeFuture) else {
             return channel.eventLoop.makeSucceededFuture(refuse(.unavailable))
         }
         let authenticator = authenticator
         return channel.eventLoop.makeFutureWithTask { await authenticator.admit(handshake.credentials) }
             .assumeIsolated().map { self.decide(handshake, $0, on: channel) }.nonisolated()
+    }
+
+    /// A socket of text messages. Who its user is, its wire finds out.
+    private func decideText(
+        _ head: HTTPRequestHead, forwarded: SocketAddress?, on channel: any Channel
+    ) -> HTTPHeaders? {
+        guard let text, !SyncHandshake.isSyncRequest(head, in: dialects) else { return nil }
+        do throws(HandshakeError) {
+            guard let accepted = try text.accept(head, from: origin.address) else { return nil }
+            guard admit(forwarded, until: channel.closeFuture) else { return refuse(.unavailable) }
+            acceptedText = accepted
+            return [:]
+        } catch {
+            return refuse(error)
+        }
+    }
+
+    /// Counts the socket for the client that a proxy has named.
+    private func admit(_ forwarded: SocketAddress?, until end: EventLoopFuture<Void>) -> Bool {
+        do throws(OpenChannels.LimitError) {
+            if let forwarded { try addresses.admit(forwarded, until: end) }
+            return true
+        } catch {
+            metrics.turnedAway(error.rawValue)
+            return false
+        }
     }
 
     private func decide(_ handshake: SyncHandshake, _ admission: Admission, on channel: any Channel) -> HTTPHeaders? {
@@ -183,6 +220,7 @@ final class WebSocketUpgrade {
 
     private func finish(_ channel: any Channel) throws {
         if let accepted { try onUpgrade(channel, accepted) }
+        if let acceptedText { try text?.onUpgrade(channel, acceptedText) }
     }
 }
 

@@ -18,13 +18,14 @@ public final class SyncServer: Service {
     let store: any HistoryStore
     let authenticator: any Authenticator
     private let routes: HTTPRoutes
+    let wires: [any TextWire]
     let authorizer: any Authorizer
     let exports: AppExports?
     let tls: TLSFiles?
     private let unixSeconds: @Sendable () -> UInt64
     let logger: Logger
     private let onListening: @Sendable (SocketAddress) -> Void
-    private let metrics: SyncMetrics
+    let metrics: SyncMetrics
     let connectionMetrics: ConnectionMetrics
     let admin: AdminInterface?
     let refusedTokens = RefusedTokens()
@@ -34,7 +35,7 @@ public final class SyncServer: Service {
     private let newClientFiles: UserQuota
     private let queryTime: UserQuota
     /// To send long messages while memory is short.
-    private let turns = UserTurns()
+    let turns = UserTurns()
     /// The synced files; nil unless the server runs.
     let files = Mutex<FileQueues?>(nil)
     let doors = Mutex<[any RecordDoor]>([])
@@ -48,6 +49,7 @@ public final class SyncServer: Service {
     ///   - authenticator: decides who may connect.
     ///   - routes: answer the HTTP requests that open no WebSocket (`Spec/Server.md`, section 7); none if there is
     ///     nothing but the sync protocol. No two have the same prefix.
+    ///   - wires: serve WebSockets of text messages beside Realm's (`Spec/Server.md`, section 8).
     ///   - authorizer: decides what users may read and write.
     ///   - exports: say what users of apps of flexible sync may do; in those that it does not have, everything.
     ///   - tls: certificate and key; nil to listen without TLS.
@@ -57,7 +59,7 @@ public final class SyncServer: Service {
     ///   - onListening: called once with the address, as soon as the server listens; `listening()` can be awaited.
     public init(
         settings: ServerSettings, store: any HistoryStore, authenticator: any Authenticator,
-        routes: [HTTPRoute] = [], authorizer: any Authorizer = AllowAllAuthorizer(),
+        routes: [HTTPRoute] = [], wires: [any TextWire] = [], authorizer: any Authorizer = AllowAllAuthorizer(),
         exports: AppExports? = nil, tls: TLSFiles? = nil,
         logger: Logger = Logger(label: "anabranch"),
         metrics: any MetricsFactory = MetricsSystem.factory, admin: AdminInterface? = nil,
@@ -76,6 +78,7 @@ public final class SyncServer: Service {
         self.store = store
         self.authenticator = authenticator
         self.routes = HTTPRoutes(routes)
+        self.wires = wires
         self.authorizer = authorizer
         self.exports = exports
         self.tls = tls
@@ -126,6 +129,7 @@ public final class SyncServer: Service {
         let users = ConnectionLimit(countMax: settings.connectionsPerUserMax)
         let bodyMemory = budget("bodies", bytesMax: settings.bodyMemoryBytesMax)
         let outboxes = RequestOutboxes(to: files)
+        let texts = textUpgrade(users: users, connections, memory: files.messageMemory)
         let operations = ServerOperations(
             connections: connections, files: files, socketCount: { channels.count },
             isServing: { [self] in isServing.load(ordering: .acquiring) }, unixSeconds: unixSeconds)
@@ -140,7 +144,7 @@ public final class SyncServer: Service {
                 return channel.close(promise: nil)
             }
             if origin.isProxy, settings.usesProxyProtocol { try readProxyHeader(of: channel, origin, channels) }
-            try open(channel, origin, channels, users, bodyMemory, connections, outboxes)
+            try open(channel, origin, channels, users, bodyMemory, connections, outboxes, texts)
         }
         isServing.store(true, ordering: .releasing)
         if let address = listener.localAddress {
@@ -208,14 +212,15 @@ public final class SyncServer: Service {
     /// Sets up a new socket: HTTP first, and the sync protocol once a handshake was accepted.
     private func open(
         _ channel: any Channel, _ origin: ClientOrigin, _ channels: OpenChannels, _ users: ConnectionLimit,
-        _ bodyMemory: MemoryBudget, _ connections: ConnectionRegistry, _ outboxes: RequestOutboxes
+        _ bodyMemory: MemoryBudget, _ connections: ConnectionRegistry, _ outboxes: RequestOutboxes,
+        _ texts: TextUpgrade?
     ) throws {
         if let tls { try channel.pipeline.syncOperations.addHandler(tls.makeHandler()) }
         let upgrade = WebSocketUpgrade(
             authenticator: authenticator, origin: origin, addresses: channels, users: users,
             basePath: settings.basePath, messageBytesMax: settings.limits.messageBytesMax,
             metrics: connectionMetrics, logger: logger, dialects: [.realm] + settings.forks,
-            expiredTokens: expiredTokens, mode: modes.mode
+            expiredTokens: expiredTokens, mode: modes.mode, text: texts
         ) { [self] channel, handshake in
             let id = connections.newID()
             var logger = logger
@@ -225,10 +230,7 @@ public final class SyncServer: Service {
                 names: outboxes.files.environment.names, limits: settings.limits, metrics: metrics, logger: logger)
             let silence = SilenceDetector(limit: .milliseconds(settings.limits.silenceMillisecondsMax))
             let stallLimit = TimeAmount.milliseconds(settings.limits.stallMillisecondsMax)
-            let onStall = { [connectionMetrics, logger] (what: String) in
-                connectionMetrics.connectionsStalled.increment()
-                logger.info("the client has stopped", metadata: ["what": "\(what)"])
-            }
+            let onStall = onStall(logger)
             let memory = MessageMemory(
                 messageBytesMax: settings.limits.messageBytesMax,
                 queryBytesMax: handshake.negotiation.mode == .flexible ? settings.limits.queryBytesMax : 0,
@@ -252,7 +254,7 @@ public final class SyncServer: Service {
             route: { [routes] head in routes.route(of: head) })
     }
 
-    private func budget(_ name: String, bytesMax: Int) -> MemoryBudget {
+    func budget(_ name: String, bytesMax: Int) -> MemoryBudget {
         MemoryBudget(bytesMax: bytesMax) { [connectionMetrics] in connectionMetrics.waitedForMemory(of: name) }
     }
 

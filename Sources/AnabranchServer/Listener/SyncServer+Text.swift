@@ -1,0 +1,61 @@
+import AnabranchProtocol
+import Logging
+import Metrics
+import NIOCore
+
+extension SyncServer {
+    /// - Parameters:
+    ///   - users: the limit for the connections of each user.
+    ///   - memory: the budget for long messages of clients.
+    /// - Returns: nil if there are no wires of text messages.
+    func textUpgrade(
+        users: ConnectionLimit, _ connections: ConnectionRegistry, memory: MemoryBudget
+    ) -> TextUpgrade? {
+        guard !wires.isEmpty else { return nil }
+        let outbound = budget("texts", bytesMax: settings.messageMemoryBytesMax)
+        return TextUpgrade(wires: wires, isSecure: tls != nil) { [self] channel, accepted in
+            let id = connections.newID()
+            var logger = logger
+            logger[metadataKey: "connection"] = "\(id)"
+            logger[metadataKey: "path"] = "\(accepted.request.path.prefix(200))"
+            if let remote = accepted.remote { logger[metadataKey: "remote"] = "\(remote)" }
+            let limits = settings.limits, wireSettings = accepted.wire.settings
+            let messageBytesMax = min(wireSettings.messageBytesMax, limits.messageBytesMax)
+            let silence = SilenceDetector(limit: .seconds(Int64(wireSettings.silenceSecondsMax)))
+            let onStall = onStall(logger), stallLimit = TimeAmount.milliseconds(limits.stallMillisecondsMax)
+            let memory = MessageMemory(
+                textBytesMax: messageBytesMax, limit: stallLimit, budget: memory, outboundBudget: outbound,
+                turns: turns.turns(of: accepted.request.address, until: channel.closeFuture)
+            ) { onStall("sending the rest of a long message") }
+            let stall = StallDetector(limit: stallLimit, requiredBytes: { memory.outboundBytesMin }) {
+                onStall("reading")
+            }
+            let times = TextHandler.Times(
+                linger: .seconds(settings.lingerSecondsMax),
+                shutdown: wireSettings.spreadsShutdown ? shutdownTime(of: id) : .zero)
+            let socket = TextSocket(accepted.request, users: users, until: channel.closeFuture)
+            let handler = TextHandler(
+                socket, of: accepted.wire, messageBytesMax: messageBytesMax, silence: silence, memory: memory,
+                budget: outbound, times: times, logger: logger
+            ) { [metrics] in metrics.failedFraming($0) }
+            try channel.pipeline.syncOperations.addHandlers([stall, silence, memory], position: .first)
+            let pace = ReadingPace { [connectionMetrics] in connectionMetrics.readingsDelayed.increment() }
+            try channel.pipeline.syncOperations.addHandlers([pace, handler])
+        }
+    }
+
+    /// Distributes the ends of connections over three quarters of the time of a shutdown; the rest is for the last ones.
+    /// Multiples of the golden ratio leave no two of any successive connections close to each other.
+    private func shutdownTime(of id: ConnectionID) -> TimeAmount {
+        let place = (Double(id.number) * 0.618_033_988_749_895).truncatingRemainder(dividingBy: 1)
+        return .milliseconds(Int64(Double(settings.shutdownSecondsMax) * 750 * place))
+    }
+
+    /// - Returns: to be called with what a client has stopped to do, before its socket is closed.
+    func onStall(_ logger: Logger) -> (String) -> Void {
+        { [connectionMetrics] what in
+            connectionMetrics.connectionsStalled.increment()
+            logger.info("the client has stopped", metadata: ["what": "\(what)"])
+        }
+    }
+}
