@@ -28,6 +28,16 @@ final class TextHandler: ChannelDuplexHandler {
         let linger: TimeAmount
         /// How long after the beginning of a shutdown the socket is closed.
         let shutdown: TimeAmount
+
+        /// - Parameters:
+        ///   - isSpread: true to distribute the ends of sockets over three quarters of the time of a shutdown; the rest
+        ///     is for the last ones. Multiples of the golden ratio do that evenly for any successive numbers.
+        ///   - number: the number of the connection.
+        init(_ settings: ServerSettings, isSpread: Bool, number: UInt64) {
+            linger = .seconds(settings.lingerSecondsMax)
+            let place = (Double(number) * 0.618_033_988_749_895).truncatingRemainder(dividingBy: 1)
+            shutdown = isSpread ? .milliseconds(Int64(Double(settings.shutdownSecondsMax) * 750 * place)) : .zero
+        }
     }
 
     let socket: TextSocket

@@ -30,9 +30,7 @@ extension SyncServer {
             let stall = StallDetector(limit: stallLimit, requiredBytes: { memory.outboundBytesMin }) {
                 onStall("reading")
             }
-            let times = TextHandler.Times(
-                linger: .seconds(settings.lingerSecondsMax),
-                shutdown: wireSettings.spreadsShutdown ? shutdownTime(of: id) : .zero)
+            let times = TextHandler.Times(settings, isSpread: wireSettings.spreadsShutdown, number: id.number)
             let socket = TextSocket(accepted.request, users: users, until: channel.closeFuture)
             let handler = TextHandler(
                 socket, of: accepted.wire, messageBytesMax: messageBytesMax, silence: silence, memory: memory,
@@ -42,13 +40,6 @@ extension SyncServer {
             let pace = ReadingPace { [connectionMetrics] in connectionMetrics.readingsDelayed.increment() }
             try channel.pipeline.syncOperations.addHandlers([pace, handler])
         }
-    }
-
-    /// Distributes the ends of connections over three quarters of the time of a shutdown; the rest is for the last ones.
-    /// Multiples of the golden ratio leave no two of any successive connections close to each other.
-    private func shutdownTime(of id: ConnectionID) -> TimeAmount {
-        let place = (Double(id.number) * 0.618_033_988_749_895).truncatingRemainder(dividingBy: 1)
-        return .milliseconds(Int64(Double(settings.shutdownSecondsMax) * 750 * place))
     }
 
     /// - Returns: to be called with what a client has stopped to do, before its socket is closed.

@@ -9,15 +9,16 @@ import NIOCore
 func withServer<Result>(
     store: any HistoryStore = InMemoryStore(), settings: ServerSettings = .small,
     authenticator: any Authenticator = AllowAllAuthenticator(), authorizer: any Authorizer = AllowAllAuthorizer(),
-    exports: AppExports? = nil, tls: TLSFiles? = nil, routes: [HTTPRoute] = [],
+    exports: AppExports? = nil, tls: TLSFiles? = nil, routes: [HTTPRoute] = [], wires: [any TextWire] = [],
     metrics: any MetricsFactory = NOOPMetricsHandler.instance,
     _ body: (RunningServer) async throws -> Result
 ) async throws -> Result {
     let (ports, onPort) = AsyncStream.makeStream(of: Int.self)
     let server = SyncServer(
-        settings: settings, store: store, authenticator: authenticator, routes: routes, authorizer: authorizer,
-        exports: exports, tls: tls, logger: .quiet,
-        metrics: metrics, unixSeconds: { 1 }, onListening: { onPort.yield($0.port ?? 0) })
+        settings: settings, store: store, authenticator: authenticator, routes: routes, wires: wires,
+        authorizer: authorizer,
+        exports: exports, tls: tls, logger: .quiet, metrics: metrics, unixSeconds: { 1 },
+        onListening: { onPort.yield($0.port ?? 0) })
     let task = Task { try await server.run() }
     var iterator = ports.makeAsyncIterator()
     let running = RunningServer(port: await iterator.next() ?? 0, server: server, task: task)

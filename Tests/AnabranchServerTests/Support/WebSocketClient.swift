@@ -1,5 +1,6 @@
 import NIOCore
 import NIOPosix
+import NIOSSL
 
 /// A WebSocket of the tests: says what it is told to, also what it must not. Belongs to one task.
 final class WebSocketClient {
@@ -28,13 +29,17 @@ final class WebSocketClient {
     static let offer = (2...14).reversed().map { "com.mongodb.realm-sync#\($0)" }.joined(separator: ", ")
 
     /// Opens a TCP connection and says nothing yet.
-    init(port: Int) async throws {
+    init(port: Int, tls: NIOSSLContext? = nil) async throws {
         let (stream, continuation) = AsyncStream.makeStream(of: ByteBuffer.self)
         incoming = stream.makeAsyncIterator()
         channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
+                    if let tls {
+                        let handler = try NIOSSLClientHandler(context: tls, serverHostname: nil)
+                        try channel.pipeline.syncOperations.addHandler(handler)
+                    }
                     try channel.pipeline.syncOperations.addHandler(Incoming(continuation))
                 }
             }
@@ -44,9 +49,9 @@ final class WebSocketClient {
     /// Opens a WebSocket.
     static func open(
         port: Int, path: String = "/realm-sync", offer: String = WebSocketClient.offer, headers: String = "",
-        after start: [UInt8] = []
+        after start: [UInt8] = [], tls: NIOSSLContext? = nil
     ) async throws -> WebSocketClient {
-        let client = try await WebSocketClient(port: port)
+        let client = try await WebSocketClient(port: port, tls: tls)
         if !start.isEmpty { try await client.write(start) }
         let response = try await client.request(
             """
