@@ -190,7 +190,7 @@ import Testing
 
     @Test func aStoreOfAnotherFormatIsRefusedInWords() throws {
         for (statement, words) in [
-            ("PRAGMA user_version = 99", "shard-00.sqlite has format 99; this program reads format 6"),
+            ("PRAGMA user_version = 99", "shard-00.sqlite has format 99; this program reads format 7"),
             (
                 "PRAGMA application_id = 5",
                 "shard-00.sqlite is not a store of Anabranch: restore a backup, or use another directory"

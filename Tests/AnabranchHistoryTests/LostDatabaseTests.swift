@@ -68,9 +68,9 @@ import Testing
         let fixture = try Fixture()
         let manifest = String(decoding: try fixture.content("manifest.json"), as: UTF8.self)
         for (text, words) in [
-            ("{", "manifest.json is damaged"), (manifest.replacing(": 6", with: ": 99"), "has format 99"),
+            ("{", "manifest.json is damaged"), (manifest.replacing(": 7", with: ": 99"), "has format 99"),
             // All else can be different there.
-            ("{\"format\": 7, \"stage\": \"trimming\"}", "has format 7; this program reads format 6: export it with"),
+            ("{\"format\": 8, \"stage\": \"trimming\"}", "has format 8; this program reads format 7: export it with"),
             (manifest.replacing("siphash", with: "md5"), "manifest.json is damaged"),
             (manifest.replacing("\"shards\" : 3", with: "\"shards\" : 65"), "manifest.json is damaged"),
             (manifest.replacing("ready", with: "restoring"), "`anabranch restore` was interrupted here"),
@@ -106,13 +106,13 @@ import Testing
     // MARK: Other formats
 
     /// Nobody reads what is in it, and above all nobody repairs it.
-    @Test(arguments: ["manifest.json", "shard-01.sqlite", "anabranch.sqlite"], [1, 5, 7])
+    @Test(arguments: ["manifest.json", "shard-01.sqlite", "anabranch.sqlite"], [1, 6, 8])
     func aStoreOfAnotherFormatIsRefusedAndStaysAsItIs(_ name: String, _ format: Int) throws {
         let fixture = try Fixture(), path = fixture.directory.path
         switch name {
         case "manifest.json":
             let manifest = String(decoding: try fixture.content(name), as: UTF8.self)
-            try fixture.put(name, manifest.replacing(": 6", with: ": \(format)"))
+            try fixture.put(name, manifest.replacing(": 7", with: ": \(format)"))
         case "anabranch.sqlite":
             // All of a store, before there were manifests.
             try fixture.clear()
@@ -134,7 +134,7 @@ import Testing
             let error = #expect(throws: HistoryError.self) { try open() }
             #expect(error?.code == .storeUnusable)
             let found = name == "anabranch.sqlite" ? "1 to 5" : "\(format)"
-            #expect(error?.reason.contains("has format \(found); this program reads format 6") == true)
+            #expect(error?.reason.contains("has format \(found); this program reads format 7") == true)
             #expect(try fixture.content(unopened) == content)
         }
     }

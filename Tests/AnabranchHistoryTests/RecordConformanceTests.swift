@@ -15,7 +15,7 @@ import Testing
         let test = try TestStore(kind)
         var fixture = try StoreConformanceTests.Fixture(test)
         try fixture.commit { commit in
-            commit.entries = [StoreConformanceTests.entry(1, origin: 0, [1], total: 1)]
+            commit.entries = [StoreConformanceTests.entry(1, origin: 0, [], total: 0)]
             commit.records = [[], [0], [0, 0], [1], [255], [255, 255]].map {
                 RecordChange(place: Self.place($0), value: $0 + [7], expiresAt: $0 == [1] ? 50 : 0)
             }

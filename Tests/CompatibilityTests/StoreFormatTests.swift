@@ -16,7 +16,7 @@ import Testing
             try store.close()
             let written = try StoredTables(database: folder + "/shard-00.sqlite").tables
             try Fixture.expect(
-                written.filter { $0.name != "store_meta" }.map(\.summary), equals: "store-format-6/tables.tsv")
+                written.filter { $0.name != "store_meta" }.map(\.summary), equals: "store-format-7/tables.tsv")
         }
     }
 
@@ -24,7 +24,7 @@ import Testing
     /// rows, the others from the log.
     @Test func everyVersionOfTheFixtureHasItsState() async throws {
         try await Self.withFolder { folder in
-            try await Fixture.unpack("store-format-6/stopped", to: folder)
+            try await Fixture.unpack("store-format-7/stopped", to: folder)
             var lines: [String] = []
             for file in try StoreReader(directory: folder).files() {
                 for version in 0...file.head.version.rawValue {
@@ -32,7 +32,7 @@ import Testing
                     lines.append("\(file.path)\t\(version)\t\(try StateDigest(of: file.state(at: version)))")
                 }
             }
-            try Fixture.expect(lines, equals: "store-format-6/stopped-digests.tsv")
+            try Fixture.expect(lines, equals: "store-format-7/stopped-digests.tsv")
         }
     }
 

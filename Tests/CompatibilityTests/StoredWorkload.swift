@@ -5,7 +5,7 @@ import AnabranchTesting
 /// Fills a store with everything that its format has a form for: several files, clients that are behind, expired or
 /// alone, changesets merged on both ways, states with every type of value, long lists, writes of the server.
 ///
-/// Everything follows from fixed seeds and times, so two runs write equal tables. The fixture `store-format-6` holds
+/// Everything follows from fixed seeds and times, so two runs write equal tables. The fixture `store-format-7` holds
 /// what the first of them wrote; a change here is a change of what that fixture proves.
 struct StoredWorkload {
     let store: any HistoryStore

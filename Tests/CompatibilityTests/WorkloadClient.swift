@@ -2,7 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchTesting
 
-/// The client with which the fixture `store-format-6` was written: what it uploads, and when it counts a version, is in
+/// The client with which the fixture `store-format-7` was written: what it uploads, and when it counts a version, is in
 /// the tables. It stays as it was; tests of behaviour use `MemoryClient`.
 struct WorkloadClient {
     private struct LogEntry {

@@ -19,8 +19,10 @@ struct SortedRecords: Sendable {
         for change in changes {
             let index = index(of: change.place)
             let isThere = index < records.count && records[index].place == change.place
-            let new = change.value.map { [DoorRecord(place: change.place, value: $0, expiresAt: change.expiresAt)] } ?? []
-            records.replaceSubrange(index..<index + (isThere ? 1 : 0), with: new)
+            let new = change.value.map {
+                DoorRecord(place: change.place, value: $0, expiresAt: change.expiresAt)
+            }
+            records.replaceSubrange(index..<index + (isThere ? 1 : 0), with: new.map { [$0] } ?? [])
         }
     }
 
