@@ -94,9 +94,9 @@ final class MessageMemory: ChannelDuplexHandler {
         self.onStall = onStall
     }
 
-    /// For text messages, of which `onExcess` notices those that become longer than `messageBytesMax`. An eighth more is
-    /// what TLS may add. Messages to clients have a budget of their own: a wire that waits for memory for an answer may
-    /// have further messages before it, with their permits.
+    /// For text messages, of which `onExcess` notices those that become longer than `messageBytesMax`. An eighth more
+    /// is what TLS may add. Messages to clients have a budget of their own: a wire that waits for memory for an answer
+    /// may have further messages before it, with their permits.
     init(
         textBytesMax messageBytesMax: Int, limit: TimeAmount, budget: MemoryBudget, outboundBudget: MemoryBudget,
         turns: MemoryBudget, onStall: @escaping () -> Void

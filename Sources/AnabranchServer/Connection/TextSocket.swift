@@ -125,7 +125,8 @@ public final class TextSocket: Sendable {
         waiter?.continuation.resume(returning: .woken)
     }
 
-    /// One timer serves many calls of `next`: it goes off at the first of their deadlines, and then for the present one.
+    /// One timer serves many calls of `next`: it goes off at the first of their deadlines, and then for the present
+    /// one.
     private func arm(for deadline: ContinuousClock.Instant, _ state: inout State) {
         guard let handler = state.handler, state.timer.map({ $0.deadline > deadline }) ?? true else { return }
         state.timer?.task.cancel()

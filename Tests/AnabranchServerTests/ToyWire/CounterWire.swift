@@ -5,8 +5,9 @@ import Synchronization
 /// A wire of the tests over text messages: a number that clients add to and follow. It uses what every further wire
 /// uses, and nothing else of the server.
 ///
-/// A client says `add N`, and all are told `= N`; `echo TEXT` and `make N` (so many bytes of text) are answered with one
-/// message, `user NAME` with `yes` or a close frame, and `bye` with what it has said. Anything else is ignored.
+/// A client says `add N`, and all are told `= N`; `echo TEXT` and `make N` (so many bytes of text) are answered with
+/// one message, `user NAME` with `yes` or a close frame, and `bye TEXT` with the text and the end. Anything else is
+/// ignored.
 final class CounterWire: TextWire {
     private struct State {
         var value = 0

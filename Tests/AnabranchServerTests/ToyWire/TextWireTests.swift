@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test func noFrameIsTooLongOrEndsWithinACharacter() {
-        for more in 0..<10 {
+        for more in [0, 1, 2, 7, 8, 9] {
             let text = String(repeating: "b", count: more) + CounterWire.text(ofBytes: 2_500_000)
             var frames = TextFrames(text), joined = "", firstBytes: [UInt8] = []
             repeat {
