@@ -18,8 +18,8 @@ struct CloseHandshake {
         self.reason = reason
     }
 
-    /// The beginning of a longer reason that a close frame has, in bytes; then comes its length. A control frame has 125
-    /// at most.
+    /// The beginning of a longer reason that a close frame has, in bytes; then comes its length. A control frame has
+    /// 125 at most.
     static let textBytesMax = 90
 
     /// A handshake with a close frame.

@@ -151,7 +151,7 @@ import Testing
             #expect(!response.lowercased().contains("content-length"))
             for number in 0..<5 {
                 let text = "2\r\n\(number)\n\r\n"
-                #expect(try await client.longText(text.utf8.count) == text)
+                #expect(try await client.text(ofBytes: text.utf8.count) == text)
                 while counter.waitingCount < 1 { await Task.yield() }
                 try await Self.add(1, at: server)
             }
