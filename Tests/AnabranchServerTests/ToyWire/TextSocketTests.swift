@@ -176,7 +176,7 @@ import Testing
             var iterator = sockets.makeAsyncIterator()
             let socket = try #require(await iterator.next())
             for number in 0..<count {
-                let frame = WebSocketClient.frame(Array("\(number) \(text)".utf8), opcode: 1)
+                let frame = AppServicesRig.frame(0x81, Array("\(number) \(text)".utf8))
                 channel.write(ByteBuffer(bytes: frame), promise: nil)
             }
             channel.flush()
