@@ -10,6 +10,7 @@ func withServer<Result>(
     store: any HistoryStore = InMemoryStore(), settings: ServerSettings = .small,
     authenticator: any Authenticator = AllowAllAuthenticator(), authorizer: any Authorizer = AllowAllAuthorizer(),
     exports: AppExports? = nil, tls: TLSFiles? = nil, routes: [HTTPRoute] = [], wires: [any TextWire] = [],
+    doors: [any RecordDoor] = [],
     metrics: any MetricsFactory = NOOPMetricsHandler.instance,
     _ body: (RunningServer) async throws -> Result
 ) async throws -> Result {
@@ -19,6 +20,7 @@ func withServer<Result>(
         authorizer: authorizer,
         exports: exports, tls: tls, logger: .quiet, metrics: metrics, unixSeconds: { 1 },
         onListening: { onPort.yield($0.port ?? 0) })
+    for door in doors { server.attach(door) }
     let task = Task { try await server.run() }
     var iterator = ports.makeAsyncIterator()
     let running = RunningServer(port: await iterator.next() ?? 0, server: server, task: task)
