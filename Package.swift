@@ -86,6 +86,7 @@ let package = Package(
                 .product(name: "CryptoExtras", package: "swift-crypto"),
             ]),
         .target(name: "AnabranchReplica", dependencies: ["AnabranchCore"]),
+        .target(name: "AnabranchSimperium", dependencies: ["AnabranchCore"]),
         .target(
             name: "AnabranchClient",
             dependencies: [

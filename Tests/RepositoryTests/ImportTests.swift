@@ -19,6 +19,7 @@ import Testing
         "AnabranchOverTheAir": ["AnabranchCore", "AnabranchPropertyList"],
         "AnabranchRealmFile": ["AnabranchCore", "CZlib", "Crypto", "CryptoExtras"],
         "AnabranchReplica": ["AnabranchCore"],
+        "AnabranchSimperium": ["AnabranchCore"],
         "AnabranchClient": [
             "AnabranchCore", "AnabranchFoundation", "AnabranchHTTP", "AnabranchProtocol", "AnabranchQuery",
             "AnabranchRealmFile", "AnabranchReplica", "AnabranchRows", "CMalloc", "Dispatch", "Foundation", "GRDB",

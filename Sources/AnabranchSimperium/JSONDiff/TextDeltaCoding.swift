@@ -1,0 +1,139 @@
+import AnabranchCore
+
+// The text of a delta: tokens with tabs between them, inserted text percent-encoded (`Spec/Simperium.md`, 9.1).
+
+extension TextDelta {
+    /// Reads a delta liberally: empty tokens count for nothing, any character may be percent-encoded, with digits of
+    /// either case, and a half of a surrogate pair may be encoded as if it were a character.
+    /// - Throws: An error with the code 400.
+    package init(decoding text: String) throws(JSONDiffError) {
+        self.init()
+        for token in Array(text.utf8).split(separator: 0x09) {
+            let rest = token.dropFirst()
+            let isRead =
+                switch token.first {
+                case UInt8(ascii: "="): append(count: rest, .keep)
+                case UInt8(ascii: "-"): append(count: rest, .delete)
+                case UInt8(ascii: "+"): append(encoded: rest)
+                default: false
+                }
+            guard isRead else {
+                throw JSONDiffError(.malformed, "no token of a delta: \(String(excerptOf: token))")
+            }
+        }
+    }
+
+    private mutating func append(count digits: ArraySlice<UInt8>, _ kind: Kind) -> Bool {
+        guard digits.allSatisfy({ 0x30...0x39 ~= $0 }), let count = Int(String(decoding: digits, as: UTF8.self)) else {
+            return false
+        }
+        return append(kind, count)
+    }
+
+    private mutating func append(encoded text: ArraySlice<UInt8>) -> Bool {
+        guard let bytes = Self.withoutPercents(text), let units = GeneralizedUTF8.decode(bytes) else { return false }
+        append(units[...])
+        return true
+    }
+
+    private static func withoutPercents(_ text: ArraySlice<UInt8>) -> [UInt8]? {
+        var bytes: [UInt8] = [], rest = text
+        bytes.reserveCapacity(text.count)
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            guard let high = rest.popFirst().flatMap(Hex.value), let low = rest.popFirst().flatMap(Hex.value) else {
+                return nil
+            }
+            bytes.append(high << 4 | low)
+        }
+        return bytes
+    }
+
+    /// The delta as text. Exactly the characters that the clients' decoders want encoded are encoded, in upper case.
+    package var encoded: String {
+        var text: [UInt8] = [], insertion = 0
+        for step in steps {
+            if !text.isEmpty { text.append(0x09) }
+            switch step.kind {
+            case .keep: text += "=\(step.count)".utf8
+            case .delete: text += "-\(step.count)".utf8
+            case .insert:
+                text.append(UInt8(ascii: "+"))
+                for byte in GeneralizedUTF8.encode(inserted[insertion..<insertion + step.count]) {
+                    if Self.stays(byte) {
+                        text.append(byte)
+                    } else {
+                        text += [UInt8(ascii: "%"), Self.digits[Int(byte >> 4)], Self.digits[Int(byte & 0xF)]]
+                    }
+                }
+                insertion += step.count
+            }
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    private static let digits = Array("0123456789ABCDEF".utf8)
+
+    private static func stays(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        default: marks.contains(byte)
+        }
+    }
+
+    private static let marks = Set(" -_.!~*'();/?:@&=+$,#".utf8)
+}
+
+/// UTF-8 in which a half of a surrogate pair may stand alone, as three bytes. (WTF-8, and a pair may be two halves.)
+private enum GeneralizedUTF8 {
+    /// The UTF-16 code units; nil for other bytes.
+    static func decode(_ bytes: [UInt8]) -> [UInt16]? {
+        var units: [UInt16] = [], rest = bytes[...]
+        units.reserveCapacity(bytes.count)
+        while let byte = rest.popFirst() {
+            let (count, least): (Int, UInt32)
+            switch byte {
+            case 0..<0x80: (count, least) = (0, 0)
+            case 0xC0..<0xE0: (count, least) = (1, 0x80)
+            case 0xE0..<0xF0: (count, least) = (2, 0x800)
+            case 0xF0..<0xF8: (count, least) = (3, 0x10000)
+            default: return nil
+            }
+            var scalar = UInt32(count == 0 ? byte : byte & (0x3F >> UInt8(count)))
+            for _ in 0..<count {
+                guard let next = rest.popFirst(), UTF8.isContinuation(next) else { return nil }
+                scalar = scalar << 6 | UInt32(next & 0x3F)
+            }
+            guard scalar >= least, scalar <= 0x10FFFF else { return nil }
+            units += UTF16.units(of: scalar)
+        }
+        return units
+    }
+
+    static func encode(_ units: ArraySlice<UInt16>) -> [UInt8] {
+        var bytes: [UInt8] = [], rest = units
+        while let unit = rest.popFirst() {
+            var scalar = UInt32(unit)
+            if UTF16.isLeadSurrogate(unit), let trail = rest.first, UTF16.isTrailSurrogate(trail) {
+                rest.removeFirst()
+                scalar = 0x10000 + (scalar & 0x3FF) << 10 + UInt32(trail) & 0x3FF
+            }
+            let last = 0x80 | UInt8(truncatingIfNeeded: scalar & 0x3F)
+            let third = UInt8(truncatingIfNeeded: scalar >> 6), second = UInt8(truncatingIfNeeded: scalar >> 12)
+            switch scalar {
+            case 0..<0x80: bytes.append(UInt8(truncatingIfNeeded: scalar))
+            case 0x80..<0x800: bytes += [0xC0 | third, last]
+            case 0x800..<0x10000: bytes += [0xE0 | second, 0x80 | third & 0x3F, last]
+            default:
+                let first = UInt8(truncatingIfNeeded: scalar >> 18)
+                bytes += [0xF0 | first, 0x80 | second & 0x3F, 0x80 | third & 0x3F, last]
+            }
+        }
+        return bytes
+    }
+}
