@@ -241,6 +241,7 @@ let package = Package(
         .testTarget(
             name: "AnabranchRealmFileTests",
             dependencies: ["AnabranchCore", "AnabranchRealmFile", "AnabranchTesting"]),
+        .testTarget(name: "AnabranchSimperiumTests", dependencies: ["AnabranchCore", "AnabranchSimperium"]),
         .testTarget(
             name: "AnabranchTestingTests", dependencies: ["AnabranchCore", "AnabranchTesting"]),
         .testTarget(
