@@ -241,7 +241,8 @@ let package = Package(
         .testTarget(
             name: "AnabranchRealmFileTests",
             dependencies: ["AnabranchCore", "AnabranchRealmFile", "AnabranchTesting"]),
-        .testTarget(name: "AnabranchSimperiumTests", dependencies: ["AnabranchCore", "AnabranchSimperium"]),
+        .testTarget(
+            name: "AnabranchSimperiumTests", dependencies: ["AnabranchCore", "AnabranchSimperium", "AnabranchTesting"]),
         .testTarget(
             name: "AnabranchTestingTests", dependencies: ["AnabranchCore", "AnabranchTesting"]),
         .testTarget(

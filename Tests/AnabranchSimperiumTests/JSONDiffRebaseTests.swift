@@ -3,7 +3,7 @@ import Testing
 
 @testable import AnabranchSimperium
 
-/// The rows of the table in section 10, each on the member `m`.
+/// The rows of the table in section 4, each on the member `m`.
 @Suite struct JSONDiffRebaseTests {
     @Test(
         arguments: [

@@ -9,7 +9,7 @@ import Testing
     /// Cases whose merged outcome is another here, each with the reason.
     static let exceptions: Set<String> = [
         // Here ours comes first of two insertions at one place. In `transform4 (dmp)` and `transform6 (dmp)` theirs
-        // does, as the rule for texts has it (10.1): no rule by position meets all three.
+        // does, as the rule for texts has it (section 4 of the chapter): no rule by position meets all three.
         "list, transform5 (dmp)"
     ]
 

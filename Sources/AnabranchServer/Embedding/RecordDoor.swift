@@ -1,41 +1,8 @@
-package import AnabranchCore
 package import AnabranchHistory
-import Synchronization
 
 /// A wire whose clients keep no log of their own: the server keeps records about the objects that they share with
 /// everybody else (`Spec/Doors.md`).
 package protocol RecordDoor: Sendable {
     /// The observer of the entries of a file of partition-based sync; nil if the door has nothing to do with it.
     func observer(of path: VirtualPath) -> (any RecordObserver)?
-}
-
-extension SyncServer {
-    /// Attaches a door. To be called before `run`.
-    package func attach(_ door: any RecordDoor) { doors.withLock { $0.append(door) } }
-
-    /// Makes writes at the head of a file, which is made if there is none, in one commit.
-    /// - Returns: for each write the version that it made or found, or what its body threw.
-    /// - Throws: `SyncServerError` if the server does not run; `HistoryError` if the store is in trouble, after which
-    ///   all may be repeated.
-    package func write(
-        _ writes: [HeadWrite], atHeadOf path: VirtualPath
-    ) async throws -> [Result<ServerVersion, any Error>] {
-        try await runningFiles().write(writes, to: path)
-    }
-
-    /// Reads the state at the head of a file and the records there, in a turn of the file.
-    /// - Returns: what `body` returns; nil if there is no such file.
-    /// - Throws: what `body` throws; `SyncServerError` if the server does not run; trouble of the store.
-    package func readHead<Value: Sendable>(
-        of path: VirtualPath, _ body: @escaping @Sendable (WriteTransaction, PendingRecords) throws -> Value
-    ) async throws -> Value? {
-        try await runningFiles().run(on: path) { try $0.existingFile()?.readHead(body) }
-    }
-
-    /// A follower that is woken when there are new durable entries in a file.
-    /// - Throws: `SyncServerError` if the server does not run.
-    package func follow(_ path: VirtualPath) throws(SyncServerError) -> LogFollower {
-        let environment = try runningFiles().environment
-        return environment.followers.follow(environment.names.file(at: path))
-    }
 }

@@ -2,7 +2,7 @@ import AnabranchCore
 
 /// The reason for which a diff is refused, as the sender of a change is told.
 package struct JSONDiffError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// The wire's number for it (`Spec/Simperium.md`, 8.1).
+    /// The wire's number for it (`Spec/Simperium.md`, section 3).
     package enum Code: Int, Sendable {
         /// It is no diff, whatever it is applied to.
         case malformed = 400

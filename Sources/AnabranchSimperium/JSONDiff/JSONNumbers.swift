@@ -2,7 +2,7 @@ package import AnabranchCore
 
 extension JSONValue {
     /// True if both are the same JSON: numbers by their value, however they are written, and the members of objects in
-    /// any order. 1 is 1.0, and 0 is -0; `true` is no number (`Spec/Simperium.md`, section 9).
+    /// any order. 1 is 1.0, and 0 is -0; `true` is no number (`Spec/Simperium.md`, section 1).
     package func isSameJSON(as other: JSONValue) -> Bool {
         switch (self, other) {
         case (.integer(let number), .real(let real)), (.real(let real), .integer(let number)):

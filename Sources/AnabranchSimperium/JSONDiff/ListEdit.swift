@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// The change of a list, by the places that its elements had before (`Spec/Simperium.md`, 9.2 and 9.3).
+/// The change of a list, by the places that its elements had before (`Spec/Simperium.md`, section 1).
 struct ListEdit {
     /// New elements before the one that was at the index, in their order.
     private var inserted: [Int: [JSONValue]] = [:]
@@ -59,7 +59,7 @@ struct ListEdit {
         try merged(with: nil, elements)
     }
 
-    /// The list after both changes. On the same element the table of section 10 decides, with this side as ours. At the
+    /// The list after both changes. On the same element the table of section 4 decides, with this side as ours. At the
     /// same place the new elements of `L` stand before those of the other side, as two clients have it, and those of
     /// `dL` after them, as characters of strings.
     func merged(with theirs: ListEdit?, _ elements: [JSONValue]) throws(JSONDiffError) -> [JSONValue] {

@@ -2,7 +2,7 @@ package import AnabranchCore
 
 extension ObjectDiff {
     /// This diff, for what another diff has made of the members that both are for: the table of `Spec/Simperium.md`,
-    /// section 10. Over several accepted changes it is rebased one by one, with the members that each of them was for.
+    /// section 4. Over several accepted changes it is rebased one by one, with the members that each of them was for.
     ///
     /// Operations keep their kinds where nothing is in their way; `emitted(on:)` gives the outcome the form in which it
     /// is told.

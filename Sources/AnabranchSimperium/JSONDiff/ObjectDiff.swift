@@ -1,7 +1,7 @@
 package import AnabranchCore
 
 /// The difference between two JSON objects: an operation for each member that is not the same in both
-/// (`Spec/Simperium.md`, section 9).
+/// (`Spec/Simperium.md`, section 1).
 package struct ObjectDiff: Equatable, Sendable {
     package var members: [JSONName: JSONOperation]
 

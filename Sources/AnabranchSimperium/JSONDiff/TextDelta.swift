@@ -1,5 +1,5 @@
 /// An edit of a string: what is kept, deleted and inserted, in order over the whole old string. Counts are UTF-16 code
-/// units (`Spec/Simperium.md`, 9.1).
+/// units (`Spec/Simperium.md`, section 2).
 package struct TextDelta: Equatable, Sendable {
     enum Kind: Equatable, Sendable {
         case keep, delete, insert
@@ -12,7 +12,7 @@ package struct TextDelta: Equatable, Sendable {
 
     /// No two of the same kind follow each other, and none is empty.
     private(set) var steps: [Step] = []
-    /// What is inserted, in all places.
+    /// The inserted text, of all places.
     private(set) var inserted: [UInt16] = []
     /// The length of the only strings that the delta fits.
     private(set) var oldCount = 0
@@ -110,7 +110,7 @@ package struct TextDelta: Equatable, Sendable {
     // MARK: Rebasing
 
     /// This delta, for the string that another one has made of the string that both are for (`Spec/Simperium.md`,
-    /// 10.1). What either side deletes is deleted once, and what either side inserts stays, also where the other has
+    /// section 4). What either side deletes is deleted once, and what either side inserts stays, also where the other has
     /// deleted the text around it. Of two insertions at the same place, that of `theirs` comes first.
     ///
     /// Both consist of whole characters; so does the outcome.

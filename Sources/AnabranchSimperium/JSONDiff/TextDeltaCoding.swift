@@ -1,6 +1,6 @@
 import AnabranchCore
 
-// The text of a delta: tokens with tabs between them, inserted text percent-encoded (`Spec/Simperium.md`, 9.1).
+// The text of a delta: tokens with tabs between them, inserted text percent-encoded (`Spec/Simperium.md`, section 2).
 
 extension TextDelta {
     /// Reads a delta liberally: empty tokens count for nothing, any character may be percent-encoded, with digits of
