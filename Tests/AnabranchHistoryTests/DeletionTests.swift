@@ -32,6 +32,10 @@ import Testing
         _ = try file.integrate(at: 9)
         let key = String(decoding: word, as: UTF8.self)
         _ = try file.write(idempotencyKey: key, at: 800) { try $0.create("A", key: 7) }
+        let place = RecordPlace(space: 1, kind: 1, key: word)
+        var records = Commit(file: file.id, lease: file.lease, head: file.head)
+        records.records = [RecordChange(place: place, value: word)]
+        try file.commit(records)
         let seal = try #require(try file.sealIfDue(SealingPolicy(entriesMax: 2, restMin: 1)))
         try test.store.commit([seal])
         file.finish(seal, nil)

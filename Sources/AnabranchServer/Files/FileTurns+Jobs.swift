@@ -93,8 +93,8 @@ extension FileTurns {
     }
 
     /// Makes writes at the head, in one commit, and tells the running sessions of the file.
-    /// - Parameter complete: called when all is durable and they have been told, with the outcome of each write; or with
-    ///   trouble of the store, after which all of them may be repeated.
+    /// - Parameter complete: called when all is durable and they have been told, with the outcome of each write; or
+    ///   with trouble of the store, after which all of them may be repeated.
     func write(
         _ writes: [HeadWrite], _ complete: @escaping (Result<[Result<ServerVersion, any Error>], any Error>) -> Void
     ) {

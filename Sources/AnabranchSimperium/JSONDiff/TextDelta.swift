@@ -110,8 +110,8 @@ package struct TextDelta: Equatable, Sendable {
     // MARK: Rebasing
 
     /// This delta, for the string that another one has made of the string that both are for (`Spec/Simperium.md`,
-    /// section 4). What either side deletes is deleted once, and what either side inserts stays, also where the other has
-    /// deleted the text around it. Of two insertions at the same place, that of `theirs` comes first.
+    /// section 4). What either side deletes is deleted once, and what either side inserts stays, also where the other
+    /// has deleted the text around it. Of two insertions at the same place, that of `theirs` comes first.
     ///
     /// Both consist of whole characters; so does the outcome.
     package func rebased(over theirs: TextDelta) throws(JSONDiffError) -> TextDelta {
