@@ -73,6 +73,29 @@ extension Blame.Line {
     }
 }
 
+extension Edit {
+    /// The edit as a JSON object on one line (`Spec/Explain.md`, section 7).
+    public var json: String {
+        jsonObject([
+            ("first", "\(versions.lowerBound)"), ("last", "\(versions.upperBound)"), ("versions", "\(versionCount)"),
+            ("client", "\(author)"), ("first_timestamp", "\(times.lowerBound)"),
+            ("last_timestamp", "\(times.upperBound)"), ("objects", jsonArray(objects.map(\.json))),
+            ("changes_schema", "\(changesSchema)"),
+        ])
+    }
+}
+
+extension Edit.Object {
+    fileprivate var json: String {
+        var key: [UInt8] = []
+        JSONText.append(object.key, .exact, to: &key)
+        return jsonObject([
+            ("class", JSONText.quoted(string(object.className))), ("key", string(key)), ("inserted", "\(isInserted)"),
+            ("deleted", "\(isDeleted)"), ("fields", jsonArray(fields.map { JSONText.quoted(string($0)) })),
+        ])
+    }
+}
+
 private func jsonObject(_ members: [(name: String, value: String)]) -> String {
     "{" + members.map { "\(JSONText.quoted($0.name)):\($0.value)" }.joined(separator: ",") + "}"
 }

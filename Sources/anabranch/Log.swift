@@ -14,10 +14,12 @@ struct LogCommand: ParsableCommand {
             A line for each version of the log, and then of the archive if there is one: its number, when its changes \
             were made, by whom, how many bytes they have, and what they begin with. `anabranch show` prints all of a \
             version, `anabranch explain` why it is so. With --object: only the versions of the log that changed that \
-            object. A server that runs goes on meanwhile.
+            object. With --edits: a line for each group of versions by one author on the same objects, without a long \
+            pause between them. A server that runs goes on meanwhile.
 
             EXAMPLES
               anabranch log --data ./data --path '/"notes"'
+              anabranch log --data ./data --path '/"notes"' --edits --count 10
               anabranch log --data ./data --path '/"notes"' --object Note/7
               anabranch log --data ./data --path '/"notes"' --count 10
               anabranch log --data ./data --path '/"notes"' --json | jq .bytes
@@ -28,17 +30,27 @@ struct LogCommand: ParsableCommand {
     @Option(help: "A synced file, as `anabranch inspect` lists it.")
     var path: String
 
-    @Option(name: .shortAndLong, help: "How many versions; all if it is not given.")
+    @Option(name: .shortAndLong, help: "How many versions, or edits; all if it is not given.")
     var count: Int?
 
     @Option(help: ArgumentHelp("Only versions that changed this object.", valueName: "class/key"))
     var object: String?
 
-    @Flag(help: "Print a JSON object for each version.")
+    @Flag(help: "Group versions into edits.")
+    var edits = false
+
+    @Option(help: "With --edits: the pause that ends an edit, in seconds; 300 by default.")
+    var pause: UInt64?
+
+    @Flag(help: "Print a JSON object for each version or edit.")
     var json = false
 
     func validate() throws {
         if let count, count < 1 { throw ValidationError("--count must be 1 or more.") }
+        if pause != nil, !edits { throw ValidationError("--pause needs --edits.") }
+        if let pause, !(1...31_536_000).contains(pause) {
+            throw ValidationError("--pause must be 1 or more, and a year at most.")
+        }
     }
 
     func run() throws { try run { print($0) } }
@@ -47,8 +59,9 @@ struct LogCommand: ParsableCommand {
     func run(output: (String) -> Void) throws {
         try StoreOption.explainingErrors {
             let file = try store.file(path)
+            if edits { return try printEdits(of: file, output) }
             let width = "\(file.head.version)".count
-            try forEachEntry(of: file) { entry in
+            try forEachEntry(of: file, countMax: count ?? .max) { entry in
                 if json { return output(entry.json("summary", JSONValue.string(entry.summary).encoded)) }
                 let version = String(repeating: " ", count: width - "\(entry.version)".count) + "\(entry.version)"
                 output("\(version)  \(entry.date)  \(entry.author)  \(entry.changeset.count) bytes  \(entry.summary)")
@@ -58,12 +71,31 @@ struct LogCommand: ParsableCommand {
 }
 
 extension LogCommand {
-    private func forEachEntry(of file: StoredFile, _ body: (LogEntry) -> Void) throws {
-        guard let object else { return try file.forEachEntry(newest: count ?? .max, body) }
+    private struct Enough: Error {}
+
+    private func printEdits(of file: StoredFile, _ output: (String) -> Void) throws {
+        var groups = pause.map { EditGroups(pauseMilliseconds: $0 * 1000) } ?? EditGroups(), left = count ?? .max
+        func put(_ edits: [Edit]) throws {
+            for edit in edits {
+                output(json ? edit.json : edit.line)
+                left -= 1
+                if left == 0 { throw Enough() }
+            }
+        }
+        do {
+            try forEachEntry(of: file, countMax: .max) { try put(groups.add($0)) }
+            try put(groups.finish())
+        } catch is Enough {}
+    }
+
+    private func forEachEntry(
+        of file: StoredFile, countMax: Int, _ body: (LogEntry) throws -> Void
+    ) throws {
+        guard let object else { return try file.forEachEntry(newest: countMax, body) }
         let address = try ObjectAddress(argument: object, in: file.state(at: file.head.version))
         let versions = try file.withView { view throws(HistoryError) in try view.versions(changing: address) }
-        for version in versions.reversed().prefix(count ?? .max) {
-            if let entry = try file.entry(version) { body(entry) }
+        for version in versions.reversed().prefix(countMax) {
+            if let entry = try file.entry(version) { try body(entry) }
         }
     }
 }
@@ -120,6 +152,29 @@ struct ShowCommand: ParsableCommand {
             output("")
             for instruction in arena.instructions(of: index) { output(arena.text(of: instruction)) }
         }
+    }
+}
+
+extension Edit {
+    /// The objects that are named on a line.
+    private static let objectsMax = 4
+
+    fileprivate var line: String {
+        let range = versionCount > 1 ? "\(versions.lowerBound)-\(versions.upperBound)" : "\(versions.upperBound)"
+        let author = author == 0 ? "server" : "client \(author)"
+        var what = objects.prefix(Self.objectsMax).map(\.line)
+        if objects.count > Self.objectsMax { what.append("and \(objects.count - Self.objectsMax) more") }
+        if changesSchema { what.append("classes or columns") }
+        let count = versionCount == 1 ? "1 version" : "\(versionCount) versions"
+        return "\(range)  \(times.lowerBound.date)  \(author)  \(count)  \(what.joined(separator: "; "))"
+    }
+}
+
+extension Edit.Object {
+    fileprivate var line: String {
+        if isDeleted { return "\(object.text) \(isInserted ? "created and deleted" : "deleted")" }
+        let names = fields.map { String(decoding: $0, as: UTF8.self) }.joined(separator: ", ")
+        return object.text + (isInserted ? " created" : "") + (names.isEmpty ? "" : ": \(names)")
     }
 }
 

@@ -88,6 +88,22 @@ import Testing
         }
     }
 
+    @Test func versionsAreGroupedIntoEdits() throws {
+        let fixture = try Fixture(isLater: true)
+        func log(_ arguments: String...) throws -> [String] {
+            try fixture.run(LogCommand.self, ["--edits"] + arguments) { try $0.run(output: $1) }
+        }
+        let lines = try log(), columns = lines.map { $0.split(separator: "  ").map { String($0) } }
+        #expect(columns.map { $0[0] } == ["5", "4", "3", "1-2"])
+        #expect(columns.map { $0[2] } == ["client 3", "server", "client 3", "client 2"])
+        #expect(columns.map { $0[3] } == ["1 version", "1 version", "1 version", "2 versions"])
+        #expect(columns[0][4] == #"Note/{"int":"3"} created"#)
+        #expect(columns[3][4].hasPrefix(#"Note/{"int":"1"} created: "#))
+        #expect(columns[3][4].hasSuffix("; classes or columns"))
+        #expect(try log("--pause", "5").count == 5)
+        #expect(try log("--count", "1").count == 1)
+    }
+
     @Test func theLoserIsToldWhoWonAndByWhichRule() throws {
         let fixture = try Fixture()
         let anna = #"met version 2 by client 2, user "anna", release 14.5.2, 2015-01-01T00:00:09.000Z"#

@@ -56,14 +56,6 @@ struct DiffCommand: ParsableCommand {
 }
 
 extension ObjectDifference {
-    private var keyText: String {
-        var key: [UInt8] = []
-        JSONText.append(object.key, .exact, to: &key)
-        return String(decoding: key, as: UTF8.self)
-    }
-
-    private var className: String { String(decoding: object.className, as: UTF8.self) }
-
     /// The names of the properties that differ, in order.
     private var names: [[UInt8]] {
         Set((before ?? [:]).keys).union((after ?? [:]).keys).sorted { $0.lexicographicallyPrecedes($1) }
@@ -71,7 +63,7 @@ extension ObjectDifference {
 
     fileprivate var lines: [String] {
         let sign = before == nil ? "+" : after == nil ? "-" : "~"
-        return ["\(sign) \(className)/\(keyText)"]
+        return ["\(sign) \(object.text)"]
             + names.map { name in
                 let values = [before?[name], after?[name]].map { $0.map { String(decoding: $0, as: UTF8.self) } }
                 let isWhole = before == nil || after == nil
@@ -89,7 +81,7 @@ extension ObjectDifference {
         }
         let change = before == nil ? "created" : after == nil ? "erased" : "changed"
         return """
-            {"class":\(JSONText.quoted(className)),"key":\(keyText),"change":"\(change)",\
+            {"class":\(JSONText.quoted(object.classText)),"key":\(object.keyText),"change":"\(change)",\
             "fields":{\(fields.joined(separator: ","))}}
             """
     }

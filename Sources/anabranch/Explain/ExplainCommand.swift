@@ -156,6 +156,19 @@ extension Author {
 }
 
 extension ObjectAddress {
+    /// The name of the class.
+    var classText: String { String(decoding: className, as: UTF8.self) }
+
+    /// The key as JSON.
+    var keyText: String {
+        var text: [UInt8] = []
+        JSONText.append(key, .exact, to: &text)
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    /// The object on a line.
+    var text: String { "\(classText)/\(keyText)" }
+
     /// The object that `Class/key` names: the key is a number, a text, 24 hexadecimal digits of an ObjectId, a UUID,
     /// `null`, or `hi-lo` of a GlobalKey, as the class has it.
     ///
