@@ -242,7 +242,8 @@ let package = Package(
             name: "AnabranchRealmFileTests",
             dependencies: ["AnabranchCore", "AnabranchRealmFile", "AnabranchTesting"]),
         .testTarget(
-            name: "AnabranchSimperiumTests", dependencies: ["AnabranchCore", "AnabranchSimperium", "AnabranchTesting"]),
+            name: "AnabranchSimperiumTests", dependencies: ["AnabranchCore", "AnabranchSimperium", "AnabranchTesting"],
+            exclude: ["Programs"]),
         .testTarget(
             name: "AnabranchTestingTests", dependencies: ["AnabranchCore", "AnabranchTesting"]),
         .testTarget(

@@ -70,12 +70,12 @@ extension [Edit.Object] {
     }
 }
 
-/// Groups the versions of a log into edits, the newest first. It holds at most 128 edits.
+/// Groups the versions of a log into edits, the newest first. It holds at most `openMax` edits.
 public struct EditGroups {
     /// The pause that ends an edit by default, in milliseconds: five minutes.
     public static let pauseMilliseconds: UInt64 = 300_000
     /// The edits that may still become longer. With more of them, the newest ends.
-    private static let openMax = 128
+    static let openMax = 128
 
     private let pauseMilliseconds: UInt64
     /// In the order of their last versions, the newest first; those that have ended wait for newer ones.

@@ -67,6 +67,7 @@ public final class SyncedFile {
     package var mergeOptions = MergeOptions()
     /// The doors that keep records about the entries of the file.
     package var observers: [any RecordObserver] = []
+    var observerFailure: HistoryError?
     /// Decoded entries for the next integration.
     var decodedEntries = DecodedEntryCache()
     let adoptsUnownedClientFiles: Bool

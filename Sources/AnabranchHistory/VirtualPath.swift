@@ -31,18 +31,7 @@ public struct VirtualPath: Hashable, Sendable, CustomStringConvertible {
 
     /// The path that a printable word stands for; nil if a `%` in it is not followed by two hexadecimal digits.
     public init?(description word: some StringProtocol) {
-        var bytes: [UInt8] = []
-        var rest = Array(word.utf8)[...]
-        while let byte = rest.popFirst() {
-            guard byte == UInt8(ascii: "%") else {
-                bytes.append(byte)
-                continue
-            }
-            guard let high = rest.popFirst().flatMap(Hex.value), let low = rest.popFirst().flatMap(Hex.value) else {
-                return nil
-            }
-            bytes.append(high << 4 | low)
-        }
+        guard let bytes = Hex.percentDecoded(word.utf8) else { return nil }
         self.bytes = bytes
     }
 }

@@ -142,18 +142,45 @@ import Testing
         }
     }
 
-    /// Trouble of a door does not stop the commit of others.
-    @Test func aDoorThatFailsMissesTheEntry() throws {
-        let fixture = try Fixture(), mirror = Mirror()
-        fixture.file.observers = [mirror]
-        mirror.fails.withLock { $0 = true }
-        try fixture.file.write(at: 5) { try $0.create("T", key: 2) }
-        mirror.fails.withLock { $0 = false }
-        try fixture.file.write(at: 5) { try $0.create("T", key: 3) }
-        let found = try fixture.file.read { view throws(HistoryError) in
-            [try view.record(at: Mirror.entry(2)) != nil, try view.record(at: Mirror.entry(3)) != nil]
+    /// Notes each entry, in a space of its own.
+    private struct Ledger: RecordObserver {
+        static func entry(_ version: ServerVersion) -> RecordPlace {
+            RecordPlace(space: 10, kind: 1, key: version.rawValue.bigEndianBytes)
         }
-        #expect(found == [false, true])
+
+        func observe(_ step: RecordStep, _ records: inout PendingRecords) throws(HistoryError) {
+            records.set([], at: Self.entry(step.entry.version))
+        }
+    }
+
+    /// Trouble of one door stops neither the commit nor another door, before or after it, whoever writes.
+    @Test(arguments: [false, true], [false, true])
+    func aDoorThatFailsMissesTheEntryAlone(isAtHead: Bool, isFirst: Bool) throws {
+        let fixture = try Fixture(), mirror = Mirror()
+        fixture.file.observers = isFirst ? [mirror, Ledger()] : [Ledger(), mirror]
+        func write(_ key: PrimaryKey) throws {
+            guard isAtHead else { return _ = try fixture.file.write(at: 5) { try $0.create("T", key: key) } }
+            let prepared = try fixture.file.prepare([
+                HeadWrite(at: 5) { tx, _ in
+                    try tx.create("T", key: key)
+                    return []
+                }
+            ])
+            _ = try prepared.outcomes[0].get()
+            try fixture.file.commit(prepared.commit)
+        }
+        mirror.fails.withLock { $0 = true }
+        try write(2)
+        #expect(fixture.file.takeObserverFailure()?.reason == "planned")
+        mirror.fails.withLock { $0 = false }
+        try write(3)
+        #expect(fixture.file.takeObserverFailure() == nil)
+        let found = try fixture.file.read { view throws(HistoryError) in
+            [2, 3].map { (version: ServerVersion) in
+                [Mirror.entry(version), Ledger.entry(version)].map { (try? view.record(at: $0)) ?? nil != nil }
+            }
+        }
+        #expect(found == [[false, true], [true, true]])
     }
 
     // MARK: Writes at the head

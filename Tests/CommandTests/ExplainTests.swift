@@ -97,10 +97,12 @@ import Testing
         #expect(columns.map { $0[0] } == ["5", "4", "3", "1-2"])
         #expect(columns.map { $0[2] } == ["client 3", "server", "client 3", "client 2"])
         #expect(columns.map { $0[3] } == ["1 version", "1 version", "1 version", "2 versions"])
-        #expect(columns[0][4] == #"Note/{"int":"3"} created"#)
-        #expect(columns[3][4].hasPrefix(#"Note/{"int":"1"} created: "#))
+        #expect(columns[0][4] == "Note/3 created")
+        #expect(columns[3][4].hasPrefix("Note/1 created: "))
         #expect(columns[3][4].hasSuffix("; classes or columns"))
         #expect(try log("--pause", "5").count == 5)
+        // An object is printed as it is asked for.
+        #expect(try log("--object", "Note/3").map { $0.hasSuffix("Note/3 created") } == [true])
         #expect(try log("--count", "1").count == 1)
     }
 
@@ -179,10 +181,10 @@ import Testing
     @Test func versionsDifferInObjectsAndProperties() throws {
         let fixture = try Fixture()
         let changed = [
-            #"~ Note/{"int":"1"}"#, #"    tags: {"list":[]} → {"list":["urgent","shopping"]}"#,
+            "~ Note/1", #"    tags: {"list":[]} → {"list":["urgent","shopping"]}"#,
             #"    title: "milk" → "milk and bread""#,
         ]
-        let added = [#"+ Note/{"int":"2"}"#, #"    tags: {"list":[]}"#, #"    title: "from the office""#]
+        let added = ["+ Note/2", #"    tags: {"list":[]}"#, #"    title: "from the office""#]
         #expect(try fixture.diff("1") == changed + added)
         #expect(try fixture.diff("1", "3") == changed)
         #expect(try fixture.diff("4") == [])

@@ -33,6 +33,24 @@ package enum Hex {
         return high == nil ? bytes : nil
     }
 
+    /// The bytes of a text in which `%` and two digits stand for a byte, and all others for themselves; nil if a `%` is
+    /// followed by anything else.
+    package static func percentDecoded(_ text: some Collection<UInt8>) -> [UInt8]? {
+        var bytes: [UInt8] = [], rest = Array(text)[...]
+        bytes.reserveCapacity(rest.count)
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            guard let high = rest.popFirst().flatMap(value), let low = rest.popFirst().flatMap(value) else {
+                return nil
+            }
+            bytes.append(high << 4 | low)
+        }
+        return bytes
+    }
+
     /// 0 … 15 for a digit of either case; nil for any other character.
     package static func value(of digit: UInt8) -> UInt8? {
         switch digit {

@@ -56,9 +56,7 @@ extension SyncedFile {
         let (changeset, changes) = try after.writeAsServer(objectBytesMax: mergeOptions.objectBytesMax, body)
 
         var commit = Commit(file: id, lease: lease, head: head)
-        let time = timestamp.following(newest)
-        if let (entry, conflictKeys) = try entry(with: changeset, at: time, after: head) {
-            (commit.entries, commit.conflictKeys) = ([entry], conflictKeys)
+        if let entry = try append(changeset, at: timestamp, after: newest, to: &commit) {
             commit.state = StateUpdate(version: entry.version, after: after, changes: changes)
         }
         let version = commit.newHead.version
@@ -85,15 +83,19 @@ extension SyncedFile {
         }
     }
 
-    /// A log entry of the server's own, with the conflict keys that it writes; nil if the changeset has no instruction.
-    func entry(
-        with recorded: [UInt8], at timestamp: ChangesetTime, after head: FileHead
-    ) throws(HistoryError) -> (LogEntry, [ConflictKeyEntry])? {
-        let version = head.version + 1
+    /// Adds the log entry of a transaction of the server's own to a commit.
+    /// - Parameters:
+    ///   - timestamp: the wall clock.
+    ///   - newest: the time of the entry before.
+    /// - Returns: nil if the changeset has no instruction; then nothing is added.
+    func append(
+        _ recorded: [UInt8], at timestamp: ChangesetTime, after newest: ChangesetTime, to commit: inout Commit
+    ) throws(HistoryError) -> LogEntry? {
+        let head = commit.newHead, version = head.version + 1, time = timestamp.following(newest)
         var arena = ChangesetArena()
         let index: ChangesetIndex
         do {
-            let tag = OriginTag(timestamp: timestamp, ident: .server)
+            let tag = OriginTag(timestamp: time, ident: .server)
             index = try arena.decode(recorded, version: version.rawValue, tag: tag)
         } catch {
             throw HistoryError(.badChangeset, "the write cannot be recorded: \(error.reason)")
@@ -102,10 +104,13 @@ extension SyncedFile {
         try arena.checkReplacedClasses(in: index)
         let changeset = arena.encoded(index)
         let entry = LogEntry(
-            version: version, salt: versionSalt, origin: 0, clientVersion: 0, timestamp: timestamp,
+            version: version, salt: versionSalt, origin: 0, clientVersion: 0, timestamp: time,
             cumulativeSize: head.cumulativeSize + UInt64(changeset.count), changeset: changeset)
-        let keys = arena.conflictKeys(of: index).writes
-        return (entry, keys.map { ConflictKeyEntry(key: $0, version: version, origin: 0) })
+        commit.entries.append(entry)
+        commit.conflictKeys += arena.conflictKeys(of: index).writes.map {
+            ConflictKeyEntry(key: $0, version: version, origin: 0)
+        }
+        return entry
     }
 }
 

@@ -30,9 +30,8 @@ extension SyncedFile {
     package func readHead<Value: Sendable>(
         _ body: (WriteTransaction, PendingRecords) throws -> Value
     ) throws -> Value {
-        guard let state = try currentState() else { throw HistoryError.withoutState }
         let outcome = try read { view throws(HistoryError) in
-            Result { try state.read { try body($0, PendingRecords(over: view)) } }
+            Result { try readState { transaction, _ in try body(transaction, PendingRecords(over: view)) } }
         }
         return try outcome.get()
     }
@@ -94,11 +93,8 @@ private struct HeadCommit {
         let written = try after.writeAsServer(objectBytesMax: file.mergeOptions.objectBytesMax) {
             author = try write.body($0, &set)
         }
-        let time = write.timestamp.following(newest), head = commit.newHead
-        if let (entry, conflictKeys) = try file.entry(with: written.changeset, at: time, after: head) {
-            try file.observe(RecordStep(entry: entry, author: author, before: state, after: after), &set)
-            commit.entries.append(entry)
-            commit.conflictKeys += conflictKeys
+        if let entry = try file.append(written.changeset, at: write.timestamp, after: newest, to: &commit) {
+            file.observe(RecordStep(entry: entry, author: author, before: state, after: after), &set)
             newest = entry.timestamp
             changes.append(written.changes)
             state = after

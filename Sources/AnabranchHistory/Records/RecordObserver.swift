@@ -24,40 +24,54 @@ package struct RecordStep {
 package protocol RecordObserver: Sendable {
     /// Notes an entry: the records that it sets are stored with it, or neither is.
     /// - Throws: trouble of the store. The commit goes on without the records of this observer, which has to notice by
-    ///   its own records that it has missed an entry.
+    ///   them that it has missed an entry.
     func observe(_ step: RecordStep, _ records: inout PendingRecords) throws(HistoryError)
 }
 
 extension SyncedFile {
     /// A commit with the records of the observers about its new entries.
     func observed(_ commit: Commit) -> Commit {
-        let entries = commit.entries.filter { $0.version > commit.observedThrough }
-        guard !observers.isEmpty, !entries.isEmpty, let state = try? currentState(), let update = commit.state else {
+        guard !observers.isEmpty, let last = commit.entries.last, last.version > commit.observedThrough else {
             return commit
         }
+        assert(!defersCommits, "a record of a deferred commit cannot be read before it is stored")
         var commit = commit
-        let records = commit.records
-        do throws(HistoryError) {
-            commit.records = try read { view throws(HistoryError) in
-                var pending = PendingRecords(over: view, records), before = state
-                for entry in entries {
-                    var after = update.after
-                    if entries.count > 1 {
-                        after = before
-                        try after.replay([entry])
-                    }
-                    try observe(RecordStep(entry: entry, author: nil, before: before, after: after), &pending)
-                    before = after
-                }
-                return pending.sortedChanges
-            }
-        } catch {
-            commit.records = records
-        }
+        commit.observedThrough = last.version
+        do throws(HistoryError) { commit.records = try records(about: commit) } catch { observerFailure = error }
         return commit
     }
 
-    func observe(_ step: RecordStep, _ records: inout PendingRecords) throws(HistoryError) {
-        for observer in observers { try observer.observe(step, &records) }
+    private func records(about commit: Commit) throws(HistoryError) -> [RecordChange] {
+        guard let state = try currentState(), let update = commit.state else { throw .withoutState }
+        let entries = commit.entries
+        return try read { view throws(HistoryError) in
+            var records = PendingRecords(over: view, commit.records), before = state
+            for entry in entries {
+                var after = update.after
+                if entries.count > 1 {
+                    after = before
+                    try after.replay([entry])
+                }
+                observe(RecordStep(entry: entry, author: nil, before: before, after: after), &records)
+                before = after
+            }
+            return records.sortedChanges
+        }
     }
+
+    /// Shows an entry to each observer. Those that fail set no record, and concern nobody else.
+    func observe(_ step: RecordStep, _ records: inout PendingRecords) {
+        for observer in observers {
+            var attempt = records
+            do throws(HistoryError) {
+                try observer.observe(step, &attempt)
+                records = attempt
+            } catch {
+                observerFailure = error
+            }
+        }
+    }
+
+    /// The last failure of an observer since this was asked.
+    package func takeObserverFailure() -> HistoryError? { observerFailure.take() }
 }

@@ -19,14 +19,15 @@ extension SQLiteFile {
 
     func records(in range: RecordRange, countMax: Int, isReversed: Bool) throws(HistoryError) -> [DoorRecord] {
         try translatingErrors {
-            let end = range.upper == nil ? "" : "AND key < ?5"
+            let end = range.upper == nil ? "" : "AND key < ?6"
             let sql = """
                 SELECT \(SQLiteFile.recordColumns) FROM door_record
                 WHERE file = ?1 AND space = ?2 AND kind = ?3 AND key >= ?4 \(end)
-                ORDER BY key \(isReversed ? "DESC" : "ASC") LIMIT \(max(0, countMax))
+                ORDER BY key \(isReversed ? "DESC" : "ASC") LIMIT ?5
                 """
-            let bounds = [range.lower, range.upper].compactMap { $0.map { Data($0) } }
-            return try checkedRecords(sql, [id.number, range.space, range.kind] + StatementArguments(bounds))
+            let upper = range.upper.map { StatementArguments([Data($0)]) } ?? []
+            return try checkedRecords(
+                sql, [id.number, range.space, range.kind, Data(range.lower), max(0, countMax)] + upper)
         }
     }
 

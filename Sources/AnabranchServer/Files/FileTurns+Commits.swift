@@ -3,6 +3,12 @@ import Metrics
 
 /// The commits of turns.
 extension FileTurns {
+    func completed(_ commit: Commit, of file: SyncedFile) -> Commit {
+        let completed = file.completed(commit)
+        if let failure = file.takeObserverFailure() { environment.log.note(failure, path: path) }
+        return completed
+    }
+
     func updateClientFiles() {
         guard pending == nil, let sessions, sessions.hasClientFileRequests else { return }
         let users = sessions.usersWithoutIdent()

@@ -71,24 +71,9 @@ extension FileTurns {
             }
             let completed = CompletedWrite(made, value)
             guard let commit else { return whenTold { _ in complete(.success(completed)) } }
-            store(commit) { [self] sessions, failure in
-                if let failure {
-                    close(because: failure)
-                } else {
-                    sessions.announce(until: environment.beginStep())
-                }
-                whenTold { _ in complete(failure.map { .failure($0) } ?? .success(completed)) }
-            }
+            store(commit, of: completed, complete)
         } catch {
-            if let error = error as? HistoryError {
-                // A write to a relay fails without trouble of its store.
-                if error.isTransient, error.code != .storeUnusable {
-                    close(because: error)
-                } else {
-                    environment.log.note(error, path: path)
-                }
-            }
-            whenTold { _ in complete(.failure(error)) }
+            didNotWrite(because: error, complete)
         }
     }
 
@@ -103,24 +88,38 @@ extension FileTurns {
             let sessions = try openedSessions()
             guard sessions.flexible == nil else { throw HistoryError.flexibleFile }
             let prepared = try sessions.file.prepare(writes)
-            store(prepared.commit) { [self] sessions, failure in
-                if let failure {
-                    close(because: failure)
-                } else {
-                    sessions.announce(until: environment.beginStep())
-                }
-                whenTold { _ in complete(failure.map { .failure($0) } ?? .success(prepared.outcomes)) }
-            }
+            store(prepared.commit, of: prepared.outcomes, complete)
         } catch {
-            if let error = error as? HistoryError {
-                if error.isTransient, error.code != .storeUnusable {
-                    close(because: error)
-                } else {
-                    environment.log.note(error, path: path)
-                }
-            }
-            whenTold { _ in complete(.failure(error)) }
+            didNotWrite(because: error, complete)
         }
+    }
+
+    /// Has the commit of a write stored, and tells the running sessions.
+    private func store<Made>(
+        _ commit: Commit, of made: Made, _ complete: @escaping (Result<Made, any Error>) -> Void
+    ) {
+        store(commit) { [self] sessions, failure in
+            if let failure {
+                close(because: failure)
+            } else {
+                sessions.announce(until: environment.beginStep())
+            }
+            whenTold { _ in complete(failure.map { .failure($0) } ?? .success(made)) }
+        }
+    }
+
+    private func didNotWrite<Made>(
+        because error: any Error, _ complete: @escaping (Result<Made, any Error>) -> Void
+    ) {
+        if let error = error as? HistoryError {
+            // A write to a relay fails without trouble of its store.
+            if error.isTransient, error.code != .storeUnusable {
+                close(because: error)
+            } else {
+                environment.log.note(error, path: path)
+            }
+        }
+        whenTold { _ in complete(.failure(error)) }
     }
 
     /// Makes the file, if it is open, follow the export of its app, which has changed.

@@ -368,7 +368,7 @@ final class FileTurns {
     /// - Parameter finish: called with the outcome.
     func store(_ commit: Commit, then finish: @escaping (FileSessions, HistoryError?) -> Void) {
         guard let sessions else { return }
-        let commit = sessions.file.completed(commit)
+        let commit = completed(commit, of: sessions.file)
         pending = (commit, finish)
         if commit.isEmpty { finishCommit(nil) }
     }

@@ -31,25 +31,9 @@ extension TextDelta {
     }
 
     private mutating func append(encoded text: ArraySlice<UInt8>) -> Bool {
-        guard let bytes = Self.withoutPercents(text), let units = GeneralizedUTF8.decode(bytes) else { return false }
+        guard let bytes = Hex.percentDecoded(text), let units = GeneralizedUTF8.decode(bytes) else { return false }
         append(units[...])
         return true
-    }
-
-    private static func withoutPercents(_ text: ArraySlice<UInt8>) -> [UInt8]? {
-        var bytes: [UInt8] = [], rest = text
-        bytes.reserveCapacity(text.count)
-        while let byte = rest.popFirst() {
-            guard byte == UInt8(ascii: "%") else {
-                bytes.append(byte)
-                continue
-            }
-            guard let high = rest.popFirst().flatMap(Hex.value), let low = rest.popFirst().flatMap(Hex.value) else {
-                return nil
-            }
-            bytes.append(high << 4 | low)
-        }
-        return bytes
     }
 
     /// The delta as text. Exactly the characters that the clients' decoders want encoded are encoded, in upper case.

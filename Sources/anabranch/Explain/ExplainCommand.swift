@@ -166,8 +166,8 @@ extension ObjectAddress {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The object on a line.
-    var text: String { "\(classText)/\(keyText)" }
+    /// The object as `--object` takes it.
+    var text: String { "\(classText)/\(key.argument)" }
 
     /// The object that `Class/key` names: the key is a number, a text, 24 hexadecimal digits of an ObjectId, a UUID,
     /// `null`, or `hi-lo` of a GlobalKey, as the class has it.
@@ -193,6 +193,15 @@ extension ObjectAddress {
 }
 
 extension PrimaryKey {
+    /// The key as `init(argument:of:)` reads it.
+    fileprivate var argument: String {
+        switch self {
+        case .string(let text): String(decoding: text, as: UTF8.self)
+        case .globalKey(let key): "\(String(key.high, radix: 16))-\(String(key.low, radix: 16))"
+        case .null, .int, .objectID, .uuid: description
+        }
+    }
+
     fileprivate init?(argument text: String, of property: Property?) {
         guard let property else {
             let parts = text.split(separator: "-").map { UInt64($0, radix: 16) }
