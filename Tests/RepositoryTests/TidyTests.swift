@@ -63,7 +63,8 @@ import Testing
         let trap = /\btry!|\bas!|\bfatalError\(|[\w\])]!(?!=)/
         let files = try Repository.files(
             in: "Sources/AnabranchCore", "Sources/AnabranchQuery", "Sources/AnabranchRules",
-            "Sources/AnabranchProtocol", "Sources/AnabranchHistory", "Sources/AnabranchRealmFile")
+            "Sources/AnabranchProtocol", "Sources/AnabranchHistory", "Sources/AnabranchRealmFile",
+            "Sources/AnabranchSimperium", "Sources/AnabranchPropertyList", "Sources/AnabranchOverTheAir")
         let places = files.places { line in
             guard line.contains("!") || line.contains("fatalError") else { return nil }
             return line.withoutLiteralsAndComment.firstMatch(of: trap).map { "may trap: \($0.output)" }
@@ -75,12 +76,13 @@ import Testing
     @Test func onlyContractsWithTheCallerStopTheProcess() throws {
         let contracts: Set = [
             "Invariant.swift", "CountedTree.swift", "GlobalKeyAdoption.swift", "ServerConnection.swift",
-            "ClientSession.swift", "ErrorMessage.swift", "ArrayNode.swift",
+            "ClientSession.swift", "ErrorMessage.swift", "ArrayNode.swift", "RecordObserver.swift",
         ]
         let check = /\b(?:precondition|preconditionFailure|assert|assertionFailure)\(/
         let files = try Repository.files(
             in: "Sources/AnabranchCore", "Sources/AnabranchQuery", "Sources/AnabranchRules",
-            "Sources/AnabranchProtocol", "Sources/AnabranchHistory", "Sources/AnabranchRealmFile")
+            "Sources/AnabranchProtocol", "Sources/AnabranchHistory", "Sources/AnabranchRealmFile",
+            "Sources/AnabranchSimperium", "Sources/AnabranchPropertyList", "Sources/AnabranchOverTheAir")
         let stopping = files.filter { $0.lines.contains { $0.withoutLiteralsAndComment.contains(check) } }
         #expect(Set(stopping.map(\.name)) == contracts, "has a precondition, or is said to: see each of them")
     }

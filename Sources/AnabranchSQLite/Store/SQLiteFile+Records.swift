@@ -71,17 +71,6 @@ extension SQLiteFile {
                 Data(start.covering(record).bytes),
             ])
     }
-
-    /// Erases some of the records that have expired.
-    /// - Returns: whether there may be more.
-    static func eraseRecords(expiredAt time: UInt64, in db: Database) throws -> Bool {
-        try db.execute(
-            sql: """
-                DELETE FROM door_record WHERE number IN
-                (SELECT number FROM door_record WHERE expires <= ? LIMIT 1000)
-                """, arguments: [Int64(clamping: time)])
-        return db.changesCount > 0
-    }
 }
 
 extension Checksum {

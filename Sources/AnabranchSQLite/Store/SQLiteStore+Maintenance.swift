@@ -62,24 +62,34 @@ extension SQLiteStore {
 }
 
 extension SQLiteFile {
-    /// The bytes of changesets at which a transaction stops freeing them; the one that reaches the limit is still
-    /// freed.
+    /// The bytes of contents at which a transaction stops erasing rows; the one that reaches the limit still goes.
     private static let forgottenBytes = 4 << 20
     /// The number of pages that are given back in one transaction.
     private static let pagesGivenBack = 1_024
 
     /// - Returns: whether there may be more.
     fileprivate static func forgetReceived(before time: UInt64, in db: Database) throws -> Bool {
-        let sql = "SELECT file, version, length(changeset) FROM received WHERE time < ? LIMIT 1000"
+        try eraseSome(1_000, from: "received", content: "changeset", where: "time < ?", time, in: db)
+    }
+
+    /// Erases some of the records of doors that have expired. They are in no order, so that few of them change many
+    /// pages.
+    /// - Returns: whether there may be more.
+    fileprivate static func eraseRecords(expiredAt time: UInt64, in db: Database) throws -> Bool {
+        try eraseSome(200, from: "door_record", content: "value", where: "expires <= ?", time, in: db)
+    }
+
+    private static func eraseSome(
+        _ countMax: Int, from table: String, content: String, where condition: String, _ time: UInt64, in db: Database
+    ) throws -> Bool {
+        let sql = "SELECT rowid, length(\(content)) FROM \(table) WHERE \(condition) LIMIT \(countMax)"
         var bytes = 0
         let rows = try Row.fetchAll(db, sql: sql, arguments: [Int64(clamping: time)]).prefix { row in
-            defer { bytes += row[2] ?? 0 }
+            defer { bytes += row[1] ?? 0 }
             return bytes < forgottenBytes
         }
         for row in rows {
-            try db.execute(
-                sql: "DELETE FROM received WHERE file = ? AND version = ?",
-                arguments: [row[0] as DatabaseValue, row[1] as DatabaseValue])
+            try db.execute(sql: "DELETE FROM \(table) WHERE rowid = ?", arguments: [row[0] as DatabaseValue])
         }
         return !rows.isEmpty
     }
