@@ -4,8 +4,8 @@ import AnabranchTesting
 import Foundation
 import Testing
 
-/// The library that the wire's clients have their deltas from reads ours, and we read its. In Python it counts
-/// characters, not code units, so its texts have none beyond the basic plane.
+/// A library whose deltas have the form of the wire's reads ours, and we read its. In Python it counts characters, not
+/// code units, so its texts have none beyond the basic plane.
 @Suite struct DiffMatchPatchTests {
     private struct Answer: Decodable {
         let applied: String

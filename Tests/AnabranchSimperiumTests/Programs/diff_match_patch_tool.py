@@ -1,5 +1,5 @@
-"""Applies deltas of others and makes its own, with the library that the wire's clients have their deltas from: lines of
-JSON come in with the members `old`, `new` and `delta`, and go out with `applied` and `delta`."""
+"""Applies deltas of others and makes its own, with a library whose deltas have the form of the wire's: lines of JSON
+come in with the members `old`, `new` and `delta`, and go out with `applied` and `delta`."""
 
 import json
 import sys
