@@ -334,14 +334,10 @@ if isStrict {
     ]
 }
 
-// What these tests take long for happens in the commands and the server: compiled without optimization, they are ready
-// sooner and run no longer.
+// What tests take long for happens in the libraries, the commands and the server: compiled without optimization, the
+// tests themselves are ready sooner and run no longer.
 if isStrict {
-    let quick = [
-        "AnabranchServerTests", "CommandTests", "CompatibilityTests", "LabTests", "NotesServerTests", "RepositoryTests",
-        "ServerFunctionTests", "TasksTests", "TutorialTests",
-    ]
-    for target in package.targets where quick.contains(target.name) {
+    for target in package.targets where target.type == .test {
         target.swiftSettings = (target.swiftSettings ?? []) + [.unsafeFlags(["-Onone"])]
     }
 }

@@ -10,7 +10,7 @@ import Testing
         let environment = ProcessInfo.processInfo.environment
         let seed = environment["ANABRANCH_SEED"].flatMap(UInt64.init)
         // scripts/nightly has many more.
-        let dataCount = environment["ANABRANCH_WORKLOADS"].flatMap(UInt64.init) ?? 60
+        let dataCount = environment["ANABRANCH_WORKLOADS"].flatMap(UInt64.init) ?? 20
         let count = profile == .data ? dataCount : max(1, dataCount / 2)
         var comparedForms = 0, trimmedCount: UInt64 = 0
         for seed in seed.map({ $0...$0 }) ?? 1...count {
