@@ -281,6 +281,7 @@ let package = Package(
             dependencies: [
                 "AnabranchClient", "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchServer",
                 .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ]),
     ],
@@ -311,7 +312,8 @@ if isStrict {
         .testTarget(
             name: "NotesServerTests",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchServer", "AnabranchTestClient", "NotesServer",
+                "AnabranchClient", "AnabranchCore", "AnabranchHistory", "AnabranchServer", "AnabranchTestClient",
+                "NotesServer",
             ],
             path: "Examples/NotesServer/Tests/NotesServerTests", swiftSettings: [.treatAllWarnings(as: .error)]),
         .executableTarget(

@@ -24,6 +24,7 @@ let package = Package(
             name: "NotesServerTests",
             dependencies: [
                 "NotesServer",
+                .product(name: "AnabranchClient", package: "anabranch"),
                 .product(name: "AnabranchCore", package: "anabranch"),
                 .product(name: "AnabranchHistory", package: "anabranch"),
                 .product(name: "AnabranchServer", package: "anabranch"),

@@ -22,7 +22,7 @@ public final class SyncServer: Service {
     let authorizer: any Authorizer
     let exports: AppExports?
     let tls: TLSFiles?
-    private let unixSeconds: @Sendable () -> UInt64
+    let unixSeconds: @Sendable () -> UInt64
     let logger: Logger
     private let onListening: @Sendable (SocketAddress) -> Void
     let metrics: SyncMetrics
@@ -159,6 +159,7 @@ public final class SyncServer: Service {
                     while (try? await Task.sleep(for: .seconds(1))) != nil { files.writeProgress() }
                 }
                 group.addTask { [self] in await maintainEveryDay(files) }
+                group.addTask { [self] in await maintainStoreEveryDay(files) }
                 group.addTask { [self] in await noteClockEveryMinute(files.environment.clock) }
                 try await listener.closeFuture.get()
                 group.cancelAll()

@@ -79,8 +79,7 @@ struct ServeCommand: AsyncParsableCommand {
             })
         defer { try? FileManager.default.removeItem(atPath: configuration.adminAddressPath) }
         try await ServiceGroup(
-            services: [server, StoreMaintenance(store: store, logger: logger)],
-            gracefulShutdownSignals: [.sigterm, .sigint], logger: logger
+            services: [server], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger
         ).run()
         try accounts.close()
         try store.close()

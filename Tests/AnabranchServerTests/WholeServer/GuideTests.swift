@@ -22,7 +22,7 @@ import Testing
             expected: ["ready", "CONNECTION", "no damage", "water the plants", "unsynced    1 transaction"]),
         Guide(
             page: "Spec/Guide/Embed.md",
-            expected: [#"notes/"program""#, "no damage", "AddTable", "both read: oat, milk, bread"]),
+            expected: ["ann@example.com", #"notes/"program""#, "no damage", "AddTable", "both read: oat, milk, bread"]),
         Guide(
             page: "Spec/Guide/FromAtlas.md",
             expected: [

@@ -6,20 +6,31 @@ import Foundation
 import Logging
 import ServiceLifecycle
 
-/// A program with a sync server in it: `NotesServer DIRECTORY [PORT]`.
+/// A program with a sync server in it: `NotesServer [--apps] DIRECTORY [PORT]`.
 @main
 struct NotesServer {
     static func main() async throws {
-        let arguments = CommandLine.arguments.dropFirst()
+        var arguments = CommandLine.arguments.dropFirst()
+        let isForApps = arguments.first == "--apps"
+        if isForApps { arguments.removeFirst() }
         guard let directory = arguments.first else {
-            print("usage: NotesServer DIRECTORY [PORT]")
+            print("usage: NotesServer [--apps] DIRECTORY [PORT]")
             exit(64)
         }
+        let port = arguments.dropFirst().first.flatMap { Int($0) } ?? 9090
+        if isForApps {
+            let server = try await AppServer.make(directory: directory, port: port)
+            return try await run([server])
+        }
         let store = try SQLiteStore(directory: directory)
-        let server = makeServer(store: store, port: arguments.dropFirst().first.flatMap { Int($0) } ?? 9090)
+        let server = makeServer(store: store, port: port)
+        try await run([server, WordCounter(server: server)])
+    }
 
+    /// Runs services until SIGTERM or SIGINT.
+    private static func run(_ services: [any Service]) async throws {
         let group = ServiceGroup(
-            services: [server, WordCounter(server: server)],
+            services: services,
             gracefulShutdownSignals: [.sigterm, .sigint],
             logger: Logger(label: "notes")
         )
