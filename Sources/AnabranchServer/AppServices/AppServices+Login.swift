@@ -136,7 +136,7 @@ extension AppServices {
 
     /// Checks an address and a password. Takes the same time, and throws the same error, if there is no such user and
     /// if the password is wrong.
-    private func checkPassword(
+    func checkPassword(
         _ body: [String: JSONValue], in app: String, from address: String?
     ) async throws(HTTPError) -> (User, secret: String?) {
         let email = try body.text("username")

@@ -214,8 +214,11 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         ]
     }
 
-    private func checkRate(_ request: EndpointRequest) throws(HTTPError) {
-        guard logins.count(request.address ?? "", now: now) <= settings.loginsPerMinuteMax else {
+    private func checkRate(_ request: EndpointRequest) throws(HTTPError) { try checkRate(of: request.address) }
+
+    /// Counts an attempt to log in.
+    func checkRate(of address: String?) throws(HTTPError) {
+        guard logins.count(address ?? "", now: now) <= settings.loginsPerMinuteMax else {
             throw HTTPError(status: .tooManyRequests, code: "TooManyRequests", message: "too many attempts; wait")
         }
     }

@@ -17,7 +17,7 @@ package struct JSONDiffError: Error, Equatable, Sendable, CustomStringConvertibl
     package private(set) var place: [String] = []
     package let reason: String
 
-    init(_ code: Code, _ reason: String) {
+    package init(_ code: Code, _ reason: String) {
         self.code = code
         self.reason = reason
     }
