@@ -127,6 +127,14 @@ let package = Package(
                 .product(name: "Yams", package: "Yams"),
             ]),
         .target(
+            name: "AnabranchSimperiumWire",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchServer", "AnabranchSimperium",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ]),
+        .target(
             name: "AnabranchTesting",
             dependencies: [
                 "AnabranchCore", "AnabranchHistory", "AnabranchQuery", "AnabranchReplica", "CZlib", "CZstd",
@@ -160,7 +168,7 @@ let package = Package(
             dependencies: [
                 "AnabranchClient", "AnabranchCore", "AnabranchHTTP", "AnabranchHistory", "AnabranchProtocol",
                 "AnabranchExplain", "AnabranchQuery", "AnabranchRealmFile", "AnabranchReplica", "AnabranchRules",
-                "AnabranchSQLite", "AnabranchServer", "CMalloc", "CZlib", "CommandSupport",
+                "AnabranchSQLite", "AnabranchServer", "AnabranchSimperiumWire", "CMalloc", "CZlib", "CommandSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -245,13 +253,25 @@ let package = Package(
             name: "AnabranchSimperiumTests", dependencies: ["AnabranchCore", "AnabranchSimperium", "AnabranchTesting"],
             exclude: ["Programs"]),
         .testTarget(
+            name: "AnabranchSimperiumWireTests",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchServer", "AnabranchSimperium", "AnabranchSimperiumWire",
+                "AnabranchTestClient", "AnabranchTesting",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            exclude: ["Transcripts"]),
+        .testTarget(
             name: "AnabranchTestingTests", dependencies: ["AnabranchCore", "AnabranchTesting"]),
         .testTarget(
             name: "CommandTests",
             dependencies: [
                 "AnabranchCore", "AnabranchExplain", "AnabranchHistory", "AnabranchProtocol", "AnabranchRules",
-                "AnabranchSQLite", "AnabranchServer", "AnabranchTesting", "CommandSupport", "anabranch",
-                "anabranch-lab",
+                "AnabranchSQLite", "AnabranchServer", "AnabranchSimperiumWire", "AnabranchTesting", "CommandSupport",
+                "anabranch", "anabranch-lab",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -20,6 +20,10 @@ import Testing
         "AnabranchRealmFile": ["AnabranchCore", "CZlib", "Crypto", "CryptoExtras"],
         "AnabranchReplica": ["AnabranchCore"],
         "AnabranchSimperium": ["AnabranchCore"],
+        "AnabranchSimperiumWire": [
+            "AnabranchCore", "AnabranchHistory", "AnabranchServer", "AnabranchSimperium", "Crypto", "Logging",
+            "NIOHTTP1",
+        ],
         "AnabranchClient": [
             "AnabranchCore", "AnabranchFoundation", "AnabranchHTTP", "AnabranchProtocol", "AnabranchQuery",
             "AnabranchRealmFile", "AnabranchReplica", "AnabranchRows", "CMalloc", "Dispatch", "Foundation", "GRDB",
@@ -52,7 +56,8 @@ import Testing
             "AnabranchClient", "AnabranchCore", "AnabranchExplain", "AnabranchHTTP", "AnabranchHistory",
             "AnabranchProtocol", "AnabranchQuery", "AnabranchRealmFile", "AnabranchReplica", "AnabranchRules",
             "AnabranchSQLite",
-            "AnabranchServer", "ArgumentParser", "CMalloc", "CZlib", "CommandSupport", "Foundation", "Logging",
+            "AnabranchServer", "AnabranchSimperiumWire", "ArgumentParser", "CMalloc", "CZlib", "CommandSupport",
+            "Foundation", "Logging",
             "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals", "Yams",
         ],
         "anabranch-lab": [

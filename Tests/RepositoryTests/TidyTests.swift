@@ -64,7 +64,8 @@ import Testing
         let files = try Repository.files(
             in: "Sources/AnabranchCore", "Sources/AnabranchQuery", "Sources/AnabranchRules",
             "Sources/AnabranchProtocol", "Sources/AnabranchHistory", "Sources/AnabranchRealmFile",
-            "Sources/AnabranchSimperium", "Sources/AnabranchPropertyList", "Sources/AnabranchOverTheAir")
+            "Sources/AnabranchSimperium", "Sources/AnabranchSimperiumWire", "Sources/AnabranchPropertyList",
+            "Sources/AnabranchOverTheAir")
         let places = files.places { line in
             guard line.contains("!") || line.contains("fatalError") else { return nil }
             return line.withoutLiteralsAndComment.firstMatch(of: trap).map { "may trap: \($0.output)" }
@@ -82,7 +83,8 @@ import Testing
         let files = try Repository.files(
             in: "Sources/AnabranchCore", "Sources/AnabranchQuery", "Sources/AnabranchRules",
             "Sources/AnabranchProtocol", "Sources/AnabranchHistory", "Sources/AnabranchRealmFile",
-            "Sources/AnabranchSimperium", "Sources/AnabranchPropertyList", "Sources/AnabranchOverTheAir")
+            "Sources/AnabranchSimperium", "Sources/AnabranchSimperiumWire", "Sources/AnabranchPropertyList",
+            "Sources/AnabranchOverTheAir")
         let stopping = files.filter { $0.lines.contains { $0.withoutLiteralsAndComment.contains(check) } }
         #expect(Set(stopping.map(\.name)) == contracts, "has a precondition, or is said to: see each of them")
     }

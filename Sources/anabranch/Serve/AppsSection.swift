@@ -1,6 +1,7 @@
 import AnabranchHistory
 import AnabranchProtocol
 import AnabranchServer
+import AnabranchSimperiumWire
 import CommandSupport
 import Yams
 
@@ -15,16 +16,20 @@ import Yams
 ///         issuer: {jwks: issuer-keys.json, iss: "https://id.example.com", aud: my-app}
 ///         barq: {}                         # see ForkSection
 ///         email: {}                        # see EmailSection
+///         simperium: {}                    # see SimperiumSection
 struct AppsSection {
     /// The place of the section, for messages.
     let place: String
     private(set) var apps: [String: AppSettings] = [:]
     /// How the apps send e-mails, if they do.
     private(set) var emails: [String: EmailSettings] = [:]
+    /// The buckets of the apps that serve Simperium's clients.
+    private(set) var simperium: [String: SimperiumApp] = [:]
     private(set) var problems: [String] = []
 
     private static let keys =
-        ["providers", "sync", "app-config", "destructive-schema", "issuer", "email"] + WireDialect.forks.map(\.name)
+        ["providers", "sync", "app-config", "destructive-schema", "issuer", "email", "simperium"]
+        + WireDialect.forks.map(\.name)
     private static let issuerKeys = ["jwks", "iss", "aud", "ca"]
 
     init(place: String) { self.place = place }
@@ -74,6 +79,10 @@ struct AppsSection {
                 emails[app] = section.read(value)
                 settings.emails = Set((emails[app]?.templates ?? [:]).keys)
                 problems += section.problems
+            case "simperium":
+                var section = SimperiumSection(place: "\(place): simperium")
+                simperium[app] = section.read(value)
+                problems += section.problems
             case let name where WireDialect.forks.contains { $0.name == name }: break
             case let name:
                 problems.append("\(place): " + KnownWords.unknown("setting", name ?? "", of: Self.keys))
@@ -95,6 +104,12 @@ struct AppsSection {
         }
         if emails[app] != nil, !settings.providers.contains(.emailPassword) {
             problems.append("\(place): email: only with the provider local-userpass")
+        }
+        if simperium[app] != nil {
+            if settings.isFlexible { problems.append("\(place): simperium: only with sync: partition") }
+            if !settings.providers.contains(.emailPassword) {
+                problems.append("\(place): simperium: only with the provider local-userpass")
+            }
         }
         if settings.exportPath != nil, !settings.isFlexible {
             problems.append("\(place): app-config: only with sync: flexible")

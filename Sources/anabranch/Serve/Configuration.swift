@@ -3,6 +3,7 @@ import AnabranchHistory
 import AnabranchProtocol
 import AnabranchSQLite
 import AnabranchServer
+import AnabranchSimperiumWire
 import Foundation
 import Logging
 
@@ -45,6 +46,8 @@ struct Configuration {
     var apps: [String: AppSettings] = [:]
     /// The e-mail settings of the apps, by their ids.
     var emails: [String: EmailSettings] = [:]
+    /// The buckets of the apps that serve Simperium's clients, by their ids.
+    var simperium: [String: SimperiumApp] = [:]
     var smtpPassword: String?
     /// Nil for no admin interface.
     var adminListen: ListenAddress? = ListenAddress(host: "127.0.0.1", port: 0)

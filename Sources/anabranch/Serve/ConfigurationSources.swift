@@ -131,6 +131,7 @@ struct ConfigurationSources {
                 section.read(value)
                 configuration.apps = section.apps
                 configuration.emails = section.emails
+                configuration.simperium = section.simperium
                 problems += section.problems
             } else if name == Setting.historySection {
                 readHistory(value, place: "\(path): \(name)", settings)

@@ -64,6 +64,9 @@ struct ConfigurationText: CustomStringConvertible {
             if let email = configuration.emails[app] {
                 lines += ["    email:"] + email.lines(quoted: quoted).map { "      \($0)" }
             }
+            if let simperium = configuration.simperium[app] {
+                lines += ["    simperium:"] + simperium.lines(quoted: quoted).map { "      \($0)" }
+            }
             for (fork, words) in settings.forks.sorted(by: { $0.key.name < $1.key.name }) {
                 lines.append("    \(fork.name): \(words.words(quoted: quoted))")
             }

@@ -1,6 +1,7 @@
 import AnabranchHistory
 import AnabranchSQLite
 import AnabranchServer
+import AnabranchSimperiumWire
 import ArgumentParser
 import CommandSupport
 import Foundation
@@ -67,8 +68,11 @@ struct ServeCommand: AsyncParsableCommand {
             settings: configuration.appServices, accounts: accounts,
             keys: try await KeyFile(path: configuration.keyPath, now: unixSeconds(), logger: logger),
             emails: configuration.mailers, logger: logger, metrics: metrics, unixSeconds: unixSeconds)
+        let simperium = simperium(configuration, apps, authorizer, logger, unixSeconds)
         let server = SyncServer(
-            settings: settings, store: store, authenticator: apps, routes: [HTTPRoute(to: apps)],
+            settings: settings, store: store, authenticator: apps,
+            routes: [HTTPRoute(to: apps)] + (simperium.map { [$0.logins] } ?? []),
+            wires: simperium.map { [$0.wire] } ?? [],
             authorizer: authorizer, exports: exports, tls: tls, logger: logger, metrics: metrics,
             admin: try admin(configuration, store, accounts, metrics, logger),
             unixSeconds: unixSeconds,
@@ -77,12 +81,26 @@ struct ServeCommand: AsyncParsableCommand {
                 print("listening on \(host.contains(":") ? "[\(host)]" : host):\(address.port ?? listen.port)")
                 fflush(nil)
             })
+        simperium?.wire.attach(to: server)
         defer { try? FileManager.default.removeItem(atPath: configuration.adminAddressPath) }
         try await ServiceGroup(
             services: [server], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger
         ).run()
         try accounts.close()
         try store.close()
+    }
+
+    /// Simperium's wire, and the route of its logins; nil if no app serves its clients.
+    private func simperium(
+        _ configuration: Configuration, _ apps: AppServices, _ authorizer: any Authorizer, _ logger: Logger,
+        _ unixSeconds: @escaping @Sendable () -> UInt64
+    ) -> (wire: SimperiumWire, logins: HTTPRoute)? {
+        guard !configuration.simperium.isEmpty else { return nil }
+        var settings = SimperiumSettings()
+        settings.apps = configuration.simperium
+        let wire = SimperiumWire(
+            settings: settings, authenticator: apps, authorizer: authorizer, logger: logger, unixSeconds: unixSeconds)
+        return (wire, HTTPRoute("/1", to: SimperiumLogins(apps, settings)))
     }
 
     private func openStore(_ configuration: Configuration, _ logger: Logger) throws -> SQLiteStore {

@@ -1,0 +1,101 @@
+import AnabranchCore
+import AnabranchServer
+
+/// The kinds of clients that are treated differently (`Spec/Simperium.md`, section 8).
+enum ClientLibrary: Equatable {
+    /// `node-simperium`
+    case node
+    /// `simperium-ios`, also on macOS.
+    case apple
+    /// `simperium-js` in a browser.
+    case browser
+    case other
+
+    /// By the members of `init`.
+    init(_ members: [JSONName: JSONValue]) {
+        switch members["library"]?.string {
+        case "node-simperium": self = .node
+        case "ios", "osx": self = .apple
+        case nil where members["build"] != nil: self = .browser
+        default: self = .other
+        }
+    }
+}
+
+/// One bucket on one connection.
+final class Channel {
+    /// An error that waits until the client has been told what the server knew when it decided.
+    struct HeldError {
+        let request: String
+        let text: String
+        /// The client is told everything through this entry first.
+        let version: ServerVersion
+        /// The client is told this change first.
+        let duplicateOf: ChangePlace?
+    }
+
+    let name: ChannelName
+    /// Tells channels of the same number apart.
+    let serial: Int
+    let bucketName: String
+    /// `clientid`
+    let client: String
+    let library: ClientLibrary
+    let principal: Principal
+    let file: SyncedBuckets
+    let settings: BucketSettings
+
+    var bucket: Bucket?
+    /// How far the client has been told; nil if it has not begun to listen.
+    var position: ChangePlace?
+    /// True while the client will ask for the changes since its listing.
+    var awaitsCV = false
+    var heldErrors: [HeldError] = []
+    /// Own changes that were told before their turn.
+    var toldEarly: Set<ChangePlace> = []
+    /// The requests that are not answered yet, with their entities.
+    var unanswered: [ExactString: ExactString] = [:]
+    /// The entities of which the client's working copy may differ, and when it was heard of them last.
+    var leftBehind: [ExactString: ContinuousClock.Instant] = [:]
+    /// After `cv:?`: the entities that the client has changed since; nil otherwise.
+    var changedSinceUnknown: Set<ExactString>?
+
+    init(
+        _ name: ChannelName, serial: Int, bucket: String, client: String, _ library: ClientLibrary,
+        _ principal: Principal, _ file: SyncedBuckets, _ settings: BucketSettings
+    ) {
+        self.name = name
+        self.serial = serial
+        bucketName = bucket
+        self.client = client
+        self.library = library
+        self.principal = principal
+        self.file = file
+        self.settings = settings
+    }
+
+    /// How many entities, or changes, a channel remembers of each kind. There are more only if a client never asks for
+    /// what it has missed.
+    static let notesMax = 10_000
+
+    /// An own change is told before its turn.
+    func noteEarly(_ place: ChangePlace) { if toldEarly.count < Self.notesMax { toldEarly.insert(place) } }
+
+    /// The client's working copy of an entity may differ from what it knows of the server.
+    func leaveBehind(_ key: ExactString) {
+        if leftBehind.count < Self.notesMax { leftBehind[key] = .now }
+    }
+
+    /// True while pushes go out.
+    var isListening: Bool { position != nil && !awaitsCV }
+
+    func message(_ command: String, _ payload: String) -> String { "\(name.prefix)\(command):\(payload)" }
+
+    /// An error as an answer to a change.
+    static func error(_ code: Int, _ key: String, _ request: String, client: String) -> String {
+        "[{\"clientid\":\(JSONValue.string(client).encoded),\"id\":\(JSONValue.string(key).encoded)"
+            + ",\"error\":\(code),\"ccids\":[\(JSONValue.string(request).encoded)]}]"
+    }
+
+    func isUnanswered(_ key: ExactString) -> Bool { unanswered.values.contains(key) }
+}

@@ -1,0 +1,114 @@
+import AnabranchCore
+import Synchronization
+
+/// The memory of the clients of one file. It outlives the file's channels.
+final class ClientMemories: Sendable {
+    private let memory = Mutex(ClientMemory())
+
+    func with<Value>(_ body: (inout ClientMemory) -> Value) -> Value { memory.withLock { body(&$0) } }
+
+    /// When a client was heard of last, in seconds since 1970.
+    var seenAt: UInt64 { memory.withLock { $0.seenAt } }
+}
+
+/// What the channels of a file remember of clients beyond a connection (`Spec/Simperium.md`, section 10). Nothing of it
+/// is durable, and a client that is not heard of for a day is forgotten.
+struct ClientMemory {
+    private struct Client {
+        /// How far changes were pushed.
+        var pushed: ChangePlace?
+        /// The versions of entities that are not shown to the client, because it would go back to them.
+        var hidden: [EntityVersion: UInt64] = [:]
+        /// The entities whose deletion by others the client has been told, and will answer with one of its own.
+        var owedDeletions: [ExactString: UInt64] = [:]
+        var seenAt: UInt64
+    }
+
+    private struct EntityVersion: Hashable {
+        let key: ExactString
+        let version: UInt64
+    }
+
+    private static let clientsMax = 1_000
+    private static let notesMax = 1_000
+    private static let daySeconds: UInt64 = 86_400
+    /// How long a connected client may take to answer a deletion.
+    private static let owedSeconds: UInt64 = 600
+
+    private var clients: [ExactString: Client] = [:]
+    private(set) var seenAt: UInt64 = 0
+
+    /// Of a bucket's client.
+    private static func name(_ client: String, _ bucket: String) -> ExactString { ExactString("\(bucket)/\(client)") }
+
+    private mutating func with(
+        _ client: String, _ bucket: String, at now: UInt64, _ body: (inout Client) -> Void
+    ) {
+        let name = Self.name(client, bucket)
+        if clients[name] == nil, clients.count >= Self.clientsMax {
+            clients = clients.filter { now < $0.value.seenAt + Self.daySeconds }
+            if clients.count >= Self.clientsMax, let oldest = clients.min(by: { $0.value.seenAt < $1.value.seenAt }) {
+                clients[oldest.key] = nil
+            }
+        }
+        var state = clients[name] ?? Client(seenAt: now)
+        state.seenAt = now
+        seenAt = now
+        body(&state)
+        clients[name] = state
+    }
+
+    // MARK: Repetitions
+
+    func pushed(_ client: String, _ bucket: String) -> ChangePlace? { clients[Self.name(client, bucket)]?.pushed }
+
+    mutating func notePushed(_ client: String, _ bucket: String, through place: ChangePlace, at now: UInt64) {
+        with(client, bucket, at: now) { $0.pushed = max($0.pushed ?? .start, place) }
+    }
+
+    mutating func hide(_ key: String, _ version: UInt64, from client: String, _ bucket: String, at now: UInt64) {
+        with(client, bucket, at: now) { client in
+            if client.hidden.count < Self.notesMax {
+                client.hidden[EntityVersion(key: ExactString(key), version: version)] = now
+            }
+        }
+    }
+
+    func hides(_ key: String, _ version: UInt64, from client: String, _ bucket: String) -> Bool {
+        clients[Self.name(client, bucket)]?.hidden[EntityVersion(key: ExactString(key), version: version)] != nil
+    }
+
+    // MARK: Deletions
+
+    /// The client is connected again: the time while it was not does not count.
+    mutating func resume(_ client: String, _ bucket: String, at now: UInt64) {
+        let name = Self.name(client, bucket)
+        guard let keys = clients[name]?.owedDeletions.keys else { return }
+        for key in keys { clients[name]?.owedDeletions[key] = now }
+    }
+
+    /// The client is told that somebody else has deleted an entity.
+    mutating func oweDeletion(_ key: String, _ client: String, _ bucket: String, at now: UInt64) {
+        with(client, bucket, at: now) { client in
+            if client.owedDeletions.count < Self.notesMax { client.owedDeletions[ExactString(key)] = now }
+        }
+    }
+
+    func owesDeletion(_ key: String, _ client: String, _ bucket: String, at now: UInt64) -> Bool {
+        let told = clients[Self.name(client, bucket)]?.owedDeletions[ExactString(key)]
+        return told.map { now <= $0 + Self.owedSeconds } ?? false
+    }
+
+    /// The client has answered, or will not.
+    mutating func forgetDeletion(_ key: String, _ client: String, _ bucket: String) {
+        clients[Self.name(client, bucket)]?.owedDeletions[ExactString(key)] = nil
+    }
+
+    /// The client has changed an entity: if it was told of the deletion long before, it has not answered.
+    mutating func noteChange(_ key: String, _ client: String, _ bucket: String, at now: UInt64) {
+        let name = Self.name(client, bucket)
+        if let told = clients[name]?.owedDeletions[ExactString(key)], told + 10 < now {
+            clients[name]?.owedDeletions[ExactString(key)] = nil
+        }
+    }
+}

@@ -1,0 +1,60 @@
+import AnabranchCore
+import AnabranchServer
+import Synchronization
+
+/// What is there for a connection: the outcomes of its changes.
+final class Inbox: Sendable {
+    struct Item: Sendable {
+        let channel: ChannelName
+        let serial: Int
+        let request: ChangeRequest
+        let result: Result<(outcome: ChangeOutcome, version: ServerVersion), any Error>
+    }
+
+    private struct State {
+        var items: [Item] = []
+        var underWay = 0
+        var waiter: CheckedContinuation<Void, Never>?
+    }
+
+    private let socket: TextSocket
+    private let state = Mutex(State())
+
+    init(_ socket: TextSocket) { self.socket = socket }
+
+    /// A change is on its way.
+    func begin() { state.withLock { $0.underWay += 1 } }
+
+    func add(_ item: Item) {
+        let waiter = state.withLock { state in
+            state.items.append(item)
+            state.underWay -= 1
+            return state.waiter.take()
+        }
+        waiter?.resume()
+        socket.wake()
+    }
+
+    func take() -> [Item] {
+        state.withLock { state in
+            defer { state.items = [] }
+            return state.items
+        }
+    }
+
+    /// Waits while so many changes, or more, are under way.
+    func wait(while countMax: Int) async {
+        while true {
+            let isFull = state.withLock { $0.underWay >= countMax }
+            guard isFull else { return }
+            await withCheckedContinuation { continuation in
+                let isFree = state.withLock { state in
+                    guard state.underWay >= countMax else { return true }
+                    state.waiter = continuation
+                    return false
+                }
+                if isFree { continuation.resume() }
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchServer
+import AnabranchSimperium
+
+/// Changes that clients ask for, and their errors.
+extension SimperiumConnection {
+    /// How many changes a message may have.
+    private static let messageChangesMax = 1_000
+
+    /// Takes a message of one change, or of several.
+    func change(_ payload: Substring, on channel: Channel) async throws {
+        guard let json = try? JSONValue(parsing: payload.utf8, depthMax: Change.jsonDepth) else {
+            return try await refuse(payload, 400, client: channel.client, on: channel.name)
+        }
+        for json in (json.array ?? [json]).prefix(Self.messageChangesMax) {
+            try countChange()
+            await inbox.wait(while: wire.limits.changesUnderWayMax)
+            try await change(json, on: channel)
+        }
+    }
+
+    /// Refuses the changes of a message on a channel that takes none.
+    func refuse(_ payload: Substring, _ code: Int, client: String, on name: ChannelName) async throws {
+        let json = try? JSONValue(parsing: payload.utf8, depthMax: Change.jsonDepth)
+        for json in (json?.array ?? [json ?? .null]).prefix(Self.messageChangesMax) {
+            let error = Channel.error(
+                code, json["id"]?.string ?? "", json["ccid"]?.string ?? "", client: client)
+            try await send("\(name.prefix)c:\(error)")
+        }
+    }
+
+    private func change(_ json: JSONValue, on channel: Channel) async throws {
+        guard let user = channel.principal.user,
+            wire.authorizer.permission(for: channel.principal, on: SimperiumWire.partition(of: user).bytes) >= .write
+        else { return try await tellError(401, json, on: channel) }
+        switch json["o"]?.string {
+        case "EMPTY": return try await emptyBucket(json, on: channel)
+        case "DROP": return try await tellError(401, json, on: channel)
+        default: break
+        }
+        var request: ChangeRequest
+        do throws(JSONDiffError) {
+            request = try ChangeRequest(json, client: channel.client, isNode: channel.library == .node)
+        } catch {
+            return try await tellError(error.code.rawValue, json, on: channel)
+        }
+        submit(&request, on: channel)
+    }
+
+    private func submit(_ request: inout ChangeRequest, on channel: Channel) {
+        let key = ExactString(request.key)
+        if channel.library == .node {
+            if case .delete = request.operation {
+                request.owesDeletion = channel.file.withClients { clients in
+                    clients.owesDeletion(request.key, channel.client, channel.bucketName, at: channel.file.now)
+                }
+            }
+            if channel.leftBehind[key] != nil { channel.leftBehind[key] = .now }
+            if let count = channel.changedSinceUnknown?.count, count < Channel.notesMax,
+                channel.changedSinceUnknown?.insert(key).inserted == true
+            {
+                channel.leaveBehind(key)
+            }
+        }
+        if channel.unanswered.count < wire.limits.changesPerMinuteMax {
+            channel.unanswered[ExactString(request.ident)] = key
+        }
+        inbox.begin()
+        let inbox = inbox, (name, serial, request) = (channel.name, channel.serial, request)
+        channel.file.submit(request, to: channel.bucketName, channel.settings) { result in
+            inbox.add(Inbox.Item(channel: name, serial: serial, request: request, result: result))
+        }
+    }
+
+    /// Deletes all entities of the bucket, one by one.
+    private func emptyBucket(_ json: JSONValue, on channel: Channel) async throws {
+        guard let ident = json["ccid"]?.string, (1...ChangeRequest.identBytesMax).contains(ident.utf8.count) else {
+            return try await tellError(400, json, on: channel)
+        }
+        let name = channel.bucketName
+        let keys = try await channel.file.read { reader in
+            guard let bucket = try reader.records.bucket(named: name) else { return [String]() }
+            return try reader.records.recent(of: bucket, before: reader.door.end, countMax: .max >> 1)
+                .filter { $0.supersededAt == nil }.map(\.key)
+        }
+        guard !keys.isEmpty else { return try await tellError(412, json, on: channel) }
+        for key in keys {
+            await inbox.wait(while: wire.limits.changesUnderWayMax)
+            var request = ChangeRequest(
+                key: key, ident: ident, client: channel.client, operation: .delete,
+                isNode: channel.library == .node)
+            submit(&request, on: channel)
+        }
+    }
+
+    // MARK: Outcomes
+
+    /// A change has been decided on.
+    func handle(_ item: Inbox.Item, on channel: Channel) async throws {
+        let (outcome, version) = try item.result.get()
+        let request = item.request, key = ExactString(request.key)
+        if channel.library == .node {
+            if outcome.leavesCopyBehind { channel.leaveBehind(key) }
+            let file = channel.file, now = file.now
+            file.withClients { clients in
+                if outcome.paysDeletion {
+                    clients.forgetDeletion(request.key, channel.client, channel.bucketName)
+                } else if outcome.code == nil, case .modify = request.operation {
+                    clients.noteChange(request.key, channel.client, channel.bucketName, at: now)
+                }
+            }
+        }
+        if let code = outcome.code {
+            try await tell(
+                Channel.HeldError(
+                    request: request.ident,
+                    text: Channel.error(code, request.key, request.ident, client: channel.client), version: version,
+                    duplicateOf: outcome.duplicateOf), on: channel)
+        } else if channel.library == .apple, !channel.isListening {
+            try await tellEarly(request, in: ChangePlace(version: version, ordinal: 0), on: channel)
+        }
+    }
+
+    /// Tells an own change before its turn.
+    private func tellEarly(_ request: ChangeRequest, in first: ChangePlace, on channel: Channel) async throws {
+        let name = channel.bucketName
+        let change = try await channel.file.read { reader -> Change? in
+            guard let bucket = try reader.records.bucket(named: name),
+                case .accepted(let place)? = try reader.records.request(request.ident, request.key, of: bucket)
+            else { return nil }
+            return try reader.records.change(at: place, of: bucket)
+        }
+        guard let change, !channel.toldEarly.contains(change.place) else { return }
+        channel.noteEarly(change.place)
+        channel.unanswered[ExactString(request.ident)] = nil
+        try await send(channel.message("c", "[\(change.text)]"))
+    }
+
+    // MARK: Errors
+
+    /// Tells of a change that cannot be read. It waits its turn as others do.
+    private func tellError(_ code: Int, _ json: JSONValue, on channel: Channel) async throws {
+        let request = json["ccid"]?.string ?? ""
+        try await tell(
+            Channel.HeldError(
+                request: request,
+                text: Channel.error(code, json["id"]?.string ?? "", request, client: channel.client), version: 0,
+                duplicateOf: nil), on: channel)
+    }
+
+    private func tell(_ error: Channel.HeldError, on channel: Channel) async throws {
+        guard channel.library != .apple || channel.isListening else {
+            // It asks for nothing else before all its changes are answered.
+            if let place = error.duplicateOf { try await tellDuplicate(at: place, on: channel) }
+            channel.unanswered[ExactString(error.request)] = nil
+            return try await send(channel.message("c", error.text))
+        }
+        channel.heldErrors.append(error)
+        guard channel.heldErrors.count <= wire.limits.changesPerMinuteMax else {
+            throw End.closed(1013, "too many errors wait")
+        }
+        try await tellNews(on: channel)
+    }
+
+    /// Tells a change that was accepted before, to a client that has not been told of it.
+    private func tellDuplicate(at place: ChangePlace, on channel: Channel) async throws {
+        guard channel.position.map({ $0 < place }) ?? true, !channel.toldEarly.contains(place) else { return }
+        let name = channel.bucketName
+        let change = try await channel.file.read { reader -> Change? in
+            try reader.records.bucket(named: name).flatMap { try reader.records.change(at: place, of: $0) }
+        }
+        guard let change else { return }
+        channel.noteEarly(place)
+        try await send(channel.message("c", "[\(change.text)]"))
+    }
+
+    /// Tells the errors whose turn has come.
+    func tellHeldErrors(on channel: Channel) async throws {
+        guard let position = channel.position else { return }
+        while let error = channel.heldErrors.first, error.version <= position.version,
+            error.duplicateOf.map({ $0 <= position }) ?? true
+        {
+            channel.heldErrors.removeFirst()
+            channel.unanswered[ExactString(error.request)] = nil
+            try await send(channel.message("c", error.text))
+        }
+    }
+
+    // MARK: Healing
+
+    /// Makes the client's working copies what it knows of the server, where they may differ and nothing is under way.
+    func heal(_ channel: Channel, at now: ContinuousClock.Instant) async throws {
+        let due = channel.leftBehind.filter { now >= $0.value + wire.limits.healDelay }.keys.sorted()
+        guard channel.isListening, !due.isEmpty else {
+            for key in due { channel.leftBehind[key] = now }
+            return
+        }
+        try await tellNews(on: channel)
+        for key in due {
+            guard !channel.isUnanswered(key), let position = channel.position, let bucket = channel.bucket else {
+                channel.leftBehind[key] = now
+                continue
+            }
+            let (row, salt, end) = try await channel.file.read { reader in
+                (try reader.records.entity(key.text, of: bucket), reader.door.salt, reader.door.end)
+            }
+            // Something has come meanwhile: it is told first.
+            guard end == position else { continue }
+            channel.leftBehind[key] = nil
+            guard let row else { continue }
+            let text = Change.text(
+                client: Change.otherClient, key: key.text, diff: row.isDeleted ? nil : .object([:] as EntityBody),
+                from: row.isDeleted ? nil : row.version, to: row.version,
+                cv: ChangeVersion(position, salt: salt).text, requests: [])
+            if row.isDeleted {
+                let file = channel.file
+                file.withClients { $0.oweDeletion(key.text, channel.client, channel.bucketName, at: file.now) }
+            }
+            try await send(channel.message("c", "[\(text)]"))
+        }
+    }
+}

@@ -1,0 +1,118 @@
+import AnabranchCore
+import AnabranchServer
+
+/// The members of `init` (`Spec/Simperium.md`, section 8).
+private struct OpeningRequest {
+    let bucket: String
+    let token: String
+    let app: String
+    let client: String
+    let library: ClientLibrary
+    /// True if the client knows the second form of refusals only.
+    let isOld: Bool
+    let command: String?
+
+    /// - Returns: nil if it is no such message, or something is missing.
+    init?(_ payload: Substring) {
+        guard let members = try? JSONValue(parsing: payload.utf8).members,
+            let bucket = Self.text("name", in: members), let token = Self.text("token", in: members),
+            let app = Self.text("app_id", in: members),
+            let client = Self.text("clientid", in: members) ?? Self.text("client_id", in: members),
+            client.utf8.count <= 256
+        else { return nil }
+        self.bucket = bucket
+        self.token = token
+        self.app = app
+        self.client = client
+        library = ClientLibrary(members)
+        command = members["cmd"]?.string
+        isOld =
+            switch members["api"] {
+            case .string(let text)?: (Double(text) ?? 0) < 1.1
+            case .real(let number)?: number < 1.1
+            case .integer(let number)?: number < 2
+            default: true
+            }
+    }
+
+    private static func text(_ name: String, in members: [JSONName: JSONValue]) -> String? {
+        members[name]?.string.flatMap { $0.isEmpty ? nil : $0 }
+    }
+}
+
+extension SimperiumConnection {
+    /// The characters of tokens, beside letters and digits.
+    private static let tokenCharacters = "-_.~+/=|"
+
+    private static func isWellFormed(_ token: String) -> Bool {
+        (32...4_096).contains(token.utf8.count)
+            && token.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"):
+                    true
+                default: tokenCharacters.utf8.contains(byte)
+                }
+            }
+    }
+
+    /// Opens a channel, or restarts it.
+    func open(_ name: ChannelName, _ payload: Substring) async throws {
+        close(name)
+        ended[name] = nil
+        guard let request = OpeningRequest(payload), Self.isWellFormed(request.token) else {
+            return try await refuse(name, 400, "Bad request")
+        }
+        guard channels.count < wire.limits.channelsMax else { return try await refuse(name, 500, "Too many channels") }
+        guard app.isEmpty || app.lowercased() == request.app.lowercased() else {
+            return try await refuse(name, 500, "Another app")
+        }
+        guard BucketName.isValid(request.bucket),
+            let settings = wire.limits.app(request.app)?.settings(of: request.bucket)
+        else { return try await refuse(name, 500, "No such bucket") }
+        let principal: Principal
+        switch await wire.authenticator.admit(token: request.token, app: request.app) {
+        case .admitted(let admitted): principal = admitted
+        case .tokenRefused, .userRefused:
+            if request.isOld { try await send("\(name.prefix)auth:expired") }
+            return try await refuse(name, 401, "Token invalid")
+        case .unavailable: throw End.closed(1013, "try again later")
+        }
+        guard let user = principal.user else { return try await refuse(name, 401, "Token invalid") }
+        guard socket.count(for: principal) else { throw End.closed(1013, "too many connections") }
+        guard wire.authorizer.permission(for: principal, on: SimperiumWire.partition(of: user).bytes) >= .read else {
+            return try await refuse(name, 500, "No right to the bucket")
+        }
+        let file = try wire.file(of: user, app: principal.app)
+        let channel = Channel(
+            name, serial: nextSerial(), bucket: request.bucket, client: request.client, request.library, principal,
+            file, settings)
+        try await file.openDoor()
+        channel.bucket = try await file.findBucket(request.bucket)
+        try file.add(socket)
+        channels[name] = channel
+        file.withClients { $0.resume(request.client, request.bucket, at: file.now) }
+        try await send(channel.message("auth", principal.simperiumName))
+        guard let command = request.command else { return }
+        let parts = command.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let first = parts.first, first != "init" else { return }
+        try await handle(first, parts.count > 1 ? parts[1] : "", on: channel)
+    }
+
+    private func refuse(_ name: ChannelName, _ code: Int, _ text: String) async throws {
+        try await send("\(name.prefix)auth:{\"msg\":\"\(text)\",\"code\":\(code)}")
+    }
+}
+
+extension Principal {
+    /// The name of the user as clients are told: an e-mail address, or the user's ident. Clients take what is JSON for
+    /// a refusal.
+    var simperiumName: String {
+        let email = (try? JSONValue(parsing: data.utf8))?["email"]?.string
+        let name = email ?? user ?? "user"
+        guard (try? JSONValue(parsing: name.utf8)) == nil, !name.hasPrefix("{"), name != "expired",
+            !name.utf8.contains(where: { $0 < 0x20 })
+        else { return "user-\(user ?? "")" }
+        return name
+    }
+}

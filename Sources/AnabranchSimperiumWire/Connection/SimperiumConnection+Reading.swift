@@ -1,0 +1,143 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchServer
+import AnabranchSimperium
+
+/// Listings, entities and changes since a version.
+extension SimperiumConnection {
+    // MARK: Listings
+
+    func list(_ request: ListingRequest, on channel: Channel) async throws {
+        channel.position = nil
+        let name = channel.bucketName
+        let (page, bucket) = try await channel.file.read { reader in
+            let bucket = try reader.records.bucket(named: name)
+            return (try reader.page(request, of: bucket), bucket)
+        }
+        channel.bucket = bucket ?? channel.bucket
+        try await send(channel.message("i", page.text))
+        guard page.isLast else { return }
+        channel.position = page.snapshot
+        channel.awaitsCV = channel.library == .apple || channel.library == .browser
+        try await tellNews(on: channel)
+    }
+
+    // MARK: Entities
+
+    func tellEntity(_ payload: Substring, on channel: Channel) async throws {
+        guard payload.utf8.count <= 600, !payload.utf8.contains(where: { $0 < 0x20 }) else { return }
+        let dot = payload.utf8.lastIndex(of: UInt8(ascii: "."))
+        let key = dot.map { String(payload[..<$0]) } ?? ""
+        let version = dot.flatMap { UInt64(payload[payload.utf8.index(after: $0)...]) }
+        var answer = "?"
+        if let version, let bucket = channel.bucket, !isHidden(key, version, on: channel) {
+            let body = try await channel.file.read { try $0.entity(key, of: bucket, at: version) }
+            if let body { answer = JSONValue.object(["data": .object(body)]).encoded }
+        }
+        try await send(channel.message("e", "\(payload)\n\(answer)"))
+    }
+
+    private func isHidden(_ key: String, _ version: UInt64, on channel: Channel) -> Bool {
+        guard channel.library == .node else { return false }
+        return channel.file.withClients { $0.hides(key, version, from: channel.client, channel.bucketName) }
+    }
+
+    // MARK: Changes since a version
+
+    func catchUp(from text: Substring, on channel: Channel) async throws {
+        let cv = ChangeVersion(text), name = channel.bucketName
+        let (bucket, isKnown) = try await channel.file.read { reader in
+            let bucket = try reader.records.bucket(named: name)
+            guard let cv, cv.salt == reader.door.salt, cv.place <= reader.door.end else { return (bucket, false) }
+            let isKnown = try reader.records.keepsChanges(
+                of: bucket, after: cv.place, now: reader.now, reader.settings, reader.door)
+            return (bucket, isKnown)
+        }
+        channel.bucket = bucket ?? channel.bucket
+        guard let cv, isKnown else {
+            channel.position = nil
+            channel.awaitsCV = false
+            channel.changedSinceUnknown = []
+            return try await send(channel.message("cv", "?"))
+        }
+        let pushed =
+            channel.library == .node
+            ? channel.file.withClients { $0.pushed(channel.client, channel.bucketName) } : nil
+        let end = try await tell(after: cv.place, repeatedThrough: pushed, isAnswer: true, on: channel)
+        channel.position = max(channel.position ?? .start, end)
+        channel.toldEarly = channel.toldEarly.filter { $0 > end }
+        channel.awaitsCV = false
+        try await tellNews(on: channel)
+    }
+
+    // MARK: News
+
+    /// Tells a channel everything that it has not been told, and then the errors that waited for that.
+    func tellNews(on channel: Channel) async throws {
+        guard channel.isListening, let position = channel.position else { return }
+        channel.position = max(position, try await tell(after: position, isAnswer: false, on: channel))
+        try await tellHeldErrors(on: channel)
+    }
+
+    func handleNews() async throws {
+        let items = inbox.take()
+        for item in items {
+            guard let channel = channels[item.channel], channel.serial == item.serial else { continue }
+            try await handle(item, on: channel)
+        }
+        for channel in Array(channels.values) { try await tellNews(on: channel) }
+    }
+
+    /// Tells the changes after a point.
+    /// - Parameters:
+    ///   - pushed: how far the client was told before.
+    ///   - isAnswer: true if there is a message even if there are no changes, and if early ones are told again.
+    /// - Returns: the point through which all is told.
+    private func tell(
+        after start: ChangePlace, repeatedThrough pushed: ChangePlace? = nil, isAnswer: Bool, on channel: Channel
+    ) async throws -> ChangePlace {
+        let isNode = channel.library == .node, client = isNode ? channel.client : nil, name = channel.bucketName
+        var end: ChangePlace?, place = start, isFirst = true
+        while true {
+            let after = place, limit = end
+            let known = channel.bucket
+            let (told, last, bucket) = try await channel.file.read { reader in
+                let last = limit ?? max(reader.door.end, start)
+                guard let bucket = try known ?? reader.records.bucket(named: name) else {
+                    return (ToldChanges(through: last, isComplete: true), last, known)
+                }
+                let told = try reader.changes(of: bucket, after: after, in: start..<last, foldedFor: client)
+                return (told, last, bucket)
+            }
+            channel.bucket = bucket
+            end = last
+            place = told.through
+            let changes = isAnswer ? told.changes : told.changes.filter { channel.toldEarly.remove($0.place) == nil }
+            if !changes.isEmpty || isAnswer && isFirst && told.isComplete {
+                try await send(
+                    channel.message("c", "[\(changes.map(\.text).joined(separator: ","))]"))
+                isFirst = false
+            }
+            note(changes, repeatedThrough: pushed, on: channel)
+            guard !told.isComplete else { return last }
+        }
+    }
+
+    /// The client has been told changes.
+    private func note(_ changes: [Change], repeatedThrough pushed: ChangePlace?, on channel: Channel) {
+        for request in changes.flatMap(\.requests) { channel.unanswered[ExactString(request)] = nil }
+        guard channel.library == .node, let last = changes.last?.place else { return }
+        let file = channel.file, now = file.now, (client, bucket) = (channel.client, channel.bucketName)
+        file.withClients { clients in
+            for change in changes {
+                if let pushed, change.place <= pushed, let source = change.source {
+                    clients.hide(change.key, source, from: client, bucket, at: now)
+                }
+                if change.isDeletion, change.client != client {
+                    clients.oweDeletion(change.key, client, bucket, at: now)
+                }
+            }
+            clients.notePushed(client, bucket, through: last, at: now)
+        }
+    }
+}

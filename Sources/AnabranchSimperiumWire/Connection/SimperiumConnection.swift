@@ -1,0 +1,153 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchServer
+import Logging
+
+/// One connection of a client, with its channels.
+///
+/// Its loop is the only one that touches its state. Messages are handled in their order, and each is answered before
+/// the next is read, but for changes: they are decided on while the loop goes on.
+final class SimperiumConnection {
+    let socket: TextSocket
+    let wire: SimperiumWire
+    let inbox: Inbox
+    /// The app of the URL; empty if it names none.
+    let app: String
+    var channels: [ChannelName: Channel] = [:]
+    /// The clients of channels whose logins have ended.
+    var ended: [ChannelName: String] = [:]
+    private var unreadable = 0
+    private var serial = 0
+    private var inits = MinuteCount()
+    private var changes = MinuteCount()
+    private var nextLoginCheck: ContinuousClock.Instant
+
+    init(_ socket: TextSocket, _ wire: SimperiumWire, app: String) {
+        self.socket = socket
+        self.wire = wire
+        self.app = app
+        inbox = Inbox(socket)
+        nextLoginCheck = .now + .seconds(wire.limits.loginCheckSeconds)
+    }
+
+    /// Something that ends the connection.
+    enum End: Error {
+        /// The socket is gone.
+        case gone
+        /// The server closes it.
+        case closed(UInt16, String)
+    }
+
+    func run() async {
+        defer { for channel in channels.values { channel.file.remove(socket) } }
+        do {
+            while let event = await socket.next(until: deadline) {
+                if case .text(let text) = event { try await handle(text) }
+                if event == .woken { try await handleNews() }
+                try await handleTime()
+            }
+        } catch End.closed(let code, let reason) {
+            socket.close(code: code, reason: reason)
+        } catch End.gone {
+            return
+        } catch {
+            wire.logger.warning("simperium: a connection ends", metadata: ["reason": "\(error)"])
+            // Every client comes back, and sends again what was not answered.
+            socket.close(code: 1013, reason: "try again later")
+        }
+    }
+
+    func send(_ text: String) async throws {
+        guard await socket.send(text) else { throw End.gone }
+    }
+
+    // MARK: Messages
+
+    private func handle(_ text: String) async throws {
+        switch Message(text) {
+        case .heartbeat(let answer): try await send("h:\(answer)")
+        case .log: wire.logger.debug("simperium: a client's log", metadata: ["text": "\(text.prefix(1_000))"])
+        case .command(let name, "init", let payload):
+            guard inits.add(atMost: wire.limits.initsPerMinuteMax) else { throw End.closed(1013, "too many inits") }
+            try await open(name, payload)
+        case .command(let name, let command, let payload):
+            if let channel = channels[name] { return try await handle(command, payload, on: channel) }
+            if command == "c", let client = ended[name] {
+                return try await refuse(payload, 401, client: client, on: name)
+            }
+            try await send("\(name.prefix)auth:{\"msg\":\"not authorized\",\"code\":401}")
+        case .unreadable:
+            unreadable += 1
+            if unreadable >= wire.limits.unparsableMax { throw End.closed(1008, "messages that cannot be read") }
+        }
+    }
+
+    /// Carries out a command on an open channel.
+    func handle(_ command: Substring, _ payload: Substring, on channel: Channel) async throws {
+        switch command {
+        case "i": try await list(ListingRequest(payload), on: channel)
+        case "e": try await tellEntity(payload, on: channel)
+        case "cv": try await catchUp(from: payload, on: channel)
+        case "c": try await change(payload, on: channel)
+        case "index":
+            wire.logger.debug("simperium: a client's index", metadata: ["text": "\(payload.prefix(1_000))"])
+        default: break
+        }
+    }
+
+    // MARK: Channels
+
+    /// The number of the next channel.
+    func nextSerial() -> Int {
+        serial += 1
+        return serial
+    }
+
+    func close(_ name: ChannelName) {
+        channels.removeValue(forKey: name)?.file.remove(socket)
+    }
+
+    /// Counts changes.
+    func countChange() throws {
+        guard changes.add(atMost: wire.limits.changesPerMinuteMax) else { throw End.closed(1013, "too many changes") }
+    }
+
+    // MARK: Time
+
+    /// When something is to be done, if nothing else happens.
+    private var deadline: ContinuousClock.Instant {
+        let heals = channels.values.flatMap { $0.leftBehind.values }.min().map { $0 + wire.limits.healDelay }
+        return min(heals ?? nextLoginCheck, nextLoginCheck)
+    }
+
+    private func handleTime() async throws {
+        let now = ContinuousClock.now
+        if wire.limits.healsNode {
+            for channel in channels.values where !channel.leftBehind.isEmpty { try await heal(channel, at: now) }
+        }
+        guard now >= nextLoginCheck else { return }
+        nextLoginCheck = now + .seconds(wire.limits.loginCheckSeconds)
+        let logins = Set(channels.values.compactMap(\.principal.login))
+        guard !logins.isEmpty else { return }
+        let endedLogins = await wire.authenticator.ended(among: logins)
+        for channel in Array(channels.values) where channel.principal.login.map(endedLogins.contains) == true {
+            close(channel.name)
+            ended[channel.name] = channel.client
+            try await send(channel.message("auth", "{\"msg\":\"Token invalid\",\"code\":401}"))
+        }
+    }
+}
+
+/// A count that begins anew each minute.
+struct MinuteCount {
+    private var count = 0
+    private var end = ContinuousClock.now + .seconds(60)
+
+    /// - Returns: false if it is too many now.
+    mutating func add(atMost max: Int) -> Bool {
+        let now = ContinuousClock.now
+        if now >= end { (count, end) = (0, now + .seconds(60)) }
+        count += 1
+        return count <= max
+    }
+}

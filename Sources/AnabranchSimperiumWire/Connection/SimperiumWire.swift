@@ -1,0 +1,104 @@
+import AnabranchCore
+package import AnabranchHistory
+package import AnabranchServer
+package import Logging
+import Synchronization
+
+/// Simperium's streaming API: a wire of text messages, and its door (`Spec/Simperium.md`).
+package final class SimperiumWire: TextWire, RecordDoor {
+    private struct State {
+        weak var server: SyncServer?
+        var files: [VirtualPath: WeakFile] = [:]
+        var memories: [VirtualPath: ClientMemories] = [:]
+    }
+
+    private struct WeakFile {
+        weak var file: SyncedBuckets?
+    }
+
+    let limits: SimperiumSettings
+    let authenticator: any SimperiumAuthenticator
+    let authorizer: any Authorizer
+    let logger: Logger
+    private let unixSeconds: @Sendable () -> UInt64
+    private let state = Mutex(State())
+
+    /// - Parameter unixSeconds: the clock, in seconds since 1970.
+    package init(
+        settings: SimperiumSettings, authenticator: any SimperiumAuthenticator, authorizer: any Authorizer,
+        logger: Logger, unixSeconds: @escaping @Sendable () -> UInt64
+    ) {
+        limits = settings
+        self.authenticator = authenticator
+        self.authorizer = authorizer
+        self.logger = logger
+        self.unixSeconds = unixSeconds
+    }
+
+    /// Serves the files of a server that has this among its wires. To be called before it runs.
+    package func attach(to server: SyncServer) {
+        state.withLock { $0.server = server }
+        server.attach(self)
+    }
+
+    // MARK: The door
+
+    package func observer(of path: VirtualPath) -> (any RecordObserver)? {
+        let app = path.bytes.prefix { $0 != UInt8(ascii: "/") }
+        guard path.partition?.starts(with: "\"\(Self.folder)".utf8) == true,
+            limits.apps.keys.contains(where: { $0.utf8.elementsEqual(app) })
+        else { return nil }
+        return SimperiumObserver(settings: limits.door, unixSeconds: unixSeconds)
+    }
+
+    /// The beginning of the partitions of this wire.
+    private static let folder = "simperium/"
+
+    /// The partition with the buckets of a user.
+    static func partition(of user: String) -> PartitionValue { .string(folder + user) }
+
+    /// The file with the buckets of a user.
+    func file(of user: String, app: String) throws -> SyncedBuckets {
+        let path = VirtualPath(app: app, partition: Self.partition(of: user))
+        return try state.withLock { state in
+            if let file = state.files[path]?.file { return file }
+            guard let server = state.server else { throw HistoryError(.storeFailed, "there is no server") }
+            state.files = state.files.filter { $0.value.file != nil }
+            let clients = state.memories[path] ?? ClientMemories()
+            if state.memories[path] == nil, state.memories.count >= Self.memoriesMax {
+                state.memories = state.memories.filter { $0.value.seenAt + 86_400 > unixSeconds() }
+                let oldest = state.memories.min { $0.value.seenAt < $1.value.seenAt }
+                if state.memories.count >= Self.memoriesMax, let oldest { state.memories[oldest.key] = nil }
+            }
+            state.memories[path] = clients
+            let file = SyncedBuckets(path, of: server, limits.door, clients: clients, unixSeconds: unixSeconds)
+            state.files[path] = WeakFile(file: file)
+            return file
+        }
+    }
+
+    /// Of how many files it is remembered what their clients were told.
+    private static let memoriesMax = 1_000
+
+    // MARK: The wire
+
+    package var settings: TextWireSettings { limits.sockets }
+
+    package func admits(_ request: SocketRequest) -> Bool { Self.app(ofPath: request.path) != nil }
+
+    package func serve(_ socket: TextSocket) async {
+        let connection = SimperiumConnection(socket, self, app: Self.app(ofPath: socket.request.path) ?? "")
+        await connection.run()
+    }
+
+    /// The app that a path names, empty if it names none; nil if the path is none of this wire's.
+    static func app(ofPath path: String) -> String? {
+        let parts = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst()
+        switch Array(parts) {
+        case ["sock", "websocket"]: return ""
+        case let parts where parts.count == 4 && parts[0] == "sock" && parts[1] == "1" && parts[3] == "websocket":
+            return parts[2].isEmpty ? nil : String(parts[2])
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,212 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchServer
+import Synchronization
+
+/// One file that channels have open: carries out their changes in common commits, and wakes them when there is
+/// something new.
+final class SyncedBuckets: Sendable {
+    typealias Completion = @Sendable (Result<(outcome: ChangeOutcome, version: ServerVersion), any Error>) -> Void
+
+    private struct Waiting {
+        let writer: ChangeWriter
+        let completion: Completion
+    }
+
+    private struct State {
+        var waiting: [Waiting] = []
+        var isWriting = false
+        var sockets: [ObjectIdentifier: (socket: TextSocket, count: Int)] = [:]
+        var following: Task<Void, Never>?
+    }
+
+    /// How many changes go into one commit.
+    private static let commitChangesMax = 64
+
+    let path: VirtualPath
+    private let server: SyncServer
+    let settings: DoorSettings
+    let clients: ClientMemories
+    private let unixSeconds: @Sendable () -> UInt64
+    private let state = Mutex(State())
+
+    init(
+        _ path: VirtualPath, of server: SyncServer, _ settings: DoorSettings, clients: ClientMemories,
+        unixSeconds: @escaping @Sendable () -> UInt64
+    ) {
+        self.path = path
+        self.server = server
+        self.settings = settings
+        self.clients = clients
+        self.unixSeconds = unixSeconds
+    }
+
+    var now: UInt64 { unixSeconds() }
+
+    /// The time of a write.
+    private var time: ChangesetTime { ChangesetTime(secondsSince1970: Double(now)) }
+
+    // MARK: Channels
+
+    /// Opens the door of the file, which is made if there is none, and begins a new history if entries were missed.
+    func openDoor() async throws {
+        while true {
+            let found = Mutex<DoorRow?>(nil),
+                version = try await write { _, records in
+                    let door = try records.door()
+                    found.withLock { $0 = door }
+                }
+            let door = found.withLock { $0 }
+            if door?.position == version { return }
+            let settings = settings, now = now
+            _ = try await write { transaction, records in
+                guard try records.door() == door else { return }
+                guard let door else {
+                    let salt = UInt64.random(in: 1 ... .max)
+                    return records.set(DoorRow(position: version, salt: salt, bucketCount: 0))
+                }
+                var recorder = ChangeRecorder(settings, now: now, door: door)
+                try recorder.renew(at: version, transaction.state, &records)
+            }
+        }
+    }
+
+    /// - Returns: the version at the head.
+    private func write(
+        _ body: @escaping @Sendable (WriteTransaction, inout PendingRecords) throws -> Void
+    ) async throws -> ServerVersion {
+        let write = HeadWrite(at: time) { transaction, records in
+            try body(transaction, &records)
+            return []
+        }
+        guard let outcome = try await server.write([write], atHeadOf: path).first else { throw CancellationError() }
+        return try outcome.get()
+    }
+
+    /// Wakes a socket from now on when there is something new in the file; once more for each of its channels.
+    func add(_ socket: TextSocket) throws {
+        try state.withLock { state in
+            state.sockets[ObjectIdentifier(socket), default: (socket, 0)].count += 1
+            guard state.following == nil else { return }
+            let path = path, server = server
+            let isFollowed = try server.follow(path)
+            state.following = Task { [weak self] in
+                let follower = isFollowed
+                while await follower.wait() { self?.wakeAll() }
+            }
+        }
+    }
+
+    /// A channel of a socket is closed.
+    func remove(_ socket: TextSocket) {
+        let following = state.withLock { state -> Task<Void, Never>? in
+            let ident = ObjectIdentifier(socket)
+            guard let count = state.sockets[ident]?.count else { return nil }
+            state.sockets[ident] = count > 1 ? (socket, count - 1) : nil
+            guard state.sockets.isEmpty else { return nil }
+            return state.following.take()
+        }
+        following?.cancel()
+    }
+
+    private func wakeAll() {
+        for (socket, _) in state.withLock({ Array($0.sockets.values) }) { socket.wake() }
+    }
+
+    /// Reads at the head of the file.
+    func read<Value: Sendable>(_ body: @escaping @Sendable (BucketReader) throws -> Value) async throws -> Value {
+        let settings = settings, now = now
+        let value = try await server.readHead(of: path) { transaction, records in
+            let reader = BucketReader(
+                graph: transaction.state, records: records, door: try records.openDoor(), settings: settings, now: now)
+            return try body(reader)
+        }
+        guard let value else { throw HistoryError(.storeFailed, "the file is gone") }
+        return value
+    }
+
+    /// Finds a bucket; nil if nothing has been written to it.
+    func findBucket(_ name: String) async throws -> Bucket? {
+        let (bucket, mayBeClass) = try await read { reader in
+            let bucket = try reader.records.bucket(named: name)
+            let schema = reader.graph.schema(ofClass: Array(name.utf8))
+            return (bucket, bucket == nil && schema.flatMap(BucketForm.init(of:)) != nil)
+        }
+        guard mayBeClass else { return bucket }
+        let adopted = Mutex<Bucket?>(nil), settings = settings, now = now
+        _ = try await write { transaction, records in
+            let bucket =
+                try records.bucket(named: name)
+                ?? records.adoptBucket(named: name, transaction.state, settings, now: now)
+            adopted.withLock { $0 = bucket }
+        }
+        return adopted.withLock { $0 }
+    }
+
+    // MARK: Changes
+
+    /// Carries out a change after those that wait.
+    func submit(
+        _ request: ChangeRequest, to bucket: String, _ bucketSettings: BucketSettings,
+        then completion: @escaping Completion
+    ) {
+        let writer = ChangeWriter(
+            request: request, bucketName: bucket, bucketSettings: bucketSettings, settings: settings, now: now)
+        let begins = state.withLock { state in
+            state.waiting.append(Waiting(writer: writer, completion: completion))
+            defer { state.isWriting = true }
+            return !state.isWriting
+        }
+        if begins { Task { await writeAll() } }
+    }
+
+    private func writeAll() async {
+        while true {
+            let waiting = state.withLock { state in
+                let first = Array(state.waiting.prefix(Self.commitChangesMax))
+                state.waiting.removeFirst(first.count)
+                state.isWriting = !first.isEmpty
+                return first
+            }
+            if waiting.isEmpty { return }
+            let attempts = waiting.map { ChangeAttempt($0.writer) }
+            do {
+                let outcomes = try await server.write(attempts.map { $0.write(at: time) }, atHeadOf: path)
+                for (attempt, (waiting, result)) in zip(attempts, zip(waiting, outcomes)) {
+                    waiting.completion(attempt.outcome(result))
+                }
+            } catch {
+                for waiting in waiting { waiting.completion(.failure(error)) }
+            }
+        }
+    }
+
+    /// Uses what is remembered of clients.
+    func withClients<Value>(_ body: (inout ClientMemory) -> Value) -> Value { clients.with(body) }
+}
+
+/// A change request in a commit under way. If the commit is repeated, the last outcome counts.
+private final class ChangeAttempt: Sendable {
+    private let writer: ChangeWriter
+    private let decided = Mutex(ChangeOutcome.accepted)
+
+    init(_ writer: ChangeWriter) { self.writer = writer }
+
+    func write(at time: ChangesetTime) -> HeadWrite {
+        HeadWrite(at: time) { [self] transaction, records in
+            let (outcome, author) = try writer.perform(transaction, &records)
+            decided.withLock { $0 = outcome }
+            return author
+        }
+    }
+
+    func outcome(
+        _ result: Result<ServerVersion, any Error>
+    ) -> Result<(outcome: ChangeOutcome, version: ServerVersion), any Error> {
+        switch result {
+        case .success(let version): .success((decided.withLock { $0 }, version))
+        case .failure(let refusal as ChangeWriter.Refusal): .success((.refused(refusal.code), 0))
+        case .failure(let error): .failure(error)
+        }
+    }
+}

@@ -1,0 +1,72 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchSimperium
+
+/// Changes as they are told to one channel.
+struct ToldChanges {
+    /// The JSON of each message's changes, and what it tells.
+    var changes: [Change] = []
+    /// The point after the last of them.
+    var through: ChangePlace
+    /// True if nothing follows up to the point that was asked for.
+    var isComplete: Bool
+}
+
+extension BucketReader {
+    /// How many changes a message may have.
+    static let messageChangesMax = 100
+
+    /// The changes of a bucket after a point, as many as one message may have.
+    /// - Parameters:
+    ///   - run: the points after and through which the whole answer is told.
+    ///   - client: the client of the channel, if deletions by others are to be told together with the creations that
+    ///     follow them.
+    func changes(
+        of bucket: Bucket, after place: ChangePlace, in run: Range<ChangePlace>, foldedFor client: String?
+    ) throws -> ToldChanges {
+        let found = try records.changes(
+            of: bucket, after: place, through: run.upperBound, countMax: Self.messageChangesMax)
+        var told = ToldChanges(through: place, isComplete: found.count < Self.messageChangesMax), bytes = 64
+        for change in found {
+            if let folded = try folded(change, of: bucket, in: run, for: client) {
+                bytes += folded.text.utf8.count + 1
+                if !told.changes.isEmpty, bytes > Self.messageBytesMax {
+                    told.isComplete = false
+                    return told
+                }
+                told.changes.append(folded)
+            }
+            told.through = change.place
+        }
+        if told.isComplete { told.through = run.upperBound }
+        return told
+    }
+
+    /// A change as a client is told that would delete what is created again after a deletion: nil for a deletion by
+    /// somebody else if the creation is told as well, and for the creation the change from what was deleted.
+    private func folded(
+        _ change: Change, of bucket: Bucket, in run: Range<ChangePlace>, for client: String?
+    ) throws -> Change? {
+        guard let client else { return change }
+        if change.isDeletion {
+            guard change.client != client,
+                let next = try records.version(change.version + 1, change.key, of: bucket), next.kind == .creation,
+                next.place <= run.upperBound
+            else { return change }
+            return nil
+        }
+        guard change.source == nil, change.version > 2,
+            let deletion = try records.version(change.version - 1, change.key, of: bucket),
+            deletion.kind == .deletion, deletion.place > run.lowerBound,
+            try records.change(at: deletion.place, of: bucket)?.client != client,
+            let creation = try records.version(change.version, change.key, of: bucket)
+        else { return change }
+        let old = try deletion.reverse.applied(to: [:], bytesMax: .max)
+        let new = try creation.diff.applied(to: [:], bytesMax: .max)
+        let text = Change.text(
+            client: change.client, key: change.key, diff: ObjectDiff(from: old, to: new).json,
+            from: change.version - 2, to: change.version, cv: ChangeVersion(change.place, salt: door.salt).text,
+            requests: change.requests)
+        return try Change(text: text, place: change.place)
+    }
+}

@@ -1,0 +1,91 @@
+import AnabranchCore
+import AnabranchSimperium
+
+/// A change as a client asks for it (`Spec/Simperium.md`, section 8).
+struct ChangeRequest: Sendable {
+    enum Operation: Sendable {
+        /// Makes or changes an entity: by a diff, or by the whole entity, which counts if it is there.
+        case modify(ObjectDiff, full: EntityBody?)
+        case delete
+    }
+
+    var key: String
+    /// `ccid`
+    var ident: String
+    /// `clientid` of the channel.
+    var client: String
+    var operation: Operation
+    /// `sv`: the version that the change was made against.
+    var source: UInt64?
+    /// True for a channel of `node-simperium`, which cannot answer some refusals.
+    var isNode: Bool
+    /// True if the client owes an answer to somebody else's deletion of the entity: then a deletion is that answer.
+    var owesDeletion = false
+
+    /// The longest `ccid`, in bytes.
+    static let identBytesMax = 256
+}
+
+/// The outcome of a change request.
+struct ChangeOutcome: Sendable, Equatable {
+    /// The number of the refusal; nil if the change is accepted.
+    var code: Int?
+    /// Of a repeated request: the change that was accepted for it.
+    var duplicateOf: ChangePlace?
+    /// True if the client's working copy may differ from what it has of the server now.
+    var leavesCopyBehind = false
+    /// True if the deletion was the answer to somebody else's.
+    var paysDeletion = false
+
+    static let accepted = ChangeOutcome()
+
+    static func refused(_ code: Int, leavesCopyBehind: Bool = false) -> ChangeOutcome {
+        ChangeOutcome(code: code, leavesCopyBehind: leavesCopyBehind)
+    }
+}
+
+extension ChangeRequest {
+    /// The request of a message.
+    /// - Throws: an error with a code of the wire.
+    init(
+        _ json: JSONValue, client: String, isNode: Bool
+    ) throws(JSONDiffError) {
+        guard let members = json.members, let key = members["id"]?.string, EntityKey.isValid(key),
+            let ident = members["ccid"]?.string, (1...Self.identBytesMax).contains(ident.utf8.count)
+        else { throw JSONDiffError(.malformed, "id or ccid") }
+        self.key = key
+        self.ident = ident
+        self.client = client
+        self.isNode = isNode
+        switch members["sv"] {
+        case nil, .null?: source = nil
+        case .integer(let number)? where number >= 0: source = UInt64(number)
+        case .real(let number)? where number >= 0: source = UInt64(exactly: number) ?? .max
+        case .string(let text)? where text.isEmpty: source = nil
+        case .string(let text)?:
+            guard let number = UInt64(text) else { throw JSONDiffError(.malformed, "sv") }
+            source = number
+        default: throw JSONDiffError(.malformed, "sv")
+        }
+        switch members["o"]?.string {
+        case "-": operation = .delete
+        case "M":
+            let full = Self.full(members["d"], isNode: isNode)
+            guard full != nil || members["v"] != nil else { throw JSONDiffError(.malformed, "neither v nor d") }
+            let body = try full.map { members throws(JSONDiffError) in
+                try JSONValue.object(members).normalized().members ?? [:]
+            }
+            // The whole entity counts whatever the diff says.
+            operation = .modify(
+                body == nil ? try ObjectDiff(parsing: members["v"] ?? .null) : ObjectDiff(), full: body)
+        default: throw JSONDiffError(.malformed, "o")
+        }
+    }
+
+    /// The whole entity that a change carries. That of node's resends is the old one, in a cover, and means nothing.
+    private static func full(_ value: JSONValue?, isNode: Bool) -> EntityBody? {
+        guard let members = value?.members else { return nil }
+        let names = Set(members.keys.map(\.text))
+        return isNode && (names == ["data", "version"] || names == ["data", "key"]) ? nil : members
+    }
+}

@@ -1,0 +1,209 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchSimperium
+
+/// Decides on a change request, in a write at the head (`Spec/Simperium.md`, section 8).
+struct ChangeWriter {
+    let request: ChangeRequest
+    let bucketName: String
+    let bucketSettings: BucketSettings
+    let settings: DoorSettings
+    let now: UInt64
+
+    /// Carries a request out, or refuses it.
+    /// - Returns: the outcome, and the author for the observer.
+    /// - Throws: `Refusal`, trouble of the store.
+    func perform(
+        _ transaction: WriteTransaction, _ records: inout PendingRecords
+    ) throws -> (ChangeOutcome, author: [UInt8]) {
+        let key = request.key
+        let found = try findBucket(transaction, &records)
+        var body: EntityBody?, entity: EntityRow?
+        if let found {
+            switch try records.request(request.ident, key, of: found) {
+            case .accepted(let place)?: return (ChangeOutcome(code: 409, duplicateOf: place), [])
+            case .changedNothing?: return (.refused(412), [])
+            case nil: break
+            }
+            body = try transaction.state.entity(key, of: found)
+            entity = try records.entity(key, of: found)
+        }
+        let decision: Decision
+        do {
+            decision = try decide(body, entity, found, records)
+        } catch let error as JSONDiffError {
+            return (.refused(error.code.rawValue), [])
+        }
+        var author = WriteAuthor(client: request.client, request: request.ident, key: key, diff: nil)
+        switch decision {
+        case .refuse(let outcome):
+            if outcome.code == 412, let found {
+                let expiry = now + UInt64(clamping: settings.changeDays) * 86_400
+                records.set(.changedNothing, request.ident, key, of: found, expiresAt: expiry)
+            }
+            return (outcome, [])
+        case .delete:
+            if let found, let object = try transaction.object(found.className, key) {
+                try transaction.delete(object)
+            }
+            return (.accepted, author.bytes)
+        case .write(let new, let diff, let isMerged):
+            guard let bucket = try found ?? makeBucket(transaction, &records) else { throw Refusal(code: 500) }
+            do throws(ApplyError) {
+                try transaction.write(new, over: body, key, of: bucket)
+            } catch {
+                guard error.code == .objectTooLarge else { throw error }
+                throw Refusal(code: 413)
+            }
+            author.diff = diff
+            return (ChangeOutcome(leavesCopyBehind: isMerged), author.bytes)
+        }
+    }
+
+    /// A refusal that takes back what was written.
+    struct Refusal: Error {
+        let code: Int
+    }
+
+    private enum Decision {
+        case refuse(ChangeOutcome)
+        case delete
+        /// - Parameter isMerged: the client knows another outcome.
+        case write(EntityBody, ObjectDiff, isMerged: Bool)
+    }
+
+    // MARK: The bucket
+
+    /// The bucket, also if until now it was only a class of other clients; nil if nothing has been written to it.
+    private func findBucket(
+        _ transaction: WriteTransaction, _ records: inout PendingRecords
+    ) throws -> Bucket? {
+        try records.bucket(named: bucketName)
+            ?? records.adoptBucket(named: bucketName, transaction.state, settings, now: now)
+    }
+
+    private func makeBucket(_ transaction: WriteTransaction, _ records: inout PendingRecords) throws -> Bucket? {
+        let door = try records.openDoor()
+        for name in BucketName.classNames(bucketName) where transaction.state.classID(of: Array(name.utf8)) == nil {
+            try bucketSettings.form.addClass(name, transaction)
+            var recorder = ChangeRecorder(settings, now: now, door: door)
+            return try recorder.open(
+                bucketName, bucketSettings.form, Array(name.utf8), transaction.state, at: door.position, &records)
+        }
+        return nil
+    }
+
+    // MARK: Deciding
+
+    private func decide(
+        _ body: EntityBody?, _ entity: EntityRow?, _ bucket: Bucket?, _ records: PendingRecords
+    ) throws -> Decision {
+        switch request.operation {
+        case .delete: return delete(body, entity)
+        case .modify(_, let full?): return try write(ObjectDiff(from: body ?? [:], to: full), body)
+        case .modify(let diff, nil):
+            guard let body, let bucket else { return try create(diff) }
+            return try merge(diff, body, entity, bucket, records)
+        }
+    }
+
+    private func delete(_ body: EntityBody?, _ entity: EntityRow?) -> Decision {
+        if request.owesDeletion {
+            return .refuse(ChangeOutcome(code: 412, leavesCopyBehind: body != nil, paysDeletion: true))
+        }
+        guard body != nil else { return .refuse(.refused(412)) }
+        if bucketSettings.deletesStrictly, let source = request.source, source != entity?.version ?? 1 {
+            return .refuse(.refused(request.isNode ? 412 : 405, leavesCopyBehind: true))
+        }
+        return .delete
+    }
+
+    /// A change of what is not there.
+    private func create(_ diff: ObjectDiff) throws(JSONDiffError) -> Decision {
+        guard request.source == nil else {
+            // The deletion wins: an edit never brings back what is deleted.
+            return .refuse(request.isNode ? .refused(412, leavesCopyBehind: true) : .refused(404))
+        }
+        return try write(request.isNode ? diff.fitting([:]) : diff, nil)
+    }
+
+    /// A change of what is there, over what has come since the client has seen it.
+    private func merge(
+        _ diff: ObjectDiff, _ body: EntityBody, _ entity: EntityRow?, _ bucket: Bucket, _ records: PendingRecords
+    ) throws -> Decision {
+        let entity = entity ?? EntityRow(version: 1, place: .start, isDeleted: false)
+        guard let source = request.source else {
+            guard request.isNode || bucketSettings.mergesWithoutVersion else { return .refuse(.refused(405)) }
+            // What is there has come since there was nothing.
+            let rebased = try fitting(diff, [:]).rebased(over: ObjectDiff(from: [:], to: body), base: [:])
+            return try write(rebased, body, isMerged: true)
+        }
+        guard let steps = try records.steps(of: request.key, in: bucket, after: source, to: entity, body),
+            steps.first?.kind != .creation
+        else {
+            return request.isNode ? try write(diff, body, isMerged: true) : .refuse(.refused(405))
+        }
+        guard let base = steps.first?.before else { return try write(diff, body) }
+        var rebased = fitting(diff, base), deleted: EntityBody?
+        for (index, step) in steps.enumerated() {
+            if step.kind == .deletion {
+                deleted = step.before
+                continue
+            }
+            let after = index + 1 < steps.count ? steps[index + 1].before : body
+            if let before = deleted.take() {
+                rebased = try rebased.rebased(over: ObjectDiff(from: before, to: after), base: before)
+            } else {
+                rebased = try rebased.rebased(over: step.diff, base: step.before)
+            }
+        }
+        return try write(rebased, body, isMerged: true)
+    }
+
+    /// The operations of a diff that can be carried out: of node's, those that fit.
+    private func fitting(_ diff: ObjectDiff, _ body: EntityBody) -> ObjectDiff {
+        request.isNode ? diff.fitting(body) : diff
+    }
+
+    /// A change of the newest version.
+    private func write(
+        _ diff: ObjectDiff, _ body: EntityBody?, isMerged: Bool = false
+    ) throws(JSONDiffError) -> Decision {
+        let members = body ?? [:], fitting = fitting(diff, members)
+        let isReduced = isMerged || fitting != diff
+        let emitted = try fitting.emitted(on: members)
+        // An entity without members can be made, but not be changed into itself.
+        guard !emitted.isEmpty || body == nil && diff.isEmpty else {
+            return .refuse(.refused(412, leavesCopyBehind: isReduced))
+        }
+        let new = try emitted.applied(to: members, bytesMax: bucketSettings.entityBytesMax)
+        return .write(new, emitted, isMerged: isReduced)
+    }
+}
+
+extension WriteTransaction {
+    fileprivate func object(_ className: [UInt8], _ key: String) throws(ApplyError) -> DynamicObject? {
+        try object(String(decoding: className, as: UTF8.self), key: .string(Array(key.utf8)))
+    }
+}
+
+extension PendingRecords {
+    /// - Throws: an error if nobody has opened the door of the file.
+    func openDoor() throws(HistoryError) -> DoorRow {
+        guard let door = try door() else { throw HistoryError(.storeFailed, "Simperium's door is not open") }
+        return door
+    }
+
+    /// Makes a class of other clients a bucket, if it has the name and the form of one.
+    mutating func adoptBucket(
+        named name: String, _ graph: ObjectGraph, _ settings: DoorSettings, now: UInt64
+    ) throws -> Bucket? {
+        guard BucketName.classNames(name).first.map({ $0.hasBytes(of: name) }) == true,
+            let form = graph.schema(ofClass: Array(name.utf8)).flatMap(BucketForm.init(of:)),
+            try bucket(ofClass: Array(name.utf8)) == nil
+        else { return nil }
+        let door = try openDoor()
+        var recorder = ChangeRecorder(settings, now: now, door: door)
+        return try recorder.open(name, form, Array(name.utf8), graph, at: door.position, &self)
+    }
+}

@@ -1,0 +1,29 @@
+/// The rules of the buckets of an app (`Spec/Simperium.md`, section 9).
+package struct BucketSettings: Equatable, Sendable {
+    /// How entities lie in objects. It counts when the first entity of the bucket is written.
+    package var form = BucketForm.flat
+    /// True if a change without a version merges with what is there; false if it is refused (405).
+    package var mergesWithoutVersion = false
+    /// True if only the newest version of an entity can be deleted.
+    package var deletesStrictly = false
+    /// The greatest size of an entity, in bytes of compact JSON.
+    package var entityBytesMax = 1 << 20
+
+    package init() {}
+}
+
+/// How long the door keeps what is beside the log (`Spec/Simperium.md`, section 6).
+package struct DoorSettings: Equatable, Sendable {
+    /// Days for which changes, and the requests that they answered, are kept.
+    package var changeDays = 30
+    /// Days for which the versions of a deleted entity are kept.
+    package var deletedDays = 180
+    /// How many steps back from the newest version are kept of an entity.
+    package var versionsMax = 1_060
+    /// How many buckets a file may have.
+    package var bucketsMax = 100
+    /// Seconds for which a listing may go on.
+    package var listingSeconds: UInt64 = 3_600
+
+    package init() {}
+}

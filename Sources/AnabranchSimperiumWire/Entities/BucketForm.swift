@@ -1,0 +1,67 @@
+import AnabranchCore
+
+/// How the entities of a bucket lie in objects (`Spec/Simperium.md`, section 7).
+package enum BucketForm: UInt8, CaseIterable, Sendable {
+    /// `body`, a dictionary of Mixed, for values, and `nested`, a dictionary of String, for objects and lists as JSON.
+    case flat = 1
+    /// `body`, a dictionary of Mixed with nested lists and dictionaries.
+    case deep
+
+    /// The name of the form in a configuration.
+    package var name: String {
+        switch self {
+        case .flat: "flat"
+        case .deep: "deep"
+        }
+    }
+
+    static let key = "id", body = "body", nested = "nested"
+
+    /// Adds the class of a bucket of this form; nothing if it is there.
+    func addClass(_ name: String, _ transaction: WriteTransaction) throws(ApplyError) {
+        try transaction.addClass(name, key: Self.key, .string)
+        try transaction.addColumn(Self.body, .null, collection: .dictionary, to: name)
+        if self == .flat { try transaction.addColumn(Self.nested, .string, collection: .dictionary, to: name) }
+    }
+
+    /// The form that the objects of a class have; nil if it is not a class of a bucket.
+    init?(of schema: ClassSchema) {
+        guard schema.kind == .topLevel, let key = schema.key, key.type == .string, !key.isNullable,
+            schema.isDictionary(Self.body, of: .null)
+        else { return nil }
+        self = schema.isDictionary(Self.nested, of: .string) ? .flat : .deep
+    }
+}
+
+extension ClassSchema {
+    fileprivate func isDictionary(_ name: String, of type: PayloadType) -> Bool {
+        property(named: Array(name.utf8)).map { $0.collection == .dictionary && $0.type == type } ?? false
+    }
+}
+
+/// The keys of dictionaries do not begin with `$` and have no point, so the names of members are escaped.
+enum MemberName {
+    static func escaped(_ name: String) -> String {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(name.utf8.count)
+        for (index, byte) in name.utf8.enumerated() {
+            switch byte {
+            case UInt8(ascii: "%"), UInt8(ascii: "."): bytes += Array("%".utf8) + Array(digits(of: byte).utf8)
+            case UInt8(ascii: "$") where index == 0: bytes += Array("%24".utf8)
+            default: bytes.append(byte)
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    private static func digits(of byte: UInt8) -> String { byte == UInt8(ascii: "%") ? "25" : "2E" }
+
+    /// The name that a key stands for. A key that no name is escaped to stands for itself.
+    static func unescaped(_ key: [UInt8]) -> String {
+        let name = String(decoding: key, as: UTF8.self)
+        guard key.contains(UInt8(ascii: "%")), let bytes = Hex.percentDecoded(key),
+            let decoded = String(validating: bytes, as: UTF8.self), escaped(decoded).utf8.elementsEqual(key)
+        else { return name }
+        return decoded
+    }
+}

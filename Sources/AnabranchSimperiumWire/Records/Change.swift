@@ -1,0 +1,56 @@
+import AnabranchCore
+import AnabranchHistory
+
+/// An accepted change, as all channels of its bucket are told (`Spec/Simperium.md`, section 8).
+struct Change: Sendable {
+    /// How deep the JSON of messages and records may be: an object of the greatest depth as a diff.
+    static let jsonDepth = 3 * JSONValue.depthMax + 8
+
+    /// The author of changes that come from elsewhere.
+    static let otherClient = "anabranch"
+
+    let place: ChangePlace
+    /// The change as JSON, on one line.
+    let text: String
+    let key: String
+    let client: String
+    let requests: [String]
+    let isDeletion: Bool
+    /// The version before; nil if the change creates the entity.
+    let source: UInt64?
+    let version: UInt64
+    /// The value of `v`.
+    let diff: JSONValue?
+
+    /// Reads a change as the records have it.
+    init(text: String, place: ChangePlace) throws(HistoryError) {
+        guard let json = try? JSONValue(parsing: text.utf8, depthMax: Self.jsonDepth), let key = json["id"]?.string,
+            let client = json["clientid"]?.string, let version = json["ev"]?.integer
+        else { throw HistoryError(.storeDamaged, "a change of Simperium's door is unreadable") }
+        self.place = place
+        self.text = text
+        self.key = key
+        self.client = client
+        requests = (json["ccids"]?.array ?? []).compactMap(\.string)
+        isDeletion = json["o"]?.string == "-"
+        source = (json["sv"]?.integer).map { UInt64(clamping: $0) }
+        self.version = UInt64(clamping: version)
+        diff = json["v"]
+    }
+
+    /// The JSON of a change.
+    /// - Parameters:
+    ///   - diff: nil for a deletion.
+    ///   - source: nil for a creation.
+    static func text(
+        client: String, key: String, diff: JSONValue?, from source: UInt64?, to version: UInt64, cv: String,
+        requests: [String]
+    ) -> String {
+        var text = "{\"clientid\":\(JSONValue.string(client).encoded),\"id\":\(JSONValue.string(key).encoded)"
+        text += ",\"o\":\"\(diff == nil ? "-" : "M")\""
+        if let diff { text += ",\"v\":\(diff.encoded)" }
+        if let source { text += ",\"sv\":\(source)" }
+        return text + ",\"ev\":\(version),\"cv\":\"\(cv)\""
+            + ",\"ccids\":\(JSONValue.array(requests.map { .string($0) }).encoded)}"
+    }
+}

@@ -1,0 +1,375 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchSimperium
+
+/// The kinds of records that the door keeps, in the space of Simperium (`Spec/Simperium.md`, section 6).
+enum RecordKind: UInt8 {
+    case door = 1
+    case bucket, className, entity, recent, change, version, request, day, last
+
+    /// The number of the door.
+    static let space: UInt16 = 1
+
+    func place(_ key: [UInt8]) -> RecordPlace { RecordPlace(space: Self.space, kind: rawValue, key: key) }
+}
+
+/// The record of the door itself, one a file. There is one exactly if the file has been opened by this wire.
+struct DoorRow: Equatable {
+    /// The last entry that the door has seen.
+    var position: ServerVersion
+    /// The number of the history.
+    var salt: UInt64
+    /// The number of buckets so far.
+    var bucketCount: UInt32
+
+    /// The point after everything that the door has seen.
+    var end: ChangePlace { .end(of: position) }
+}
+
+/// A bucket of a file: one class.
+struct Bucket: Equatable, Sendable {
+    /// The number by which the records of its entities begin.
+    var number: UInt32
+    var name: String
+    var form: BucketForm
+    var className: [UInt8]
+}
+
+/// The newest version of an entity.
+struct EntityRow: Equatable {
+    var version: UInt64
+    /// The change that made it.
+    var place: ChangePlace
+    var isDeleted: Bool
+}
+
+/// An entity in the order of changes. The record of the change before is kept for a while, for listings under way.
+struct RecentRow: Equatable {
+    var place: ChangePlace
+    var key: String
+    var version: UInt64
+    /// The next change of the entity; nil if this is the newest.
+    var supersededAt: ChangePlace?
+}
+
+/// The step between two versions of an entity.
+struct VersionRow {
+    enum Kind: UInt8 {
+        case change = 0
+        case deletion, creation
+    }
+
+    var kind: Kind
+    var place: ChangePlace
+    /// The difference to this version from the one before; from no members in a creation.
+    var diff: ObjectDiff
+    /// The difference back. Of a deletion: from no members.
+    var reverse: ObjectDiff
+    /// The length of the record that was read.
+    var byteCount = 0
+}
+
+/// The answer to a change request, kept for those who repeat it.
+enum RequestRow: Equatable {
+    case accepted(ChangePlace)
+    /// It changed nothing: 412.
+    case changedNothing
+}
+
+extension RecordReader {
+    fileprivate mutating func text() throws(HistoryError) -> String { String(decoding: try counted(), as: UTF8.self) }
+}
+
+extension PendingRecords {
+    // MARK: The door
+
+    func door() throws(HistoryError) -> DoorRow? {
+        guard let bytes = try value(at: RecordKind.door.place([])) else { return nil }
+        var reader = RecordReader(bytes)
+        return DoorRow(
+            position: ServerVersion(rawValue: try reader.number()), salt: try reader.number(),
+            bucketCount: try reader.number())
+    }
+
+    mutating func set(_ door: DoorRow) {
+        var writer = RecordWriter()
+        writer.append(door.position.rawValue)
+        writer.append(door.salt)
+        writer.append(door.bucketCount)
+        set(writer.bytes, at: RecordKind.door.place([]))
+    }
+
+    // MARK: Buckets
+
+    func bucket(named name: String) throws(HistoryError) -> Bucket? {
+        try value(at: RecordKind.bucket.place(Array(name.utf8))).map { bytes throws(HistoryError) in
+            try Self.bucket(name, bytes)
+        }
+    }
+
+    func bucket(ofClass className: [UInt8]) throws(HistoryError) -> Bucket? {
+        guard let name = try value(at: RecordKind.className.place(className)) else { return nil }
+        return try bucket(named: String(decoding: name, as: UTF8.self))
+    }
+
+    /// All buckets of the file.
+    func buckets() throws(HistoryError) -> [Bucket] {
+        let range = RecordRange(space: RecordKind.space, kind: RecordKind.bucket.rawValue)
+        return try records(in: range, countMax: .max >> 1).map { record throws(HistoryError) in
+            try Self.bucket(String(decoding: record.place.key, as: UTF8.self), record.value)
+        }
+    }
+
+    private static func bucket(_ name: String, _ value: [UInt8]) throws(HistoryError) -> Bucket {
+        var reader = RecordReader(value)
+        let number: UInt32 = try reader.number(), form: UInt8 = try reader.number()
+        return Bucket(
+            number: number, name: name, form: BucketForm(rawValue: form) ?? .flat, className: Array(reader.rest))
+    }
+
+    mutating func add(_ bucket: Bucket) {
+        var writer = RecordWriter()
+        writer.append(bucket.number)
+        writer.append(bucket.form.rawValue)
+        writer.append(bucket.className)
+        set(writer.bytes, at: RecordKind.bucket.place(Array(bucket.name.utf8)))
+        set(Array(bucket.name.utf8), at: RecordKind.className.place(bucket.className))
+    }
+
+    // MARK: Entities
+
+    static func prefix(_ bucket: Bucket) -> RecordWriter {
+        var writer = RecordWriter()
+        writer.append(bucket.number)
+        return writer
+    }
+
+    private static func entity(_ key: String, of bucket: Bucket) -> RecordWriter {
+        var writer = prefix(bucket)
+        writer.append(counted: key.utf8)
+        return writer
+    }
+
+    func entity(_ key: String, of bucket: Bucket) throws(HistoryError) -> EntityRow? {
+        try value(at: RecordKind.entity.place(Self.entity(key, of: bucket).bytes)).map { bytes throws(HistoryError) in
+            try Self.entity(bytes)
+        }
+    }
+
+    private static func entity(_ bytes: [UInt8]) throws(HistoryError) -> EntityRow {
+        var reader = RecordReader(bytes)
+        let version: UInt64 = try reader.number(), place = try reader.place(), isDeleted: UInt8 = try reader.number()
+        return EntityRow(version: version, place: place, isDeleted: isDeleted != 0)
+    }
+
+    mutating func set(_ row: EntityRow?, _ key: String, of bucket: Bucket, expiresAt: UInt64 = 0) {
+        let value = row.map { row in
+            var writer = RecordWriter()
+            writer.append(row.version)
+            writer.append(row.place)
+            writer.append(UInt8(row.isDeleted ? 1 : 0))
+            return writer.bytes
+        }
+        set(value, at: RecordKind.entity.place(Self.entity(key, of: bucket).bytes), expiresAt: expiresAt)
+    }
+
+    /// The entities of a bucket that the records know, also deleted ones, by their keys; `countMax` after one at most.
+    func entities(
+        of bucket: Bucket, after last: String?, countMax: Int
+    ) throws(HistoryError) -> [(key: String, row: EntityRow)] {
+        var range = RecordRange(
+            space: RecordKind.space, kind: RecordKind.entity.rawValue, prefix: Self.prefix(bucket).bytes)
+        if let last { range.lower = Self.entity(last, of: bucket).bytes + [0] }
+        return try records(in: range, countMax: countMax).map { record throws(HistoryError) in
+            var reader = RecordReader(record.place.key.dropFirst(4))
+            return (try reader.text(), try Self.entity(record.value))
+        }
+    }
+
+    // MARK: The order of changes
+
+    mutating func set(_ row: RecentRow, of bucket: Bucket, expiresAt: UInt64 = 0) {
+        var writer = RecordWriter()
+        writer.append(row.version)
+        writer.append(row.supersededAt ?? .start)
+        writer.append(row.key.utf8)
+        let place = RecordKind.recent.place(Self.prefix(bucket).bytes + row.place.bytes)
+        set(writer.bytes, at: place, expiresAt: expiresAt)
+    }
+
+    mutating func eraseRecent(at place: ChangePlace, of bucket: Bucket) {
+        set(nil, at: RecordKind.recent.place(Self.prefix(bucket).bytes + place.bytes))
+    }
+
+    /// The entities of a bucket as they were changed before a place, the last ones first.
+    func recent(
+        of bucket: Bucket, before place: ChangePlace, countMax: Int
+    ) throws(HistoryError) -> [RecentRow] {
+        let prefix = Self.prefix(bucket).bytes
+        let range = RecordRange(
+            space: RecordKind.space, kind: RecordKind.recent.rawValue, from: prefix, to: prefix + place.bytes)
+        return try records(in: range, countMax: countMax, isReversed: true).map { record throws(HistoryError) in
+            var key = RecordReader(record.place.key.dropFirst(4)), value = RecordReader(record.value)
+            let version: UInt64 = try value.number(), next = try value.place()
+            return RecentRow(
+                place: try key.place(), key: String(decoding: value.rest, as: UTF8.self), version: version,
+                supersededAt: next == .start ? nil : next)
+        }
+    }
+
+    // MARK: Changes
+
+    /// - Parameter text: the change as clients are told.
+    mutating func addChange(_ text: String, at place: ChangePlace, of bucket: Bucket, expiresAt: UInt64) {
+        set(
+            Array(text.utf8), at: RecordKind.change.place(Self.prefix(bucket).bytes + place.bytes), expiresAt: expiresAt
+        )
+        set(place.bytes, at: RecordKind.last.place(Self.prefix(bucket).bytes))
+    }
+
+    /// The newest change of a bucket; nil if there has been none.
+    func lastChange(of bucket: Bucket) throws(HistoryError) -> ChangePlace? {
+        try value(at: RecordKind.last.place(Self.prefix(bucket).bytes)).map { bytes throws(HistoryError) in
+            var reader = RecordReader(bytes)
+            return try reader.place()
+        }
+    }
+
+    /// The changes after a place up to another, in their order.
+    func changes(
+        of bucket: Bucket, after place: ChangePlace, through end: ChangePlace, countMax: Int
+    ) throws(HistoryError) -> [Change] {
+        let prefix = Self.prefix(bucket).bytes
+        let range = RecordRange(
+            space: RecordKind.space, kind: RecordKind.change.rawValue, from: prefix + place.bytes + [0],
+            to: prefix + end.bytes + [0])
+        return try records(in: range, countMax: countMax).map { record throws(HistoryError) in
+            var key = RecordReader(record.place.key.dropFirst(4))
+            return try Change(text: String(decoding: record.value, as: UTF8.self), place: try key.place())
+        }
+    }
+
+    /// The change at a place; nil if it is not kept.
+    func change(at place: ChangePlace, of bucket: Bucket) throws(HistoryError) -> Change? {
+        let key = Self.prefix(bucket).bytes + place.bytes
+        return try value(at: RecordKind.change.place(key)).map { bytes throws(HistoryError) in
+            try Change(text: String(decoding: bytes, as: UTF8.self), place: place)
+        }
+    }
+
+    /// Erases all changes of a bucket.
+    mutating func eraseChanges(of bucket: Bucket) throws(HistoryError) {
+        for kind in [RecordKind.change, .version, .recent] {
+            let range = RecordRange(space: RecordKind.space, kind: kind.rawValue, prefix: Self.prefix(bucket).bytes)
+            for record in try records(in: range, countMax: .max >> 1) { set(nil, at: record.place) }
+        }
+    }
+
+    // MARK: Versions
+
+    private static func version(_ version: UInt64, _ key: String, of bucket: Bucket) -> RecordPlace {
+        var writer = entity(key, of: bucket)
+        writer.append(version)
+        return RecordKind.version.place(writer.bytes)
+    }
+
+    func version(_ version: UInt64, _ key: String, of bucket: Bucket) throws(HistoryError) -> VersionRow? {
+        guard let bytes = try value(at: Self.version(version, key, of: bucket)) else { return nil }
+        var reader = RecordReader(bytes)
+        let kind: UInt8 = try reader.number(), place = try reader.place()
+        guard let kind = VersionRow.Kind(rawValue: kind),
+            let diffs = try? JSONValue(parsing: reader.rest, depthMax: Change.jsonDepth).array, diffs.count == 2,
+            let diff = try? ObjectDiff(parsing: diffs[0]), let reverse = try? ObjectDiff(parsing: diffs[1])
+        else { throw HistoryError(.storeDamaged, "a version of an entity of Simperium's door is unreadable") }
+        return VersionRow(kind: kind, place: place, diff: diff, reverse: reverse, byteCount: bytes.count)
+    }
+
+    mutating func set(_ row: VersionRow, _ version: UInt64, _ key: String, of bucket: Bucket) {
+        var writer = RecordWriter()
+        writer.append(row.kind.rawValue)
+        writer.append(row.place)
+        writer.append(JSONValue.array([row.diff.json, row.reverse.json]).encoded.utf8)
+        set(writer.bytes, at: Self.version(version, key, of: bucket))
+    }
+
+    mutating func eraseVersion(_ version: UInt64, _ key: String, of bucket: Bucket) {
+        set(nil, at: Self.version(version, key, of: bucket))
+    }
+
+    /// Sets the time from which the steps between the versions of an entity may be erased; 0: never.
+    mutating func keepVersions(of key: String, of bucket: Bucket, until expiresAt: UInt64) throws(HistoryError) {
+        let range = RecordRange(
+            space: RecordKind.space, kind: RecordKind.version.rawValue, prefix: Self.entity(key, of: bucket).bytes)
+        for record in try records(in: range, countMax: .max >> 1) {
+            set(record.value, at: record.place, expiresAt: expiresAt)
+        }
+    }
+
+    /// Erases the steps between the versions of an entity.
+    mutating func eraseVersions(of key: String, of bucket: Bucket) throws(HistoryError) {
+        let range = RecordRange(
+            space: RecordKind.space, kind: RecordKind.version.rawValue, prefix: Self.entity(key, of: bucket).bytes)
+        for record in try records(in: range, countMax: .max >> 1) { set(nil, at: record.place) }
+    }
+
+    // MARK: Requests
+
+    private static func request(_ ccid: String, _ key: String, of bucket: Bucket) -> RecordPlace {
+        var writer = entity(key, of: bucket)
+        writer.append(ccid.utf8)
+        return RecordKind.request.place(writer.bytes)
+    }
+
+    func request(_ ccid: String, _ key: String, of bucket: Bucket) throws(HistoryError) -> RequestRow? {
+        guard let bytes = try value(at: Self.request(ccid, key, of: bucket)) else { return nil }
+        guard !bytes.isEmpty else { return .changedNothing }
+        var reader = RecordReader(bytes)
+        return .accepted(try reader.place())
+    }
+
+    mutating func set(_ row: RequestRow, _ ccid: String, _ key: String, of bucket: Bucket, expiresAt: UInt64) {
+        let value = if case .accepted(let place) = row { place.bytes } else { [UInt8]() }
+        set(value, at: Self.request(ccid, key, of: bucket), expiresAt: expiresAt)
+    }
+}
+
+extension PendingRecords {
+    // MARK: Days
+
+    private static let daySeconds: UInt64 = 86_400
+
+    private static func day(_ number: UInt64) -> [UInt8] {
+        var writer = RecordWriter()
+        writer.append(number)
+        return writer.bytes
+    }
+
+    /// Notes where the log ended when the first entry of a day came.
+    mutating func noteDay(at now: UInt64, after position: ServerVersion, _ settings: DoorSettings) throws(HistoryError)
+    {
+        let place = RecordKind.day.place(Self.day(now / Self.daySeconds))
+        guard try value(at: place) == nil else { return }
+        let expiry = now + 2 * UInt64(clamping: settings.changeDays) * Self.daySeconds
+        set(ChangePlace.end(of: position).bytes, at: place, expiresAt: expiry)
+    }
+
+    /// True if all changes of a bucket after a point are kept.
+    func keepsChanges(
+        of bucket: Bucket?, after place: ChangePlace, now: UInt64, _ settings: DoorSettings, _ door: DoorRow
+    ) throws(HistoryError) -> Bool {
+        guard let bucket, let last = try lastChange(of: bucket), place < last else { return true }
+        return try place >= oldestKept(now: now, settings, door)
+    }
+
+    /// The point from which all changes are kept.
+    private func oldestKept(now: UInt64, _ settings: DoorSettings, _ door: DoorRow) throws(HistoryError) -> ChangePlace
+    {
+        // What has come on the day on which it ends to be kept may be gone, or not.
+        let today = now / Self.daySeconds, kept = UInt64(clamping: settings.changeDays)
+        let first = today >= kept ? today - kept + 1 : 0
+        let range = RecordRange(space: RecordKind.space, kind: RecordKind.day.rawValue, from: Self.day(first))
+        guard let record = try records(in: range, countMax: 1).first else { return door.end }
+        var reader = RecordReader(record.value)
+        return try reader.place()
+    }
+}

@@ -1,0 +1,114 @@
+import AnabranchServer
+import AnabranchSimperiumWire
+import CommandSupport
+import Yams
+
+/// The buckets of an app that Simperium's clients sync, in the configuration file:
+///
+///     simperium:
+///       buckets:
+///         note: {form: deep, missing-sv: merge, strict-deletes: true, entity-bytes: 2097152}
+///       other-buckets: refuse
+struct SimperiumSection {
+    private static let keys = ["buckets", "other-buckets"]
+    private static let bucketKeys = ["form", "missing-sv", "strict-deletes", "entity-bytes"]
+    /// The greatest size of an entity that still fits a message, in bytes.
+    private static let entityBytes = 1_024...3 << 20
+
+    /// The place of the section, for messages.
+    let place: String
+    private(set) var problems: [String] = []
+
+    init(place: String) { self.place = place }
+
+    mutating func read(_ node: Node) -> SimperiumApp {
+        var app = SimperiumApp()
+        guard let mapping = node.mapping else {
+            problems.append("\(place): \(AppsSection.found(node)); allowed: {}, or like {buckets: {note: {}}}")
+            return app
+        }
+        for (key, value) in mapping {
+            switch key.scalar?.string {
+            case "buckets":
+                for (name, bucket) in value.mapping ?? [:] {
+                    let name = name.scalar?.string ?? ""
+                    guard SimperiumApp.isBucketName(name) else {
+                        problems.append(
+                            "\(place): buckets: '\(name)' cannot be a bucket; "
+                                + "allowed: 1 to 64 letters, digits and ._-%")
+                        continue
+                    }
+                    app.buckets[name] = settings(bucket, place: "\(place): buckets: \(name)")
+                }
+                if value.mapping == nil {
+                    problems.append(
+                        "\(place): buckets: \(AppsSection.found(value)); allowed: like {note: {form: flat}}")
+                }
+            case "other-buckets":
+                switch value.scalar?.string {
+                case "allow": app.otherBuckets = BucketSettings()
+                case "refuse": app.otherBuckets = nil
+                default:
+                    problems.append("\(place): other-buckets: \(AppsSection.found(value)); allowed: allow, refuse")
+                }
+            case let name: problems.append("\(place): " + KnownWords.unknown("setting", name ?? "", of: Self.keys))
+            }
+        }
+        if app.buckets.isEmpty, app.otherBuckets == nil {
+            problems.append("\(place): no bucket would be served: other-buckets: refuse needs buckets")
+        }
+        return app
+    }
+
+    private mutating func settings(_ node: Node, place: String) -> BucketSettings {
+        var settings = BucketSettings()
+        guard let mapping = node.mapping else {
+            problems.append("\(place): \(AppsSection.found(node)); allowed: {}, or like {form: flat}")
+            return settings
+        }
+        for (key, value) in mapping {
+            let name = key.scalar?.string ?? "", text = value.scalar?.string
+            func refuse(_ allowed: String) {
+                problems.append("\(place): \(name): \(AppsSection.found(value)); allowed: \(allowed)")
+            }
+            switch name {
+            case "form":
+                if let form = BucketForm.allCases.first(where: { $0.name == text }) {
+                    settings.form = form
+                } else {
+                    refuse(BucketForm.allCases.map(\.name).joined(separator: ", "))
+                }
+            case "missing-sv":
+                if text != "merge" && text != "refuse" { refuse("merge, refuse") }
+                settings.mergesWithoutVersion = text == "merge"
+            case "strict-deletes":
+                if text != "true" && text != "false" { refuse("true, false") }
+                settings.deletesStrictly = text == "true"
+            case "entity-bytes":
+                if let text, let count = UInt32(asPrinted: text).map(Int.init), Self.entityBytes.contains(count) {
+                    settings.entityBytesMax = count
+                } else {
+                    refuse("a whole number from \(Self.entityBytes.lowerBound) to \(Self.entityBytes.upperBound)")
+                }
+            default: problems.append("\(place): " + KnownWords.unknown("setting", name, of: Self.bucketKeys))
+            }
+        }
+        return settings
+    }
+}
+
+extension SimperiumApp {
+    /// The section as the configuration file has it.
+    func lines(quoted: (String) -> String) -> [String] {
+        var lines = ["other-buckets: \(otherBuckets == nil ? "refuse" : "allow")"]
+        if !buckets.isEmpty { lines.append("buckets:") }
+        for (name, bucket) in buckets.sorted(by: { $0.key < $1.key }) {
+            let words = [
+                "form: \(bucket.form.name)", "missing-sv: \(bucket.mergesWithoutVersion ? "merge" : "refuse")",
+                "strict-deletes: \(bucket.deletesStrictly)", "entity-bytes: \(bucket.entityBytesMax)",
+            ]
+            lines.append("  \(quoted(name)): {\(words.joined(separator: ", "))}")
+        }
+        return lines
+    }
+}

@@ -1,0 +1,163 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchServer
+import AnabranchTestClient
+import Testing
+
+@testable import AnabranchSimperiumWire
+
+/// Clients of Realm's wire on the same file (`Spec/Simperium.md`, section 7).
+@Suite(.timeLimit(.minutes(30))) struct RealmTests {
+    @Test(arguments: BucketForm.allCases) func bothSeeTheSame(form: BucketForm) async throws {
+        try await WireRig.run {
+            $0.apps[WireRig.app]?.otherBuckets?.form = form
+        } _: { rig in
+            let login = try await rig.logIn()
+            let one = try await Conversation(rig, login, library: "other")
+            try await one.list()
+            let members: [String: JSONValue] = [
+                "t": "text", "n": 1, "r": .real(1.5), "yes": true, "nothing": .null, "list": [1, ["a"], ["x.y": "$z"]],
+                "object": ["$a": ["b.c%": 1]], "a.b": 2, "$c": 3, "%24": 4, "": 5,
+            ]
+            try await one.make("M", "k", ["d": .object(members)])
+            let realm = try await rig.realmClient(login.user)
+            try await realm.download()
+            let bucket = Bucket(number: 1, name: "note", form: form, className: Array("note".utf8))
+            let seen = try await realm.read { tx in try tx.state.entity("k", of: bucket) }
+            #expect(seen.map(JSONValue.object) == .object(members))
+            try await realm.read { tx in
+                let object = try #require(try tx.object("note", key: "k"))
+                let body = try object.dictionary("body")
+                #expect(try body.value(for: "t") == "text" && body.value(for: "a%2Eb") == 2)
+                #expect(try body.value(for: "%24c") == 3 && body.value(for: "%2524") == 4)
+                if form == .flat {
+                    #expect(try body.value(for: "list") == nil)
+                    #expect(try object.dictionary("nested").value(for: "list") == #"[1,["a"],{"x.y":"$z"}]"#)
+                } else {
+                    #expect(try body.value(for: "list") == .list)
+                    #expect(try body.dictionary(for: "object").dictionary(for: "%24a").value(for: "b%2Ec%25") == 1)
+                }
+            }
+            // And the other way round.
+            try await realm.write { tx in
+                let body = try #require(try tx.object("note", key: "k")).dictionary("body")
+                try body.set("other text", for: "t")
+                try body.remove("n")
+                try tx.create("note", key: "new")
+            }
+            try await realm.upload()
+            var changes: [JSONValue] = []
+            while changes.count < 2 { changes += try await one.hear("c").array ?? [] }
+            #expect(changes.allSatisfy { $0["clientid"] == "anabranch" && $0["ccids"] == [] })
+            #expect(changes[0]["sv"] == 1 && changes[0]["ev"] == 2 && changes[0]["v"]?["n"] == ["o": "-"])
+            #expect(changes[1]["id"] == "new" && changes[1]["sv"] == nil && changes[1]["v"] == [:])
+            #expect(changes[0]["cv"] != changes[1]["cv"])
+            // A value of another kind.
+            let other: JSONValue = ["list": ["o": "r", "v": "none"], "t": ["o": "r", "v": [1]]]
+            try await one.make("M", "k", ["v": other, "sv": 2])
+            try await realm.download()
+            let last = try await realm.read { tx in try tx.state.entity("k", of: bucket) }
+            #expect(last?["list"] == "none" && last?["t"] == [1])
+            try await realm.write { tx in
+                try tx.delete(try #require(try tx.object("note", key: "k")))
+            }
+            try await realm.upload()
+            let deletion = try await one.change()
+            #expect(deletion["o"] == "-" && deletion["sv"] == 3 && deletion["ev"] == 4)
+        }
+    }
+
+    @Test func objectsThatWereThereAreEntities() async throws {
+        try await WireRig.run { rig in
+            let login = try await rig.logIn()
+            let realm = try await rig.realmClient(login.user)
+            try await realm.write { tx in
+                try BucketForm.flat.addClass("note", tx)
+                for key in ["a", "b", "with/slash", ""] {
+                    try tx.create("note", key: PrimaryKey(stringLiteral: key)).dictionary("body").set("x", for: "t")
+                }
+                // A class that is none of a bucket.
+                try tx.addClass("other", key: "id", .int)
+                try tx.create("other", key: 1)
+            }
+            try await realm.upload()
+            let one = try await Conversation(rig, login, library: "other")
+            let entries = try await one.list()["index"]?.array ?? []
+            #expect(entries.map { $0["id"]?.string }.sorted { ($0 ?? "") < ($1 ?? "") } == ["a", "b"])
+            #expect(entries.allSatisfy { $0["v"] == 1 && $0["d"] == ["t": "x"] })
+            #expect(try await one.make("M", "a", ["v": .edits("=1\t+y"), "sv": 1])["ev"] == 2)
+            // A bucket whose name is that of another class has a class of its own.
+            let two = try await Conversation(rig, login, client: "two", library: "other", bucket: "other")
+            try await two.list()
+            try await two.make("M", "k", ["v": .adds("x")])
+            try await realm.download()
+            let names = try await realm.read { $0.classNames }
+            #expect(names.filter { $0.hasPrefix("b_other_") }.count == 1)
+            // One that a Realm client makes later is found, too.
+            try await realm.write { tx in
+                try BucketForm.deep.addClass("later", tx)
+                try tx.create("later", key: "k")
+            }
+            let three = try await Conversation(rig, login, client: "three", library: "other", bucket: "later")
+            #expect(try await three.list()["index"] == [])
+            try await realm.upload()
+            #expect(try await three.change()["id"] == "k")
+        }
+    }
+
+    @Test func entriesThatTheDoorHasMissedBeginANewHistory() async throws {
+        let disk = try WireRig.Disk()
+        let (login, cv) = try await WireRig.run(on: disk) { rig in
+            let login = try await rig.logIn()
+            let one = try await Conversation(rig, login, library: "other")
+            try await one.list()
+            for key in ["a", "b", "c"] { try await one.make("M", key, ["v": .adds(key)]) }
+            let last = try await one.make("-", "c")
+            return (login, last["cv"]?.string ?? "")
+        }
+        // Without the door, as a command writes to a stopped store.
+        try await WireRig.run(on: disk) {
+            $0.apps = [:]
+        } _: { rig in
+            let path = VirtualPath(app: WireRig.app, partition: SimperiumWire.partition(of: login.user))
+            try await rig.server.write(to: path) { tx in
+                try tx.delete(try #require(try tx.object("note", key: "a")))
+                try #require(try tx.object("note", key: "b")).dictionary("body").set("unseen", for: "t")
+                try tx.create("note", key: "d")
+            }
+        }
+        try await WireRig.run(on: disk) { rig in
+            let one = try await Conversation(rig, login, library: "other")
+            try await one.say("0:cv:\(cv)")
+            #expect(try await one.hear() == "0:cv:?")
+            let entries = try await one.list()["index"]?.array ?? []
+            let seen = [#"{"d":{"t":"unseen"},"id":"b","v":2}"#, #"{"d":{},"id":"d","v":1}"#]
+            #expect(entries.map(\.encoded).sorted() == seen.sorted())
+            // Nobody edits what he has not seen.
+            #expect(try await one.make("M", "b", ["v": .edits("=1\t+x"), "sv": 1])["error"] == 405)
+            #expect(try await one.make("M", "a", ["v": .adds("x")])["ev"] == 3)
+            #expect(try await one.make("M", "b", ["v": .edits("=6\t+!"), "sv": 2])["ev"] == 3)
+        }
+    }
+
+    @Test func aRestartForgetsNothing() async throws {
+        let disk = try WireRig.Disk()
+        let (login, cv, ident) = try await WireRig.run(on: disk) { rig in
+            let login = try await rig.logIn()
+            let one = try await Conversation(rig, login, library: "other")
+            try await one.list()
+            let first = try await one.make("M", "k", ["v": .adds("x")])
+            let second = try await one.make("M", "k", ["v": .edits("=1\t+y"), "sv": 1])
+            return (login, first["cv"]?.string ?? "", second["ccids"]?.array?.first?.string ?? "")
+        }
+        try await WireRig.run(on: disk) { rig in
+            let one = try await Conversation(rig, login, library: "other")
+            try await one.say("0:cv:\(cv)")
+            #expect(try await one.change()["ev"] == 2)
+            try await one.say(Conversation.change("M", "k", ident, ["v": .edits("=1\t+y"), "sv": 1]))
+            #expect(try await one.change()["error"] == 409)
+            try await one.say("0:e:k.1")
+            #expect(try await one.hear() == "0:e:k.1\n{\"data\":{\"t\":\"x\"}}")
+        }
+    }
+}
