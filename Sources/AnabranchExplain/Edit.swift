@@ -28,12 +28,16 @@ public struct Edit: Equatable, Sendable {
     public fileprivate(set) var objects: [Object]
     /// True if it adds or erases classes or columns.
     public fileprivate(set) var changesSchema: Bool
+    /// Where each object stands in `objects`: there may be as many as instructions in a changeset.
+    private var places: [ObjectAddress: Int] = [:]
 
     fileprivate init(_ entry: LogEntry) throws(HistoryError) {
         versions = entry.version...entry.version
         author = entry.origin
         times = entry.timestamp...entry.timestamp
-        var arena = ChangesetArena(), objects: [Object] = [], changesSchema = false
+        objects = []
+        changesSchema = false
+        var arena = ChangesetArena()
         let index = try entry.decode(into: &arena)
         for instruction in arena.instructions(of: index).reversed() {
             guard !instruction.kind.isSchema else {
@@ -45,10 +49,8 @@ public struct Edit: Equatable, Sendable {
             var object = Object(object: address, isDeleted: instruction.kind == .eraseObject)
             object.isInserted = instruction.kind == .createObject
             object.fields = isField ? [Array(arena.bytes(of: instruction.field))] : []
-            objects.include(object)
+            include(object)
         }
-        self.objects = objects
-        self.changesSchema = changesSchema
     }
 
     /// Adds an earlier edit of the same author.
@@ -56,17 +58,24 @@ public struct Edit: Equatable, Sendable {
         versions = earlier.versions.lowerBound...versions.upperBound
         versionCount += earlier.versionCount
         times = min(times.lowerBound, earlier.times.lowerBound)...max(times.upperBound, earlier.times.upperBound)
-        for object in earlier.objects { objects.include(object) }
+        for object in earlier.objects { include(object) }
         changesSchema = changesSchema || earlier.changesSchema
     }
-}
 
-extension [Edit.Object] {
     /// Adds what was done to an object before.
-    fileprivate mutating func include(_ earlier: Edit.Object) {
-        guard let place = firstIndex(where: { $0.object == earlier.object }) else { return append(earlier) }
-        self[place].isInserted = self[place].isInserted || earlier.isInserted
-        for field in earlier.fields where !self[place].fields.contains(field) { self[place].fields.append(field) }
+    private mutating func include(_ earlier: Object) {
+        guard let place = places[earlier.object] else {
+            places[earlier.object] = objects.count
+            return objects.append(earlier)
+        }
+        objects[place].isInserted = objects[place].isInserted || earlier.isInserted
+        for field in earlier.fields where !objects[place].fields.contains(field) { objects[place].fields.append(field) }
+    }
+
+    /// True if both are on one of the same objects, or on the schema alone.
+    fileprivate func continues(_ earlier: Edit) -> Bool {
+        if objects.isEmpty || earlier.objects.isEmpty { return objects.isEmpty && earlier.objects.isEmpty }
+        return earlier.objects.contains { places[$0.object] != nil }
     }
 }
 
@@ -113,13 +122,5 @@ public struct EditGroups {
     public mutating func finish() -> [Edit] {
         defer { edits = [] }
         return edits.map(\.edit)
-    }
-}
-
-extension Edit {
-    /// True if both are on one of the same objects, or on the schema alone.
-    fileprivate func continues(_ earlier: Edit) -> Bool {
-        if objects.isEmpty || earlier.objects.isEmpty { return objects.isEmpty && earlier.objects.isEmpty }
-        return earlier.objects.contains { object in objects.contains { $0.object == object.object } }
     }
 }

@@ -88,7 +88,8 @@ extension Explanation.Form {
         let setsProperty =
             instruction.kind == .update && arena.path(of: instruction).isEmpty && !instruction.isDefault
             && instruction.type != .list && instruction.type != .dictionary && instruction.type != .objectValue
-        propertyValue = setsProperty ? arena.payload(of: instruction) : nil
+        // A payload can be written as nil itself: then it is null.
+        propertyValue = setsProperty ? arena.payload(of: instruction) : .none
         field = namesField ? Array(arena.bytes(of: instruction.field)) : nil
     }
 }

@@ -1,16 +1,19 @@
-import AnabranchCore
+package import AnabranchCore
 
 /// The values of a state as JSON, as an export has them (`Spec/Export.md`, section 2): nothing is lost, and a link
 /// stands there whether its target exists or not.
-struct ValueTexts {
+package struct ValueTexts {
     private let classes: [ClassID: ClassSchema]
 
-    init(of state: ObjectGraph) {
+    package init(of state: ObjectGraph) {
         classes = Dictionary(state.classes.map { ($0.number, $0) }, uniquingKeysWith: { $1 })
     }
 
     /// The properties of an object's class, without the primary key.
-    func properties(of object: StateObject) -> [Property] { classes[object.classID]?.properties ?? [] }
+    package func properties(of object: StateObject) -> [Property] { classes[object.classID]?.properties ?? [] }
+
+    /// The name of an object's class.
+    package func className(of object: StateObject) -> [UInt8] { classes[object.classID]?.name ?? [] }
 
     /// The properties of an object, by their names.
     func fields(of object: StateObject) -> [[UInt8]: [UInt8]] {
@@ -57,7 +60,7 @@ struct ValueTexts {
     }
 
     /// A value as instructions carry it; nil for what holds values.
-    func payload(of value: StateValue) -> Payload? {
+    package func payload(of value: StateValue) -> Payload? {
         switch value {
         case .null: .null
         case .int(let value): .int(value)
