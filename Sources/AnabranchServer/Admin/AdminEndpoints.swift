@@ -27,8 +27,13 @@ struct AdminEndpoints: HTTPEndpoints {
     }
 
     func respond(to request: EndpointRequest) async -> EndpointResponse {
+        do throws(HTTPError) { try checkToken(of: request) } catch { return EndpointResponse(error) }
+        return await answer(request)
+    }
+
+    /// Answers a request of somebody who has shown the token.
+    func answer(_ request: EndpointRequest) async -> EndpointResponse {
         do throws(HTTPError) {
-            try checkToken(of: request)
             guard let route = AdminRoute(request) else { throw .notFound }
             var endpoints = self
             endpoints.logger[metadataKey: "by"] = "\(Self.operator(of: request))"

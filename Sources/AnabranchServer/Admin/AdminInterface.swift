@@ -31,6 +31,8 @@ public struct AdminInterface: Sendable {
     let accounts: any AccountStore
     let metrics: PrometheusMetrics
     let onListening: @Sendable (SocketAddress) -> Void
+    /// Makes the pages that the listener shows to people beside its endpoints; nil for none.
+    package var makePages: (@Sendable (AdminAccess) -> any AdminPages)?
 
     /// An interface to a server with these stores.
     /// - Parameters:

@@ -37,6 +37,11 @@ enum AdminRoute: String {
 
     init?(_ request: EndpointRequest) { self.init(rawValue: "\(request.method.rawValue) \(request.path)") }
 
+    /// True for the path of an endpoint, and for all others that stay free for endpoints to come.
+    static func has(_ path: Substring) -> Bool {
+        path.hasPrefix("/v1/") || [health, ready, metrics].contains { $0.rawValue == "GET \(path)" }
+    }
+
     /// The paths of the requests whose body is long.
     static let longPaths: Set<Substring> = ["/v1/import", "/v1/import/changes"]
 }

@@ -1,6 +1,7 @@
 import Logging
 import Metrics
 import NIOCore
+import NIOHTTP1
 import NIOPosix
 
 extension SyncServer {
@@ -13,6 +14,7 @@ extension SyncServer {
         let channels = AdminChannels(countMax: admin.settings.connectionsMax)
         let endpoints = AdminEndpoints(
             admin: admin, server: operations, refusedTokens: refusedTokens, logger: logger)
+        let pages = admin.makePages?(AdminAccess(endpoints: endpoints))
         let tls = admin.settings.isSecure ? self.tls : nil
         // The counters of HTTP speak of clients only.
         let metrics = ConnectionMetrics(factory: NOOPMetricsHandler.instance)
@@ -24,9 +26,10 @@ extension SyncServer {
                 in: channel, from: ClientOrigin(of: channel, settings), settings: settings, isSecure: tls != nil,
                 metrics: metrics, logger: logger
             ) { head in
-                guard endpoints.hasToken(head) else { return HTTPRoute(to: endpoints) }
-                channels.trust(channel)
-                return endpoints.trustedRoute(of: head)
+                let hasToken = endpoints.hasToken(head)
+                if hasToken || pages?.isTrusted(head) ?? false { channels.trust(channel) }
+                if let pages, !AdminRoute.has(head.uri.prefix { $0 != "?" }) { return HTTPRoute(to: pages) }
+                return hasToken ? endpoints.trustedRoute(of: head) : HTTPRoute(to: endpoints)
             }
         }
         if let address = listener.localAddress {
