@@ -135,6 +135,15 @@ let package = Package(
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ]),
         .target(
+            name: "AnabranchInspector",
+            dependencies: [
+                "AnabranchCore", "AnabranchExplain", "AnabranchHistory", "AnabranchQuery", "AnabranchServer",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            resources: [.embedInCode("Assets")]),
+        .target(
             name: "AnabranchTesting",
             dependencies: [
                 "AnabranchCore", "AnabranchHistory", "AnabranchQuery", "AnabranchReplica", "CZlib", "CZstd",
@@ -167,8 +176,9 @@ let package = Package(
             name: "anabranch",
             dependencies: [
                 "AnabranchClient", "AnabranchCore", "AnabranchHTTP", "AnabranchHistory", "AnabranchProtocol",
-                "AnabranchExplain", "AnabranchQuery", "AnabranchRealmFile", "AnabranchReplica", "AnabranchRules",
-                "AnabranchSQLite", "AnabranchServer", "AnabranchSimperiumWire", "CMalloc", "CZlib", "CommandSupport",
+                "AnabranchExplain", "AnabranchInspector", "AnabranchQuery", "AnabranchRealmFile", "AnabranchReplica",
+                "AnabranchRules", "AnabranchSQLite", "AnabranchServer", "AnabranchSimperiumWire", "CMalloc", "CZlib",
+                "CommandSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -235,6 +245,12 @@ let package = Package(
                 .product(name: "NIOWebSocket", package: "swift-nio"),
             ],
             exclude: ["Models", "Transcripts"]),
+        .testTarget(
+            name: "AnabranchInspectorTests",
+            dependencies: [
+                "AnabranchCore", "AnabranchInspector", "AnabranchServer", "AnabranchTesting", "anabranch",
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ]),
         .testTarget(
             name: "AnabranchReplicaTests",
             dependencies: [

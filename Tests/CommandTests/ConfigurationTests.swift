@@ -81,7 +81,8 @@ import Testing
         "trusted-proxies": "10.0.0.0/8, ::1",
         "public-url": "https://sync.example.com", "tls-certificate": "/cert.pem", "tls-key": "/key.pem",
         "rules": "/rules.yaml", "user-without-token": "somebody", "admin-listen": "127.0.0.1:9091",
-        "admin-token-file": "/token", "connections": "5", "connections-per-address": "6", "connections-per-user": "7",
+        "admin-token-file": "/token", "inspector": "read-write", "connections": "5",
+        "connections-per-address": "6", "connections-per-user": "7",
         "sessions-per-connection": "8", "message-memory-bytes": "13", "logins-per-minute": "9",
         "access-token-seconds": "10", "session-seconds": "11",
         "shards": "15", "object-bytes": "12", "client-clock-seconds": "25", "silence-seconds": "75", "free-bytes": "16",
@@ -115,7 +116,7 @@ import Testing
         let lines = try Self.configuration().yaml.split(separator: "\n").map(String.init)
         for line in [
             "data: ./data", "listen: 127.0.0.1:9090", "dev: false", "allow-destructive-schema: false",
-            "admin-listen: 127.0.0.1:0", "connections: 10000",
+            "admin-listen: 127.0.0.1:0", "inspector: read-only", "connections: 10000",
             "connections-per-address: 1000", "connections-per-user: 500", "sessions-per-connection: 1000",
             "message-memory-bytes: 268435456", "logins-per-minute: 300", "access-token-seconds: 1800",
             "session-seconds: 5184000", "# rules is not set",
@@ -211,7 +212,7 @@ import Testing
         ("connections: 0", "connections: cannot be '0'"), ("connections: -1", "connections: cannot be '-1'"),
         ("connections-per-user: many", "connections-per-user: cannot be 'many'"),
         ("session-seconds: 4294967296", "session-seconds: cannot be '4294967296'"),
-        ("admin-listen: on", "admin-listen: cannot be 'on'"),
+        ("inspector: on", "inspector: cannot be 'on'"), ("admin-listen: on", "admin-listen: cannot be 'on'"),
         ("rules: ''", "rules: cannot be ''"), ("- a", "no keys"), ("a: b: c", "yaml"),
         ("apps: x", "apps: no app ids"), ("apps: {a/b: {}}", "'a/b' cannot be an app id"),
         (

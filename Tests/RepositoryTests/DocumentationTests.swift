@@ -9,8 +9,8 @@ import Testing
 @Suite struct DocumentationTests {
     @Test(arguments: [
         "AnabranchCore", "AnabranchQuery", "AnabranchRules", "AnabranchProtocol", "AnabranchHistory", "AnabranchSQLite",
-        "AnabranchExplain", "AnabranchPropertyList", "AnabranchRealmFile", "AnabranchReplica", "AnabranchClient",
-        "AnabranchServer", "AnabranchSimulation",
+        "AnabranchExplain", "AnabranchInspector", "AnabranchPropertyList", "AnabranchRealmFile", "AnabranchReplica",
+        "AnabranchClient", "AnabranchServer", "AnabranchSimulation",
         "AnabranchTestClient", "AnabranchTesting",
     ])
     func whatIsPublicIsDocumented(module: String) throws {

@@ -52,8 +52,13 @@ import Testing
             "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchTesting", "Foundation", "NIOCore",
             "NIOHTTP1", "NIOPosix", "NIOWebSocket",
         ],
+        "AnabranchInspector": [
+            "AnabranchCore", "AnabranchExplain", "AnabranchHistory", "AnabranchQuery", "AnabranchServer", "Crypto",
+            "Foundation", "NIOHTTP1", "NIOPosix",
+        ],
         "anabranch": [
             "AnabranchClient", "AnabranchCore", "AnabranchExplain", "AnabranchHTTP", "AnabranchHistory",
+            "AnabranchInspector",
             "AnabranchProtocol", "AnabranchQuery", "AnabranchRealmFile", "AnabranchReplica", "AnabranchRules",
             "AnabranchSQLite",
             "AnabranchServer", "AnabranchSimperiumWire", "ArgumentParser", "CMalloc", "CZlib", "CommandSupport",

@@ -1,5 +1,6 @@
 import AnabranchHTTP
 import AnabranchHistory
+import AnabranchInspector
 import AnabranchProtocol
 import AnabranchSQLite
 import AnabranchServer
@@ -53,6 +54,8 @@ struct Configuration {
     var adminListen: ListenAddress? = ListenAddress(host: "127.0.0.1", port: 0)
     var adminTokenFile: String?
     var adminToken: String?
+    /// Nil for no inspector.
+    var inspector: Inspector.Mode? = .readOnly
     var connectionsMax: Int?
     var connectionsPerAddressMax: Int?
     var connectionsPerUserMax: Int?

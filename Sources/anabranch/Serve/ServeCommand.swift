@@ -1,4 +1,5 @@
 import AnabranchHistory
+import AnabranchInspector
 import AnabranchSQLite
 import AnabranchServer
 import AnabranchSimperiumWire
@@ -22,7 +23,8 @@ struct ServeCommand: AsyncParsableCommand {
             loopback addresses only, every app id is accepted, users log in anonymously or with e-mail address and \
             password, and clients that send no token are one fixed user.
 
-            The first line on standard output says where the server listens; the log goes to standard error. \
+            The first line on standard output says where the server listens; the log goes to standard error, and says \
+            where the inspector is: pages that show data and history in a browser (Spec/Inspector.md). \
             Everything acknowledged to a client is in the data directory, which one process at a time can use.
 
             Each setting can also be in the environment (ANABRANCH_LISTEN for --listen) or in the file (listen: ...). \
@@ -131,17 +133,25 @@ struct ServeCommand: AsyncParsableCommand {
             ?? AdminToken(path: configuration.adminTokenPath, logger: logger)
         let scheme = settings.isSecure ? "https" : "http"
         let certificate = settings.isSecure ? configuration.tlsCertificate : nil
-        return AdminInterface(
+        var admin = AdminInterface(
             settings: settings, token: token, catalog: store, accounts: accounts, metrics: metrics,
             onListening: { address in
                 let bound = ListenAddress(host: address.ipAddress ?? listen.host, port: address.port ?? listen.port)
+                let url = "\(scheme)://\(bound.ofThisMachine)"
+                if configuration.inspector != nil {
+                    logger.notice("the inspector shows the server in a browser", metadata: ["url": "\(url)"])
+                }
                 do {
-                    try AdminAddress(url: "\(scheme)://\(bound.ofThisMachine)", certificate: certificate)
+                    try AdminAddress(url: url, certificate: certificate)
                         .write(to: configuration.adminAddressPath)
                 } catch {
                     logger.warning("the admin interface is not announced", metadata: ["error": "\(error)"])
                 }
             })
+        if let mode = configuration.inspector {
+            admin.makePages = { Inspector(of: $0, mode: mode, version: BuildInfo.version) }
+        }
+        return admin
     }
 
     /// The number of files that the server itself has open: the databases, their readers, the admin interface.

@@ -1,4 +1,5 @@
 import AnabranchHistory
+import AnabranchInspector
 import AnabranchSQLite
 import AnabranchServer
 import Logging
@@ -66,6 +67,9 @@ struct Setting {
                 "admin-token-file", \.adminTokenFile, .file,
                 "The token of the admin interface; by default the file admin-token in the data directory."),
             Setting("admin-token", \.adminToken, .token, "The token of the admin interface itself, if not in a file."),
+            Setting(
+                "inspector", \.inspector, .inspector,
+                "Whether the admin interface has pages for people, and whether these only show or also act."),
             Setting(
                 "smtp-password", \.smtpPassword, .password,
                 "The password that apps send e-mails with, unless they have a password-file."),
@@ -217,6 +221,15 @@ extension SettingForm<ListenAddress?> {
             allowed: "off, or host:port, like 127.0.0.1:9091",
             parse: { $0 == "off" ? .some(nil) : ListenAddress(argument: $0).map { .some($0) } },
             print: { $0?.description ?? "off" })
+    }
+}
+
+extension SettingForm<Inspector.Mode?> {
+    static var inspector: Self {
+        Self(
+            allowed: "off, " + Inspector.Mode.allCases.map(\.rawValue).joined(separator: ", "),
+            parse: { $0 == "off" ? .some(nil) : Inspector.Mode(rawValue: $0).map { .some($0) } },
+            print: { $0?.rawValue ?? "off" })
     }
 }
 

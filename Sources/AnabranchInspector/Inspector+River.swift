@@ -1,0 +1,39 @@
+import AnabranchCore
+import AnabranchHistory
+
+/// The whole history of a file in one picture.
+extension Inspector {
+    /// The most parts into which a history is divided.
+    static let riverPartsMax = 400
+
+    /// The history divided into parts of so many versions each: how many bytes each has, and the last version of each
+    /// with its time, its author, and what that had seen. One entry is read for a part, however long the history is.
+    func river(_ query: PageQuery) async throws(PageError) -> String {
+        let wanted = try query.number("parts", usual: 200, 1...UInt64(Self.riverPartsMax))
+        return try await reads.read(try query.path()) { view in
+            let base = view.head.baseVersion.rawValue, last = view.head.version.rawValue
+            let step = max(1, (last - min(base, last) + wanted - 1) / wanted)
+            // The size of what has been trimmed is that before the first entry.
+            var size = view.head.cumulativeSize, parts: [String] = []
+            if let first = try view.view.entry(view.head.baseVersion + 1) {
+                size = first.cumulativeSize - min(first.cumulativeSize, UInt64(first.changeset.count))
+            }
+            var version = base
+            while version < last {
+                version = last - version > step ? version + step : last
+                guard let entry = try view.view.entry(ServerVersion(rawValue: version)) else { continue }
+                parts.append(
+                    jsonObject([
+                        "version": "\(version)", "bytes": "\(entry.cumulativeSize - min(size, entry.cumulativeSize))",
+                        "timestamp": "\(min(entry.timestamp.rawValue, UInt64(Int64.max)))",
+                        "client": "\(entry.origin)", "base": entry.base.map { "\($0)" } ?? "null",
+                    ]))
+                size = entry.cumulativeSize
+            }
+            return jsonObject([
+                "path": jsonText(view.path.description), "version": "\(last)", "base_version": "\(base)",
+                "step": "\(step)", "parts": jsonArray(parts),
+            ])
+        }
+    }
+}

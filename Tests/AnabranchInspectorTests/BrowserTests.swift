@@ -1,0 +1,26 @@
+import AnabranchTesting
+import Foundation
+import Testing
+
+/// The pages in a real browser, over a server with real uploads: `Tests/Fixtures/inspector`.
+@Suite struct BrowserTests {
+    private static let tree = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
+
+    @Test func anOperatorLooksAround() throws {
+        let python = Self.tree.appending(path: ".build/python/bin/python3").path()
+        try #require(FileManager.default.isExecutableFile(atPath: python), "scripts/test makes \(python)")
+        let program = try #require(BuiltProducts.folder).appending(path: "anabranch").path()
+        let process = Process(), output = Pipe()
+        process.executableURL = URL(filePath: python)
+        let script = Self.tree.appending(path: "Tests/Fixtures/inspector/inspector_test.py").path()
+        process.arguments = ["-B", script, program]
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        let text = String(decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0, "\(python) -B \(script) \(program)\n\(text)")
+        #expect(text.split(separator: "\n").count { $0.hasPrefix("ok ") } >= 15, "\(text)")
+    }
+}

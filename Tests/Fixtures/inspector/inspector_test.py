@@ -1,0 +1,466 @@
+"""Looks at a running server in a browser, as an operator does:  inspector_test.py PATH-OF-ANABRANCH
+
+Prints a line for each check, and at the end what was measured. The exit status is 1 if one fails.
+"""
+
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import urllib.error
+import urllib.request
+from urllib.parse import quote
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import accessibility  # noqa: E402
+import payloads  # noqa: E402
+from world import NOTES, SCHEMA, Browser, Server, fill, note, path_query, program_from, wait_for  # noqa: E402
+
+P = path_query(NOTES)
+ONE = quote('{"int":"1"}')
+PAGES = {
+    "/": "Serving", "/files": "Versions", f"/file?path={P}": "Schema", f"/objects?path={P}&class=Note": "objects",
+    f"/object?path={P}&class=Note&key={ONE}": "Who wrote what", f"/history?path={P}": "An arm leaves", f"/edits?path={P}": "A pause ends an edit after", f"/version?path={P}&version=9": "Instructions",
+    f"/diff?path={P}&from=3&to=9": "differ", f"/clients?path={P}": "Behind", "/sessions": "Sessions", "/users": "Users", "/user?user=developer": "Files",
+}
+
+
+class Checks:
+    def __init__(self, program, folder):
+        self.server = Server(program, folder)
+        self.browser = None
+        self.figures = {}
+
+    def page(self, address, says=None):
+        self.browser.open(self.server.pages + address, address.split("?")[0])
+        if says:
+            self.browser.says(says)
+
+    def http(self, path, method="GET", body=None, **headers):
+        request = urllib.request.Request(
+            self.server.pages + path, method=method, data=body, headers={name.replace("_", "-"): value for name, value in headers.items()})
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return answer.status, dict(answer.headers), answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, dict(error.headers), error.read()
+
+    def cookie(self):
+        cookie = self.browser.driver.get_cookies()[0]
+        return f"{cookie['name']}={cookie['value']}"
+
+    # MARK: Safety
+
+    def check_that_nothing_is_shown_without_the_token(self):
+        server, browser = self.server, self.browser
+        assert f"url={server.pages}\n" in (server.folder / "server.log").read_text()
+        browser.open(f"{server.pages}/files?q=x", "/log-in")
+        assert "then=%2Ffiles%3Fq%3Dx" in browser.driver.current_url
+        browser.find("#token").send_keys("0123456789abcdef wrong")
+        browser.find("form.login button").click()
+        browser.says("this is not the token")
+        assert not browser.driver.get_cookies()
+        for path in ["/overview.json", "/files.json", f"/objects.json?path={P}&class=Note", "/nothing.json", "/nothing"]:
+            status, _, body = self.http(path)
+            assert status == 401 and b"NotLoggedIn" in body, (path, status)
+        assert json.loads(self.http("/session.json")[2]) == {"logged_in": False}
+        assert self.http("/assets/nothing.js")[0] == 401 and self.http("/assets/../admin-token")[0] == 401
+        # The wrong token, whose answer is a status of its own, is in the console by then.
+        assert all("log-in" in message for message in browser.console())
+
+    def check_the_log_in(self):
+        server, browser = self.server, self.browser
+        browser.find("#token").clear()
+        browser.find("#token").send_keys(server.token)
+        browser.find("form.login button").click()
+        browser.shown("/files")
+        assert browser.driver.current_url.endswith("/files?q=x")
+        cookie, = browser.driver.get_cookies()
+        assert cookie["httpOnly"] and cookie["sameSite"] == "Strict" and cookie["path"] == "/", cookie
+        assert server.token not in cookie["value"] and server.token not in browser.driver.current_url
+        assert browser.script("return document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)") == "{}{}"
+
+    def check_requests_of_others(self):
+        own, cookie, post = self.server.pages, self.cookie(), {"method": "POST", "body": b'{"path":"x","client":2}'}
+        assert self.http("/files.json", Cookie=cookie)[0] == 200
+        assert self.http("/files.json", Authorization=f"Bearer {self.server.token}")[0] == 200
+        for wrong in ["Bearer " + self.server.token + "0", "Bearer", self.server.token, "Basic " + self.server.token, f"Bearer {self.server.token[:-1]}"]:
+            assert self.http("/files.json", Authorization=wrong)[0] == 401, wrong
+        assert self.http("/files.json", Cookie=cookie, Sec_Fetch_Site="cross-site")[0] == 401
+        assert self.http("/files.json", Cookie=cookie, Sec_Fetch_Site="same-site")[0] == 401
+        assert self.http("/v1/files", Cookie=cookie)[0] == 401, "the endpoints take the token alone"
+        for changed in [cookie[:-1] + ("0" if cookie[-1] != "0" else "1"), cookie.replace("=", "=9", 1), cookie.split(".")[0], cookie.split("=")[0] + "="]:
+            assert self.http("/files.json", Cookie=changed)[0] == 401, changed
+        for headers in [{}, {"Origin": "http://evil.example"}, {"Origin": own}, {"Origin": "null", "X_Inspector": "1"},
+                        {"Origin": own, "X_Inspector": "1", "Sec_Fetch_Site": "cross-site"}, {"Origin": own + "0", "X_Inspector": "1"}]:
+            status, _, body = self.http("/expire", Cookie=cookie, **post, **headers)
+            assert status == 403 and b"Origin" in body, (headers, status)
+        assert self.http("/expire", Origin=own, X_Inspector="1", **post)[0] == 401
+        assert self.http("/expire", Authorization=f"Bearer {self.server.token}", Origin=own, X_Inspector="1", **post)[0] == 401
+        assert self.http("/files", method="PUT", body=b"")[0] == 405
+        for path in ["/", "/files", "/assets/app.js", "/session.json", "/nothing"]:
+            headers = self.http(path)[1]
+            policy = headers["Content-Security-Policy"]
+            assert "default-src 'none'" in policy and "unsafe" not in policy and "trusted-types 'none'" in policy
+            assert headers["X-Content-Type-Options"] == "nosniff" and headers["Referrer-Policy"] == "no-referrer"
+        for path in ["/session.json", "/files.json", "/nothing"]:
+            assert self.http(path)[1]["Content-Type"].startswith("application/json"), path
+            assert self.http(path)[1]["Cache-Control"] == "no-store", path
+
+    # MARK: Pages
+
+    def check_every_page(self):
+        browser = self.browser
+        browser.console()
+        for address, text in PAGES.items():
+            self.page(address, text)
+            twin = address.split("?")
+            name = "/overview" if twin[0] == "/" else twin[0]
+            found = browser.script("return fetch(arguments[0]).then(async (r) => [r.status, Object.keys(await r.json()).length])",
+                                   "?".join([f"{name}.json"] + twin[1:]))
+            assert found[0] == 200 and found[1] > 0, (address, found)
+            accessibility.check_names(browser, address)
+            accessibility.check_contrast(browser, address)
+            assert not browser.console(), (address, browser.console())
+        browser.open(self.server.pages + f"/object?path={P}&class=Nothing&key=null")
+        browser.says("This page cannot be shown")
+        browser.says("there is no class Nothing")
+        browser.console()
+
+    def check_dark_small_and_large(self):
+        browser = self.browser
+        browser.scheme("dark", motion="reduce")
+        for address, text in PAGES.items():
+            browser.size(360, 740)
+            self.page(address, text)
+            accessibility.check_contrast(browser, address + " in the dark")
+            accessibility.check_room(browser, address, 360)
+            browser.size(3840, 2160)
+            accessibility.check_room(browser, address, 3840)
+        browser.scheme("light")
+        browser.size(1280, 800)
+
+    def check_the_keyboard(self):
+        from selenium.webdriver.common.keys import Keys
+        browser = self.browser
+        for address in ["/files", f"/file?path={P}", f"/history?path={P}", f"/version?path={P}&version=9"]:
+            self.page(address, PAGES[address])
+            accessibility.check_keyboard(browser, address)
+        self.page(f"/objects?path={P}&class=Note", "59 objects")
+        table = browser.find("[role=grid]")
+        table.send_keys(Keys.END)
+        browser.until(lambda: "59" in browser.text(".row.active"), "the end is not reached")
+        table.send_keys(Keys.HOME, Keys.ARROW_DOWN, Keys.ENTER)
+        browser.shown("/object")
+        assert browser.text("main h2") == "Note 2"
+        self.page("/files")
+        browser.find("body").send_keys("/")
+        assert browser.script("return document.activeElement.type") == "search"
+
+    # MARK: Objects
+
+    def check_filters_sorting_and_columns(self):
+        browser = self.browser
+        self.page(f"/objects?path={P}&class=Note", "59 objects")
+        field = browser.find("#filter")
+
+        def ask(text):
+            field.clear()
+            field.send_keys(text)
+            browser.find(".filter button").click()
+        ask("done == true AND price > 10")
+        wanted = self.json(f"/objects.json?path={P}&class=Note&filter={quote('done == true AND price > 10')}")["count"]
+        assert 0 < wanted < 59
+        browser.says(f"{wanted} objects")
+        ask("done == true AND pirce > 10")
+        browser.until(lambda: "pirce" in browser.text("#filter-error"), "the mistake is not shown")
+        assert browser.text("#filter-error mark") == "p" and field.get_attribute("aria-invalid") == "true"
+        ask("title BEGINSWITH[c] 'fahrrad' SORT(title ASC)")
+        browser.until(lambda: "headings of the table" in browser.text("#filter-error"), "suffixes are refused")
+        ask("")
+        browser.says("59 objects")
+        browser.all("button.order")[1].click()
+        browser.until(lambda: "sort=title" in browser.driver.current_url, "the order is part of the address")
+        titles = [self.json(f"/objects.json?path={P}&class=Note&sort=title&limit=500")["rows"][at]["values"][0] for at in (0, 1, 58)]
+        browser.until(lambda: titles[0] in browser.text('.row[aria-rowindex="2"]'), "the first row is another one")
+        browser.all("button.order")[1].click()
+        browser.until(lambda: titles[2] in browser.text('.row[aria-rowindex="2"]'), "the order is not turned round")
+        browser.driver.refresh()
+        browser.shown("/objects")
+        browser.until(lambda: titles[2] in browser.text('.row[aria-rowindex="2"]'), "the address does not hold the order")
+        browser.find(".menu summary").click()
+        browser.all(".menu input[type=checkbox]")[2].click()
+        browser.until(lambda: "price" not in browser.text(".head"), "the column stays")
+        assert "hide=price" in browser.driver.current_url
+        self.page(f"/objects?path={P}&class=Note", "59 objects")
+        browser.all(".menu summary")[1].click()
+        browser.script("const s = document.querySelector('.facets').parentElement.querySelector('select'); s.value = 'done'; s.dispatchEvent(new Event('change'))")
+        browser.until(lambda: browser.all("button.facet"), "no facets").__getitem__(0).click()
+        browser.until(lambda: "filter=done" in browser.driver.current_url, "the facet filters")
+
+    def json(self, path):
+        status, _, body = self.http(path, Authorization=f"Bearer {self.server.token}")
+        assert status == 200, (path, status, body)
+        return json.loads(body)
+
+    def check_links_both_ways(self):
+        browser = self.browser
+        self.page(f"/object?path={P}&class=Note&key={ONE}", "Who wrote what")
+        browser.find("main a.v.link").click()
+        browser.until(lambda: "Bert Óskarsson" in browser.text("main"), "the link leads to nobody")
+        browser.says("Reykjavík")
+        browser.until(lambda: "Note.author" in browser.text(".linked"), "nothing links back")
+        browser.find(".linked a").click()
+        browser.until(lambda: "Note 1" in browser.text("main h2"), "the way back")
+        self.page(f"/objects?path={P}&class=Note", "59 objects")
+        browser.find('a[aria-label="History of 3"]').click()
+        browser.shown("/object")
+        browser.says("versions changed it", "#history")
+        self.page(f"/object?path={P}&class=Note&key={ONE}", "Who wrote what")
+        browser.driver.execute_cdp_cmd("Browser.grantPermissions", {
+            "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"], "origin": self.server.pages})
+        browser.find("main .tools button").click()
+        browser.says("Copied")
+        copied = json.loads(browser.script("return navigator.clipboard.readText()"))
+        assert copied["class"] == "Note" and copied["fields"]["author"] == {"link": ["Person", "bert"]}, copied
+
+    def check_that_uploads_appear(self):
+        browser = self.browser
+        self.page(f"/objects?path={P}&class=Note", "59 objects")
+        self.server.write("phone", [note(777, title="fresh from the phone")])
+        browser.says("60 objects")
+        self.page(f"/history?path={P}", "Note 777")
+        self.server.write("phone", [["Note", {"int": "777"}, None]])
+        browser.says("erased 1: Note 777")
+
+    # MARK: History
+
+    def check_history_and_explanation(self):
+        browser = self.browser
+        self.page(f"/history?path={P}", "An arm leaves")
+        assert browser.all("svg.river .arm"), "no arms"
+        browser.find(".stream .badge.merge").click()
+        browser.shown("/version")
+        browser.until(lambda: browser.text(".detail"), "no cell is explained")
+        cell = browser.all("button.rule")[-1]
+        cell.click()
+        assert "Both set the value" in browser.text(".detail") and "discarded" in browser.text(".detail")
+        assert cell.get_attribute("aria-pressed") == "true"
+        number = int(browser.driver.current_url.split("version=")[1])
+        data = self.json(f"/version.json?path={P}&version={number}")
+        # An element of a list that was lost is no value that could be written again.
+        assert [(value["field"], value["value"]) for value in data["lost"]] == [("title", "قائمة التسوق (tablet)")], data["lost"]
+        browser.find(".lostvalues button").click()
+        browser.until(lambda: browser.all("dialog[open]"), "nothing is asked")
+        assert "wins over what is there" in browser.text("dialog")
+        browser.find("dialog .danger").click()
+        browser.until(lambda: "has the value" in browser.text("#notice"), "the value is not there")
+        self.page(f"/object?path={P}&class=Note&key=%7B%22int%22%3A%222%22%7D", "قائمة التسوق (tablet)")
+        browser.says("the server", ".blame")
+
+    def check_time_travel(self):
+        browser = self.browser
+        self.page(f"/objects?path={P}&class=Note&at=4", "As it was at version 4")
+        count = self.json(f"/objects.json?path={P}&class=Note&at=4")["count"]
+        assert 0 < count < 59
+        browser.says(f"{count} objects")
+        browser.find('.time button[aria-label="One version on"]').click()
+        browser.until(lambda: "at=5" in browser.driver.current_url, "one version on")
+        browser.shown("/objects")
+        browser.script("const s = document.querySelector('.time input'); s.value = 3; s.dispatchEvent(new Event('input')); s.dispatchEvent(new Event('change'))")
+        browser.says("As it was at version 3")
+        earlier = self.json(f"/objects.json?path={P}&class=Note&at=3")["count"]
+        browser.says(f"{earlier} objects")
+        browser.script("[...document.querySelectorAll('.time a')].find((a) => a.textContent.includes('different')).click()")
+        browser.shown("/diff")
+        browser.says("differ")
+        shown = len(browser.all("article.difference"))
+        assert shown == len(self.json(f"/diff.json?path={P}&from=3")["objects"]) > 10, shown
+        self.page(f"/objects?path={P}&class=Note&at=999999")
+        browser.says("This page cannot be shown")
+        browser.console()
+
+    def check_edits(self):
+        browser = self.browser
+        whole, short = self.json(f"/edits.json?path={P}&limit=500"), self.json(f"/edits.json?path={P}&pause=1&limit=500")
+        assert not whole["more"] and len(whole["edits"]) <= len(short["edits"])
+        # Each version that changes something is in one edit.
+        logged = self.json(f"/history.json?path={P}&limit=500")["versions"]
+        changing = [version for version in logged if version["objects"] or version["schema"]]
+        assert sum(edit["versions"] for edit in whole["edits"]) == len(changing) == sum(edit["versions"] for edit in short["edits"])
+        self.page(f"/edits?path={P}", f"{len(whole['edits'])} edits" if len(whole["edits"]) <= 50 else "50 edits")
+        browser.says("Person anna created")
+        browser.script("const s = document.getElementById('pause'); s.value = '30'; s.dispatchEvent(new Event('change'))")
+        browser.until(lambda: "pause=30" in browser.driver.current_url, "the pause is part of the address")
+        self.page(f"/edits?path={P}&limit=1", "1 edit:")
+        browser.script("[...document.querySelectorAll('.foot a')].find((a) => a.textContent === 'More').click()")
+        browser.says("2 edits")
+        assert "limit=2" in browser.driver.current_url
+
+    def check_the_whole_river(self):
+        browser, path = self.browser, quote('/"busy"', safe="")
+        self.server.write("busy", [*SCHEMA, *[note(number, title=f"turn {number}") for number in range(1, 131)]], path='/"busy"', each=1)
+        head = self.json(f"/head.json?path={path}")
+        river = self.json(f"/river.json?path={path}&parts=50")
+        assert head["version"] > 120 and len(river["parts"]) <= 50 and river["parts"][-1]["version"] == head["version"]
+        assert sum(part["bytes"] for part in river["parts"]) == head["log_bytes"], (river, head)
+        self.page(f"/history?path={path}", "An arm leaves")
+        assert browser.all("svg.whole path.water")
+        browser.script("const s = document.querySelector('.wholeriver input'); s.value = 40; s.dispatchEvent(new Event('change'))")
+        browser.until(lambda: "before=40" in browser.driver.current_url, "the place is not part of the address")
+        browser.until(lambda: browser.text(".stream .number") == "40", "the versions there are not shown")
+
+    def check_that_answers_are_bounded(self):
+        browser, path = self.browser, quote('/"large"', safe="")
+        wide = {"class": "Wide", "kind": "top-level", "key": {"name": "id", "type": "int", "nullable": False}, "properties": [
+            {"name": f"p{number}", "type": "string", "nullable": False} for number in range(60)]}
+        self.server.write("large", [*SCHEMA, wide, note(1, title="long", tags={"list": ["x" * 10_000] * 600})], path='/"large"')
+        self.server.write("large", [["Wide", {"int": str(number)}, {f"p{column}": "y" * 160 for column in range(60)}] for number in range(500)], path='/"large"')
+        status, _, body = self.http(f"/object.json?path={path}&class=Note&key={ONE}", Authorization=f"Bearer {self.server.token}")
+        tags = json.loads(body)["fields"]["tags"]
+        assert status == 200 and len(body) < 5_000_000 and tags["count"] == 600 and 0 < len(tags["list"]) < 600, (status, len(body))
+        status, _, body = self.http(f"/objects.json?path={path}&class=Wide&limit=500", Authorization=f"Bearer {self.server.token}")
+        assert status == 200 and len(body) < 5_000_000 and 0 < len(json.loads(body)["rows"]) < 500, (status, len(body))
+        self.page(f"/objects?path={path}&class=Wide&hide=" + ",".join(f"p{number}" for number in range(2, 60)), "500 objects")
+        from selenium.webdriver.common.keys import Keys
+        browser.find("[role=grid]").send_keys(Keys.END)
+        browser.until(lambda: "yyy" in browser.text(".row.active"), "the last row is not shown")
+        self.page(f"/object?path={path}&class=Note&key={ONE}", "list of 600")
+
+    # MARK: People
+
+    def check_sessions_and_clients(self):
+        browser, server = self.browser, self.server
+        command = [server.program, "client", "watch", "--data", str(server.folder / "tablet"), "--path", NOTES, "--url", server.url]
+        watcher = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            self.page("/sessions")
+            browser.until(lambda: browser.all("tbody tr"), "no session is shown")
+            before = browser.text("tbody td")
+            browser.find("tbody button").click()
+            browser.says("Nothing is lost", "dialog")
+            browser.find("dialog .danger").click()
+            browser.until(lambda: "Disconnected." in browser.text("#notice"), "not disconnected")
+            assert before
+        finally:
+            watcher.terminate()
+            watcher.wait()
+        self.page(f"/clients?path={P}", "Behind")
+        browser.find('button[aria-label="Expire: client 3"]').click()
+        browser.says("starts over with a new file", "dialog")
+        browser.find("dialog .buttons button").click()
+        browser.until(lambda: not browser.all("dialog"), "Cancel does not cancel")
+        assert "expired" not in browser.text("tbody")
+        browser.find('button[aria-label="Expire: client 3"]').click()
+        browser.until(lambda: browser.all("dialog .danger"), "nothing is asked").__getitem__(0).click()
+        browser.until(lambda: "expired" in browser.text("tbody"), "the client has not expired")
+
+    # MARK: Hostile data
+
+    def check_that_nothing_runs(self):
+        browser, server, written = self.browser, self.server, []
+        for number, text in enumerate(payloads.MARKUP):
+            name, path, lines = payloads.lines(number, text)
+            server.write(f"hostile{number}", lines, path=path)
+            listed = wait_for(lambda: self.json(f"/files.json?q={quote(name)}")["files"], "the file is not listed")
+            written.append((name, listed[0]["path"]))
+        browser.console()
+        names = [name for name, _ in written]
+        self.page("/files", "Versions")
+        for name in names:
+            browser.says(name)
+        for name, path in written:
+            file, key, kind = quote(path, safe=""), quote(json.dumps(name)), quote(name)
+            for address in [f"/file?path={file}", f"/objects?path={file}&class={kind}", f"/object?path={file}&class={kind}&key={key}",
+                            f"/version?path={file}&version=1"] + (
+                                [f"/history?path={file}", f"/diff?path={file}&from=0"] if name.endswith(("0", "1")) else []):
+                browser.visit(address)
+                browser.says(name)
+                # "<s>" and the like would be elements; of those that are there, all are the inspector's own.
+                strange = browser.script("return [...document.querySelectorAll('script:not([src^=\"/assets/\"]), iframe, img, object, embed, main b[onfocus], main s, [onerror], [onload], a[href^=javascript]')].map((e) => e.outerHTML)")
+                assert not strange, (address, strange)
+            browser.visit(f"/objects?path={file}&class={kind}&filter={quote(name)}")
+            browser.until(lambda: browser.text("#filter-error"), "the mistake is not shown")
+        assert browser.script("return window.ran") is None
+        # The last filters are mistakes, which are the only errors in the console.
+        assert all("status of 400" in message for message in browser.console())
+
+    # MARK: The server
+
+    def check_that_the_page_comes_back(self):
+        browser, server = self.browser, self.server
+        self.page(f"/objects?path={P}&class=Note", "objects")
+        server.stop()
+        browser.until(lambda: "does not answer" in browser.text("#notice"), "nobody notices")
+        server.inspector = "read-only"
+        server.start()
+        browser.until(lambda: browser.script("return document.getElementById('notice').hidden"), "it does not come back")
+        browser.says("read only", "#bar")
+        browser.console()
+
+    def check_that_it_only_looks(self):
+        browser, cookie, own = self.browser, self.cookie(), self.server.pages
+        self.page(f"/clients?path={P}", "Behind")
+        assert all(not button.is_enabled() for button in browser.all("tbody button"))
+        body = json.dumps({"path": NOTES, "client": 2}).encode()
+        for path in ["/expire", "/disconnect", "/revoke", "/disable", "/enable", "/restore"]:
+            status, _, answer = self.http(path, method="POST", body=body, Cookie=cookie, Origin=own, X_Inspector="1")
+            assert status == 403 and b"ReadOnly" in answer, (path, status, answer)
+        # A trial changes nothing, whatever else the body says.
+        for body in [b'{"path":"%s","client":2,"dry_run":true,"dry_run":false}', b'{"path":"%s","client":2,"dry_run":"true"}', b'{"path":"%s","client":2,"dry_run":1}']:
+            status, _, answer = self.http("/expire", method="POST", body=body.replace(b"%s", b"/%22notes%22"), Cookie=cookie, Origin=own, X_Inspector="1")
+            assert status in (400, 403), (body, status, answer)
+        browser.find("#bar button").click()
+        browser.shown("/log-in")
+        assert self.http("/files.json", Cookie=cookie)[0] == 401, "the cookie is worth something after the log-out"
+
+    # MARK: Figures
+
+    def check_what_is_loaded(self):
+        browser = self.browser
+        browser.log_in(self.server)
+        browser.requests()
+        times, sizes = [], 0
+        browser.driver.execute_cdp_cmd("Network.clearBrowserCache", {})
+        for turn in range(20):
+            self.page("/", "Serving")
+            times.append(browser.script(
+                "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? performance.now()"))
+            if turn == 0:
+                sizes = browser.script(
+                    "return performance.getEntriesByType('resource').concat(performance.getEntriesByType('navigation'))"
+                    ".reduce((sum, each) => sum + each.transferSize, 0)")
+        elsewhere = [url for url in browser.requests() if not url.startswith(self.server.pages + "/")]
+        assert not elsewhere, elsewhere
+        assert 0 < sizes < 200_000, sizes
+        self.figures.update(bytes=sizes, elsewhere=0, first_view_ms=round(statistics.median(times), 1))
+
+
+def run(program):
+    with tempfile.TemporaryDirectory(prefix="anabranch-inspector") as folder:
+        checks, failed = Checks(program, folder), 0
+        try:
+            fill(checks.server)
+            checks.browser = Browser()
+            for name in [name for name in Checks.__dict__ if name.startswith("check_")]:
+                start = time.monotonic()
+                try:
+                    getattr(checks, name)()
+                    print(f"ok {name[6:].replace('_', ' ')} ({time.monotonic() - start:.1f} s)", flush=True)
+                except Exception:
+                    failed += 1
+                    print(f"FAILED {name[6:].replace('_', ' ')}\n{traceback.format_exc()[-3000:]}", flush=True)
+        finally:
+            if checks.browser:
+                checks.browser.quit()
+            checks.server.stop()
+        print(json.dumps(checks.figures))
+        return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(run(program_from(sys.argv[1])))
