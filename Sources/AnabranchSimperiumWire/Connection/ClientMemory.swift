@@ -11,8 +11,8 @@ final class ClientMemories: Sendable {
     var seenAt: UInt64 { memory.withLock { $0.seenAt } }
 }
 
-/// What the channels of a file remember of clients beyond a connection (`Spec/Simperium.md`, section 10). Nothing of it
-/// is durable, and a client that is not heard of for a day is forgotten.
+/// The memory that a file's channels have of their clients, beyond a connection (`Spec/Simperium.md`, section 10).
+/// Nothing of it is durable, and a client that is not heard of for a day is forgotten.
 struct ClientMemory {
     private struct Client {
         /// How far changes were pushed.

@@ -2,7 +2,7 @@ import AnabranchCore
 import AnabranchServer
 import Synchronization
 
-/// What is there for a connection: the outcomes of its changes.
+/// The outcomes of the changes of a connection, until it takes them.
 final class Inbox: Sendable {
     struct Item: Sendable {
         let channel: ChannelName

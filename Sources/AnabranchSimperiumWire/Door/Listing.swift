@@ -74,7 +74,7 @@ struct ListingPage {
     var isLast: Bool
 }
 
-/// What a channel reads at the head of a file.
+/// The head of a file, as channels read it.
 struct BucketReader {
     /// The longest messages, in bytes, prefix and envelope included.
     static let messageBytesMax = 1 << 20

@@ -38,7 +38,7 @@ extension ObjectGraph {
 }
 
 extension JSONValue {
-    /// What a client of this wire sees of a value in a Mixed: what JSON has no value for is its text.
+    /// The value of a Mixed as clients of this wire see it. One that JSON has no value for is its text.
     fileprivate init(_ value: StateValue) {
         switch value {
         case .null, .object: self = .null
