@@ -21,4 +21,13 @@ public struct Author: Equatable, Sendable {
         time = entry.timestamp
         uploader = entry.uploader
     }
+
+    /// The author under another name.
+    init(_ author: Author, named user: String?) {
+        version = author.version
+        client = author.client
+        self.user = user
+        time = author.time
+        uploader = author.uploader
+    }
 }

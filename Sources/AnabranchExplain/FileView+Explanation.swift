@@ -10,8 +10,15 @@ extension FileView {
     /// - Throws: `badServerVersion` if the log has no such version, or no longer has what its client had not seen: the
     ///   reason says what can be asked instead. `tooLarge` if the version met too much. `storeDamaged`, `storeFailed`.
     public func explanation(of version: ServerVersion) throws(HistoryError) -> Explanation {
+        try explanation(of: version, anonymizedBy: nil)
+    }
+
+    /// The explanation with other names, keys and values. What happened is found out with the true ones.
+    package func explanation(
+        of version: ServerVersion, anonymizedBy anonymizer: Anonymizer?
+    ) throws(HistoryError) -> Explanation {
         let entry = try existingEntry(version)
-        guard entry.origin != 0 else { return try unmerged(entry) }
+        guard entry.origin != 0 else { return try unmerged(entry, anonymizer) }
         guard let base = entry.base else {
             throw HistoryError(.badServerVersion, "version \(version) does not say what it was made on: it is too old")
         }
@@ -20,7 +27,8 @@ extension FileView {
             do throws(HistoryError) {
                 var replay = try VersionReplay(of: entry, on: base, in: self)
                 try replay.run(seeing: lineage)
-                if let found = try explanation(from: &replay, of: entry, on: base, seeing: lineage) { return found }
+                let found = try explanation(from: &replay, of: entry, on: base, seeing: lineage, anonymizer)
+                if let found { return found }
             } catch  where error.code == .badChangeset {
                 continue
             } catch {
@@ -28,7 +36,7 @@ extension FileView {
             }
         }
         if let failure { throw failure }
-        return try comparison(of: entry, on: base)
+        return try comparison(of: entry, on: base, anonymizer)
     }
 
     /// An entry of the log.
@@ -73,47 +81,55 @@ extension FileView {
     }
 
     /// A version that the server made itself: nothing was merged.
-    private func unmerged(_ entry: LogEntry) throws(HistoryError) -> Explanation {
+    private func unmerged(
+        _ entry: LogEntry, _ anonymizer: Anonymizer?
+    ) throws(HistoryError) -> Explanation {
         var arena = ChangesetArena()
-        let index = try entry.decode(into: &arena)
+        let index = try entry.decode(into: &arena), writer = FormWriter(of: arena, anonymizedBy: anonymizer)
         let instructions = arena.instructions(of: index).map { instruction in
-            let form = Explanation.Form(instruction, in: arena)
+            let form = writer.form(of: instruction)
             return Explanation.Instruction(uploaded: form, logged: form, isRefused: false)
         }
         return Explanation(
-            author: try Author(of: entry, in: self), base: nil, unseenCount: 0, isUploadKept: false, certainty: .exact,
-            instructions: instructions, effects: [])
+            author: writer.author(try Author(of: entry, in: self)), base: nil, unseenCount: 0, isUploadKept: false,
+            certainty: .exact, instructions: instructions, effects: [])
     }
 
     /// - Returns: Nil if merging again has given something else than the log has.
     private func explanation(
-        from replay: inout VersionReplay, of entry: LogEntry, on base: ServerVersion, seeing lineage: any FileView
+        from replay: inout VersionReplay, of entry: LogEntry, on base: ServerVersion, seeing lineage: any FileView,
+        _ anonymizer: Anonymizer?
     ) throws(HistoryError) -> Explanation? {
         let isExact = replay.encoded == entry.changeset
-        guard let instructions = try replay.instructions(logging: try texts(of: entry), isExact: isExact) else {
-            return nil
-        }
+        let writer = FormWriter(of: replay.merge.arena, anonymizedBy: anonymizer)
+        guard
+            let instructions = try replay.instructions(
+                logging: try texts(of: entry), isExact: isExact, writer, anonymizer)
+        else { return nil }
         return Explanation(
-            author: try Author(of: entry, in: self), base: base,
+            author: writer.author(try Author(of: entry, in: self)), base: base,
             unseenCount: try lineage.unseenCount(of: entry, on: base), isUploadKept: try received(entry.version) != nil,
-            certainty: .exact, instructions: instructions, effects: try replay.effects(in: lineage))
+            certainty: .exact, instructions: instructions, effects: try replay.effects(in: lineage, writer))
     }
 
     /// The upload, if it is kept, beside what entered the log, without reasons.
-    private func comparison(of entry: LogEntry, on base: ServerVersion) throws(HistoryError) -> Explanation {
+    private func comparison(
+        of entry: LogEntry, on base: ServerVersion, _ anonymizer: Anonymizer?
+    ) throws(HistoryError) -> Explanation {
         var sent = entry
         let upload = try received(entry.version)
         sent.changeset = upload?.changeset ?? entry.changeset
         var arena = ChangesetArena(), rest = try texts(of: entry)[...]
-        let index = try sent.decode(into: &arena)
+        let index = try sent.decode(into: &arena), writer = FormWriter(of: arena, anonymizedBy: anonymizer)
         let instructions = arena.instructions(of: index).map { instruction in
-            let form = Explanation.Form(instruction, in: arena), isLogged = rest.first == form.text
+            let form = writer.form(of: instruction), isLogged = rest.first == arena.text(of: instruction)
             if isLogged { rest.removeFirst() }
             return Explanation.Instruction(uploaded: form, logged: isLogged ? form : nil, isRefused: false)
         }
         return Explanation(
-            author: try Author(of: entry, in: self), base: base, unseenCount: try unseenCount(of: entry, on: base),
-            isUploadKept: upload != nil, certainty: upload == nil ? .uploadForgotten : .approximate,
+            author: writer.author(try Author(of: entry, in: self)), base: base,
+            unseenCount: try unseenCount(of: entry, on: base), isUploadKept: upload != nil,
+            certainty: upload == nil ? .uploadForgotten : .approximate,
             instructions: instructions, effects: [])
     }
 
@@ -138,44 +154,44 @@ extension VersionReplay {
     /// - Parameters:
     ///   - texts: The instructions that the log has, in words.
     ///   - isExact: True if merging again gave the bytes of the log.
+    ///   - writer: Of the merged arena.
     /// - Returns: Nil if the log has something else than what is left, or less of it in another order. Less of it was
     ///   refused.
     mutating func instructions(
-        logging texts: [String], isExact: Bool
+        logging texts: [String], isExact: Bool, _ writer: FormWriter, _ anonymizer: Anonymizer?
     ) throws(HistoryError) -> [Explanation.Instruction]? {
         var arena = ChangesetArena()
         let uploaded = try decodeUploaded(into: &arena)
+        let uploadWriter = FormWriter(of: arena, anonymizedBy: anonymizer)
         var rest = texts[...], result: [Explanation.Instruction] = []
         for (before, after) in zip(uploaded, merge.arena.ownInstructions(of: merge.incoming[0])) {
-            let logged = after.map { Explanation.Form($0, in: merge.arena) }
+            let logged = after.map(writer.form)
             var isRefused = false
-            if let logged, !isExact {
-                isRefused = rest.first != logged.text
+            if let after, !isExact {
+                isRefused = rest.first != merge.arena.text(of: after)
                 if !isRefused { rest.removeFirst() }
             }
             result.append(
                 Explanation.Instruction(
-                    uploaded: Explanation.Form(before, in: arena), logged: isRefused ? nil : logged,
+                    uploaded: uploadWriter.form(of: before), logged: isRefused ? nil : logged,
                     isRefused: isRefused))
         }
         return isExact || rest.isEmpty ? result : nil
     }
 
     /// The effects of rules on the version's own instructions and on those that they met.
-    func effects(in lineage: any FileView) throws(HistoryError) -> [Explanation.Effect] {
+    func effects(in lineage: any FileView, _ writer: FormWriter) throws(HistoryError) -> [Explanation.Effect] {
         var authors: [ChangesetIndex: Author] = [:], effects: [Explanation.Effect] = [], bytes = 0
-        let arena = merge.arena
         func side(_ side: RuleOutcome.Side) -> Explanation.Side {
             Explanation.Side(
-                before: Explanation.Form(side.before, in: arena),
-                after: side.after.map { Explanation.Form($0, in: arena) }, isAffected: side.isAffected)
+                before: writer.form(of: side.before), after: side.after.map(writer.form), isAffected: side.isAffected)
         }
         for outcome in merge.outcomes {
             let met = outcome.major.changeset
             if authors[met] == nil, let version = merge.version(ofEntry: met),
                 let entry = try lineage.entry(ServerVersion(rawValue: version))
             {
-                authors[met] = try Author(of: entry, in: lineage)
+                authors[met] = writer.author(try Author(of: entry, in: lineage))
             }
             guard let author = authors[met] else { continue }
             let effect = Explanation.Effect(

@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchExplain
 import AnabranchHistory
 import AnabranchSQLite
 import ArgumentParser
@@ -22,12 +23,15 @@ struct ExportCommand: ParsableCommand {
               anabranch export --data ./data --path 'my-app/"notes"' > notes.jsonl
               anabranch export --data ./data --path my-app | zstd > my-app.jsonl.zst
               anabranch export --data ./backup-monday --path '/"notes"' | grep '^\\["Note",'
+              anabranch export --data ./data --path '/"notes"' --anonymize > shape.jsonl
             """)
 
     @OptionGroup var store: StoreOption
 
     @Option(help: "A synced file, as `anabranch inspect` lists it.")
     var path: String
+
+    @OptionGroup var anonymity: AnonymityOptions
 
     @Flag(help: "Say each second how far it is. (default: only on a terminal)")
     var progress = false
@@ -41,8 +45,10 @@ struct ExportCommand: ParsableCommand {
         try StoreOption.explainingErrors {
             let file = try store.file(path)
             let state = try file.state(at: file.head.version)
+            let anonymizer = try anonymity.anonymizer(of: file)
+            let replacement = anonymizer.map { $0.callAsFunction }
             var pending = Data(), count = 0, bytes = 0, line = ProgressLine(isAsked: progress)
-            try state.forEachExportLine { text in
+            try state.forEachExportLine(replacing: replacement) { text in
                 pending += text
                 pending.append(UInt8(ascii: "\n"))
                 if text.first == UInt8(ascii: "[") { count += 1 }
@@ -54,11 +60,13 @@ struct ExportCommand: ParsableCommand {
             }
             try output(pending)
             line.end()
-            let asymmetric = state.exportedClasses.filter { $0.kind == .topLevelAsymmetric }.map(\.name)
+            let asymmetric = state.exportedClasses(replacing: replacement).filter { $0.kind == .topLevelAsymmetric }
+                .map(\.name)
             let others =
                 asymmetric.isEmpty
                 ? "" : "; without objects of asymmetric classes: \(asymmetric.joined(separator: ", "))"
-            let summary = "\(file.path): \(counted(count, "object")) at version \(file.head.version)\(others)\n"
+            let name = anonymizer == nil ? file.path.description : "anonymized"
+            let summary = "\(name): \(counted(count, "object")) at version \(file.head.version)\(others)\n"
             StandardError.write(summary)
         }
     }

@@ -23,6 +23,7 @@ struct LogCommand: ParsableCommand {
               anabranch log --data ./data --path '/"notes"' --object Note/7
               anabranch log --data ./data --path '/"notes"' --count 10
               anabranch log --data ./data --path '/"notes"' --json | jq .bytes
+              anabranch log --data ./data --path '/"notes"' --anonymize > report.txt
             """)
 
     @OptionGroup var store: StoreOption
@@ -42,6 +43,8 @@ struct LogCommand: ParsableCommand {
     @Option(help: "With --edits: the pause that ends an edit, in seconds; 300 by default.")
     var pause: UInt64?
 
+    @OptionGroup var anonymity: AnonymityOptions
+
     @Flag(help: "Print a JSON object for each version or edit.")
     var json = false
 
@@ -58,10 +61,11 @@ struct LogCommand: ParsableCommand {
     /// - Parameter output: takes a line.
     func run(output: (String) -> Void) throws {
         try StoreOption.explainingErrors {
-            let file = try store.file(path)
-            if edits { return try printEdits(of: file, output) }
+            let file = try store.file(path), anonymizer = try anonymity.anonymizer(of: file)
+            if edits { return try printEdits(of: file, anonymizer, output) }
             let width = "\(file.head.version)".count
             try forEachEntry(of: file, countMax: count ?? .max) { entry in
+                let entry = try anonymizer?.entry(entry) ?? entry
                 if json { return output(entry.json("summary", JSONValue.string(entry.summary).encoded)) }
                 let version = String(repeating: " ", count: width - "\(entry.version)".count) + "\(entry.version)"
                 output("\(version)  \(entry.date)  \(entry.author)  \(entry.changeset.count) bytes  \(entry.summary)")
@@ -73,7 +77,9 @@ struct LogCommand: ParsableCommand {
 extension LogCommand {
     private struct Enough: Error {}
 
-    private func printEdits(of file: StoredFile, _ output: (String) -> Void) throws {
+    private func printEdits(
+        of file: StoredFile, _ anonymizer: Anonymizer?, _ output: (String) -> Void
+    ) throws {
         var groups = pause.map { EditGroups(pauseMilliseconds: $0 * 1000) } ?? EditGroups(), left = count ?? .max
         func put(_ edits: [Edit]) throws {
             for edit in edits {
@@ -83,7 +89,9 @@ extension LogCommand {
             }
         }
         do {
-            try forEachEntry(of: file, countMax: .max) { try put(groups.add($0)) }
+            try forEachEntry(of: file, countMax: .max) { entry in
+                try put(groups.add(try anonymizer?.entry(entry) ?? entry))
+            }
             try put(groups.finish())
         } catch is Enough {}
     }
@@ -113,6 +121,7 @@ struct ShowCommand: ParsableCommand {
               anabranch show 41 --data ./data --path '/"notes"'
               anabranch show 41 --data ./data --path '/"notes"' --json | jq \\
                   .changeset.instructions
+              anabranch show 41 --data ./data --path '/"notes"' --anonymize
             """)
 
     @Argument(help: "A version, as `anabranch log` prints it.")
@@ -122,6 +131,8 @@ struct ShowCommand: ParsableCommand {
 
     @Option(help: "A synced file, as `anabranch inspect` lists it.")
     var path: String
+
+    @OptionGroup var anonymity: AnonymityOptions
 
     @Flag(help: "Print a JSON object, with the changeset as `anabranch changeset print --json` prints it.")
     var json = false
@@ -141,14 +152,15 @@ struct ShowCommand: ParsableCommand {
                     description:
                         "\(file.path): the log \(beginning)ends at version \(head.version)\(archived ?? "")")
             }
-            let (arena, index) = try entry.decoded()
+            let shown = try anonymity.anonymizer(of: file)?.entry(entry) ?? entry
+            let (arena, index) = try shown.decoded()
             if json {
-                return output(entry.json("changeset", arena.json(of: index)))
+                return output(shown.json("changeset", arena.json(of: index)))
             }
             output("version  \(entry.version)")
             output("author   \(entry.author)\(entry.origin == 0 ? "" : ", its version \(entry.clientVersion)")")
             output("date     \(entry.date) (timestamp \(entry.timestamp))")
-            output("size     \(entry.changeset.count) bytes")
+            output("size     \(shown.changeset.count) bytes")
             output("")
             for instruction in arena.instructions(of: index) { output(arena.text(of: instruction)) }
         }

@@ -61,6 +61,11 @@ struct ObjectTable: Sendable {
         slots.find(key.hash) { keys[$0] == key }.entry.map { ObjectKeyID(UInt32(truncatingIfNeeded: $0)) }
     }
 
+    /// Changes the keys. No object can be looked up afterwards.
+    mutating func replaceKeys(_ change: (inout ObjectKey) -> Void) {
+        for index in keys.indices { change(&keys[index]) }
+    }
+
     /// Assigns the GlobalKeys without an owner to a client file. No object can be looked up afterwards.
     /// - Returns: whether there was one.
     mutating func adoptGlobalKeys(as ident: ClientFileID) -> Bool {

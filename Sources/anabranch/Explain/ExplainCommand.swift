@@ -22,6 +22,7 @@ struct ExplainCommand: ParsableCommand {
               anabranch explain 41 --data ./data --path '/"notes"'
               anabranch explain 41 --data ./data --path '/"notes"' --object Note/7
               anabranch explain 41 --data ./data --path '/"notes"' --json | jq .effects
+              anabranch explain 41 --data ./data --path '/"notes"' --anonymize
             """)
 
     @Argument(help: "A version, as `anabranch log` prints it.")
@@ -38,6 +39,8 @@ struct ExplainCommand: ParsableCommand {
     @Option(help: "Only what is about this property of the object.")
     var field: String?
 
+    @OptionGroup var anonymity: AnonymityOptions
+
     @Flag(help: "Print a JSON object (Spec/Explain.md, section 2.3); --object and --field do not shorten it.")
     var json = false
 
@@ -52,11 +55,14 @@ struct ExplainCommand: ParsableCommand {
         try StoreOption.explainingErrors {
             let file = try store.file(path)
             let only = try object.map { try ObjectAddress(argument: $0, in: file.state(at: file.head.version)) }
+            let anonymizer = try anonymity.anonymizer(of: file)
             let explanation = try file.withView { view throws(HistoryError) in
-                try view.explanation(of: ServerVersion(rawValue: version))
+                try view.explanation(of: ServerVersion(rawValue: version), anonymizedBy: anonymizer)
             }
             if json { return output(explanation.json) }
-            ExplanationText(explanation, only: only, field: field).write(to: output)
+            let shown = only.map { anonymizer?.object($0) ?? $0 }
+            let shownField = field.map { name in anonymizer?.name(Array(name.utf8)) ?? Array(name.utf8) }
+            ExplanationText(explanation, only: shown, field: shownField).write(to: output)
         }
     }
 }
@@ -68,9 +74,9 @@ struct ExplanationText {
 
     private let explanation: Explanation
     private let object: ObjectAddress?
-    private let field: String?
+    private let field: [UInt8]?
 
-    init(_ explanation: Explanation, only object: ObjectAddress?, field: String?) {
+    init(_ explanation: Explanation, only object: ObjectAddress?, field: [UInt8]?) {
         (self.explanation, self.object, self.field) = (explanation, object, field)
     }
 
@@ -103,7 +109,7 @@ struct ExplanationText {
     }
 
     private func isAsked(_ form: Explanation.Form) -> Bool {
-        (object == nil || form.object == object) && (field == nil || form.field == field.map { Array($0.utf8) })
+        (object == nil || form.object == object) && (field == nil || form.field == field)
     }
 
     private func write(

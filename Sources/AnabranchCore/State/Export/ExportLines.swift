@@ -50,22 +50,39 @@ package enum ExportLine: Sendable {
 extension ObjectGraph {
     /// Calls `body` with each line of the export of this state, without line feeds: equal states have equal lines.
     ///
+    /// - Parameter replacement: What stands for names, keys and values, in the same order; nil if they stand there
+    ///   themselves.
     /// - Throws: what `body` throws; `ApplyError` with the code `unavailable` if objects cannot be read.
-    package func forEachExportLine(_ body: ([UInt8]) throws -> Void) throws {
+    package func forEachExportLine(
+        replacing replacement: ((Payload) -> Payload)? = nil, _ body: ([UInt8]) throws -> Void
+    ) throws {
         try body(Array(ExportLine.headerText.utf8))
-        for declared in exportedClasses { try body(Array(declared.json.encoded.utf8)) }
+        for declared in exportedClasses(replacing: replacement) { try body(Array(declared.json.encoded.utf8)) }
         let classes = schema.present.filter { schema[$0].kind == .topLevel }
             .sorted { schema[$0].name.compare(schema[$1].name) < 0 }
         for number in classes {
+            let name = replacement.map { schema[number].name.replaced(by: $0) } ?? schema[number].name
             var objects = ObjectCursor(of: number, in: self)
-            while let (key, fields) = try objects.next() {
+            while let (key, contents) = try objects.next() {
+                var fields = try ExportedValue.fields(contents, of: number, in: schema)
+                if let replacement { fields = fields.replaced(by: replacement) }
                 var keyText: [UInt8] = []
-                JSONText.append(key, .exact, to: &keyText)
-                try body(
-                    ExportLine.text(
-                        className: schema[number].name, key: keyText,
-                        fields: try ExportedValue.fields(fields, of: number, in: schema)))
+                JSONText.append(replacement.map { key.replaced(by: $0) } ?? key, .exact, to: &keyText)
+                try body(ExportLine.text(className: name, key: keyText, fields: fields))
             }
         }
+    }
+
+    /// Calls `body` with each name, key and value of the state, some of them repeatedly. GlobalKeys are left out.
+    package func forEachValue(_ body: (Payload) throws -> Void) throws {
+        var failure: (any Error)?
+        try withoutActuallyEscaping(body) { body in
+            let reading: (Payload) -> Payload = { value in
+                if failure == nil { do { try body(value) } catch { failure = error } }
+                return value
+            }
+            try forEachExportLine(replacing: reading) { _ in if let failure { throw failure } }
+        }
+        if let failure { throw failure }
     }
 }

@@ -32,19 +32,20 @@ package struct ExportedClass: Equatable, Sendable {
         (self.name, self.kind, self.key, self.properties) = (name, kind, key, properties)
     }
 
-    init(_ state: ClassState, in schema: Schema) {
-        name = String(decoding: state.name, as: UTF8.self)
+    /// - Parameter text: the name that stands for a name.
+    init(_ state: ClassState, in schema: Schema, naming text: ([UInt8]) -> [UInt8]) {
+        func name(_ bytes: [UInt8]) -> String { String(decoding: text(bytes), as: UTF8.self) }
+        self.name = name(state.name)
         kind = state.kind
         key = state.key.map { key in
-            Property(name: String(decoding: key.name, as: UTF8.self), type: key.type, isNullable: key.isNullable)
+            Property(name: name(key.name), type: key.type, isNullable: key.isNullable)
         }
         let columns = state.columns.compactMap { $0 }.sorted { $0.name.compare($1.name) < 0 }
         properties = columns.map { column in
             let target = column.place.type == .link ? schema[column.place.target].name : nil
             return Property(
-                name: String(decoding: column.name, as: UTF8.self), type: column.place.type,
-                isNullable: column.place.isNullable, collection: column.place.collection,
-                target: target.map { String(decoding: $0, as: UTF8.self) })
+                name: name(column.name), type: column.place.type, isNullable: column.place.isNullable,
+                collection: column.place.collection, target: target.map(name))
         }
     }
 
@@ -110,8 +111,12 @@ package struct ExportedClass: Equatable, Sendable {
 
 extension ObjectGraph {
     /// The classes, in the order of their names.
-    package var exportedClasses: [ExportedClass] {
-        schema.present.map { schema[$0] }.sorted { $0.name.compare($1.name) < 0 }.map { ExportedClass($0, in: schema) }
+    package var exportedClasses: [ExportedClass] { exportedClasses(replacing: nil) }
+
+    /// The classes with other names in the same order.
+    package func exportedClasses(replacing replacement: ((Payload) -> Payload)?) -> [ExportedClass] {
+        schema.present.map { schema[$0] }.sorted { $0.name.compare($1.name) < 0 }
+            .map { ExportedClass($0, in: schema) { name in replacement.map { name.replaced(by: $0) } ?? name } }
     }
 }
 
