@@ -278,6 +278,11 @@ private struct NaiveBlame {
                 case .eraseObject: (created, number, list) = (nil, nil, [])
                 case _ where created == nil: break
                 case .update where path.isEmpty, .addInteger: number = entry.version
+                // Where the log has lost its beginning, the list had elements that nobody knows.
+                case .update where place >= list.count, .arrayErase where place >= list.count,
+                    .arrayInsert where place > list.count,
+                    .arrayMove where max(place, Int(instruction.destination)) >= list.count:
+                    break
                 case .update: list[place] = entry.version
                 case .arrayInsert: list.insert(entry.version, at: place)
                 case .arrayErase: list.remove(at: place)
