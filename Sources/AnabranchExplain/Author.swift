@@ -11,6 +11,8 @@ public struct Author: Equatable, Sendable {
     public let user: String?
     /// When the change was made, by the clock of the device.
     public let time: ChangesetTime
+    /// When the server integrated it; nil if that is not known (`FileView.integrationTime(of:)`).
+    public let integrated: ChangesetTime?
     /// The client's program.
     public let uploader: Uploader
 
@@ -19,6 +21,7 @@ public struct Author: Equatable, Sendable {
         client = entry.origin
         user = entry.origin == 0 ? nil : try view.clientFile(entry.origin)?.user
         time = entry.timestamp
+        integrated = try view.integrationTime(of: entry.version)
         uploader = entry.uploader
     }
 

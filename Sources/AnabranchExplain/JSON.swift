@@ -43,6 +43,7 @@ extension Author {
     /// The members of a JSON object, with their values as JSON.
     fileprivate var members: [(name: String, value: String)] {
         var members = [("version", "\(version)"), ("client", "\(client)"), ("timestamp", "\(time)")]
+        if let integrated { members.append(("integrated", "\(integrated)")) }
         if let user { members.append(("user", JSONText.quoted(user))) }
         if uploader.release != 0 { members.append(("release", "\(uploader.release)")) }
         if uploader.protocolVersion != 0 { members.append(("protocol", "\(uploader.protocolVersion)")) }

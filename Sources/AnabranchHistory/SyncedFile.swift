@@ -68,6 +68,11 @@ public final class SyncedFile {
     /// The doors that keep records about the entries of the file.
     package var observers: [any RecordObserver] = []
     var observerFailure: HistoryError?
+    /// The server's clock. If there is one, the times at which entries are integrated are kept (`Spec/History.md`,
+    /// section 18).
+    public var clock: (@Sendable () -> ChangesetTime)?
+    /// The newest of these times; nil if they were not read yet.
+    var times: IntegrationTimes?
     /// Decoded entries for the next integration.
     var decodedEntries = DecodedEntryCache()
     let adoptsUnownedClientFiles: Bool
@@ -219,7 +224,7 @@ public final class SyncedFile {
     /// The commit to store: unwritten progress goes with it. Unless it is empty, it is handed to the store, on any
     /// thread. Nothing is done with the file until the outcome is known and `finish` was called with this commit.
     package func completed(_ commit: Commit) -> Commit {
-        commit.deletesFile ? commit : withProgress(observed(commit))
+        commit.deletesFile ? commit : withProgress(timed(observed(commit)))
     }
 
     /// The commit that deletes the file. Once it is done this object is of no more use.
@@ -287,7 +292,7 @@ public final class SyncedFile {
         isStateUncertain = true
         tail = nil
         // The store may be ahead now.
-        (unwritten, unwrittenChoices, knownGenerations) = ([:], [], nil)
+        (unwritten, unwrittenChoices, knownGenerations, times) = ([:], [], nil, nil)
         if error.code == .leaseLost { isLeaseLost = true }
         dropIntegration()
     }

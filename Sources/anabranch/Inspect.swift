@@ -27,6 +27,8 @@ struct InspectCommand: ParsableCommand {
               anabranch inspect --data ./data --json | jq -r .path
               anabranch inspect --data ./data --path '/"notes"' --pretty
               anabranch inspect --data ./data --path '/"notes"' --at 41 > before.json
+              anabranch inspect --data ./data --path '/"notes"' --at 2026-11-24T14:00Z
+              anabranch inspect --data ./data --path '/"notes"' --at -2h
               anabranch inspect --data ./data --path '/"notes"' --class Note \\
                   --query 'title BEGINSWITH[c] "to do"'
               anabranch inspect --data ./data --path '/"notes"' --class Note \\
@@ -38,8 +40,11 @@ struct InspectCommand: ParsableCommand {
     @Option(help: "A synced file, as it is listed.")
     var path: String?
 
-    @Option(name: .customLong("at"), help: "A version, as `anabranch log` prints it; the newest one if none is given.")
-    var version: UInt64?
+    @Option(
+        name: .customLong("at"), parsing: .unconditional,
+        help: ArgumentHelp("\(LogMoment.help) The newest version if none is given.", valueName: "version|time"),
+        transform: LogMoment.parse)
+    var moment: LogMoment?
 
     @Flag(help: "Print a JSON object for each synced file; a state is JSON anyway.")
     var json = false
@@ -54,7 +59,7 @@ struct InspectCommand: ParsableCommand {
     var query: String?
 
     func validate() throws {
-        guard path != nil || version == nil && !pretty && query == nil else {
+        guard path != nil || moment == nil && !pretty && query == nil else {
             throw ValidationError("--at, --pretty and --query are about a file: give --path.")
         }
         guard (className == nil) == (query == nil) else {
@@ -69,7 +74,7 @@ struct InspectCommand: ParsableCommand {
         try StoreOption.explainingErrors {
             guard let path else { return try store.reader().forEachFile { output(line(for: $0)) } }
             let file = try store.file(path)
-            let state = try file.state(at: version.map(ServerVersion.init) ?? file.head.version)
+            let state = try file.state(at: moment?.version(in: file) ?? file.head.version)
             for text in try texts(of: state) {
                 output(pretty ? String(indenting: text) : String(decoding: text, as: UTF8.self))
             }

@@ -22,6 +22,8 @@ struct LogCommand: ParsableCommand {
               anabranch log --data ./data --path '/"notes"' --edits --count 10
               anabranch log --data ./data --path '/"notes"' --object Note/7
               anabranch log --data ./data --path '/"notes"' --count 10
+              anabranch log --data ./data --path '/"notes"' --since 2026-11-24T14:00Z
+              anabranch log --data ./data --path '/"notes"' --since -2h --until -1h
               anabranch log --data ./data --path '/"notes"' --json | jq .bytes
               anabranch log --data ./data --path '/"notes"' --anonymize > report.txt
             """)
@@ -36,6 +38,17 @@ struct LogCommand: ParsableCommand {
 
     @Option(help: ArgumentHelp("Only versions that changed this object.", valueName: "class/key"))
     var object: String?
+
+    @Option(
+        parsing: .unconditional,
+        help: ArgumentHelp("Only versions after this one. \(LogMoment.help)", valueName: "version|time"),
+        transform: LogMoment.parse)
+    var since: LogMoment?
+
+    @Option(
+        parsing: .unconditional, help: ArgumentHelp("Only versions up to this one.", valueName: "version|time"),
+        transform: LogMoment.parse)
+    var until: LogMoment?
 
     @Flag(help: "Group versions into edits.")
     var edits = false
@@ -76,6 +89,7 @@ struct LogCommand: ParsableCommand {
 
 extension LogCommand {
     private struct Enough: Error {}
+    private struct Beginning: Error {}
 
     private func printEdits(
         of file: StoredFile, _ anonymizer: Anonymizer?, _ output: (String) -> Void
@@ -99,9 +113,19 @@ extension LogCommand {
     private func forEachEntry(
         of file: StoredFile, countMax: Int, _ body: (LogEntry) throws -> Void
     ) throws {
-        guard let object else { return try file.forEachEntry(newest: countMax, body) }
+        let last = try until?.version(in: file) ?? .largest, base = try since?.version(in: file) ?? 0
+        guard let object else {
+            do {
+                try file.forEachEntry(newest: countMax, upTo: last) { entry in
+                    guard entry.version > base else { throw Beginning() }
+                    try body(entry)
+                }
+            } catch is Beginning {}
+            return
+        }
         let address = try ObjectAddress(argument: object, in: file.state(at: file.head.version))
         let versions = try file.withView { view throws(HistoryError) in try view.versions(changing: address) }
+            .filter { $0 > base && $0 <= last }
         for version in versions.reversed().prefix(countMax) {
             if let entry = try file.entry(version) { try body(entry) }
         }

@@ -168,10 +168,14 @@ package struct StoredFile {
 
     /// Calls `body` with the newest entries of the log, the newest first, and then with those of the archive. Where the
     /// archive lacks some, the next one is older by more than one version.
-    /// - Parameter limit: the most entries; all unless it is given.
+    /// - Parameters:
+    ///   - limit: the most entries; all unless it is given.
+    ///   - last: the newest entry; that of the log unless it is given.
     /// - Throws: the errors of `body`; `storeFailed` or `storeDamaged`.
-    package func forEachEntry(newest limit: Int = .max, _ body: (LogEntry) throws -> Void) throws {
-        var version = head.version, left = limit
+    package func forEachEntry(
+        newest limit: Int = .max, upTo last: ServerVersion = .largest, _ body: (LogEntry) throws -> Void
+    ) throws {
+        var version = min(last, head.version), left = limit
         while left > 0, version > head.baseVersion, let entry = try entry(version) {
             try body(entry)
             version = version - 1

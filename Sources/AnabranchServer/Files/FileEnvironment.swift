@@ -92,6 +92,7 @@ final class FileEnvironment: Sendable {
             destructiveSchema: options.destructiveSchema(path), objectBytesMax: options.objectBytesMax,
             adoptsUnownedClientFiles: options.adoptsUnownedClientFiles, backlogBytesMax: options.backlogBytesMax,
             randomness: randomness())
+        file.clock = now
         let flexible = options.isFlexible(path) ? try FlexibleFile(file) : nil
         if let bytes = options.bootstrapPartBytes { flexible?.partBytes = bytes }
         flexible?.instant = options.instant

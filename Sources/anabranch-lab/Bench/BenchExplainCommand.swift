@@ -20,6 +20,8 @@ struct BenchExplainCommand: ParsableCommand {
             memory
               blame_spread_ms   blame of the object that every hundredth entry wrote: nearly all of the log is read
               state_ms          the state in the middle, with nothing in memory
+              time_ms           the version at a time in the middle, with nothing in memory, where each entry has a mark
+              time_bytes        what the times take in the store, for each entry
 
             EXAMPLES
               anabranch-lab bench explain --entries 1000000
@@ -54,11 +56,14 @@ private struct ExplainBenchmark {
         var explainColdMs = 0.0, explainMs = 0.0
         var blameMs = 0.0, blameSpreadMs = 0.0
         var stateMs = 0.0
+        var timeMs = 0.0, timeBytes = 0.0
     }
 
     private static let path = VirtualPath("/bench")
     private static let className = "Measurement"
     private static let (clients, objects, interval) = (20, 10_000, 100)
+    /// The time between two entries, as the marks have it.
+    private static let stepMilliseconds: UInt64 = 1_500
     private let directory: String
     private var figures: Figures
 
@@ -83,6 +88,16 @@ private struct ExplainBenchmark {
         figures.blameMs = try blame(of: Self.objects + 1, versions: 10_000)
         figures.blameSpreadMs = try blame(of: Self.objects, versions: figures.entries / Self.interval)
         figures.stateMs = try cold { file in try measure { _ = try file.state(at: middle) } }.milliseconds
+        figures.timeMs = try cold { file in
+            let time = ChangesetTime(rawValue: middle.rawValue * Self.stepMilliseconds)
+            let (found, duration) = try measure {
+                try file.withView { view throws(HistoryError) in try view.version(at: time) }
+            }
+            guard found == middle else {
+                throw HistoryError(.storeDamaged, "the time finds \(String(describing: found))")
+            }
+            return duration
+        }.milliseconds
         return figures
     }
 
@@ -146,7 +161,7 @@ private struct ExplainBenchmark {
         let store = try SQLiteStore(directory: directory, options: SQLiteStore.Options(shards: 1))
         _ = try SyncedFile(path: Self.path, store: store, keepsState: false)
             .allocateIdents(for: (0..<Self.clients).map { "user \($0)" }, at: 1)
-        var log = SegmentLog(.settings)
+        var log = SegmentLog(.settings), times = IntegrationTimes(), timeBytes = 0
         var written = 0, size: UInt64 = 0
         let start = ContinuousClock.now
         while written < figures.entries {
@@ -165,11 +180,17 @@ private struct ExplainBenchmark {
             let opened = try store.open(Self.path)
             var commit = Commit(file: opened.id, lease: opened.lease, head: opened.head)
             commit.entries = entries
+            var records: [RecordPlace: RecordChange] = [:]
             for entry in entries {
+                let time = ChangesetTime(rawValue: entry.version.rawValue * Self.stepMilliseconds)
+                if let change = times.note(entry.version, at: time) { records[change.place] = change }
                 commit.conflictKeys += try ConflictKeys(of: entry.changeset).writes.map {
                     ConflictKeyEntry(key: $0, version: entry.version, origin: entry.origin)
                 }
             }
+            commit.records = records.values.sorted { $0.place < $1.place }
+            // A row has these, its file and its checksum.
+            timeBytes += records.values.reduce(0) { $0 + $1.place.key.count + ($1.value?.count ?? 0) + 32 }
             written += entries.count
             try store.commit([commit])
             // Opening it brings its state up to date.
@@ -180,6 +201,7 @@ private struct ExplainBenchmark {
         RunProgress.end()
         try store.maintain(at: 1)
         try store.close()
+        figures.timeBytes = (Double(timeBytes) / Double(figures.entries) * 100).rounded() / 100
         let bytes = try FileManager.default.attributesOfItem(atPath: directory + "/shard-00.sqlite")[.size] as? Int
         figures.storedBytes = (Double(bytes ?? 0) / Double(figures.entries) * 100).rounded() / 100
     }

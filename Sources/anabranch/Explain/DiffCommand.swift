@@ -18,14 +18,17 @@ struct DiffCommand: ParsableCommand {
             EXAMPLES
               anabranch diff 41 58 --data ./data --path '/"notes"'
               anabranch diff 41 --data ./data --path '/"notes"'
+              anabranch diff 2026-11-24T14:00Z --data ./data --path '/"notes"'
+              anabranch diff 2h 1h --data ./data --path '/"notes"'
               anabranch diff 41 58 --data ./data --path '/"notes"' --json | jq .key
             """)
 
-    @Argument(help: "The older version, as `anabranch log` prints it; 0 is the empty file.")
-    var older: UInt64
+    @Argument(
+        help: ArgumentHelp("The older version; 0 is the empty file. \(LogMoment.help)"), transform: LogMoment.parse)
+    var older: LogMoment
 
-    @Argument(help: "The newer version; the newest one if none is given.")
-    var newer: UInt64?
+    @Argument(help: "The newer version, or a time; the newest one if none is given.", transform: LogMoment.parse)
+    var newer: LogMoment?
 
     @OptionGroup var store: StoreOption
 
@@ -36,7 +39,13 @@ struct DiffCommand: ParsableCommand {
     var json = false
 
     func validate() throws {
-        if let newer, newer < older { throw ValidationError("The older version comes first.") }
+        let isReversed =
+            switch (older, newer) {
+            case (.version(let older), .version(let newer)): newer < older
+            case (.time(let older), .time(let newer)): newer < older
+            default: false
+            }
+        if isReversed { throw ValidationError("The older version comes first.") }
     }
 
     func run() throws { try run { print($0) } }
@@ -45,8 +54,8 @@ struct DiffCommand: ParsableCommand {
     func run(output: (String) -> Void) throws {
         try StoreOption.explainingErrors {
             let file = try store.file(path)
-            let before = try file.state(at: ServerVersion(rawValue: older))
-            let after = try file.state(at: newer.map(ServerVersion.init) ?? file.head.version)
+            let before = try file.state(at: older.version(in: file))
+            let after = try file.state(at: newer?.version(in: file) ?? file.head.version)
             try after.forEachDifference(since: before) { difference in
                 if json { return output(difference.json) }
                 for line in difference.lines { output(line) }

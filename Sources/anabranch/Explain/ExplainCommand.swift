@@ -82,6 +82,7 @@ struct ExplanationText {
 
     func write(to output: (String) -> Void) {
         output("version \(explanation.author.text)")
+        if let time = explanation.author.integrated { output("integrated by the server at \(time.date)") }
         if let base = explanation.base {
             let unseen = counted(explanation.unseenCount, "version")
             output("made on version \(base); it had not seen \(unseen) of others")
