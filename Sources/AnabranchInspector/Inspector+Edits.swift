@@ -4,8 +4,9 @@ import AnabranchHistory
 
 /// The history as the edits that people recognise (`Spec/Explain.md`, section 7).
 extension Inspector {
-    /// The most edits in one answer, and the most versions that are read for it.
+    /// The most edits in one answer.
     static let editsMax = 500
+    /// The most versions that are read for an answer.
     static let groupedVersionsMax = 20_000
     /// The most objects of an edit, and the most fields of an object, that an answer names.
     private static let namedMax = 20

@@ -34,7 +34,8 @@ struct ValueText {
         var members: [String] = []
         for property in texts.properties(of: object) where depth == 0 || bytesLeft > 0 {
             bytesLeft -= property.name.count
-            members.append("\(jsonText(property.name)):\(json(of: object.value(of: property), texts, depth: depth + 1))")
+            let value = json(of: object.value(of: property), texts, depth: depth + 1)
+            members.append("\(jsonText(property.name)):\(value)")
         }
         return "{" + members.joined(separator: ",") + "}"
     }
