@@ -272,7 +272,7 @@ let package = Package(
             name: "AnabranchSimperiumWireTests",
             dependencies: [
                 "AnabranchCore", "AnabranchHistory", "AnabranchServer", "AnabranchSimperium", "AnabranchSimperiumWire",
-                "AnabranchTestClient", "AnabranchTesting",
+                "AnabranchSQLite", "AnabranchTestClient", "AnabranchTesting",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -105,8 +105,8 @@ import Testing
         }
     }
 
-    @Test func entriesThatTheDoorHasMissedBeginANewHistory() async throws {
-        let disk = try WireRig.Disk()
+    @Test(arguments: [false, true]) func entriesThatTheDoorHasMissedBeginANewHistory(isDurable: Bool) async throws {
+        let disk = try WireRig.Disk(isDurable: isDurable)
         let (login, cv) = try await WireRig.run(on: disk) { rig in
             let login = try await rig.logIn()
             let one = try await Conversation(rig, login, library: "other")
@@ -140,8 +140,8 @@ import Testing
         }
     }
 
-    @Test func aRestartForgetsNothing() async throws {
-        let disk = try WireRig.Disk()
+    @Test(arguments: [false, true]) func aRestartForgetsNothing(isDurable: Bool) async throws {
+        let disk = try WireRig.Disk(isDurable: isDurable)
         let (login, cv, ident) = try await WireRig.run(on: disk) { rig in
             let login = try await rig.logIn()
             let one = try await Conversation(rig, login, library: "other")

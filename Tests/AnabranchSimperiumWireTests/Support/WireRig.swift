@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchSQLite
 import AnabranchServer
 import AnabranchTestClient
 import Foundation
@@ -37,10 +38,11 @@ struct WireRig: Sendable {
         let folder: URL
         let clock = Clock()
 
-        init(_ store: any HistoryStore = InMemoryStore()) throws {
-            self.store = store
+        /// - Parameter isDurable: true for files, false for memory.
+        init(isDurable: Bool = false) throws {
             folder = FileManager.default.temporaryDirectory.appendingPathComponent("simperium-\(UUID().uuidString)")
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            store = isDurable ? try SQLiteStore(directory: folder.path) : InMemoryStore()
         }
 
         deinit { try? FileManager.default.removeItem(at: folder) }
