@@ -31,6 +31,7 @@ public struct Author: Equatable, Sendable {
         client = author.client
         self.user = user
         time = author.time
+        integrated = author.integrated
         uploader = author.uploader
     }
 }

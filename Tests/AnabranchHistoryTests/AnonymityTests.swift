@@ -197,15 +197,17 @@ private struct AnonymityTally {
             guard error.code == .badChangeset else { throw error }
             return nil
         }
-        let merge = replay.merge
-        return merge.outcomes.map { outcome in
+        var rules: [String] = []
+        for outcome in replay.merge.outcomes {
             let (major, minor) = (outcome.major, outcome.minor)
-            return """
-                \(outcome.rule) \(merge.version(ofEntry: major.changeset) ?? 0) \(major.position ?? -1) \
+            rules.append(
+                """
+                \(outcome.rule) \(replay.merge.version(ofEntry: major.changeset) ?? 0) \(major.position ?? -1) \
                 \(major.after == nil) \(major.isAffected) \
                 \(minor.position ?? -1) \(minor.after == nil) \(minor.isAffected)
-                """
-        }.sorted()
+                """)
+        }
+        return rules.sorted()
     }
 
     /// The export with other names can be imported, and is that of the history with other names; sums apart.

@@ -8,10 +8,15 @@ import Testing
 
 /// The times of entries, by the server's clock (`Spec/History.md`, section 18).
 @Suite struct IntegrationTimeTests {
-    /// A file in a store, whose clock says what the test wants.
+    /// A clock that says what the test wants.
+    private final class TestClock: Sendable {
+        let time = Mutex(ChangesetTime(1_000_000))
+    }
+
+    /// A file in a store, with such a clock.
     private final class Fixture {
         let test: TestStore
-        let time = Mutex(ChangesetTime(1_000_000))
+        let clock = TestClock()
         private(set) var file: SyncedFile
 
         init(_ kind: StoreKind) throws {
@@ -20,7 +25,7 @@ import Testing
             setClock()
         }
 
-        private func setClock() { file.clock = { [weak self] in self?.time.withLock { $0 } ?? 0 } }
+        private func setClock() { file.clock = { [clock] in clock.time.withLock { $0 } } }
 
         func restart() throws {
             try test.restart()
@@ -34,7 +39,7 @@ import Testing
 
         /// Sets the clock, and writes as many versions.
         func write(_ count: Int = 1, at moment: ChangesetTime) throws {
-            time.withLock { $0 = moment }
+            clock.time.withLock { $0 = moment }
             for _ in 0..<count {
                 let number = Int64(file.version.rawValue)
                 try file.write(at: 1) { transaction in
@@ -119,8 +124,9 @@ import Testing
         var times = IntegrationTimes(), records: [RecordPlace: Int] = [:]
         for number in 1...100_000 as ClosedRange<UInt64> {
             let time = ChangesetTime(rawValue: 400_000_000_000 + number * 1_500)
-            let change = try #require(times.note(ServerVersion(rawValue: number), at: time))
-            records[change.place] = try #require(change.value).count + change.place.key.count + 32
+            let noted = times.note(ServerVersion(rawValue: number), at: time)
+            let change = try #require(noted), value = try #require(change.value)
+            records[change.place] = value.count + change.place.key.count + 32
         }
         #expect(records.values.reduce(0, +) < 6 * 100_000)
     }

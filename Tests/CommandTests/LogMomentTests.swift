@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchSQLite
+import ArgumentParser
 import Foundation
 import Synchronization
 import Testing

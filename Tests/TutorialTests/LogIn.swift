@@ -4,6 +4,7 @@ import AnabranchHistory
 import AnabranchServer
 import Foundation
 import Logging
+import NIOCore
 import Testing
 
 @Suite struct LogInTests {
@@ -27,7 +28,7 @@ import Testing
         var settings = ServerSettings(cores: 2)
         settings.host = "127.0.0.1"
         let authorizer = CallbackAuthorizer { principal, partition in
-            partition == PartitionValue.string("user=\(principal.user)").bytes ? .write : .none
+            partition == PartitionValue.string("user=\(principal.user ?? "")").bytes ? .write : .none
         }
         let syncServer = SyncServer(
             settings: settings, store: InMemoryStore(), authenticator: apps, routes: [HTTPRoute(to: apps)],
@@ -49,7 +50,7 @@ import Testing
 
         let annsStore = try await SyncedStore("\(folder)/\(ann.id).store", Item.self)
         let annsClient = SyncClient(SyncConfiguration(AppRoute(app, user: ann.id)))
-        try await annsClient.add(annsStore, partition: "user=\(ann.id)")
+        try await annsClient.add(annsStore, partition: .string("user=\(ann.id)"))
         try await annsStore.write { try $0.insert(Item(title: "Water the plants")) }
         try await annsStore.wait(for: .upload)
 
@@ -60,7 +61,7 @@ import Testing
         let ben = try await app.logIn(.anonymous)
         let bensStore = try await SyncedStore("\(folder)/\(ben.id).store", Item.self)
         let bensClient = SyncClient(SyncConfiguration(AppRoute(app, user: ben.id)))
-        try await bensClient.add(bensStore, partition: "user=\(ben.id)")
+        try await bensClient.add(bensStore, partition: .string("user=\(ben.id)"))
         try await bensStore.wait(for: .firstSync)
 
         try await app.switchUser(to: ann.id)
@@ -73,11 +74,11 @@ import Testing
 
         let again = try await app.logIn(.emailPassword(email: "ann@example.com", password: "correct horse"))
         let nextClient = SyncClient(SyncConfiguration(AppRoute(app, user: again.id)))
-        try await nextClient.add(annsStore, partition: "user=\(again.id)")
+        try await nextClient.add(annsStore, partition: .string("user=\(again.id)"))
         try await annsStore.wait(for: .upload)
         // End of the page
 
-        let path = VirtualPath(app: "tasks", partition: "user=\(ann.id)")
+        let path = VirtualPath(app: "tasks", partition: .string("user=\(ann.id)"))
         let titles = try await syncServer.read(path) { state in
             try state.objects("Item").map { $0["title"] ?? "" }.sorted()
         }
