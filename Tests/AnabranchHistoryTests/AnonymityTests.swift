@@ -184,7 +184,9 @@ private struct AnonymityTally {
         else { return }
         try #require(again.instructions.map(\.uploaded.json) == told.instructions.map(\.uploaded.json))
         try #require(again.instructions.map(\.logged?.text) == told.instructions.map(\.logged?.text))
-        try #require(again.effects.map(\.other.before.text) == told.effects.map(\.other.before.text))
+        // What R7 has made of a number before, in the form for this client, is no sum of other numbers.
+        let met = [again, told].map { $0.effects.map(\.other.before.text.withoutInts) }
+        try #require(met[0] == met[1])
         exact += 1
     }
 
@@ -238,7 +240,8 @@ private struct AnonymityTally {
         for entry in entries { _ = try replayed.replay([try anonymizer.entry(entry)]) }
         let hasSums = try entries.contains { try $0.hasSums }
         let (one, other) = (try replayed.lines(replacing: nil), lines)
-        try #require(hasSums ? one.map(\.withoutNumbers) == other.map(\.withoutNumbers) : one == other)
+        let (expected, found) = hasSums ? (other.map(\.withoutNumbers), one.map(\.withoutNumbers)) : (other, one)
+        try #require(found == expected)
     }
 }
 
@@ -251,6 +254,9 @@ extension ObjectGraph {
 }
 
 extension String {
+    /// The text of an instruction, without the numbers in it.
+    fileprivate var withoutInts: String { replacing(/Int -?[0-9]+/, with: "Int") }
+    /// A line of an export, without its numbers.
     fileprivate var withoutNumbers: String { replacing(/"int":"-?[0-9]+"/, with: "") }
 }
 

@@ -7,6 +7,9 @@ package struct Anonymizer: Sendable {
     /// Names that stay, since their meaning is the system's: the primary key of flexible sync.
     private static let reservedNames = [Array("_id".utf8)]
 
+    /// The value of a property to which nobody has written stays as well.
+    private static func zeros(_ count: Int) -> [UInt8] { Array(repeating: 0, count: count) }
+
     private let texts: TextRanks
     private let binaries: TextRanks
     private let objectIDs: TextRanks
@@ -22,8 +25,8 @@ package struct Anonymizer: Sendable {
         var random = SplitMix(state: seed)
         texts = TextRanks(census.texts, TextRanks.text, reserving: Self.reservedNames, using: &random)
         binaries = TextRanks(census.binaries, TextRanks.binary, using: &random)
-        objectIDs = TextRanks(census.objectIDs, TextRanks.binary, using: &random)
-        uuids = TextRanks(census.uuids, TextRanks.binary, using: &random)
+        objectIDs = TextRanks(census.objectIDs, TextRanks.binary, reserving: [Self.zeros(12)], using: &random)
+        uuids = TextRanks(census.uuids, TextRanks.binary, reserving: [Self.zeros(16)], using: &random)
         digits = TextRanks(census.digits, TextRanks.digits, using: &random)
         integers = NumberRanks(census.integers, NumberRanks.integers, using: &random)
         seconds = NumberRanks(census.seconds, NumberRanks.integers, using: &random)

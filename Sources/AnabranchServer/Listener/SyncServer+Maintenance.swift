@@ -1,5 +1,4 @@
 import AnabranchHistory
-import Dispatch
 import Logging
 import NIOPosix
 
@@ -21,23 +20,23 @@ extension SyncServer {
 
     /// Has the store free what it need no longer keep, at the start and once a day.
     func maintainStoreEveryDay(_ files: FileQueues) async {
+        // Of its own: it waits for the disk, and for others that write.
+        let thread = NIOThreadPool(numberOfThreads: 1)
+        thread.start()
         await withTaskCancellationHandler {
             repeat {
-                // On a thread of its own: it waits for the disk, and for others that write.
-                await withCheckedContinuation { continuation in
-                    DispatchQueue.global(qos: .utility).async { [self] in
-                        do {
-                            try store.maintain(at: unixSeconds()) { !files.environment.isEnding }
-                        } catch {
-                            logger.warning("the store could not be maintained", metadata: ["error": "\(error)"])
-                        }
-                        continuation.resume()
+                do {
+                    try await thread.runIfActive { [self] in
+                        try store.maintain(at: unixSeconds()) { !files.environment.isEnding }
                     }
-                }
+                } catch  where !files.environment.isEnding {
+                    logger.warning("the store could not be maintained", metadata: ["error": "\(error)"])
+                } catch {}
             } while (try? await Task.sleep(for: .seconds(86_400))) != nil
         } onCancel: {
             files.endLongMerges()
         }
+        try? await thread.shutdownGracefully()
     }
 
     /// Looks whether the clock has jumped.
