@@ -49,3 +49,14 @@ struct ReferenceServer {
         reciprocals[ident]?[version] ?? log[Int(version.rawValue) - 1].changeset
     }
 }
+
+/// True if two changesets do the same. Names that R8 has appended stand in the order of the runs of merging, which is
+/// another one where a client merges less at once (`Spec/Transform.md`, section 2.3).
+func haveSameInstructions(_ one: [UInt8], _ other: [UInt8]) throws -> Bool {
+    func texts(of changeset: [UInt8]) throws -> [String] {
+        var arena = ChangesetArena()
+        let index = try arena.decode(changeset, version: 0, tag: OriginTag(timestamp: 0, ident: 0))
+        return arena.instructions(of: index).map { arena.text(of: $0) }
+    }
+    return try one == other || texts(of: one) == texts(of: other)
+}
