@@ -82,7 +82,11 @@ async function show({ keepsFocus = false } = {}) {
     main.focus({ preventScroll: true });
     scrollTo(0, 0);
   }
-  if (typeof content?.started === "function") content.started();
+  try {
+    await content?.started?.();
+  } catch (error) {
+    if (!signal.aborted) fill(main, failure(error));
+  }
 }
 
 /** A page that failed says what happened and what to do. */
@@ -145,6 +149,8 @@ addEventListener("click", (event) => {
   go(address.pathname + address.search);
 });
 addEventListener("popstate", () => show());
+// Whoever leaves a page abandons what it has asked for.
+addEventListener("unhandledrejection", (event) => { if (event.reason?.name === "AbortError") event.preventDefault(); });
 addEventListener("go", (event) => { session = { logged_in: false }; go(event.detail, { replaces: true }); });
 addEventListener("again", async () => { await begin(); show({ keepsFocus: true }); });
 addEventListener("keydown", (event) => {
