@@ -1,4 +1,5 @@
 public import AnabranchCore
+public import AnabranchHistory
 
 /// The fate of one version of a log in its merge, and the reasons (`Spec/Explain.md`, section 2).
 public struct Explanation: Sendable {
@@ -77,6 +78,8 @@ public struct Explanation: Sendable {
     public let instructions: [Instruction]
     /// The effects of rules, object by object, and for each in the order in which the instructions met.
     public let effects: [Effect]
+    /// The objects that were refused or have left the view of the client, and why; in flexible sync only.
+    public let decisions: [ViewDecision]
 }
 
 extension Explanation.Form {

@@ -92,7 +92,7 @@ extension FileView {
         }
         return Explanation(
             author: writer.author(try Author(of: entry, in: self)), base: nil, unseenCount: 0, isUploadKept: false,
-            certainty: .exact, instructions: instructions, effects: [])
+            certainty: .exact, instructions: instructions, effects: [], decisions: [])
     }
 
     /// - Returns: Nil if merging again has given something else than the log has.
@@ -109,7 +109,8 @@ extension FileView {
         return Explanation(
             author: writer.author(try Author(of: entry, in: self)), base: base,
             unseenCount: try lineage.unseenCount(of: entry, on: base), isUploadKept: try received(entry.version) != nil,
-            certainty: .exact, instructions: instructions, effects: try replay.effects(in: lineage, writer))
+            certainty: .exact, instructions: instructions, effects: try replay.effects(in: lineage, writer),
+            decisions: try decisions(on: entry.version, anonymizer))
     }
 
     /// The upload, if it is kept, beside what entered the log, without reasons.
@@ -130,7 +131,21 @@ extension FileView {
             author: writer.author(try Author(of: entry, in: self)), base: base,
             unseenCount: try unseenCount(of: entry, on: base), isUploadKept: upload != nil,
             certainty: upload == nil ? .uploadForgotten : .approximate,
-            instructions: instructions, effects: [])
+            instructions: instructions, effects: [], decisions: try decisions(on: entry.version, anonymizer))
+    }
+
+    /// Rules and queries hold names and values that are not to be seen in an anonymous history.
+    private func decisions(
+        on version: ServerVersion, _ anonymizer: Anonymizer?
+    ) throws(HistoryError) -> [ViewDecision] {
+        let decisions = try decisions(on: version)
+        guard let anonymizer else { return decisions }
+        return decisions.map { decision in
+            var decision = decision
+            decision.object = anonymizer.object(decision.object)
+            (decision.role, decision.text) = (nil, nil)
+            return decision
+        }
     }
 
     private func texts(of entry: LogEntry) throws(HistoryError) -> [String] {

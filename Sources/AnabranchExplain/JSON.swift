@@ -10,6 +10,7 @@ extension Explanation {
             ("unseen", "\(unseenCount)"), ("certainty", JSONText.quoted(certainty.rawValue)),
             ("upload_kept", "\(isUploadKept)"),
             ("instructions", jsonArray(instructions.map(\.json))), ("effects", jsonArray(effects.map(\.json))),
+            ("decisions", jsonArray(decisions.map(\.json))),
         ]
         return jsonObject(members)
     }
@@ -29,6 +30,18 @@ extension Explanation.Effect {
             ("rule", JSONText.quoted(rule.rawValue)), ("sentence", JSONText.quoted(rule.sentence)),
             ("instruction", position.map { "\($0)" } ?? "null"), ("own", own.json), ("other", other.json),
             ("by", jsonObject(author.members)),
+        ])
+    }
+}
+
+extension ViewDecision {
+    fileprivate var json: String {
+        var key: [UInt8] = []
+        JSONText.append(object.key, .exact, to: &key)
+        return jsonObject([
+            ("class", JSONText.quoted(string(object.className))), ("key", string(key)), ("refused", "\(isRefused)"),
+            ("condition", JSONText.quoted(condition.rawValue)), ("sentence", JSONText.quoted(sentence)),
+            ("role", role.map(JSONText.quoted) ?? "null"), ("text", text.map(JSONText.quoted) ?? "null"),
         ])
     }
 }

@@ -59,7 +59,7 @@ extension ExplanationTests {
             }
             await Task.yield()  // all tests share a few threads
         }
-        #expect(tally.exact > 10 * tally.approximate && tally.refused > 20 || seed != nil, "\(tally)")
+        #expect(tally.exact > 10 * tally.approximate && tally.reasons > 20 || seed != nil, "\(tally)")
     }
 }
 
@@ -183,7 +183,7 @@ extension ExplanationTests {
 
 /// What was looked at.
 private struct ExplanationTally {
-    var exact = 0, approximate = 0, gone = 0, effects = 0, lost = 0, refused = 0, values = 0
+    var exact = 0, approximate = 0, gone = 0, effects = 0, lost = 0, refused = 0, reasons = 0, values = 0
 
     mutating func check(_ file: SyncedFile, hasState: Bool = false, isFlexible: Bool = false) throws {
         let base = file.head.baseVersion
@@ -221,6 +221,13 @@ private struct ExplanationTally {
         let added = explanation.effects.filter { $0.rule == .R8 && !$0.own.isAffected }.count
         let logged = explanation.instructions.compactMap { $0.logged?.text }
         try #require(added > 0 || logged == texts, "version \(entry.version)")
+        // Of an object that was refused nothing is in the log.
+        let refusals = Set(explanation.decisions.filter(\.isRefused).map(\.object))
+        for instruction in explanation.instructions {
+            guard let object = instruction.uploaded.object, refusals.contains(object) else { continue }
+            try #require(instruction.logged == nil, "version \(entry.version): \(instruction.uploaded.text)")
+            reasons += instruction.isRefused ? 1 : 0
+        }
         // Followed one after the other, the effects lead from what was uploaded to what was logged.
         var forms = explanation.instructions.map { Optional($0.uploaded.text) }
         for effect in explanation.effects {

@@ -82,7 +82,7 @@ import Testing
                 == #"{"classes":{"Task":{"delete":{"owner":{"$eq":{"$literal":"%%user.id"}}},"#
                 + #""insert":{"owner":{"$eq":{"$literal":"%%user.id"}}},"#
                 + #""read":{"$or":[{"owner":{"$eq":{"$literal":"%%user.id"}}},"#
-                + #"{"team":{"$eq":{"$oid":"070707070707070707070707"}}}]},"#
+                + #"{"team":{"$eq":{"$oid":"070707070707070707070707"}}}]},"role":"r","#
                 + #""write":{"owner":{"$eq":{"$literal":"%%user.id"}}}}},"#
                 + #""others":{"delete":false,"insert":false,"read":false,"write":false}}"#)
     }

@@ -14,10 +14,9 @@ public struct IntegrationMark: Equatable, Sendable {
     }
 }
 
-/// Marks that follow one another, as one record keeps them (`Spec/History.md`, section 18). The records have space 0,
-/// which is no door's, and the first version as their key.
+/// Marks that follow one another, as one record keeps them, which has the first version as its key (`Spec/History.md`,
+/// section 18).
 package struct IntegrationTimes: Equatable, Sendable {
-    private static let (space, kind): (UInt16, UInt8) = (0, 1)
     private static let markCountMax = 128
     /// The least time between two marks.
     private static let intervalMilliseconds: UInt64 = 1_000
@@ -36,26 +35,13 @@ package struct IntegrationTimes: Equatable, Sendable {
         }
         if marks.count >= Self.markCountMax { marks = [] }
         marks.append(IntegrationMark(version: version, time: time))
-        return RecordChange(place: Self.place(marks[0].version), value: bytes)
+        return RecordChange(place: OwnRecord.times.place(of: marks[0].version), value: bytes)
     }
 
     /// The newest mark at or below a version.
     func mark(of version: ServerVersion) -> IntegrationMark? { marks.last { $0.version <= version } }
 
     // MARK: Records
-
-    /// The records of the versions in a range.
-    static func range(from first: ServerVersion, upTo end: ServerVersion? = nil) -> RecordRange {
-        RecordRange(space: space, kind: kind, from: key(first), to: end.map(key))
-    }
-
-    private static func place(_ first: ServerVersion) -> RecordPlace {
-        RecordPlace(space: space, kind: kind, key: key(first))
-    }
-
-    private static func key(_ version: ServerVersion) -> [UInt8] {
-        (0..<8).map { UInt8(truncatingIfNeeded: version.rawValue >> (56 - 8 * $0)) }
-    }
 
     /// The differences of the marks, each from the one before; the first version is in the key.
     private var bytes: [UInt8] {
@@ -100,7 +86,7 @@ extension FileView {
     /// The newest version at a moment: that of the last entry whose `integrationTime` it does not precede. Nil if
     /// nothing is known of that time (`oldestIntegration`).
     public func version(at time: ChangesetTime) throws(HistoryError) -> ServerVersion? {
-        guard let oldest = try times(IntegrationTimes.range(from: 0), isReversed: false), oldest.marks[0].time <= time
+        guard let oldest = try times(OwnRecord.times.range(from: 0), isReversed: false), oldest.marks[0].time <= time
         else { return nil }
         let newest = try head().version
         // The record that is sought is `found`, or begins between `low` and `high`.
@@ -116,19 +102,19 @@ extension FileView {
         }
         if let next = found.marks.first(where: { $0.time > time }) { return next.version - 1 }
         let last = found.marks[found.marks.count - 1].version
-        let following = try times(IntegrationTimes.range(from: last + 1), isReversed: false)
+        let following = try times(OwnRecord.times.range(from: last + 1), isReversed: false)
         return following.map { $0.marks[0].version - 1 } ?? newest
     }
 
     /// The oldest moment that is known, and its first entry; nil if no times are kept.
     public func oldestIntegration() throws(HistoryError) -> IntegrationMark? {
-        try times(IntegrationTimes.range(from: 0), isReversed: false)?.marks[0]
+        try times(OwnRecord.times.range(from: 0), isReversed: false)?.marks[0]
     }
 
     /// The record that has the newest mark at or below a version.
     fileprivate func times(of version: ServerVersion) throws(HistoryError) -> IntegrationTimes {
         let end = version < .largest ? version + 1 : version
-        return try times(IntegrationTimes.range(from: 0, upTo: end), isReversed: true) ?? IntegrationTimes()
+        return try times(OwnRecord.times.range(from: 0, upTo: end), isReversed: true) ?? IntegrationTimes()
     }
 
     /// The first or the last record of a range.
@@ -144,28 +130,17 @@ extension SyncedFile {
         return try read { view throws(HistoryError) in try view.times(of: .largest) }
     }
 
-    /// The most records that go with one trim. Others go with the next.
-    private static let erasedTimesMax = 256
-
     /// A commit with the time of its entries. It goes without if the store cannot be read now: then they count as
-    /// integrated when those before them were. Times of entries that are dropped go as well.
+    /// integrated when those before them were. Records of entries that are dropped go as well.
     func timed(_ commit: Commit) -> Commit {
-        guard let clock else { return commit }
         var commit = commit, changes: [RecordChange] = []
         do throws(HistoryError) {
-            if let first = commit.entries.first?.version {
+            if let clock, let first = commit.entries.first?.version {
                 var times = try knownTimes()
                 if let change = times.note(first, at: clock()) { changes.append(change) }
                 self.times = times
             }
-            if let trim = commit.trim, trim.keep == .drop {
-                let before = IntegrationTimes.range(from: 0, upTo: trim.version + 2)
-                let old = try read { view throws(HistoryError) in
-                    try view.records(in: before, countMax: Self.erasedTimesMax, isReversed: false)
-                }
-                // The last of them has the time of the first entry that stays.
-                changes += old.dropLast().map { RecordChange(place: $0.place, value: nil) }
-            }
+            if let trim = commit.trim { changes += try recordsErased(by: trim) }
         } catch {}
         if !changes.isEmpty { commit.records = (changes + commit.records).sorted { $0.place < $1.place } }
         return commit

@@ -102,7 +102,8 @@ extension ObjectGraph {
     /// without a state can hold some: integration refuses them.
     ///
     /// - Returns: What was changed, and how many instructions were skipped.
-    /// - Throws: `storeDamaged` if an entry cannot be decoded, `storeFailed` if objects cannot be read.
+    /// - Throws: `storeDamaged` if an entry cannot be decoded, `storeFailed` if objects cannot be read. The state is then
+    ///   of no more use.
     @discardableResult
     public mutating func replay(
         _ entries: [LogEntry]
@@ -112,7 +113,7 @@ extension ObjectGraph {
         for entry in entries where !entry.changeset.isEmpty { changesets.append(try entry.decode(into: &arena)) }
         var skippedCount = 0
         do {
-            let changes = try applyTransactions(changesets, of: &arena) { _ in
+            let changes = try applyTransactions(changesets, of: &arena, refusing: [], inPlace: true) { _ in
                 skippedCount += 1
                 return true
             }

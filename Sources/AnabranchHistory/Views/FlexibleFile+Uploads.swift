@@ -203,6 +203,7 @@ extension FlexibleFile {
         commit.ingested = integration.ingested
         commit.conflictKeys = integration.conflictKeys
         commit.received = integration.received
+        commit.records = integration.decisions
         commit.clientFiles = [integration.file]
         commit.state = integration.state
         let step = try LogStep(integration.entries, from: state, to: integration.state?.after ?? state)

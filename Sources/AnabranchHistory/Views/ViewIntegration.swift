@@ -18,6 +18,8 @@ struct ViewIntegration {
     private(set) var entries: [LogEntry] = []
     private(set) var conflictKeys: [ConflictKeyEntry] = []
     private(set) var received: [ReceivedChangeset] = []
+    /// The records of what was decided about objects.
+    private var decisions: [RecordChange] = []
     /// The objects of asymmetric classes.
     private var ingested: [IngestedObject] = []
     private let check: WriteCheck
@@ -95,7 +97,7 @@ struct ViewIntegration {
             state = before.restored()
             outcome = try apply(index, of: &arena, to: &state, on: base)
         }
-        let role = role(in: state.graph), answer = try check.answer(in: arena, state.graph)
+        let role = role(in: state.graph), answer = try check.answer(in: arena, state.graph, to: view, as: role)
         let touched = try arena.touchedObjects(of: index)
             .map { object throws(HistoryError) in try state.graph.reference(to: object) }
         let isDirty = arena.isDirty(index), ident = view.ident
@@ -109,6 +111,7 @@ struct ViewIntegration {
         if isDirty {
             received.append(ReceivedChangeset(version: version, time: time, changeset: sent.changeset))
         }
+        if let change = answer.decisions.change(of: version) { decisions.append(change) }
         file.newestReceipt = Receipt(version: version, clientVersion: sent.cursor.clientVersion)
         try follow(role, passingOver: Set(touched).union(answer.refused), sent.cursor.clientVersion)
         try tell(answer, sent.cursor.clientVersion)
@@ -268,6 +271,7 @@ extension ViewIntegration {
         var entries: [LogEntry]
         var conflictKeys: [ConflictKeyEntry]
         var received: [ReceivedChangeset]
+        var decisions: [RecordChange]
         /// Nil if nothing was added to the log.
         var state: StateUpdate?
         var refusals: Refusals
@@ -277,7 +281,7 @@ extension ViewIntegration {
     var outcome: Outcome {
         Outcome(
             view: view, file: file, entries: entries, conflictKeys: conflictKeys, received: received,
-            state: entries.last.map { state.update(to: $0.version) }, refusals: refusals,
+            decisions: decisions, state: entries.last.map { state.update(to: $0.version) }, refusals: refusals,
             ingested: ingested)
     }
 }

@@ -8,22 +8,6 @@ final class WriteCheck {
     /// The approximate number of instructions at which a part ends.
     private static let partInstructions = 4_096
 
-    /// The findings about an object.
-    private struct Verdict: OptionSet {
-        let rawValue: UInt8
-        /// It may be written to, as far as that depends on what it was before.
-        static let isPassed = Verdict(rawValue: 1)
-        /// All is known.
-        static let isKnown = Verdict(rawValue: 2)
-        static let isRefused = Verdict(rawValue: 4)
-        /// It is refused because the client does not see it.
-        static let isOutside = Verdict(rawValue: 8)
-        /// After the changeset the client does not see it, but may have it.
-        static let leaves = Verdict(rawValue: 16)
-        /// It is of an asymmetric class: the changeset loses it.
-        static let isAsymmetric = Verdict(rawValue: 32)
-    }
-
     /// The views and the states in which objects are looked at.
     struct Place {
         /// The view before the changeset, and with the role that it has after it.
@@ -48,6 +32,8 @@ final class WriteCheck {
         var refused: [ObjectReference] = []
         /// The first of those that are refused.
         var told: [CompensatingWrite.Object] = []
+        /// What was decided about the objects that are refused or leave, and why.
+        var decisions = ViewDecisions()
     }
 
     /// The number of objects in a part.
@@ -70,11 +56,11 @@ final class WriteCheck {
     /// The objects that the merge has left out of it; their positions follow those of `objects`.
     private var lost: [TouchedObject] = []
     private var lostPositions: [ObjectAddress: Int] = [:]
-    private var verdicts: [Verdict] = []
+    private var verdicts: [WriteVerdict] = []
     /// The position before which all is known.
     private var firstUnknown = 0
     /// The findings from before the merge changed the changeset.
-    private var former: (objects: ChangesetObjects, verdicts: [Verdict])?
+    private var former: (objects: ChangesetObjects, verdicts: [WriteVerdict])?
     private(set) var events: [Event] = []
     /// The first ones of the asymmetric objects that the client may not create.
     private(set) var refusedEvents: [CompensatingWrite.Object] = []
@@ -210,37 +196,47 @@ final class WriteCheck {
         return part
     }
 
-    private func verdict(on object: TouchedObject, at place: Place) throws(HistoryError) -> Verdict {
+    private func verdict(on object: TouchedObject, at place: Place) throws(HistoryError) -> WriteVerdict {
         if let number = place.withSchema.classID(of: object.className), place.withSchema.isAsymmetric(number) {
             return [.isPassed, .isAsymmetric]
         }
         // A class that the changeset adds has no objects yet.
         guard let number = place.before.classID(of: object.className) else { return .isPassed }
         let reference = ObjectReference(classID: number, key: object.key)
+        var reason = WriteVerdict.isMissing
         if let found = try place.before.read(reference) {
             if try place.view.includes(found, of: object.className, in: place.before) { return .isPassed }
+            reason = try hidden(found, object.className, from: place.view, in: place.before)
         } else if object.isCreated || object.firstKind == .eraseObject {
             // An object that somebody else has erased may be erased again.
             return .isPassed
         }
-        return try refusal(of: reference, object.className, at: place).union(.isOutside)
+        return try refusal(of: reference, object.className, at: place).union(.isOutside).union(reason)
+    }
+
+    /// What hides an object from a view: its query, or else the role.
+    private func hidden(
+        _ object: StateObject, _ className: [UInt8], from view: ClientView, in state: ObjectGraph
+    ) throws(HistoryError) -> WriteVerdict {
+        try view.queries[className].includes(object, in: state) ? .failsRead : []
     }
 
     /// The verdict on an object that the merge has left out of a changeset. It is refused if the object has left the
     /// view since, by a change of the role for example: the client, which may not have written to it there, has to be
     /// told. About an object that somebody has erased it is told nothing.
-    private func verdict(onLost object: TouchedObject, at place: Place) throws(HistoryError) -> Verdict {
+    private func verdict(onLost object: TouchedObject, at place: Place) throws(HistoryError) -> WriteVerdict {
         guard let number = place.before.classID(of: object.className) else { return .isKnown }
         let reference = ObjectReference(classID: number, key: object.key)
         guard let found = try place.before.read(reference),
             try !place.view.includes(found, of: object.className, in: place.before)
         else { return .isKnown }
-        return try refusal(of: reference, object.className, at: place).union(.isOutside)
+        let reason = try hidden(found, object.className, from: place.view, in: place.before)
+        return try refusal(of: reference, object.className, at: place).union(.isOutside).union(reason)
     }
 
     private func refusal(
         of object: ObjectReference, _ className: [UInt8], at place: Place
-    ) throws(HistoryError) -> Verdict {
+    ) throws(HistoryError) -> WriteVerdict {
         let isSeen = try place.later.includes(object, of: className, in: place.withSchema)
         return isSeen ? [.isKnown, .isRefused] : [.isKnown, .isRefused, .leaves]
     }
@@ -293,24 +289,30 @@ final class WriteCheck {
 
     private func verdict(
         on object: TouchedObject, behind after: ObjectGraph, at place: Place
-    ) throws(HistoryError) -> Verdict {
+    ) throws(HistoryError) -> WriteVerdict {
         let reference = try after.reference(to: object), (view, later) = (place.view, place.later)
         let old = place.before.classID(of: object.className) == nil ? nil : try place.before.read(reference)
         let new = try after.read(reference)
         let permissions = view.role[object.className], laterPermissions = later.role[object.className]
-        var isAllowed = true
+        var failure: WriteVerdict = []
         switch (old, new) {
-        case (nil, let new?): isAllowed = try laterPermissions.insert.includes(new, in: after)
-        case (let old?, nil): isAllowed = try permissions.delete.includes(old, in: place.before)
+        case (nil, let new?):
+            if try !laterPermissions.insert.includes(new, in: after) { failure = .failsInsert }
+        case (let old?, nil):
+            if try !permissions.delete.includes(old, in: place.before) { failure = .failsDelete }
         case (let old?, let new?):
-            isAllowed = try permissions.write.includes(old, in: place.before)
-            if isAllowed { isAllowed = try laterPermissions.write.includes(new, in: after) }
+            if try !permissions.write.includes(old, in: place.before) {
+                failure = .failsWriteBefore
+            } else if try !laterPermissions.write.includes(new, in: after) {
+                failure = .failsWriteAfter
+            }
         case (nil, nil): break
         }
-        let isSeen = if let new { try later.includes(new, of: object.className, in: after) } else { true }
-        if isAllowed, old != nil || isSeen { return isSeen ? .isKnown : [.isKnown, .leaves] }
-        let refusal = try refusal(of: reference, object.className, at: place)
-        return isAllowed ? refusal.union(.isOutside) : refusal
+        guard failure.isEmpty else { return try refusal(of: reference, object.className, at: place).union(failure) }
+        guard let new, try !later.includes(new, of: object.className, in: after) else { return .isKnown }
+        let reason = try hidden(new, object.className, from: later, in: after)
+        if old != nil { return [.isKnown, .leaves, reason] }
+        return try refusal(of: reference, object.className, at: place).union(.isOutside).union(reason)
     }
 
     /// Takes in an object of an asymmetric class, if it is created. Changes to others are dropped.
@@ -342,8 +344,13 @@ final class WriteCheck {
                 .map { objects.id(at: $0) })
     }
 
-    /// - Parameter state: the state after the changeset, without what is dropped of it.
-    func answer(in arena: ChangesetArena, _ state: ObjectGraph) throws(HistoryError) -> Answer {
+    /// - Parameters:
+    ///   - state: the state after the changeset, without what is dropped of it.
+    ///   - view: the view of the client.
+    ///   - role: its role there.
+    func answer(
+        in arena: ChangesetArena, _ state: ObjectGraph, to view: ClientView, as role: ViewRole
+    ) throws(HistoryError) -> Answer {
         var found: [(reference: ObjectReference, position: Int)] = []
         for position in verdicts.indices where !verdicts[position].isDisjoint(with: [.isRefused, .leaves]) {
             guard let object = object(at: position, in: arena) else { continue }
@@ -354,9 +361,13 @@ final class WriteCheck {
         for (reference, position) in found {
             let verdict = verdicts[position]
             if verdict.contains(.leaves) { answer.leaving.append(reference) } else { answer.restored.append(reference) }
-            guard verdict.contains(.isRefused) else { continue }
+            let object = object(at: position, in: arena), isRefused = verdict.contains(.isRefused)
+            if let object {
+                answer.decisions.add(object, isRefused: isRefused, verdict.condition, role, view.queries)
+            }
+            guard isRefused else { continue }
             answer.refused.append(reference)
-            if answer.told.count < CompensatingWrite.toldSize.objects, let object = object(at: position, in: arena) {
+            if answer.told.count < CompensatingWrite.toldSize.objects, let object {
                 answer.told.append(
                     CompensatingWrite.Object(refusing: object, isOutside: verdict.contains(.isOutside)))
             }

@@ -33,7 +33,7 @@ export async function page(context) {
       h("a", { class: "quiet", href: link("/diff", { path, from: Math.max(0, version - 1), to: version }) }, "what it changed"), " ",
       h("a", { class: "quiet", href: link("/objects", { path, at: version }) }, "the objects then")),
     explanation.effects.length > 0 && grid(explanation, detail), detail,
-    lost(context, data), instructions(explanation));
+    lost(context, data), instructions(explanation), decisions(explanation, path));
 }
 
 /** Rows are instructions of the log, columns those of the upload; a cell is the rule that decided between the two. */
@@ -114,6 +114,15 @@ function instructions(explanation) {
     const state = each.refused ? "refused" : logged === null ? "lost" : logged === uploaded ? "kept" : "changed";
     return h("li", { class: state }, h("span", { class: "outcome" }, state), h("code", {}, written(uploaded)), state === "changed" && [" → ", h("code", {}, written(logged))]);
   })), explanation.instructions.length > 500 && h("p", { class: "muted" }, `and ${number(explanation.instructions.length - 500)} more, in the JSON of this page`));
+}
+
+/** Why objects were refused, or have left what the client sees. */
+function decisions(explanation, path) {
+  if (explanation.decisions.length === 0) return "";
+  return h("div", {}, h("h3", {}, "Refused, or out of sight"), h("ul", { class: "instructions" }, explanation.decisions.map((each) =>
+    h("li", { class: each.refused ? "refused" : "changed" }, h("span", { class: "outcome" }, each.refused ? "refused" : "left"),
+      h("a", { href: objectLink(path, each.class, each.key) }, written(`${each.class} ${keyText(each.key)}`)), `: ${each.sentence} `,
+      each.text !== null && h("code", {}, written(each.text))))));
 }
 
 export async function diff(context) {

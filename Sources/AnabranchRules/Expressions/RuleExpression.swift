@@ -1,4 +1,4 @@
-import AnabranchCore
+package import AnabranchCore
 import AnabranchQuery
 
 /// A condition of a rule as it is written: about the fields of a document and about the user.
@@ -160,7 +160,7 @@ extension Filter {
     }
 
     /// The condition as a rule has it, so that it can be read again.
-    var json: JSONValue {
+    package var json: JSONValue {
         switch self {
         case .always(let isTrue): .bool(isTrue)
         case .and(let parts): .object(["$and": .array(parts.map(\.json))])

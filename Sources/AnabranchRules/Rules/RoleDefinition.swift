@@ -17,8 +17,8 @@ struct RoleDefinition: Hashable, Sendable {
     /// The permissions that it gives a user to whom it applies.
     func access(of user: RuleUser) -> Access {
         Access(
-            read: read.filter(for: user), write: write.filter(for: user), insert: insert.filter(for: user),
-            delete: delete.filter(for: user))
+            role: name, read: read.filter(for: user), write: write.filter(for: user),
+            insert: insert.filter(for: user), delete: delete.filter(for: user))
     }
 }
 
@@ -36,6 +36,8 @@ struct RoleList: Hashable, Sendable {
 
 /// The permissions of a user for the objects of a class.
 package struct Access: Hashable, Sendable {
+    /// The name of the role that gives them; nil if no role does.
+    package let role: String?
     package let read: Filter
     package let write: Filter
     package let insert: Filter
@@ -43,7 +45,8 @@ package struct Access: Hashable, Sendable {
 
     static let none = Access(always: false), all = Access(always: true)
 
-    init(read: Filter, write: Filter, insert: Filter, delete: Filter) {
+    init(role: String?, read: Filter, write: Filter, insert: Filter, delete: Filter) {
+        self.role = role
         self.read = read
         self.write = write
         self.insert = insert
@@ -52,8 +55,11 @@ package struct Access: Hashable, Sendable {
 
     private init(always isTrue: Bool) {
         let filter = Filter.always(isTrue)
-        self.init(read: filter, write: filter, insert: filter, delete: filter)
+        self.init(role: nil, read: filter, write: filter, insert: filter, delete: filter)
     }
+
+    /// The same permissions of no role.
+    var unnamed: Access { Access(role: nil, read: read, write: write, insert: insert, delete: delete) }
 
     /// True if it is the same for all objects, so that it names no field.
     var isConstant: Bool {

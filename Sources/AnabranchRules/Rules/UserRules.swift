@@ -39,9 +39,9 @@ package struct UserRules: Hashable, Sendable {
         Role(access(ofClass: String(decoding: schema.name, as: UTF8.self)), on: schema, of: source)
     }
 
-    /// True if these rules and others say the same about a class.
+    /// True if these rules and others say the same about a class, whatever their roles are called.
     package func agree(with other: UserRules, onClass name: String) -> Bool {
-        access(ofClass: name) == other.access(ofClass: name)
+        access(ofClass: name).unnamed == other.access(ofClass: name).unnamed
     }
 
     /// The same permissions for the classes of which the user may read all objects, and none for the others.
@@ -73,7 +73,11 @@ package struct UserRules: Hashable, Sendable {
 
 extension Access {
     fileprivate var json: JSONValue {
-        ["read": read.json, "write": write.json, "insert": insert.json, "delete": delete.json]
+        var members: [String: JSONValue] = [
+            "read": read.json, "write": write.json, "insert": insert.json, "delete": delete.json,
+        ]
+        members["role"] = role.map { .string($0) }
+        return .object(members)
     }
 
     fileprivate init(_ node: JSONNode) throws(RuleError) {
@@ -82,7 +86,7 @@ extension Access {
             return try ExpressionReader(about: .stored).expression(node).filter(for: .nobody)
         }
         self.init(
-            read: try filter("read"), write: try filter("write"), insert: try filter("insert"),
+            role: try node["role"]?.string(), read: try filter("read"), write: try filter("write"), insert: try filter("insert"),
             delete: try filter("delete"))
     }
 }

@@ -10,8 +10,9 @@ package final class StoreReader {
     let manifest: StoreManifest
     /// The databases of the shards.
     let databases: [any DatabaseReader]
-    /// The segments that were opened.
-    let segments = SegmentCache()
+    /// The segments that were opened. A command that reads a long log once has little use for those behind it.
+    let segments = SegmentCache(
+        headBytesMax: 16 << 20, columnBytesMax: 2 << 20, contentBytesMax: 4 << 20, conflictKeyBytesMax: 8 << 20)
     /// The empty files that SQLite makes next to databases to read them.
     private let addedFiles: [String]
     /// The reason why no server starts on the store, though it can be read; nil if one does.

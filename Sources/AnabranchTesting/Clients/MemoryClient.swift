@@ -34,6 +34,9 @@ package struct MemoryClient {
         }
     }
 
+    /// Has the replica keep which of its changes each download overrules.
+    package mutating func noteOverruled() { replica.notesOverruled = true }
+
     /// A copy of the client's file, as another client.
     package func copy(as file: SaltedFileID) throws -> MemoryClient {
         var copy = self

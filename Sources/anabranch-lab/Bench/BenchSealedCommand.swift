@@ -11,8 +11,9 @@ struct BenchSealedCommand: ParsableCommand {
         abstract: "Measure a store on disk with a long log that is sealed.",
         discussion: """
             Writes a log of small transactions (those of `bench segments`: settings) into a store, seals it, gives \
-            free pages back, and prints two JSON lines. The second one has only explain_bytes: what the base and the \
-            release of each entry take of a sealed segment, which nothing but explanations needs.
+            free pages back, and prints two JSON lines. The second one has what nothing but explanations needs, for \
+            each transaction: explain_bytes, what base and release take of a sealed segment, and times_bytes, what \
+            the time of integration takes beside the log if there is more than a second between any two.
               stored_bytes         of the whole database, for each transaction
               connect_ms           a client that has everything comes: the file is opened, IDENT is checked, and the \
             first DOWNLOAD made
@@ -75,10 +76,11 @@ private struct SealedStoreBenchmark {
     }
 
     struct Explanations: Encodable {
-        var explainBytes = 0.0
+        var explainBytes: Double
+        var timesBytes: Double
     }
 
-    /// The cost of what explains, by sealing the same entries without it.
+    /// The cost of what explains: of bases and releases by sealing the same entries without them.
     func explanations() throws -> Explanations {
         let start = Checksum(startOf: Self.path), segments = 20
         var log = SegmentLog(.settings), bytes = 0
@@ -92,7 +94,16 @@ private struct SealedStoreBenchmark {
             bytes += try LogSegment.seal(entries, behind: start, of: start).count
             bytes -= try LogSegment.seal(bare, behind: start, of: start).count
         }
-        return Explanations(explainBytes: (Double(bytes) / Double(segments * segment) * 100).rounded() / 100)
+        let count = UInt64(segments * segment)
+        var times = IntegrationTimes(), records: [RecordPlace: Int] = [:]
+        for version in 1...count {
+            let time = ChangesetTime(rawValue: version * 1_500)
+            guard let change = times.note(ServerVersion(rawValue: version), at: time) else { continue }
+            // A row has these, its file and its checksum.
+            records[change.place] = change.place.key.count + (change.value?.count ?? 0) + 32
+        }
+        func each(_ bytes: Int) -> Double { (Double(bytes) / Double(count) * 100).rounded() / 100 }
+        return Explanations(explainBytes: each(bytes), timesBytes: each(records.values.reduce(0, +)))
     }
 
     mutating func run() throws -> Figures {

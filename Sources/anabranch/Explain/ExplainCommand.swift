@@ -106,6 +106,10 @@ struct ExplanationText {
             write(instruction, effects[position] ?? [], to: output)
         }
         for effect in effects[nil] ?? [] where isAsked(effect.own.before) { write(effect, to: output) }
+        for decision in explanation.decisions where object == nil || decision.object == object {
+            output("\(decision.isRefused ? "refused " : "left    ") \(decision.object.text): \(decision.sentence)")
+            if let text = decision.text { output("         \(text)") }
+        }
         output(summary)
     }
 

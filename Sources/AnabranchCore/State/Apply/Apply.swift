@@ -34,11 +34,17 @@ extension ObjectGraph {
     }
 
     /// The same, except that some instructions that a state can apply fail as they do in released clients.
+    ///
+    /// - Parameter inPlace: True if nobody needs the state as it was when this fails; it is empty then. Nothing is
+    ///   copied before it is changed.
     package mutating func applyTransactions(
         _ changesets: [ChangesetIndex], of arena: inout ChangesetArena, refusing refusals: ApplyRefusals,
-        within limits: ApplyLimits = ApplyLimits(), skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
+        within limits: ApplyLimits = ApplyLimits(), inPlace: Bool = false,
+        skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
     ) throws(ApplyError) -> StateChanges {
-        var applier = ChangesetApplier(of: arena, to: self, refusing: refusals)
+        let graph = self
+        if inPlace { self = ObjectGraph() }
+        var applier = ChangesetApplier(of: arena, to: consume graph, refusing: refusals)
         applier.editor.objectBytesMax = limits.objectBytesMax
         applier.editor.loadedBytesMax = limits.loadedBytesMax
         let readBytes = readBytes

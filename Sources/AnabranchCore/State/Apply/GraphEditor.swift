@@ -35,7 +35,7 @@ struct GraphEditor {
     private struct CurrentObject {
         let reference: ObjectReference
         /// Its index in memory, or where it would be inserted.
-        let index: Int
+        var index = 0
         let isInMemory: Bool
         var exists: Bool
         /// True if the object does not exist, but links to it may.
@@ -52,7 +52,7 @@ struct GraphEditor {
         var isChanged = false
 
         static let none = CurrentObject(
-            reference: ObjectReference(classID: ClassID(0), key: .null), index: 0, isInMemory: false,
+            reference: ObjectReference(classID: ClassID(0), key: .null), isInMemory: false,
             exists: false, isTombstone: false, fields: Fields())
     }
 
@@ -231,14 +231,18 @@ struct GraphEditor {
         if current.reference == object { return }
         flush()
         let position = Int(object.classID.rawValue) - 1
-        let found = graph.objects[position].find { $0.compare(object.key) }
-        if let entry = found.element {
-            var loaded: Fields?
-            graph.objects[position].modify(at: found.index) { swap(&$0.fields, &loaded) }
-            current = CurrentObject(
-                reference: object, index: found.index, isInMemory: true, exists: entry.fields != nil,
-                isTombstone: entry.fields == nil, fields: loaded ?? Fields(), size: entry.size,
-                erasedColumnCount: entry.erasedColumnCount)
+        let found = graph.objects[position].modify {
+            $0.compare(object.key)
+        } _: { entry in
+            // The fields are moved out, so that they are changed in place.
+            let fields = entry.fields.take()
+            return CurrentObject(
+                reference: object, isInMemory: true, exists: fields != nil, isTombstone: fields == nil,
+                fields: fields ?? Fields(), size: entry.size, erasedColumnCount: entry.erasedColumnCount)
+        }
+        if let result = found.result {
+            current = result
+            current.index = found.index
         } else {
             current = CurrentObject(
                 reference: object, index: found.index, isInMemory: false, exists: false, isTombstone: false,

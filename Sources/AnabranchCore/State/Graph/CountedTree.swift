@@ -106,6 +106,26 @@ package struct CountedTree<Element: TreeElement> {
         return try body(&node.elements[offset])
     }
 
+    /// Finds an element of a sorted tree, as `find` does, and changes it in place. Its separator must stay the same.
+    /// - Returns: The index of the element and what `body` returns, or the index at which it would be inserted and nil.
+    @inline(__always)
+    mutating func modify<Result>(
+        _ compare: (Element.Separator) throws(Failure) -> Int, _ body: (inout Element) throws(Failure) -> Result
+    ) throws(Failure) -> (index: Int, result: Result?) {
+        guard root != nil else { return (0, nil) }
+        var node = try uniqueRoot(), index = 0
+        while !node.isLeaf {
+            let child = try node.child(beginningBefore: compare)
+            for position in 0..<child { index += node.counts[position] }
+            node = try node.uniqueChild(child)
+        }
+        let offset = try node.elements.partitionPoint(comparing: compare)
+        guard offset < node.elements.count, try compare(node.elements[offset].separator) == 0 else {
+            return (index + offset, nil)
+        }
+        return (index + offset, try body(&node.elements[offset]))
+    }
+
     /// Finds an element of a sorted tree; `compare` gives the sign of a separator relative to the one sought.
     /// - Returns: The element and its index, or nil and the index at which it would be inserted.
     @inline(__always)
@@ -180,13 +200,11 @@ extension CountedTree {
         var node = try read(root)
         var index = 0
         while !node.isLeaf {
-            // The last child that begins at or before the element sought.
-            let behind = try node.firsts.partitionPoint { first throws(Thrown) in try compare(first) <= 0 }
-            let child = Swift.max(behind - 1, 0)
+            let child = try node.child(beginningBefore: compare)
             for position in 0..<child { index += node.counts[position] }
             node = try read(node.children[child])
         }
-        let offset = try node.elements.partitionPoint { element throws(Thrown) in try compare(element.separator) < 0 }
+        let offset = try node.elements.partitionPoint(comparing: compare)
         guard offset < node.elements.count, try compare(node.elements[offset].separator) == 0 else {
             return (index + offset, nil)
         }
@@ -241,10 +259,36 @@ extension Optional {
 }
 
 extension TreeNode {
+    /// The last child that begins at or before the element sought, or else the first.
+    @inline(__always)
+    fileprivate func child<Thrown: Error>(
+        beginningBefore compare: (Element.Separator) throws(Thrown) -> Int
+    ) throws(Thrown) -> Int {
+        Swift.max(try firsts.partitionPoint { first throws(Thrown) in try compare(first) <= 0 } - 1, 0)
+    }
+
     /// The node itself, which must have been read.
     fileprivate var inMemory: TreeNode {
         guard isLoaded else { preconditionFailure("a node that was not read") }
         return self
+    }
+}
+
+extension ContiguousArray where Element: TreeElement {
+    /// The index of the first element whose separator does not come before the one sought. Only separators are copied:
+    /// elements hold more references.
+    @inline(__always)
+    fileprivate func partitionPoint<Thrown: Error>(
+        comparing compare: (Element.Separator) throws(Thrown) -> Int
+    ) throws(Thrown) -> Int {
+        try withUnsafeBufferPointer { elements throws(Thrown) in
+            var (low, high) = (0, elements.count)
+            while low < high {
+                let middle = (low + high) >> 1
+                if try compare(elements[middle].separator) < 0 { low = middle + 1 } else { high = middle }
+            }
+            return low
+        }
     }
 }
 
