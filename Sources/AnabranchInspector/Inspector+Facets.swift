@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchExplain
 import AnabranchQuery
+import AnabranchServer
 
 /// Facets: the values that a property has in the objects of a table, the most frequent ones first.
 extension Inspector {
@@ -13,18 +14,22 @@ extension Inspector {
 
     func facets(_ query: PageQuery) async throws(PageError) -> String {
         let className = try query.text("class"), field = try query.text("field"), filter = query["filter"]
+        let viewer = try await viewer(query)
         return try await reads.read(try query.path(), at: try query.version("at")) { view in
             let schema = try view.schema(className), state = view.state, texts = ValueTexts(of: state)
             guard let property = schema.property(named: Array(field.utf8)), property.collection == .single,
                 !property.isEmbedded
             else { throw PageError.noSuch("property with single values") }
             let filter = try filter.map { try Query(filter: $0, on: schema, of: state) }
+            let seen = viewer.seen.objects(in: state)
             let end = ContinuousClock.now + .milliseconds(Self.facetMilliseconds)
             var counts: [String: Int] = [:], looked = 0, isComplete = true, failure: (any Error)?
             try state.forEachObject(of: schema.number, after: nil) { object throws(ApplyError) in
                 looked += 1
                 do {
-                    if try filter?.matches(object, in: state) ?? true {
+                    if try filter?.matches(object, in: state) ?? true,
+                        try seen.include(object, of: schema.name, in: state)
+                    {
                         var text = ValueText.cell
                         counts[text.json(of: object.value(of: property), texts), default: 0] += 1
                     }

@@ -16,11 +16,13 @@ extension Inspector {
         let offset = Int(try query.number("offset", usual: 0, 0...UInt64(ObjectList.countMax)))
         let limit = Int(try query.number("limit", usual: 100, 1...UInt64(Self.rowsMax)))
         let begun = try query.version("list"), lists = lists
+        let viewer = try await viewer(query)
         let (filter, sort, isDescending) = (query["filter"], query["sort"], query["order"] == "desc")
         return try await reads.read(path, at: at) { view in
             let schema = try view.schema(className)
             let question = ObjectList.Question(
-                file: view.id, className: className, filter: filter, sort: sort, isDescending: isDescending, at: at)
+                file: view.id, className: className, filter: filter, sort: sort, isDescending: isDescending, at: at,
+                seen: viewer.seen)
             let list = lists.list(question, begunAt: begun, now: view.version)
             let piece = try list.piece(from: offset, countMax: limit, in: view)
             let texts = ValueTexts(of: view.state)
@@ -43,9 +45,11 @@ extension Inspector {
     /// One object with all that it holds.
     func object(_ query: PageQuery) async throws(PageError) -> String {
         let className = try query.text("class"), key = try query.key()
+        let viewer = try await viewer(query)
         return try await reads.read(try query.path(), at: try query.version("at")) { view in
             let schema = try view.schema(className), texts = ValueTexts(of: view.state)
-            let object = try view.object(schema, key)
+            let found = try view.object(schema, key), seen = viewer.seen.objects(in: view.state)
+            let object = try found.flatMap { try seen.include($0, of: schema.name, in: view.state) ? $0 : nil }
             var text = ValueText.whole
             let embedded = view.state.classes.filter { $0.kind == .embedded }
             return jsonObject([
@@ -53,6 +57,7 @@ extension Inspector {
                 "class": schema.json(in: view.state),
                 "embedded": jsonArray(embedded.map { $0.json(in: view.state) }),
                 "fields": object.map { text.json(of: $0, texts) } ?? "null",
+                "hidden": "\(found != nil && object == nil)",
             ])
         }
     }
@@ -65,8 +70,10 @@ extension Inspector {
     /// The objects that link to one.
     func links(_ query: PageQuery) async throws(PageError) -> String {
         let className = try query.text("class"), key = try query.key()
+        let viewer = try await viewer(query)
         return try await reads.read(try query.path(), at: try query.version("at")) { view in
-            var search = LinkSearch(to: ObjectReference(classID: try view.schema(className).number, key: key))
+            let target = ObjectReference(classID: try view.schema(className).number, key: key)
+            var search = LinkSearch(to: target, from: viewer.seen.objects(in: view.state))
             let isComplete = try search.look(
                 in: view.state, until: .now + .milliseconds(Self.linksMilliseconds), countMax: Self.linksMax)
             return jsonObject([
@@ -124,26 +131,32 @@ struct LinkSearch {
     }
 
     private let target: ObjectReference
+    private let seen: SeenObjects
     private(set) var found: [Link] = []
     private(set) var lookedCount = 0
 
-    init(to target: ObjectReference) { self.target = target }
+    /// - Parameter seen: the objects among which it looks.
+    init(to target: ObjectReference, from seen: SeenObjects) { (self.target, self.seen) = (target, seen) }
 
     /// - Returns: false if not all was looked at.
     mutating func look(in state: ObjectGraph, until end: ContinuousClock.Instant, countMax: Int) throws -> Bool {
         for schema in state.classes where schema.kind == .topLevel {
             let properties = schema.properties.filter { $0.type == .link || $0.type == .null }
             guard !properties.isEmpty else { continue }
-            var isOver = false
+            var isOver = false, failure: (any Error)?
             try state.forEachObject(of: schema.number, after: nil) { object throws(ApplyError) in
                 lookedCount += 1
-                for property in properties where holdsLink(object.value(of: property), in: state) {
-                    guard let key = object.key else { continue }
-                    found.append(Link(className: schema.name, key: key, field: property.name))
-                }
-                isOver = found.count >= countMax || lookedCount & 63 == 0 && ContinuousClock.now >= end
+                do {
+                    for property in properties where holdsLink(object.value(of: property), in: state) {
+                        guard let key = object.key, try seen.include(object, of: schema.name, in: state) else { break }
+                        found.append(Link(className: schema.name, key: key, field: property.name))
+                    }
+                } catch { failure = error }
+                isOver = failure != nil || found.count >= countMax
+                if lookedCount & 63 == 0, !isOver { isOver = ContinuousClock.now >= end }
                 return !isOver
             }
+            if let failure { throw failure }
             if isOver { return false }
         }
         return true

@@ -153,6 +153,7 @@ package struct Inspector: AdminPages {
         case "/file.json": try await file(query)
         case "/head.json": try await head(query)
         case "/objects.json": try await objects(query)
+        case "/as.json": try await asUser(query)
         case "/facets.json": try await facets(query)
         case "/object.json": try await object(query)
         case "/links.json": try await links(query)

@@ -16,6 +16,8 @@ final class ObjectList: Sendable {
         var isDescending = false
         /// The version whose state is asked; nil for the newest one.
         var at: ServerVersion?
+        /// The part of the file that is shown.
+        var seen = Seen.everything
     }
 
     /// The most objects that a table has.
@@ -92,13 +94,16 @@ final class ObjectList: Sendable {
             }
             return property
         }
+        let seen = question.seen.objects(in: state)
         let end = ContinuousClock.now + .milliseconds(Self.stepMilliseconds)
         var failure: (any Error)?, isOver = true
         try state.forEachObject(of: schema.number, after: progress.last) { object throws(ApplyError) in
             progress.last = object.key
             progress.lookedCount += 1
             do {
-                if try query?.matches(object, in: state) ?? true, let key = object.key {
+                if try query?.matches(object, in: state) ?? true,
+                    try seen.include(object, of: schema.name, in: state), let key = object.key
+                {
                     try add(key, column.map { object.value(of: $0) }, to: &progress)
                 }
             } catch { failure = error }

@@ -31,6 +31,20 @@ import Testing
         #expect(try RuleWorld.tasks(\.read, try Self.rules(bob), try RuleUser(id: "ada")).isEmpty)
     }
 
+    /// The one that applies is the last that is tried, and each has the text of its file.
+    @Test func rolesAreTriedUntilOneApplies() throws {
+        let bob = Self.role("bob", Self.all, applyWhen: #"{"%%user.id": "bob"}"#)
+        let rules = try Self.rules(
+            [bob, Self.role("others", Self.all), Self.role("never", Self.all)].joined(separator: ","))
+        let tried = rules.triedRoles(ofClass: "Task", for: try RuleUser(id: "ada"))
+        #expect(tried.map(\.name) == ["bob", "others"])
+        #expect(tried.map(\.applies) == [false, true])
+        #expect(try JSONValue(parsing: tried[0].source.utf8) == JSONValue(parsing: bob.utf8))
+        #expect(rules.triedRoles(ofClass: "Task", for: try RuleUser(id: "bob")).map(\.name) == ["bob"])
+        #expect(try Self.rules(bob).triedRoles(ofClass: "Task", for: try RuleUser(id: "ada")).map(\.applies) == [false])
+        #expect(rules.triedRoles(ofClass: "Note", for: try RuleUser(id: "bob")).isEmpty)
+    }
+
     /// Keys of what can be read, written, created and deleted.
     @Test(
         arguments: [

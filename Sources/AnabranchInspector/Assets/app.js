@@ -1,6 +1,6 @@
 // The frame of all pages: which address shows which page, and what is above them.
 
-import { button, fill, h, link, notify } from "./dom.js";
+import { button, fill, h, keepView, link, notify } from "./dom.js";
 import { post, Refusal } from "./server.js";
 import * as overview from "./overview.js";
 import * as files from "./files.js";
@@ -49,6 +49,7 @@ async function show({ keepsFocus = false } = {}) {
     window.history.replaceState(null, "", link("/log-in", { then: then === "/" ? "" : then }));
   }
   const signal = ending.signal, place = location.pathname, query = new URLSearchParams(location.search);
+  keepView(query.get("path"), query.get("as"), query.get("client"));
   drawBar();
   main.setAttribute("aria-busy", "true");
   const context = {
@@ -94,7 +95,7 @@ function failure(error) {
   const gone = error instanceof TypeError && !(error instanceof Refusal);
   const advice = {
     NotFound: "The link may be old: the list of files shows what there is.",
-    NoSuchVersion: "Choose a version that is still known.", NoSuchClass: "The class may have been added later, or erased.",
+    NoSuchVersion: "Choose a version that is still known.", NoSuchClass: "The class may have been added later, or erased.", NoSuchUser: "An ident is meant, as the list of users has it.",
     TooLarge: "The commands of anabranch have no such limit.", Unavailable: "The server's log says why.", Store: "The server's log says why.",
   }[error.code] ?? "";
   return h("section", { class: "failure", role: "alert" },

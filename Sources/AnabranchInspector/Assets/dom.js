@@ -46,9 +46,17 @@ const identity = (element) => element.getAttribute("aria-label") ?? element.getA
 /** A text that somebody wrote, in whatever direction it is read. */
 export const written = (text, properties = {}) => h("bdi", { class: "written", ...properties }, text);
 
+const viewPages = new Set(["/file", "/objects", "/object", "/history", "/edits", "/version", "/diff", "/clients",
+  "/objects.json", "/object.json", "/links.json", "/facets.json"]);
+let view = {};
+
+/** The user as whom a file is looked at stays when a link leads to another page of the file. */
+export function keepView(path, as, client) { view = as ? { path, as, client } : {}; }
+
 /** An address of a page: link("/file", {path}). Empty values are left out. */
 export function link(page, query = {}) {
   const search = new URLSearchParams();
+  if (view.as && query.path === view.path && viewPages.has(page)) query = { as: view.as, client: view.client, ...query };
   for (const [name, value] of Object.entries(query)) {
     if (value !== null && value !== undefined && value !== "" && value !== false) search.set(name, value);
   }

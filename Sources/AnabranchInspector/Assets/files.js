@@ -2,6 +2,7 @@
 
 import { bytes, counted, h, link, number, refill, written } from "./dom.js";
 import { get, repeat } from "./server.js";
+import { reasons, viewBar, viewer } from "./as.js";
 import { typeText } from "./values.js";
 
 const shownFiles = 200;
@@ -62,13 +63,14 @@ export function frame(context, here, ...content) {
       h("h1", {}, written(readable(path)))),
     h("nav", { class: "tabs", "aria-label": "Pages of the file" }, tabs.map(([page, name]) =>
       h("a", { href: link(page, { path, at: page === "/objects" ? at : "" }), "aria-current": page === here ? "page" : null }, name))),
+    viewBar(context, here === "/file" || here === "/objects"),
     ...content);
 }
 
 export async function page(context) {
   const path = context.get("path");
   context.title(readable(path));
-  const data = await get("/file", { path }, context.signal), { file, schema } = data;
+  const [data, seen] = await Promise.all([get("/file", { path }, context.signal), viewer(context)]), { file, schema } = data;
   const figures = h("dl", { class: "facts" });
   const draw = (now) => refill(figures, [now.version, now.log_bytes, now.base_version, now.clients], [
     ["Version", number(now.version)], ["Log", `${bytes(now.log_bytes)}, versions ${number(now.base_version + 1)} to ${number(now.version)}`],
@@ -84,6 +86,7 @@ export async function page(context) {
   return frame(context, "/file",
     file.full && h("div", { class: "warning" }, h("b", {}, "The log is full. "), "Changes of clients wait: expire the client that keeps most of it, or raise partition-bytes."),
     figures,
+    seen && [h("h2", {}, "What the user may do"), reasons(seen)],
     h("h2", {}, "Schema"),
     schema.classes.length === 0 && h("p", { class: "muted" }, "No client has written anything yet."),
     h("div", { class: "schema" }, [...tops, ...embedded].map((each) => card(each, path, tops))));

@@ -5,6 +5,7 @@ import { get, repeat } from "./server.js";
 import { frame, readable } from "./files.js";
 import { keyText, objectLink, typeText, whole } from "./values.js";
 import { author, timeTravel } from "./history.js";
+import { reasons, verdict, viewer } from "./as.js";
 
 export async function page(context) {
   const path = context.get("path"), at = context.get("at"), className = context.get("class"), key = context.get("key");
@@ -14,7 +15,9 @@ export async function page(context) {
   const head = h("div", { class: "tools" }), frameTop = h("div");
   let shown, file;
   const look = async () => {
-    shown = await get("/object", query, context.signal);
+    let seen;
+    [shown, seen] = await Promise.all([get("/object", query, context.signal), viewer(context, { class: className, key })]);
+    if (seen) fill(history, h("h3", {}, "Why"), verdict(seen, className), reasons(seen, className));
     fill(head, h("h2", {}, h("a", { href: link("/objects", { path, at, class: className }) }, written(className)), " ", written(keyText(shown.key))),
       button("Copy as JSON", async (event) => {
         await navigator.clipboard.writeText(JSON.stringify({ class: className, key: shown.key, fields: shown.fields }, null, 2));
@@ -23,9 +26,10 @@ export async function page(context) {
     drawFields(fields, shown, context, path, at);
   };
   const lookBack = async () => {
-    const [links, blame] = await Promise.all([get("/links", query, context.signal), get("/blame", { path, class: className, key }, context.signal)]);
+    const isFull = !context.viewer;
+    const [links, blame] = await Promise.all([get("/links", query, context.signal), isFull && get("/blame", { path, class: className, key }, context.signal)]);
     drawLinks(incoming, links, path, at);
-    drawHistory(history, blame, path);
+    if (isFull) drawHistory(history, blame, path);
   };
   [{ file }] = await Promise.all([get("/file", { path }, context.signal), look()]);
   fill(frameTop, timeTravel(context, shown.version, file));
@@ -49,7 +53,7 @@ export async function page(context) {
 
 function drawFields(place, shown, context, path, at) {
   if (shown.fields === null) {
-    fill(place, h("p", { class: "muted" }, at ? `There is no such object at version ${at}.` : "There is no such object: it may have been erased. Its history says when."));
+    fill(place, h("p", { class: "muted" }, shown.hidden ? "The user does not see this object." : at ? `There is no such object at version ${at}.` : "There is no such object: it may have been erased. Its history says when."));
     return;
   }
   const types = new Map(shown.class.properties.map((property) => [property.name, property]));

@@ -5,6 +5,7 @@ import { get, repeat, Refusal } from "./server.js";
 import { frame, readable } from "./files.js";
 import { brief, keyText, objectLink, read, typeText } from "./values.js";
 import { timeTravel } from "./history.js";
+import { reasons, viewer } from "./as.js";
 import "./table.js";
 
 const numeric = new Set(["int", "float", "double", "decimal"]);
@@ -17,6 +18,7 @@ export async function page(context) {
   const { schema, file } = await get("/file", { path, at }, context.signal);
   const classes = schema.classes.filter((each) => each.kind !== "embedded");
   const wanted = context.get("class") || classes[0]?.name;
+  const seen = await viewer(context, { class: wanted ?? "" });
   if (!wanted) return frame(context, "/objects", timeTravel(context, schema.version, file), h("p", { class: "muted" }, "There are no classes yet."));
   const current = classes.find((each) => each.name === wanted) ?? { name: wanted, properties: [], key: null };
   const table = document.createElement("virtual-table"), note = h("p", { class: "muted count", role: "status" });
@@ -53,7 +55,7 @@ export async function page(context) {
     table.columns = [
       { label: current.key?.name ?? "key", width: keyWidth(current.key), sort: "", class: "key", tip: current.key ? typeText(current.key) : "GlobalKey",
         cell: (row) => h("a", { href: objectLink(path, wanted, row.key, { at }) }, written(keyText(row.key))) },
-      { label: h("span", { class: "hidden" }, "History"), width: 34, class: "act",
+      !seen && { label: h("span", { class: "hidden" }, "History"), width: 34, class: "act",
         cell: (row) => h("a", { href: `${objectLink(path, wanted, row.key)}#history`, "aria-label": `History of ${keyText(row.key)}`, title: "Who changed what when, and why" }, clock()) },
       ...shown.map((property) => {
         const index = current.properties.indexOf(property), isNumber = numeric.has(property.type) && !property.collection;
@@ -63,7 +65,7 @@ export async function page(context) {
           cell: (row) => (row.values ? brief(row.values[index], { path, at }) : h("span", { class: "v gone" }, "erased since")),
         };
       }),
-    ];
+    ].filter(Boolean);
   };
   const renew = async (options) => {
     state.list = "";
@@ -137,7 +139,7 @@ export async function page(context) {
     h("div", { class: "sides" },
       h("nav", { class: "classes", "aria-label": "Classes" }, classes.map((each) =>
         h("a", { href: link("/objects", { path, at, class: each.name }), "aria-current": each.name === wanted ? "page" : null }, written(each.name)))),
-      h("div", { class: "pane" }, h("div", { class: "tools" }, filter, chooser, facets), error,
+      h("div", { class: "pane" }, seen && h("details", { class: "why" }, h("summary", {}, "What the user sees of ", written(wanted), ", and why"), reasons(seen, wanted)), h("div", { class: "tools" }, filter, chooser, facets), error,
         table, h("div", { class: "foot" }, note, news))));
   content.started = () => renew();
   return content;

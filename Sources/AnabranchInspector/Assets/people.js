@@ -4,6 +4,7 @@ import { bytes, button, confirm, h, link, notify, number, refill, timeElement, w
 import { get, post, repeat } from "./server.js";
 import { frame, readable } from "./files.js";
 import { hue } from "./river.js";
+import { asUser } from "./as.js";
 
 const pageLength = 200;
 
@@ -49,7 +50,7 @@ function row(context, client, head, file, path, look) {
   };
   return h("tr", {},
     h("td", {}, h("span", { class: `dot ${hue(client.client)}`, "aria-hidden": "true" }), ` ${client.client}`),
-    h("td", {}, client.user ? h("a", { href: link("/user", { user: client.user }) }, written(client.user)) : h("span", { class: "muted" }, "not known")),
+    h("td", {}, client.user ? [h("a", { href: link("/user", { user: client.user }) }, written(client.user)), " ", asUser(path, client.user, client.client)] : h("span", { class: "muted" }, "not known")),
     h("td", {}, client.last_seen ? timeElement(client.last_seen * 1000) : "–"),
     h("td", { class: "n" }, `version ${number(client.server_version)}`), h("td", { class: "n" }, number(Math.max(0, head.version - client.server_version))),
     h("td", {}, client.release ?? h("span", { class: "muted" }, "not connected")),
@@ -111,6 +112,6 @@ export async function user(context) {
       : h("p", { class: "muted" }, "There is no account with this ident: the user came without one, or it was deleted."),
     h("h2", {}, "Files"), data.files.length === 0 && h("p", { class: "muted" }, "The user takes part in no file."),
     h("div", { class: "scroll" }, h("table", { class: "plain" }, h("tbody", {}, data.files.map((file) => h("tr", {},
-      h("td", { class: "name" }, h("a", { href: link("/file", { path: file.path }) }, written(readable(file.path)))),
+      h("td", { class: "name" }, h("a", { href: link("/file", { path: file.path }) }, written(readable(file.path))), " ", asUser(file.path, name)),
       h("td", { class: "n" }, `${number(file.clients_of_user)} of the user's`), h("td", { class: "n" }, `${number(file.other_clients)} of others`)))))));
 }

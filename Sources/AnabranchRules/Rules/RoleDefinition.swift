@@ -10,9 +10,13 @@ struct RoleDefinition: Hashable, Sendable {
     let write: RuleExpression
     let insert: RuleExpression
     let delete: RuleExpression
+    /// The role as the file has it, as JSON.
+    let source: String
 
     /// The fields of documents that it names.
     var fields: Set<String> { [read, write, insert, delete].reduce(into: []) { $0.formUnion($1.fields) } }
+
+    func applies(to user: RuleUser) -> Bool { applyWhen.filter(for: user) == .always(true) }
 
     /// The permissions that it gives a user to whom it applies.
     func access(of user: RuleUser) -> Access {
@@ -29,9 +33,7 @@ struct RoleList: Hashable, Sendable {
     /// The permissions from the first role that applies to the user; none if no role does.
     func access(of user: RuleUser) -> Access { role(of: user)?.access(of: user) ?? .none }
 
-    func role(of user: RuleUser) -> RoleDefinition? {
-        roles.first { $0.applyWhen.filter(for: user) == .always(true) }
-    }
+    func role(of user: RuleUser) -> RoleDefinition? { roles.first { $0.applies(to: user) } }
 }
 
 /// The permissions of a user for the objects of a class.
@@ -115,7 +117,7 @@ struct RoleReader {
             applyWhen: try ExpressionReader(about: .user, constants: constants).expression(applyWhen),
             read: isReadToo ? .or([read, write]) : read, write: write,
             insert: .and([write, try condition("insert", of: node, "insert", node)]),
-            delete: .and([mayWrite, try condition("delete", of: node, "delete", node)]))
+            delete: .and([mayWrite, try condition("delete", of: node, "delete", node)]), source: node.value.encoded)
     }
 
     /// A permission of a role. Without it the role gives nothing, which its author may not expect.
@@ -174,6 +176,6 @@ struct RoleReader {
             name: name,
             applyWhen: try ExpressionReader(about: .user, constants: constants).expression(applyWhen),
             read: .or([try condition("read", of: node, "read", node), write]), write: write, insert: write,
-            delete: write)
+            delete: write, source: node.value.encoded)
     }
 }

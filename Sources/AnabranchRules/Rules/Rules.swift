@@ -52,6 +52,26 @@ package struct Rules: Sendable {
         (classes[ExactString(name)] ?? defaultRoles).role(of: user)?.name
     }
 
+    /// A role that was tried for a user.
+    package struct TriedRole: Equatable, Sendable {
+        package let name: String
+        /// The role as the file has it, as JSON.
+        package let source: String
+        package let applies: Bool
+    }
+
+    /// The roles of a class that are tried for a user, in order: those that do not apply, and the first one that does.
+    package func triedRoles(ofClass name: String, for user: RuleUser) -> [TriedRole] {
+        let roles = (classes[ExactString(name)] ?? defaultRoles).roles
+        let count = roles.firstIndex { $0.applies(to: user) }.map { $0 + 1 } ?? roles.count
+        return roles.prefix(count).map { role in
+            TriedRole(name: role.name, source: role.source, applies: role.applies(to: user))
+        }
+    }
+
+    /// True if a class has roles of its own, and not those of the default rule.
+    package func hasOwnRoles(ofClass name: String) -> Bool { classes[ExactString(name)] != nil }
+
     /// The fields that the rules of a class name.
     package func fields(ofClass name: String) -> Set<String> {
         (classes[ExactString(name)] ?? defaultRoles).roles.reduce(into: []) { $0.formUnion($1.fields) }

@@ -39,6 +39,12 @@ package struct UserRules: Hashable, Sendable {
         Role(access(ofClass: String(decoding: schema.name, as: UTF8.self)), on: schema, of: source)
     }
 
+    /// The reason why the user may do nothing with the objects of a class whose rules name a field that it lacks; nil if
+    /// there is none.
+    package func problem(for schema: ClassSchema, of source: some ObjectSource) -> String? {
+        role(for: schema, of: source).problem?.reason
+    }
+
     /// True if these rules and others say the same about a class, whatever their roles are called.
     package func agree(with other: UserRules, onClass name: String) -> Bool {
         access(ofClass: name).unnamed == other.access(ofClass: name).unnamed
@@ -51,6 +57,9 @@ package struct UserRules: Hashable, Sendable {
     }
 
     // MARK: Text
+
+    /// The permissions for a class as JSON: the conditions of a role, with the user's data in them.
+    package func json(ofClass name: String) -> JSONValue { access(ofClass: name).json }
 
     /// JSON that reads as these rules again: equal rules have equal texts.
     package var text: String {

@@ -11,6 +11,8 @@ package protocol AdminPages: HTTPEndpoints {
 /// A running server as pages see it.
 package struct AdminAccess: Sendable {
     let endpoints: AdminEndpoints
+    let authenticator: any Authenticator
+    let authorizer: any Authorizer
 
     /// Answers a request of the admin interface (`Spec/Admin.md`, section 2) that carries the token, or refuses it.
     package func respond(to request: EndpointRequest) async -> EndpointResponse {

@@ -10,15 +10,7 @@ extension FileSessions {
 
     /// The rules for a user.
     func rules(of user: Principal) -> UserRules {
-        guard let export else { return .everything }
-        return ruleUser(user).map(export.rules.rules) ?? .nothing
-    }
-
-    /// The user as rules see it; nil if the stored data of the user are not JSON.
-    private func ruleUser(_ user: Principal) -> RuleUser? {
-        try? RuleUser(
-            id: user.user ?? "", name: user.subject, customData: user.customData, data: user.data,
-            providers: user.providers)
+        export.map { $0.rules(of: user) } ?? .everything
     }
 
     /// Makes the file follow the export: when it is opened, and when the export has changed.
@@ -48,7 +40,7 @@ extension FileSessions {
         guard let session = running[key], let view = session.view else { return }
         for (name, objects) in Dictionary(grouping: refused, by: \.className) {
             let className = String(decoding: name, as: UTF8.self)
-            let role = ruleUser(session.user).flatMap { export?.rules.roleName(ofClass: className, for: $0) }
+            let role = RuleUser(session.user).flatMap { export?.rules.roleName(ofClass: className, for: $0) }
             environment.log.note(
                 refused: objects, of: session.clientFile, user: session.user.user, role: role,
                 query: view.query(ofClass: className), path: file.path)
@@ -61,5 +53,21 @@ extension FileSessions {
         var error = error
         error.action = .clientResetNoRecovery
         return error
+    }
+}
+
+extension AppExport {
+    /// The rules for a user of the app.
+    func rules(of user: Principal) -> UserRules { RuleUser(user).map(rules.rules) ?? .nothing }
+}
+
+extension RuleUser {
+    /// The user as rules see it; nil if the stored data of the user are not JSON.
+    init?(_ user: Principal) {
+        do throws(RuleError) {
+            try self.init(
+                id: user.user ?? "", name: user.subject, customData: user.customData, data: user.data,
+                providers: user.providers)
+        } catch { return nil }
     }
 }

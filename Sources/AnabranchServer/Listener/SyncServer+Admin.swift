@@ -14,7 +14,8 @@ extension SyncServer {
         let channels = AdminChannels(countMax: admin.settings.connectionsMax)
         let endpoints = AdminEndpoints(
             admin: admin, server: operations, refusedTokens: refusedTokens, logger: logger)
-        let pages = admin.makePages?(AdminAccess(endpoints: endpoints))
+        let pages = admin.makePages?(
+            AdminAccess(endpoints: endpoints, authenticator: authenticator, authorizer: authorizer))
         let tls = admin.settings.isSecure ? self.tls : nil
         // The counters of HTTP speak of clients only.
         let metrics = ConnectionMetrics(factory: NOOPMetricsHandler.instance)

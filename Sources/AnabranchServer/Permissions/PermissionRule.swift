@@ -15,6 +15,8 @@ struct PermissionRule: Equatable, Sendable {
     var providers: Set<ExactString>?
     var data: [ExactString: Payload] = [:]
     var permission: Permission
+    /// The rule as the file has it.
+    private(set) var text: String
     /// The reason why the rule has no effect, in words.
     private(set) var notice: String?
 
@@ -103,6 +105,7 @@ struct PermissionRule: Equatable, Sendable {
         }
         self.path = path
         self.permission = permission
+        text = try Yams.serialize(node: node)
     }
 
     /// A warning of something that was probably not meant: a pattern that no value of a partition fits, or a word that

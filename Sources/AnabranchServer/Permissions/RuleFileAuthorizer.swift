@@ -40,8 +40,13 @@ public final class RuleFileAuthorizer: Authorizer {
 
     /// The permission of the first rule that matches; `none` if there is none.
     public func permission(for principal: Principal, on partition: [UInt8]) -> Permission {
-        let question = PermissionQuestion(principal, partition)
-        return rules.current.first { $0.matches(question) }?.permission ?? .none
+        rule(for: principal, on: partition)?.rule.permission ?? .none
+    }
+
+    /// The first rule that matches, and its number; nil if there is none.
+    func rule(for principal: Principal, on partition: [UInt8]) -> (number: Int, rule: PermissionRule)? {
+        let question = PermissionQuestion(principal, partition), rules = rules.current
+        return rules.firstIndex { $0.matches(question) }.map { ($0 + 1, rules[$0]) }
     }
 
     /// Reads the file again if it has changed. A file with a mistake changes nothing.

@@ -18,12 +18,14 @@ from urllib.parse import quote
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import accessibility  # noqa: E402
 import payloads  # noqa: E402
+from roles import Roles  # noqa: E402
 from world import NOTES, SCHEMA, Browser, Server, fill, note, path_query, program_from, wait_for  # noqa: E402
 
 P = path_query(NOTES)
 ONE = quote('{"int":"1"}')
 PAGES = {
     "/": "Serving", "/files": "Versions", f"/file?path={P}": "Schema", f"/objects?path={P}&class=Note": "objects",
+    f"/objects?path={P}&class=Note&as=developer": "may read and write it",
     f"/object?path={P}&class=Note&key={ONE}": "Who wrote what", f"/history?path={P}": "An arm leaves", f"/edits?path={P}": "A pause ends an edit after", f"/version?path={P}&version=9": "Instructions",
     f"/diff?path={P}&from=3&to=9": "differ", f"/clients?path={P}": "Behind", "/sessions": "Sessions", "/users": "Users", "/user?user=developer": "Files",
 }
@@ -40,9 +42,9 @@ class Checks:
         if says:
             self.browser.says(says)
 
-    def http(self, path, method="GET", body=None, **headers):
+    def http(self, path, method="GET", body=None, server=None, **headers):
         request = urllib.request.Request(
-            self.server.pages + path, method=method, data=body, headers={name.replace("_", "-"): value for name, value in headers.items()})
+            (server or self.server).pages + path, method=method, data=body, headers={name.replace("_", "-"): value for name, value in headers.items()})
         try:
             with urllib.request.urlopen(request) as answer:
                 return answer.status, dict(answer.headers), answer.read()
@@ -202,8 +204,9 @@ class Checks:
         browser.until(lambda: browser.all("button.facet"), "no facets").__getitem__(0).click()
         browser.until(lambda: "filter=done" in browser.driver.current_url, "the facet filters")
 
-    def json(self, path):
-        status, _, body = self.http(path, Authorization=f"Bearer {self.server.token}")
+    def json(self, path, server=None):
+        server = server or self.server
+        status, _, body = self.http(path, server=server, Authorization=f"Bearer {server.token}")
         assert status == 200, (path, status, body)
         return json.loads(body)
 
@@ -418,6 +421,121 @@ class Checks:
         browser.find("#bar button").click()
         browser.shown("/log-in")
         assert self.http("/files.json", Cookie=cookie)[0] == 401, "the cookie is worth something after the log-out"
+
+    # MARK: As one user
+
+    def check_what_users_see(self):
+        folder = self.server.folder / "roles"
+        folder.mkdir()
+        roles = Roles(self.server.program, folder)
+        try:
+            roles.fill()
+            self.compare_with_what_clients_download(roles)
+            self.compare_with_what_partitions_allow(roles)
+            self.browser.log_in(roles.server)
+            self.look_as_users(roles)
+        finally:
+            roles.server.stop()
+
+    def seen(self, roles, name, client=""):
+        """The objects that the inspector shows as a user, or as one of the user's clients."""
+        answer = self.json(f"/objects.json?path=team&class=Task&limit=500&as={roles.users['team', name]}&client={client}", roles.server)
+        assert answer["complete"] and len(answer["rows"]) == answer["count"]
+        columns = [each["name"] for each in answer["class"]["properties"]]
+        return {json.dumps(row["key"]): dict(zip(columns, row["values"])) for row in answer["rows"]}
+
+    def compare_with_what_clients_download(self, roles):
+        queries = {"phone": "TRUEPREDICATE", "tablet": "public == true", "desk": "TRUEPREDICATE", "watch": "TRUEPREDICATE"}
+        clients = self.json("/clients.json?path=team", roles.server)["clients"]
+
+        def client(name, device):
+            found = [each["client"] for each in clients if each["user"] == roles.users["team", name] and queries[device] in each["queries"]["Task"]]
+            assert len(found) == 1, (name, device, clients)
+            return found[0]
+
+        def compare(*devices):
+            counts = []
+            for name, device in devices:
+                shown, had = self.seen(roles, name, client(name, device)), roles.downloaded(name, device, "team", "Task")
+                assert shown == had, (name, device, sorted(set(shown) ^ set(had)))
+                counts.append(len(had))
+            return counts
+        assert compare(("ada", "desk"), ("mia", "phone"), ("mia", "tablet"), ("gus", "watch")) == [60, 30, 15, 15]
+        assert len(self.seen(roles, "mia")) == 30 and len(self.seen(roles, "gus")) == 15
+        # With other data another role applies, and what is shown follows as clients do.
+        roles.set_data("team", "mia")
+        roles.set_data("team", "gus", team="blue")
+        assert compare(("mia", "phone"), ("mia", "tablet"), ("gus", "watch")) == [15, 15, 30]
+        roles.set_data("team", "mia", team="red")
+        roles.set_data("team", "gus")
+        status, _, body = self.http(f"/objects.json?path=team&class=Task&as={roles.users['team', 'gus']}&client={client('mia', 'phone')}",
+                                    server=roles.server, Authorization=f"Bearer {roles.server.token}")
+        assert status == 404 and b"client of the user" in body, (status, body)
+
+    def compare_with_what_partitions_allow(self, roles):
+        garden = f'town/"garden of {roles.users["town", "zoe"]}"'
+        expected = {("zoe", 'town/"hall"'): ("none", None), ("tom", 'town/"hall"'): ("write", 3), ("zoe", 'town/"square"'): ("read", 1),
+                    ("zoe", garden): ("write", 2), ("tom", garden): ("none", None)}
+        flower = json.dumps({"class": "Flower", "kind": "top-level", "key": {"name": "_id", "type": "int", "nullable": False}, "properties": []})
+        for number, ((name, path), (permission, rule)) in enumerate(expected.items()):
+            reads = roles.client("read", name, f"{name}{number}", path, runs=roles.run)
+            assert (reads.returncode == 0) == (permission != "none"), (name, path, reads)
+            if permission != "none":
+                line = flower + f'\n["Flower",{{"int":"{number}"}},{{}}]\n'
+                writes = roles.client("write", name, f"{name}{number}", path, text=line, runs=roles.run)
+                assert (writes.returncode == 0) == (permission == "write"), (name, path, writes)
+            shown, = self.json(f"/as.json?path={quote(path)}&as={roles.users['town', name]}", roles.server)["permissions"]
+            assert (shown["permission"], shown["rule"]) == (permission, rule), shown
+            assert rule is None or f"right: {permission}" in shown["text"], shown
+
+    def look_as_users(self, roles):
+        browser, pages = self.browser, roles.server.pages
+
+        def look(path, says):
+            browser.open(pages + path, path.split("?")[0])
+            browser.says(says)
+        ident = {name: user for (_, name), user in roles.users.items()}
+        for name, role, count in [("ada", "admin", 60), ("mia", "member", 30), ("gus", "guest", 15)]:
+            look(f"/objects?path=team&class=Task&as={ident[name]}", f"{count} objects")
+            browser.find(".why summary").click()
+            browser.says(f"role {role} applies", ".why")
+            kept = browser.script("return [...document.querySelectorAll('.tabs a, .classes a, .row a')].filter((a) => !a.href.includes('as=' + arguments[0])).map((a) => a.href)", ident[name])
+            assert not kept, kept
+        browser.says('{"public":{"$eq":true}}', ".why")
+        browser.says("before it these do not: admin, member", ".why")
+        look(f"/object?path=team&class=Task&key={ONE}&as={ident['gus']}", "The user does not see this object")
+        browser.says('role guest refuses it by {"public":{"$eq":true}}')
+        accessibility.check_names(browser, "a hidden object")
+        accessibility.check_contrast(browser, "a hidden object")
+        browser.size(360, 740)
+        accessibility.check_room(browser, "a hidden object", 360)
+        browser.size(1280, 800)
+        look(f"/object?path=team&class=Task&key={quote(json.dumps({'int': '3'}))}&as={ident['mia']}", "The user may read this object: role member lets it be read")
+        browser.says("does not have it: it is not among (public == true)")
+        # Only what the user sees links to it.
+        linked = self.json(f"/links.json?path=team&class=Task&key={quote(json.dumps({'int': '3'}))}&as={ident['gus']}", roles.server)["links"]
+        assert [each["key"] for each in linked] == [{"int": "4"}], linked
+        facets = self.json(f"/facets.json?path=team&class=Task&field=team&as={ident['mia']}", roles.server)["facets"]
+        assert facets[0] == {"value": "red", "count": 20} and sum(each["count"] for each in facets) == 30, facets
+        look(f"/file?path=team&as={ident['mia']}", "no role applies: nothing is allowed")
+        accessibility.check_keyboard(browser, "the roles of a user")
+        browser.find('.tabs a[href^="/history"]').click()
+        browser.shown("/history")
+        browser.says("this page has no view of one user", ".viewer")
+        look("/objects?path=team&class=Task", "60 objects")
+        browser.says("as the operator sees it", ".viewer")
+        browser.find(".chooser input").send_keys(ident["mia"] + "\n")
+        browser.says("30 objects")
+        assert f"as={ident['mia']}" in browser.driver.current_url
+        browser.script("[...document.querySelectorAll('.viewer a')].find((a) => a.textContent.startsWith('client')).click()")
+        browser.until(lambda: "client=" in browser.driver.current_url, "the client is not part of the address")
+        look(f"/objects?path={quote('town/')}%22hall%22&as={ident['zoe']}", "may not read it")
+        browser.says("0 objects")
+        look(f"/objects?path={quote('town/')}%22hall%22&as={ident['tom']}", "1 object")
+        look(f"/objects?path=team&as={ident['zoe']}", "the user belongs to the app town")
+        browser.open(pages + "/objects?path=team&as=nobody")
+        browser.says("there is no user nobody")
+        browser.console()
 
     # MARK: Figures
 

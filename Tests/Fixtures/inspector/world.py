@@ -59,7 +59,8 @@ def free_port():
 class Server:
     """`anabranch serve` over a directory; a restart keeps its ports."""
 
-    def __init__(self, program, folder, inspector="read-write"):
+    def __init__(self, program, folder, inspector="read-write", options=("--dev",)):
+        self.options = list(options)
         self.program, self.folder, self.inspector = str(program), pathlib.Path(folder), inspector
         self.data = self.folder / "data"
         self.ports = free_port(), free_port()
@@ -69,7 +70,7 @@ class Server:
     def start(self):
         environment = {**os.environ, "ANABRANCH_INSPECTOR": self.inspector}
         self.process = subprocess.Popen(
-            [self.program, "serve", "--dev", "--data", str(self.data), "--listen", f"127.0.0.1:{self.ports[0]}",
+            [self.program, "serve", *self.options, "--data", str(self.data), "--listen", f"127.0.0.1:{self.ports[0]}",
              "--admin-listen", f"127.0.0.1:{self.ports[1]}", "--log-level", "notice"],
             stdout=subprocess.PIPE, stderr=open(self.folder / "server.log", "a"), text=True, env=environment)
         line = self.process.stdout.readline()
