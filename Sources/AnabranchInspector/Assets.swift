@@ -41,6 +41,7 @@ struct Assets: Sendable {
             "object.js": Asset(PackageResources.object_js, script),
             "history.js": Asset(PackageResources.history_js, script),
             "version.js": Asset(PackageResources.version_js, script),
+            "schema.js": Asset(PackageResources.schema_js, script),
             "as.js": Asset(PackageResources.as_js, script),
             "people.js": Asset(PackageResources.people_js, script),
         ]

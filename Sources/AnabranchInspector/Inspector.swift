@@ -160,6 +160,7 @@ package struct Inspector: AdminPages {
         case "/blame.json": try await blame(query)
         case "/history.json": try await history(query)
         case "/river.json": try await river(query)
+        case "/moment.json": try await moment(query)
         case "/edits.json": try await edits(query)
         case "/version.json": try await explanation(query)
         case "/diff.json": try await diff(query)

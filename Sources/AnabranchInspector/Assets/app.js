@@ -143,8 +143,8 @@ async function begin() {
 addEventListener("click", (event) => {
   const anchor = event.target.closest?.("a[href]");
   if (!anchor || event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
-  const address = new URL(anchor.href, location.href);
-  if (address.origin !== location.origin || !(address.pathname in pages) || anchor.target || anchor.hasAttribute("download")) return;
+  const address = new URL(anchor.getAttribute("href"), location.href);
+  if (address.origin !== location.origin || !(address.pathname in pages) || anchor.hasAttribute("target") || anchor.hasAttribute("download")) return;
   if (anchor.getAttribute("href").startsWith("#")) return;
   event.preventDefault();
   go(address.pathname + address.search);

@@ -2,10 +2,10 @@
 
 const svgTags = new Set(["svg", "path", "circle", "line", "rect", "g", "title", "text", "polyline"]);
 
-/** Makes an element: h("a", {href, class: "x", onclick}, "text", child). Null and false children are left out. */
+/** Makes an element: h("a", {href, class: "x", onclick}, "text", child); "svg:a" is a link within a picture. Null and false children are left out. */
 export function h(tag, properties = {}, ...children) {
-  const isSVG = svgTags.has(tag) && !(tag === "title" && properties.isPage);
-  const element = isSVG ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  const isSVG = svgTags.has(tag) || tag === "svg:a";
+  const element = isSVG ? document.createElementNS("http://www.w3.org/2000/svg", tag.replace("svg:", "")) : document.createElement(tag);
   for (const [name, value] of Object.entries(properties ?? {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);

@@ -2,6 +2,8 @@
 
 import { bytes, counted, h, link, number, refill, written } from "./dom.js";
 import { get, repeat } from "./server.js";
+import { timeTravel } from "./history.js";
+import { diagram } from "./schema.js";
 import { reasons, viewBar, viewer } from "./as.js";
 import { typeText } from "./values.js";
 
@@ -62,15 +64,15 @@ export function frame(context, here, ...content) {
     h("nav", { class: "crumbs", "aria-label": "Place" }, h("a", { href: "/files" }, "Files"), h("span", { "aria-hidden": "true" }, "/"),
       h("h1", {}, written(readable(path)))),
     h("nav", { class: "tabs", "aria-label": "Pages of the file" }, tabs.map(([page, name]) =>
-      h("a", { href: link(page, { path, at: page === "/objects" ? at : "" }), "aria-current": page === here ? "page" : null }, name))),
+      h("a", { href: link(page, { path, at: page === "/objects" || page === "/file" ? at : "" }), "aria-current": page === here ? "page" : null }, name))),
     viewBar(context, here === "/file" || here === "/objects"),
     ...content);
 }
 
 export async function page(context) {
-  const path = context.get("path");
+  const path = context.get("path"), at = context.get("at");
   context.title(readable(path));
-  const [data, seen] = await Promise.all([get("/file", { path }, context.signal), viewer(context)]), { file, schema } = data;
+  const [data, seen] = await Promise.all([get("/file", { path, at }, context.signal), viewer(context)]), { file, schema } = data;
   const figures = h("dl", { class: "facts" });
   const draw = (now) => refill(figures, [now.version, now.log_bytes, now.base_version, now.clients], [
     ["Version", number(now.version)], ["Log", `${bytes(now.log_bytes)}, versions ${number(now.base_version + 1)} to ${number(now.version)}`],
@@ -87,17 +89,17 @@ export async function page(context) {
     file.full && h("div", { class: "warning" }, h("b", {}, "The log is full. "), "Changes of clients wait: expire the client that keeps most of it, or raise partition-bytes."),
     figures,
     seen && [h("h2", {}, "What the user may do"), reasons(seen)],
-    h("h2", {}, "Schema"),
-    schema.classes.length === 0 && h("p", { class: "muted" }, "No client has written anything yet."),
-    h("div", { class: "schema" }, [...tops, ...embedded].map((each) => card(each, path, tops))));
+    h("h2", {}, "Schema"), timeTravel(context, schema.version, file), diagram(schema.classes, path, at),
+    schema.classes.length === 0 && h("p", { class: "muted" }, at ? `There were no classes at version ${number(Number(at))}.` : "No client has written anything yet."),
+    h("div", { class: "schema" }, [...tops, ...embedded].map((each) => card(each, path, at))));
 }
 
-function card(schema, path, tops) {
+function card(schema, path, at) {
   const property = (each, isKey) => h("tr", {},
     h("th", { scope: "row" }, written(each.name), isKey && h("span", { class: "badge" }, "key")),
     h("td", {}, each.target ? h("a", { href: `#class-${encodeURIComponent(each.target)}` }, written(typeText(each))) : typeText(each)));
   return h("article", { class: "card", id: `class-${encodeURIComponent(schema.name)}` },
-    h("h3", {}, schema.kind === "embedded" ? written(schema.name) : h("a", { href: link("/objects", { path, class: schema.name }) }, written(schema.name)),
+    h("h3", {}, schema.kind === "embedded" ? written(schema.name) : h("a", { href: link("/objects", { path, class: schema.name, at }) }, written(schema.name)),
       schema.kind !== "top-level" && h("span", { class: "badge" }, schema.kind)),
     h("table", {}, h("caption", { class: "hidden" }, `Properties of ${schema.name}`), h("tbody", {},
       schema.key && property(schema.key, true), schema.properties.map((each) => property(each, false)))));

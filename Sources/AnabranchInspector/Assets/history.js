@@ -1,6 +1,6 @@
 // The history of a file, and the way back to its earlier states.
 
-import { button, bytes, changesetTime, counted, fill, h, link, moment, number, refill, timeElement, written } from "./dom.js";
+import { button, bytes, changesetTime, counted, fill, h, link, moment, notify, number, refill, timeElement, written } from "./dom.js";
 import { get, repeat } from "./server.js";
 import { frame, readable } from "./files.js";
 import { keyText, objectLink } from "./values.js";
@@ -105,31 +105,66 @@ export function author({ client, user, release }) {
     user ? h("a", { class: "plain", href: link("/user", { user }) }, written(user)) : "somebody", h("small", {}, ` client ${client}`));
 }
 
-/** The version that is looked at, and the way to others. */
+const timeSteps = 1000;
+
+/** The version that is looked at, and the way to others: by their numbers, or by the server's clock. */
 export function timeTravel(context, shown, file) {
-  const path = context.get("path"), at = context.get("at"), when = h("span", { class: "muted" });
-  const label = h("b", {}, at ? `version ${number(Number(at))}` : "now");
-  const slider = h("input", {
-    type: "range", min: file.base_version === 0 ? 0 : file.base_version, max: file.version, value: at || file.version, "aria-label": "Version that is looked at",
-    oninput: () => { label.textContent = `version ${number(Number(slider.value))}`; describe(slider.value); },
-    onchange: () => context.go(context.here({ at: Number(slider.value) === file.version ? "" : slider.value })),
-  });
+  const path = context.get("path"), at = context.get("at"), isByTime = context.get("by") === "time", when = h("span", { class: "muted" });
+  const label = h("b", {}, at ? `version ${number(Number(at))}` : "now"), goTo = (version) => context.go(context.here({ at: version === file.version ? "" : version }));
   let newest;
   const describe = async (version) => {
     newest = version;
     if (Number(version) === 0) { fill(when, "the empty file"); return; }
     try {
-      const answer = await get("/history", { path, before: version, limit: 1 }, context.signal);
-      if (newest === version && answer.versions[0]) fill(when, moment(changesetTime(answer.versions[0].timestamp)), " by ", author(answer.versions[0]));
+      const [answer, mark] = await Promise.all([get("/history", { path, before: version, limit: 1 }, context.signal), get("/moment", { path, version }, context.signal)]);
+      const entry = answer.versions[0], time = mark.moment?.time ?? entry?.timestamp;
+      if (newest === version && entry) fill(when, moment(changesetTime(time)), " by ", author(entry));
     } catch { fill(when, ""); }
   };
   if (at) describe(at);
+  const control = isByTime ? byTime(context, path, at, label, goTo) : h("input", {
+    type: "range", min: file.base_version, max: file.version, value: at || file.version, "aria-label": "Version that is looked at",
+    oninput: ({ target }) => { label.textContent = `version ${number(Number(target.value))}`; describe(target.value); },
+    onchange: ({ target }) => goTo(Number(target.value)),
+  });
   const step = (by) => button(by < 0 ? "‹" : "›", () => {
     const next = Number(at || file.version) + by;
-    if (next >= Number(slider.min) && next <= file.version) context.go(context.here({ at: next === file.version ? "" : next }));
+    if (next >= file.base_version && next <= file.version) goTo(next);
   }, { "aria-label": by < 0 ? "One version back" : "One version on", class: "quiet" });
-  return h("div", { class: at ? "time past" : "time" }, h("span", {}, at ? "As it was at " : "As it is ", label), step(-1), slider, step(1), when,
+  const kind = h("select", { "aria-label": "Go by", onchange: () => context.go(context.here({ by: kind.value })) },
+    [["", "by version"], ["time", "by time"]].map(([value, name]) => h("option", { value, selected: (value === "time") === isByTime }, name)));
+  return h("div", { class: at ? "time past" : "time" }, h("span", {}, at ? "As it was at " : "As it is ", label), step(-1), control, step(1), kind, when,
     at && h("a", { href: context.here({ at: "" }) }, "Back to now"),
     at && h("a", { href: link("/diff", { path, from: at }) }, "What is different now"));
 }
 
+/** A slider over the time that the server knows of, and a field for a moment. */
+function byTime(context, path, at, label, goTo) {
+  let [first, last] = [0, 0];
+  const time = (place) => Math.round(first + (last - first) * place / timeSteps), iso = (each) => new Date(changesetTime(each)).toISOString().slice(0, 19);
+  const look = async (moment) => {
+    try { goTo((await get("/moment", { path, time: moment }, context.signal)).version); } catch (error) { if (error.name !== "AbortError") notify(error.message, true); }
+  };
+  const slider = h("input", {
+    type: "range", min: 0, max: timeSteps, value: timeSteps, disabled: true, "aria-label": "Time that is looked at",
+    oninput: () => { label.textContent = `${iso(time(slider.value)).replace("T", " ")} UTC`; field.value = iso(time(slider.value)); },
+    onchange: () => look(time(slider.value)),
+  });
+  const field = h("input", { type: "datetime-local", step: 1, disabled: true, "aria-label": "Moment that is looked at, in UTC", onchange: () => {
+    const chosen = Date.parse(`${field.value}Z`) - changesetTime(0);
+    // The whole second that was chosen counts.
+    if (chosen >= 0) look(chosen + 999);
+  } });
+  const begin = async () => {
+    const known = await get("/moment", { path, version: at || "" }, context.signal);
+    if (!known.oldest || !known.newest) { label.after(" (no times are known)"); return; }
+    [first, last] = [known.oldest.time, known.newest.time];
+    const now = known.moment?.time ?? (at ? first : last);
+    slider.value = last > first ? Math.round((now - first) / (last - first) * timeSteps) : timeSteps;
+    field.value = iso(now);
+    [field.min, field.max] = [iso(first), iso(last)];
+    slider.disabled = field.disabled = false;
+  };
+  begin().catch(() => {});
+  return [slider, field];
+}

@@ -287,6 +287,48 @@ class Checks:
         browser.says("This page cannot be shown")
         browser.console()
 
+    def check_time_travel_by_time(self):
+        browser, newest = self.browser, self.json(f"/head.json?path={P}")["version"]
+        known = self.json(f"/moment.json?path={P}")
+        assert known["version"] is None and known["oldest"]["version"] >= 1 and known["newest"]["time"] >= known["oldest"]["time"]
+        times = [self.json(f"/moment.json?path={P}&version={version}")["moment"]["time"] for version in range(1, newest + 1)]
+        assert times == sorted(times) and times[-1] == known["newest"]["time"]
+        for moment in sorted({time + more for time in times for more in (-1, 0)}):
+            if moment < known["oldest"]["time"]:
+                continue
+            found = self.json(f"/moment.json?path={P}&time={moment}")["version"]
+            assert found == max(version for version, time in enumerate(times, 1) if time <= moment), moment
+        status, _, body = self.http(f"/moment.json?path={P}&time={times[0] - 1}", Authorization=f"Bearer {self.server.token}")
+        assert status == 404 and b"first one whose time is known" in body, (status, body)
+        self.page(f"/objects?path={P}&class=Note&by=time", "objects")
+        browser.until(lambda: browser.find(".time input").is_enabled(), "the times are not known")
+        # The slider has a thousand places: the one of a version is at its time or just before the next one.
+        browser.script("const s = document.querySelector('.time input'); s.value = 0; s.dispatchEvent(new Event('input')); s.dispatchEvent(new Event('change'))")
+        first = max(version for version, time in enumerate(times, 1) if time == times[0])
+        browser.until(lambda: f"at={first}" in browser.driver.current_url.split("&"), "the slider does not lead to the first version")
+        browser.shown("/objects")
+        assert "by=time" in browser.driver.current_url
+        browser.until(lambda: browser.find(".time input").is_enabled(), "the times are not known")
+        field = browser.find(".time input[type=datetime-local]")
+        assert len(field.get_attribute("value")) >= 16
+        # The end of the second in which the newest version came is now.
+        browser.script("const f = document.querySelector('.time input[type=datetime-local]'); f.value = f.max; f.dispatchEvent(new Event('change'))")
+        browser.until(lambda: "at=" not in browser.driver.current_url, "the last moment is not now")
+
+    def check_the_diagram(self):
+        browser = self.browser
+        self.page(f"/file?path={P}", "Schema")
+        edges = browser.script("return [...document.querySelectorAll('.diagram .edge')].map((e) => [e.querySelector('title').textContent, e.classList.contains('embedded')])")
+        assert sorted(edges) == [["Note.author → Person", False], ["Person.address → Address", True]], edges
+        # A line ends at the box of the class to which it leads.
+        boxes = browser.script("return Object.fromEntries([...document.querySelectorAll('.diagram .box')].map((b) => [b.parentNode.querySelector('title').textContent, [b.x.baseVal.value, b.x.baseVal.value + b.width.baseVal.value]]))")
+        assert boxes["Note"][1] < boxes["Person"][0] and boxes["Person"][1] < boxes["Address"][0], boxes
+        browser.script("document.querySelector('.diagram a[aria-label=\"Objects of Person\"]').dispatchEvent(new MouseEvent('click', {bubbles: true, cancelable: true}))")
+        browser.shown("/objects")
+        assert "class=Person" in browser.driver.current_url
+        # Before the classes of the notes there were others: the schema is that of the version.
+        self.page(f"/file?path={P}&at=0", "There were no classes at version 0")
+
     def check_edits(self):
         browser = self.browser
         whole, short = self.json(f"/edits.json?path={P}&limit=500"), self.json(f"/edits.json?path={P}&pause=1&limit=500")
