@@ -39,7 +39,7 @@ package struct UserRules: Hashable, Sendable {
         Role(access(ofClass: String(decoding: schema.name, as: UTF8.self)), on: schema, of: source)
     }
 
-    /// The reason why the user may do nothing with the objects of a class whose rules name a field that it lacks; nil if
+    /// The reason why the user may do nothing with the objects of a class: its rules name a field that it lacks. Nil if
     /// there is none.
     package func problem(for schema: ClassSchema, of source: some ObjectSource) -> String? {
         role(for: schema, of: source).problem?.reason
