@@ -21,6 +21,9 @@ import Testing
             page: "README.md",
             expected: ["ready", "CONNECTION", "no damage", "water the plants", "unsynced    1 transaction"]),
         Guide(
+            page: "Spec/Guide/ConnectAnApp.md",
+            expected: ["ready", "ws_hostname", "refresh_token", "CONNECTION", "nobody has come yet"]),
+        Guide(
             page: "Spec/Guide/Embed.md",
             expected: ["ann@example.com", #"notes/"program""#, "no damage", "AddTable", "both read: oat, milk, bread"]),
         Guide(
