@@ -93,8 +93,8 @@ final class Channel {
 
     /// An error as an answer to a change.
     static func error(_ code: Int, _ key: String, _ request: String, client: String) -> String {
-        "[{\"clientid\":\(JSONValue.string(client).encoded),\"id\":\(JSONValue.string(key).encoded)"
-            + ",\"error\":\(code),\"ccids\":[\(JSONValue.string(request).encoded)]}]"
+        "{\"clientid\":\(JSONValue.string(client).encoded),\"id\":\(JSONValue.string(key).encoded)"
+            + ",\"error\":\(code),\"ccids\":[\(JSONValue.string(request).encoded)]}"
     }
 
     func isUnanswered(_ key: ExactString) -> Bool { unanswered.values.contains(key) }

@@ -26,7 +26,7 @@ extension SimperiumConnection {
         for json in (json?.array ?? [json ?? .null]).prefix(Self.messageChangesMax) {
             let error = Channel.error(
                 code, json["id"]?.string ?? "", json["ccid"]?.string ?? "", client: client)
-            try await send("\(name.prefix)c:\(error)")
+            try await send("\(name.prefix)c:[\(error)]")
         }
     }
 
@@ -75,7 +75,7 @@ extension SimperiumConnection {
 
     /// Deletes all entities of the bucket, one by one.
     private func emptyBucket(_ json: JSONValue, on channel: Channel) async throws {
-        guard let ident = json["ccid"]?.string, (1...ChangeRequest.identBytesMax).contains(ident.utf8.count) else {
+        guard let ident = json["ccid"]?.string, ChangeRequest.isIdent(ident) else {
             return try await tellError(400, json, on: channel)
         }
         let name = channel.bucketName
@@ -115,7 +115,8 @@ extension SimperiumConnection {
             try await tell(
                 Channel.HeldError(
                     request: request.ident,
-                    text: Channel.error(code, request.key, request.ident, client: channel.client), version: version,
+                    text: "[\(Channel.error(code, request.key, request.ident, client: channel.client))]",
+                    version: version,
                     duplicateOf: outcome.duplicateOf), on: channel)
         } else if channel.library == .apple, !channel.isListening {
             try await tellEarly(request, in: ChangePlace(version: version, ordinal: 0), on: channel)
@@ -145,8 +146,8 @@ extension SimperiumConnection {
         try await tell(
             Channel.HeldError(
                 request: request,
-                text: Channel.error(code, json["id"]?.string ?? "", request, client: channel.client), version: 0,
-                duplicateOf: nil), on: channel)
+                text: "[\(Channel.error(code, json["id"]?.string ?? "", request, client: channel.client))]",
+                version: 0, duplicateOf: nil), on: channel)
     }
 
     private func tell(_ error: Channel.HeldError, on channel: Channel) async throws {

@@ -13,7 +13,10 @@ package struct SimperiumApp: Equatable, Sendable {
     /// True if a text can be the name of a bucket.
     package static func isBucketName(_ text: String) -> Bool { BucketName.isValid(text) }
 
-    func settings(of bucket: String) -> BucketSettings? { buckets[exactly: bucket] ?? otherBuckets }
+    /// The rules of a bucket; nil if it is not served.
+    func settings(of bucket: String) -> BucketSettings? {
+        bucket == "__options__" ? nil : buckets[exactly: bucket] ?? otherBuckets
+    }
 }
 
 /// The limits of Simperium's wire (`Spec/Simperium.md`, section 9).
@@ -37,6 +40,8 @@ package struct SimperiumSettings: Sendable {
     package var healsNode = true
     /// How long nothing may have been heard of such a copy before.
     package var healDelay = Duration.seconds(3)
+    /// How long an HTTP request for changes waits until there are some, in seconds.
+    package var newsSeconds = 60
     package var sockets: TextWireSettings = {
         var settings = TextWireSettings()
         settings.spreadsShutdown = true

@@ -113,6 +113,9 @@ final class SyncedBuckets: Sendable {
         for (socket, _) in state.withLock({ Array($0.sockets.values) }) { socket.wake() }
     }
 
+    /// A follower that waits for something new in the file.
+    func follow() throws -> LogFollower { try server.follow(path) }
+
     /// Reads at the head of the file.
     func read<Value: Sendable>(_ body: @escaping @Sendable (BucketReader) throws -> Value) async throws -> Value {
         let settings = settings, now = now
@@ -158,6 +161,28 @@ final class SyncedBuckets: Sendable {
             return !state.isWriting
         }
         if begins { Task { await writeAll() } }
+    }
+
+    /// Carries out changes in their order, after those that wait.
+    /// - Returns: the outcome of each.
+    func perform(
+        _ requests: [ChangeRequest], on bucket: String, _ bucketSettings: BucketSettings
+    ) async throws -> [ChangeOutcome] {
+        let (results, arrive) = AsyncStream.makeStream(of: (Int, Result<ChangeOutcome, any Error>).self)
+        for (index, request) in requests.enumerated() {
+            submit(request, to: bucket, bucketSettings) { result in
+                arrive.yield((index, result.map { $0.outcome }))
+            }
+        }
+        var outcomes: [Int: ChangeOutcome] = [:]
+        if !requests.isEmpty {
+            for await (index, result) in results {
+                outcomes[index] = try result.get()
+                if outcomes.count == requests.count { break }
+            }
+        }
+        guard outcomes.count == requests.count else { throw CancellationError() }
+        return requests.indices.compactMap { outcomes[$0] }
     }
 
     private func writeAll() async {

@@ -6,6 +6,8 @@ struct ChangeRequest: Sendable {
     enum Operation: Sendable {
         /// Makes or changes an entity: by a diff, or by the whole entity, which counts if it is there.
         case modify(ObjectDiff, full: EntityBody?)
+        /// Makes members of an entity have these values; with `replaces`, it has no others then.
+        case set(EntityBody, replaces: Bool)
         case delete
     }
 
@@ -21,9 +23,14 @@ struct ChangeRequest: Sendable {
     var isNode: Bool
     /// True if the client owes an answer to somebody else's deletion of the entity: then a deletion is that answer.
     var owesDeletion = false
+    /// True if a change without a version merges with what is there, whatever the bucket's settings say.
+    var mergesWithoutVersion = false
 
     /// The longest `ccid`, in bytes.
     static let identBytesMax = 256
+
+    /// True if a text can be a `ccid` or a `clientid`.
+    static func isIdent(_ text: String) -> Bool { (1...identBytesMax).contains(text.utf8.count) }
 }
 
 /// The outcome of a change request.
@@ -51,7 +58,7 @@ extension ChangeRequest {
         _ json: JSONValue, client: String, isNode: Bool
     ) throws(JSONDiffError) {
         guard let members = json.members, let key = members["id"]?.string, EntityKey.isValid(key),
-            let ident = members["ccid"]?.string, (1...Self.identBytesMax).contains(ident.utf8.count)
+            let ident = members["ccid"]?.string, Self.isIdent(ident)
         else { throw JSONDiffError(.malformed, "id or ccid") }
         self.key = key
         self.ident = ident

@@ -103,7 +103,15 @@ struct ChangeWriter {
         case .modify(_, let full?): return try write(ObjectDiff(from: body ?? [:], to: full), body)
         case .modify(let diff, nil):
             guard let body, let bucket else { return try create(diff) }
-            return try merge(diff, body, entity, bucket, records)
+            guard request.source != nil else { return try mergeWithoutVersion(diff, body) }
+            return try merge(body, entity, bucket, records) { _ in diff }
+        case .set(let members, let replaces):
+            func diff(_ base: EntityBody) -> ObjectDiff {
+                ObjectDiff(from: base, to: replaces ? members : base.merging(members) { $1 })
+            }
+            guard let body, let bucket else { return try create(diff([:])) }
+            guard request.source != nil else { return try write(diff(body), body) }
+            return try merge(body, entity, bucket, records, diff)
         }
     }
 
@@ -127,24 +135,32 @@ struct ChangeWriter {
         return try write(request.isNode ? diff.fitting([:]) : diff, nil)
     }
 
+    /// A change of what is there that does not say which version it was made against.
+    private func mergeWithoutVersion(_ diff: ObjectDiff, _ body: EntityBody) throws -> Decision {
+        guard request.isNode || request.mergesWithoutVersion || bucketSettings.mergesWithoutVersion else {
+            return .refuse(.refused(405))
+        }
+        // What is there has come since there was nothing.
+        let rebased = try fitting(diff, [:]).rebased(over: ObjectDiff(from: [:], to: body), base: [:])
+        return try write(rebased, body, isMerged: true)
+    }
+
     /// A change of what is there, over what has come since the client has seen it.
+    /// - Parameter diff: the change of the version that it was made against.
     private func merge(
-        _ diff: ObjectDiff, _ body: EntityBody, _ entity: EntityRow?, _ bucket: Bucket, _ records: PendingRecords
+        _ body: EntityBody, _ entity: EntityRow?, _ bucket: Bucket, _ records: PendingRecords,
+        _ diff: (EntityBody) -> ObjectDiff
     ) throws -> Decision {
         let entity = entity ?? EntityRow(version: 1, place: .start, isDeleted: false)
-        guard let source = request.source else {
-            guard request.isNode || bucketSettings.mergesWithoutVersion else { return .refuse(.refused(405)) }
-            // What is there has come since there was nothing.
-            let rebased = try fitting(diff, [:]).rebased(over: ObjectDiff(from: [:], to: body), base: [:])
-            return try write(rebased, body, isMerged: true)
-        }
-        guard let steps = try records.steps(of: request.key, in: bucket, after: source, to: entity, body),
+        guard
+            let steps = try records.steps(
+                of: request.key, in: bucket, after: request.source ?? entity.version, to: entity, body),
             steps.first?.kind != .creation
         else {
-            return request.isNode ? try write(diff, body, isMerged: true) : .refuse(.refused(405))
+            return request.isNode ? try write(diff(body), body, isMerged: true) : .refuse(.refused(405))
         }
-        guard let base = steps.first?.before else { return try write(diff, body) }
-        var rebased = fitting(diff, base), deleted: EntityBody?
+        guard let base = steps.first?.before else { return try write(diff(body), body) }
+        var rebased = fitting(diff(base), base), deleted: EntityBody?
         for (index, step) in steps.enumerated() {
             if step.kind == .deletion {
                 deleted = step.before

@@ -49,6 +49,8 @@ struct ListingRequest: Equatable {
     var mark = ""
     var offset = 0
     var limit = 100
+    /// The change version after which listed entities have changed. All are listed if it is empty or not known.
+    var since = ""
 
     /// The most entities of a page.
     static let limitMax = 1_000
@@ -60,8 +62,18 @@ struct ListingRequest: Equatable {
         hasData = field(0) == "1"
         mark = String(field(1))
         offset = max(0, Int(field(2)) ?? 0)
-        limit = min(max(1, Int(field(3)) ?? 100), Self.limitMax)
+        limit = Self.limit(field(3))
     }
+
+    /// Reads the query of a URL.
+    init(_ query: FormFields) {
+        hasData = query.isSet("data")
+        mark = query["mark"] ?? ""
+        limit = Self.limit(query["limit"] ?? "")
+        since = query["since"] ?? ""
+    }
+
+    private static func limit(_ text: some StringProtocol) -> Int { min(max(1, Int(text) ?? 100), limitMax) }
 }
 
 /// One page of a listing.
@@ -94,11 +106,13 @@ struct BucketReader {
                 && mark.startedAt <= now && now - mark.startedAt <= settings.listingSeconds ? mark : nil
         }
         let snapshot = mark?.snapshot ?? door.end, startedAt = mark?.startedAt ?? now
+        let since = ChangeVersion(request.since).flatMap { $0.salt == door.salt ? $0.place : nil } ?? .start
         var place = min(mark?.place ?? .end(of: door.position), snapshot), skipped = 0
         var entries: [String] = [], bytes = 400
         while true {
             let rows = try records.recent(of: bucket, before: place, countMax: request.limit + 1)
             for row in rows where row.supersededAt.map({ $0 > snapshot }) ?? true {
+                if row.place <= since { return page(entries, snapshot: snapshot, mark: nil) }
                 guard let entry = try entry(row, of: bucket, hasData: request.hasData) else { continue }
                 if skipped < request.offset {
                     skipped += 1

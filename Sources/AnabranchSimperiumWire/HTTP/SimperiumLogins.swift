@@ -51,18 +51,6 @@ package struct SimperiumLogins: HTTPEndpoints {
         if bytes.first(where: { $0 > 0x20 }) == UInt8(ascii: "{") {
             return (try? JSONValue(parsing: bytes))?.object?.compactMapValues(\.string)
         }
-        var members: [String: String] = [:]
-        for pair in bytes.split(separator: UInt8(ascii: "&")) {
-            let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
-            guard parts.count == 2, let name = text(parts[0]), let value = text(parts[1]) else { return nil }
-            members[name] = value
-        }
-        return members
-    }
-
-    /// A text of a form: `+` is a space, and escapes are bytes.
-    private static func text(_ bytes: ArraySlice<UInt8>) -> String? {
-        let spaced = bytes.map { $0 == UInt8(ascii: "+") ? UInt8(ascii: " ") : $0 }
-        return Hex.percentDecoded(spaced).flatMap { String(validating: $0, as: UTF8.self) }
+        return FormFields(bytes)?.last
     }
 }

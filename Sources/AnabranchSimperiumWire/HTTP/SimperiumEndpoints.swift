@@ -1,0 +1,87 @@
+import AnabranchCore
+import AnabranchHistory
+package import AnabranchServer
+import Logging
+import NIOHTTP1
+
+/// The HTTP requests of Simperium's clients: logins, and the data of buckets (`Spec/Simperium.md`, sections 11 and 12).
+/// For a route with the prefix `/1` that takes bodies of up to `bodyBytesMax` bytes.
+package struct SimperiumEndpoints: HTTPEndpoints {
+    /// The longest body, in bytes.
+    package static let bodyBytesMax = 8 << 20
+    /// The longest body of a login, in bytes.
+    private static let loginBytesMax = 64 << 10
+
+    private let logins: SimperiumLogins
+    private let wire: SimperiumWire
+
+    package init(_ services: AppServices, _ wire: SimperiumWire) {
+        logins = SimperiumLogins(services, wire.limits)
+        self.wire = wire
+    }
+
+    package func respond(to request: EndpointRequest) async -> EndpointResponse {
+        guard case .whole(let body) = request.body else { return DataRefusal(.badRequest, "no body").response }
+        guard let path = DataPath(request.path) else {
+            guard body.count <= Self.loginBytesMax else {
+                return DataRefusal(.payloadTooLarge, "the body is too long").response
+            }
+            return await logins.respond(to: request)
+        }
+        do {
+            let bucket = try await open(path, request)
+            guard let query = FormFields(request.query.utf8) else {
+                throw DataRefusal(.badRequest, "the query has a malformed escape")
+            }
+            return try await bucket.respond(request, query, body, path.target)
+        } catch let refusal as DataRefusal {
+            return refusal.response
+        } catch {
+            wire.logger.warning("simperium: a request fails", metadata: ["reason": "\(error)"])
+            return DataRefusal(.serviceUnavailable, "try again later").response
+        }
+    }
+
+    /// Finds the bucket of a path, for whoever has the token of the request.
+    private func open(_ path: DataPath, _ request: EndpointRequest) async throws -> HTTPBucket {
+        guard let app = wire.limits.appName(path.app) else { throw DataRefusal(.notFound, "no such app") }
+        let principal: Principal
+        switch await wire.authenticator.admit(token: request.headers.first(name: "X-Simperium-Token") ?? "", app: app)
+        {
+        case .admitted(let admitted): principal = admitted
+        case .tokenRefused, .userRefused: throw DataRefusal(.unauthorized, "the token is unknown or has ended")
+        case .unavailable: throw DataRefusal(.serviceUnavailable, "try again later")
+        }
+        guard let user = principal.user, request.headers.first(name: "X-Simperium-User").map({ $0 == user }) ?? true
+        else { throw DataRefusal(.unauthorized, "the token is another user's") }
+        guard BucketName.isValid(path.bucket), let settings = wire.limits.app(app)?.settings(of: path.bucket) else {
+            throw DataRefusal(.notFound, "no such bucket")
+        }
+        let permission = wire.authorizer.permission(for: principal, on: SimperiumWire.partition(of: user).bytes)
+        guard permission >= .read else { throw DataRefusal(.unauthorized, "no right to the bucket") }
+        let file = try wire.file(of: user, app: principal.app)
+        try await file.openDoor()
+        _ = try await file.findBucket(path.bucket)
+        return HTTPBucket(
+            name: path.bucket, file: file, settings: settings, principal: principal, isWritable: permission >= .write,
+            newsSeconds: wire.limits.newsSeconds)
+    }
+}
+
+/// The refusal of a request: a status, and the reason as plain text.
+struct DataRefusal: Error {
+    let status: HTTPResponseStatus
+    let reason: String
+
+    init(_ status: HTTPResponseStatus, _ reason: String) {
+        self.status = status
+        self.reason = reason
+    }
+
+    /// By the code of a change's refusal.
+    init(code: Int) {
+        self.init(HTTPResponseStatus(statusCode: code), "the change is refused with code \(code)")
+    }
+
+    var response: EndpointResponse { EndpointResponse(status: status, contentType: "text/plain", text: reason) }
+}
