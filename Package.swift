@@ -101,6 +101,12 @@ let package = Package(
                 .product(name: "NIOWebSocket", package: "swift-nio"),
             ]),
         .target(
+            name: "AnabranchCapture",
+            dependencies: [
+                "AnabranchClient", "AnabranchCore", "AnabranchReplica",
+                .product(name: "GRDBSQLite", package: "GRDB.swift"),
+            ]),
+        .target(
             name: "AnabranchSQLite",
             dependencies: [
                 "AnabranchCore", "AnabranchHistory", "AnabranchRows",
@@ -231,6 +237,13 @@ let package = Package(
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
+            ]),
+        .testTarget(
+            name: "AnabranchCaptureTests",
+            dependencies: [
+                "AnabranchCapture", "AnabranchClient", "AnabranchHistory", "AnabranchServer",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
             ]),
         .testTarget(
             name: "AnabranchServerTests",

@@ -29,6 +29,9 @@ import Testing
             "AnabranchRealmFile", "AnabranchReplica", "AnabranchRows", "CMalloc", "Dispatch", "Foundation", "GRDB",
             "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOWebSocket",
         ],
+        "AnabranchCapture": [
+            "AnabranchClient", "AnabranchCore", "AnabranchReplica", "GRDBSQLite", "Synchronization",
+        ],
         "AnabranchRows": ["AnabranchCore", "Foundation", "GRDB", "GRDBSQLite"],
         "AnabranchSQLite": ["AnabranchCore", "AnabranchHistory", "AnabranchRows", "Crypto", "Foundation", "GRDB"],
         "AnabranchServer": [

@@ -43,6 +43,7 @@ public actor SyncedReplica {
     private(set) var isClosed = false
     private var observers: [Int: AsyncStream<ReplicaEvent>.Continuation] = [:]
     private var observerCount = 0
+    private var follower: (@Sendable (_ objects: [ObjectReference]?, _ isLocal: Bool) -> Void)?
 
     /// Opens or creates a replica's file.
     ///
@@ -170,6 +171,14 @@ public actor SyncedReplica {
         return stream
     }
 
+    /// Has `body` called at each commit, before any other call to the replica has its turn.
+    /// - Parameter body: gets the objects that were created, changed or erased; nil if the state was replaced.
+    package func follow(
+        _ body: @escaping @Sendable (_ objects: [ObjectReference]?, _ isLocal: Bool) -> Void
+    ) {
+        follower = body
+    }
+
     /// Tells the observers of objects that something was committed.
     func publish(isLocal: Bool) {
         hub.publish(replica.noted, isLocal: isLocal)
@@ -200,6 +209,7 @@ public actor SyncedReplica {
         items.forgetLog()
         transfers.count(replica.unacknowledged)
         updateObserved()
+        follower?(nil, false)
         publish(isLocal: false)
     }
 
@@ -213,6 +223,7 @@ public actor SyncedReplica {
         if isLocal { wake?() }
         publish(isLocal: isLocal)
         updateStatus()
+        follower?(changes.distinctObjects, isLocal)
         guard !observers.isEmpty else { return }
         tell(.changed(version: replica.version, objects: changes.distinctObjects, isLocal: isLocal))
     }

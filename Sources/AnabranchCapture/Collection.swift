@@ -1,0 +1,337 @@
+import AnabranchCore
+
+/// The changes to objects that entries of the history mean (`Spec/Capture.md`, section 5).
+struct Collected {
+    /// The newest entry.
+    var newest: Int64
+    /// The changes, the objects that others link to first.
+    var changes: [ObjectChange] = []
+    /// The rows whose objects are to win, since their rules let nothing be sent.
+    var refused: [DirtyObject] = []
+    /// The map of the rows that were read, by their keys; nil for rows that have no object any more.
+    var map: [RowKey: (guid: UUIDBytes, seen: RowDigest?)?] = [:]
+    /// References to rows that have no object.
+    var dangling: [DanglingReference] = []
+    /// Values that no object can hold.
+    var issues: [ColumnIssue] = []
+}
+
+/// A change to one object.
+struct ObjectChange: Sendable {
+    enum Kind: Sendable { case create, update, erase }
+
+    let className: String
+    let guid: UUIDBytes
+    var kind: Kind
+    /// The new values by property. A link is null in the end if there is no object with its key.
+    var fields: [(property: String, value: Payload)] = []
+}
+
+/// An object of the replica that may differ from its row.
+struct DirtyObject: Hashable {
+    let table: Int64
+    let guid: UUIDBytes
+}
+
+/// A row that refers to one that has no object.
+struct DanglingReference {
+    let target: RowKey
+    let row: RowKey
+    let column: Int
+}
+
+/// A value that an object cannot hold.
+struct ColumnIssue {
+    let guid: UUIDBytes
+    let table: Int64
+    let column: String
+}
+
+/// Reads entries and the rows that they name, all of them as of one moment.
+struct Collection {
+    /// An entry of the history.
+    private struct Entry {
+        let id: Int64
+        let guid: UUIDBytes
+        let row: RowKey
+        let action: Int64
+        let columns: [UInt8]?
+        let was: SQLValue
+
+        init?(_ row: SQLRow) {
+            guard let id = row[0].int, let guid = row[1].guid, let table = row[2].int, let action = row[4].int else {
+                return nil
+            }
+            (self.id, self.guid, self.row, self.action) = (id, guid, RowKey(table: table, key: row[3]), action)
+            if case .text(let bytes) = row[5] { columns = bytes } else { columns = nil }
+            was = row[6]
+        }
+    }
+
+    /// The changes to an object, as far as they are known.
+    private struct Draft {
+        var kind: ObjectChange.Kind
+        var table: Int64
+        /// The columns that have changed; nil for all.
+        var columns: Set<Int>? = []
+    }
+
+    private let database: CapturedDatabase
+    private let forms: [Int64: [ColumnForm]]
+    private let tables: [Int64: CapturedTable]
+    private var collected: Collected
+    private var map: [RowKey: UUIDBytes?] = [:]
+    /// The rows whose objects are others now.
+    private var remapped: Set<RowKey> = []
+    private var rows: [UUIDBytes: RowKey] = [:]
+    private var drafts: [UUIDBytes: Draft] = [:]
+    private var order: [UUIDBytes] = []
+    /// The keys that a new row may have taken the place of.
+    private var remembered: Set<RowKey> = []
+    /// The keys of the last entries, if these tell only of rows that may go.
+    private var going: [Int64: Set<SQLValue>] = [:]
+    /// The rows that were named, with the last entry of each.
+    private var touched: [RowKey: UUIDBytes] = [:]
+    private var touchedOrder: [RowKey] = []
+
+    private init(_ database: CapturedDatabase, _ forms: [Int64: [ColumnForm]], newest: Int64) {
+        self.database = database
+        self.forms = forms
+        tables = Dictionary(uniqueKeysWithValues: database.tables.map { ($0.number, $0) })
+        collected = Collected(newest: newest)
+    }
+
+    /// The changes that the next entries mean.
+    /// - Parameter forms: the forms of columns, by table.
+    /// - Returns: nil if there are none.
+    static func next(in database: CapturedDatabase, _ forms: [Int64: [ColumnForm]]) throws -> Collected? {
+        let db = database.db
+        return try db.transaction("DEFERRED") {
+            let cursor = try database.state("collected")?.int ?? 0
+            let last = try db.value("SELECT max(id) FROM sync_history")?.int ?? 0
+            guard last > cursor else { return nil }
+            var count = CapturedDatabase.batchRows
+            while true {
+                let entries = try read(after: cursor, count, in: db)
+                let newest = entries.count < count ? last : entries.last?.id ?? last
+                var collection = Collection(database, forms, newest: newest)
+                for entry in entries { try collection.take(entry) }
+                if try collection.finish() || newest >= last { return collection.collected }
+                // A row has another key by now, and its entry comes later.
+                count *= 2
+            }
+        }
+    }
+
+    private static func read(after cursor: Int64, _ count: Int, in db: SQLConnection) throws -> [Entry] {
+        var entries: [Entry] = []
+        try db.run(
+            """
+            SELECT id, entry, tbl, key, action, cols, was FROM sync_history WHERE id > ? AND action > 0 ORDER BY id LIMIT ?
+            """, [.int(cursor), .int(Int64(count))]
+        ) { row in if let entry = Entry(row) { entries.append(entry) } }
+        return entries
+    }
+
+    // MARK: Entries
+
+    private mutating func take(_ entry: Entry) throws {
+        guard tables[entry.row.table] != nil else { return }
+        let row = entry.row
+        if touched.updateValue(entry.guid, forKey: row) == nil { touchedOrder.append(row) }
+        let wereGoing = going[row.table] ?? []
+        switch entry.action {
+        case 4:
+            remembered.insert(row)
+            going[row.table] = wereGoing.union([row.key])
+            return
+        case 3 where wereGoing.contains(row.key):
+            // A part of REPLACE, whose new row comes next.
+            return
+        case 1:
+            if remembered.contains(row), let guid = try guid(of: row) {
+                change(guid, in: row.table, nil)
+            } else {
+                try add(row, entry.guid)
+            }
+        case 2:
+            let before = RowKey(table: row.table, key: entry.was)
+            if before != row {
+                if touched[before] == nil { touchedOrder.append(before) }
+                touched[before] = entry.guid
+                let guid = try guid(of: before)
+                try erase(row)
+                try set(before, nil)
+                if let guid { try set(row, guid) }
+            }
+            guard let guid = try guid(of: row) else { break }
+            let columns = entry.columns.map {
+                $0.indices.filter { index in entry.columns?[index] == UInt8(ascii: "1") }
+            }
+            change(guid, in: row.table, columns.map { Set($0) })
+        case 3: try erase(row)
+        case 5:
+            if try guid(of: row) == nil { try add(row, entry.guid) }
+        default: break
+        }
+        going[row.table] = nil
+    }
+
+    private mutating func guid(of row: RowKey) throws -> UUIDBytes? {
+        if let known = map[row] { return known }
+        let guid = try database.guid(of: row)
+        map[row] = .some(guid)
+        if let guid { rows[guid] = row }
+        return guid
+    }
+
+    private mutating func set(_ row: RowKey, _ guid: UUIDBytes?) throws {
+        if let old = try self.guid(of: row), rows[old] == row { rows[old] = nil }
+        map[row] = .some(guid)
+        remapped.insert(row)
+        if let guid { rows[guid] = row }
+    }
+
+    private mutating func add(_ row: RowKey, _ guid: UUIDBytes) throws {
+        if try self.guid(of: row) != guid { try erase(row) }
+        try set(row, guid)
+        draft(guid, Draft(kind: .create, table: row.table, columns: nil))
+    }
+
+    private mutating func change(_ guid: UUIDBytes, in table: Int64, _ columns: Set<Int>?) {
+        guard var known = drafts[guid] else { return draft(guid, Draft(kind: .update, table: table, columns: columns)) }
+        guard known.kind != .erase else { return }
+        if let columns, known.columns != nil { known.columns?.formUnion(columns) } else { known.columns = nil }
+        drafts[guid] = known
+    }
+
+    private mutating func erase(_ row: RowKey) throws {
+        guard let guid = try guid(of: row) else { return }
+        try set(row, nil)
+        if drafts[guid]?.kind == .create {
+            drafts[guid] = nil
+        } else {
+            draft(guid, Draft(kind: .erase, table: row.table))
+        }
+    }
+
+    private mutating func draft(_ guid: UUIDBytes, _ draft: Draft) {
+        if drafts.updateValue(draft, forKey: guid) == nil { order.append(guid) }
+    }
+
+    // MARK: Rows
+
+    /// - Returns: false if later entries have to be read as well.
+    private mutating func finish() throws -> Bool {
+        var isWhole = true
+        for row in touchedOrder {
+            guard let table = tables[row.table] else { continue }
+            let guid = try guid(of: row)
+            guard guid == nil || remembered.contains(row) else { continue }
+            let found = try database.readRow(row.key, of: table)
+            if guid != nil, found == nil {
+                try erase(row)
+            } else if guid == nil, found != nil, let new = touched[row] {
+                try add(row, new)
+            }
+        }
+        try relink()
+        let positions = Dictionary(
+            uniqueKeysWithValues: database.tables.enumerated().map { ($1.number, $0) })
+        var changes: [(place: Int, change: ObjectChange)] = []
+        var seen: [UUIDBytes: RowDigest] = [:]
+        for guid in order {
+            guard let draft = drafts[guid], let table = tables[draft.table] else { continue }
+            let place = positions[draft.table] ?? 0
+            if draft.kind == .erase {
+                if table.rule.pushes.contains(.delete) {
+                    changes.append((-place, ObjectChange(className: table.name, guid: guid, kind: .erase)))
+                } else {
+                    collected.refused.append(DirtyObject(table: draft.table, guid: guid))
+                }
+                continue
+            }
+            guard let row = rows[guid] else { continue }
+            guard let found = try database.readRow(row.key, of: table) else {
+                isWhole = try isWhole && !isRekeyedLater()
+                if draft.kind == .create { try set(row, nil) }
+                continue
+            }
+            let digest = RowDigest(found.values)
+            guard found.fits else {
+                // The row belongs to this database alone from now on.
+                try set(row, nil)
+                if draft.kind == .update, table.rule.pushes.contains(.delete) {
+                    changes.append((-place, ObjectChange(className: table.name, guid: guid, kind: .erase)))
+                }
+                continue
+            }
+            if draft.kind == .create, !table.rule.pushes.contains(.insert) {
+                try set(row, nil)
+                continue
+            }
+            seen[guid] = digest
+            if draft.kind == .update, !table.rule.pushes.contains(.update) {
+                collected.refused.append(DirtyObject(table: draft.table, guid: guid))
+                continue
+            }
+            var change = ObjectChange(className: table.name, guid: guid, kind: draft.kind)
+            for index in table.properties.indices where draft.columns?.contains(index) ?? true {
+                try read(index, of: found.values, row, table, into: &change)
+            }
+            changes.append((place + 1, change))
+        }
+        // Objects that others link to come first, and are erased last.
+        changes.sort { $0.place < $1.place }
+        collected.changes = changes.map(\.change)
+        for (row, guid) in map {
+            let digest = guid.flatMap { seen[$0] }
+            if digest != nil || remapped.contains(row) { collected.map[row] = .some(guid.map { ($0, digest) }) }
+        }
+        return isWhole
+    }
+
+    private mutating func read(
+        _ index: Int, of values: [SQLValue], _ row: RowKey, _ table: CapturedTable, into change: inout ObjectChange
+    ) throws {
+        let value = values[index]
+        guard let form = forms[table.number]?[index] else { return }
+        if let target = form.column.target.flatMap({ database.table(named: $0) }) {
+            var link = Payload.null
+            if let key = target.key(forValue: value) {
+                let referred = RowKey(table: target.number, key: key)
+                if let guid = try guid(of: referred) {
+                    link = .link(className: Array(target.name.utf8), key: .uuid(guid))
+                } else {
+                    collected.dangling.append(DanglingReference(target: referred, row: row, column: index))
+                }
+            }
+            change.fields.append((form.column.name, link))
+        } else if let payload = form.payload(value) {
+            change.fields.append((form.column.name, payload))
+        } else {
+            collected.issues.append(ColumnIssue(guid: change.guid, table: table.number, column: form.column.name))
+        }
+    }
+
+    /// Has rows read again that have referred in vain to rows that have objects now.
+    private mutating func relink() throws {
+        guard try database.db.value("SELECT 1 FROM sync_dangling LIMIT 1") != nil else { return }
+        for (row, guid) in map where guid != nil {
+            let found = try database.db.rows(
+                "SELECT tbl, key, cid FROM sync_dangling WHERE target = ? AND target_key = ?",
+                [.int(row.table), row.key])
+            for place in found {
+                guard let table = place[0].int, let column = place[2].int else { continue }
+                guard let owner = try self.guid(of: RowKey(table: table, key: place[1])) else { continue }
+                change(owner, in: table, [Int(column)])
+            }
+        }
+    }
+
+    private func isRekeyedLater() throws -> Bool {
+        try database.db.value(
+            "SELECT 1 FROM sync_history WHERE id > ? AND action = 2 AND key IS NOT was LIMIT 1",
+            [.int(collected.newest)]) != nil
+    }
+}

@@ -1,0 +1,118 @@
+import AnabranchCore
+
+extension ObjectChange {
+    /// Carries out changes in a transaction of the replica.
+    /// - Returns: those of objects that do not exist any more.
+    static func write(_ changes: [ObjectChange], in transaction: WriteTransaction) throws -> [ObjectChange] {
+        var objects: [DynamicObject?] = [], lost: [ObjectChange] = []
+        // Links lead to objects that exist, perhaps only behind them in the list.
+        for change in changes {
+            let key = PrimaryKey.uuid(change.guid)
+            switch change.kind {
+            case .create: objects.append(try transaction.create(change.className, key: key))
+            case .update: objects.append(try transaction.object(change.className, key: key))
+            case .erase:
+                objects.append(nil)
+                guard let object = try transaction.object(change.className, key: key) else { continue }
+                try transaction.delete(object)
+            }
+        }
+        for (change, object) in zip(changes, objects) where change.kind != .erase {
+            guard let object else {
+                lost.append(change)
+                continue
+            }
+            for (property, value) in change.fields {
+                var value = value
+                if case .link(let target, let key) = value,
+                    try transaction.object(String(decoding: target, as: UTF8.self), key: key) == nil
+                {
+                    value = .null
+                }
+                if try object.value(property) != value { try object.set(property, to: value) }
+            }
+        }
+        return lost
+    }
+}
+
+extension Payload {
+    /// The value in words.
+    var text: String {
+        switch self {
+        case .null: "null"
+        case .int(let value): "\(value)"
+        case .double(let value): "\(value)"
+        case .string(let bytes): String(decoding: bytes, as: UTF8.self)
+        case .binary(let bytes): Hex.encode(bytes)
+        case .timestamp(let time): DateForm.rfc3339.value(ofMilliseconds: time.milliseconds ?? 0).string ?? ""
+        case .link(_, .uuid(let guid)): Hex.encode(guid.bytes)
+        default: "\(type)"
+        }
+    }
+}
+
+/// A class as the replica needs it for a table.
+struct WantedClass: Sendable {
+    struct WantedProperty: Sendable {
+        let name: String
+        let type: PayloadType
+        let target: String?
+    }
+
+    let name: String
+    let properties: [WantedProperty]
+
+    /// The property that has the identity of a row.
+    private static let keyName = "_id"
+
+    /// Adds the classes and properties that are missing.
+    /// - Returns: the types of the properties, by class.
+    /// - Throws: `CaptureError` with the code `schemaMismatch` if there is something else under a name.
+    static func add(_ wanted: [WantedClass], to transaction: WriteTransaction) throws -> [[PayloadType]] {
+        let known = Set(transaction.classNames)
+        for one in wanted where !known.contains(one.name) {
+            try transaction.addClass(one.name, key: keyName, .uuid)
+        }
+        let state = transaction.state
+        return try wanted.map { one in
+            guard let schema = state.schema(ofClass: Array(one.name.utf8)), schema.kind == .topLevel,
+                schema.key?.name == Array(keyName.utf8), schema.key?.type == .uuid
+            else {
+                let reason = "the file has a class of that name whose key is no UUID with the name \(keyName)"
+                throw CaptureError(.schemaMismatch, reason, table: one.name)
+            }
+            return try one.properties.map { property in
+                guard let found = schema.property(named: Array(property.name.utf8)) else {
+                    try property.add(to: one.name, in: transaction)
+                    return property.type
+                }
+                let target = found.target.flatMap { state.schema(of: $0) }.map {
+                    String(decoding: $0.name, as: UTF8.self)
+                }
+                guard found.collection == .single, !found.isEmbedded, !found.isKey, target == property.target else {
+                    let reason = "the property of that name in the file is of another kind"
+                    throw CaptureError(.schemaMismatch, reason, table: one.name, column: property.name)
+                }
+                return found.type
+            }
+        }
+    }
+}
+
+extension WantedClass.WantedProperty {
+    fileprivate func add(to className: String, in transaction: WriteTransaction) throws {
+        if let target {
+            try transaction.addLink(name, to: target, of: className)
+        } else {
+            try transaction.addColumn(name, type, isNullable: true, to: className)
+        }
+    }
+}
+
+extension ColumnForm {
+    /// The property that a column becomes.
+    var wanted: WantedClass.WantedProperty {
+        WantedClass.WantedProperty(name: column.name, type: type, target: column.target)
+    }
+}

@@ -1,0 +1,299 @@
+public import AnabranchClient
+import AnabranchCore
+import AnabranchReplica
+import Synchronization
+
+/// Keeps the rows of a captured database and the objects of a replica equal (`Spec/Capture.md`). The replica is
+/// synchronized as any other one, by a `SyncClient`.
+///
+///     let capture = try RowCapture(database: "app.sqlite", replica: "app.sqlite.replica")
+///     try await client.add(capture.replica, partition: #""notes""#)
+///     try await capture.synchronize()
+///
+/// `pass` makes objects of what the application has written since the last one, and rows of what came from others.
+public actor RowCapture {
+    private let queue = QueueExecutor(label: "anabranch.capture")
+    /// The executor that carries out the calls.
+    public nonisolated var unownedExecutor: UnownedSerialExecutor { queue.asUnownedSerialExecutor() }
+
+    /// The replica, for its synchronization. Nobody else may write it.
+    public nonisolated let replica: SyncedReplica
+    let database: CapturedDatabase
+    private let changed = ChangedObjects()
+    private let time: StepTime
+    /// The forms of columns by table, once the classes of the replica have them.
+    private var forms: [Int64: [ColumnForm]] = [:]
+    private var preparedSchema: SQLValue?
+    private var isStarted = false
+    /// The entries up to which everything is uploaded when the replica's version is.
+    private var sent: (entry: Int64, version: ClientVersion)?
+
+    /// Opens a database in which capture is installed, and the replica that goes with it; a new one if there is none.
+    ///
+    /// - Throws: `CaptureError` if nothing is installed, or capture is paused; `ReplicaError`, with the code `inUse` if
+    ///   another process has the replica open.
+    public init(database path: String, replica replicaPath: String) throws {
+        database = try CapturedDatabase(path: path)
+        try database.checkUsable()
+        let time = StepTime()
+        self.time = time
+        replica = try SyncedReplica(path: replicaPath) { time.now }
+    }
+
+    /// Closes the replica. No other call may follow.
+    public func close() async throws { try await replica.close() }
+
+    // MARK: Passes
+
+    /// Makes objects of what has changed in rows, and rows of what has changed in objects, until both are equal.
+    ///
+    /// - Parameter progress: is called after each transaction with what is done so far.
+    /// - Returns: what was done.
+    /// - Throws: `CaptureError`, with the code `unreadable` if the database stays locked; `ReplicaError`.
+    @discardableResult
+    public func pass(_ progress: @Sendable (CaptureProgress) -> Void = { _ in }) async throws -> CaptureProgress {
+        do {
+            return try await carryOut(progress)
+        } catch let error as SQLError {
+            throw CaptureError(.unreadable, "\(database.path): \(error)")
+        }
+    }
+
+    private func carryOut(_ progress: @Sendable (CaptureProgress) -> Void) async throws -> CaptureProgress {
+        var total = CaptureProgress()
+        try await start()
+        total.renewedTables = try database.check()
+        try await prepareClasses()
+        try await collect(&total, progress)
+        if try database.needsComparison {
+            try database.compareRenewedTables()
+            try await collect(&total, progress)
+        }
+        try await apply(&total, progress)
+        try await forget()
+        return total
+    }
+
+    /// Uploads what the application has written, downloads what others have, and makes rows of it.
+    ///
+    /// - Parameter progress: is called after each transaction with what is done so far.
+    /// - Returns: what was done.
+    /// - Throws: what `pass` throws; `SyncError` if waiting for the server is of no use.
+    @discardableResult
+    public func synchronize(
+        _ progress: @Sendable (CaptureProgress) -> Void = { _ in }
+    ) async throws -> CaptureProgress {
+        // What is on the server decides what classes there are.
+        if await !replica.record.hasSynced { try await replica.waitForDownload() }
+        var total = try await pass(progress)
+        while true {
+            try await replica.waitForUpload()
+            try await replica.waitForDownload()
+            let more = try await pass(progress)
+            total.add(more)
+            if more.isEmpty { return total }
+        }
+    }
+
+    // MARK: Beginning
+
+    private func start() async throws {
+        guard !isStarted else { return }
+        let changed = changed
+        await replica.follow { objects, isLocal in
+            if !isLocal { changed.add(objects) }
+        }
+        let record = await replica.record
+        if let written = try database.state("written")?.int, written > Int64(clamping: record.lastWritten.rawValue) {
+            let reason = "the replica is not the one that the database was synchronized with, or an older copy of it"
+            throw CaptureError(.replicaMismatch, reason)
+        }
+        try database.endStep(isWritten: database.isStepTime(record.lastWritten))
+        if try database.state("applied")?.int != Int64(clamping: record.version.rawValue) { changed.add(nil) }
+        if let collected = try database.state("collected")?.int { sent = (collected, .init(rawValue: .max)) }
+        isStarted = true
+    }
+
+    /// Adds the classes and properties that the replica does not have.
+    private func prepareClasses() async throws {
+        guard preparedSchema != database.checkedSchema else { return }
+        let tables = database.tables
+        let wanted = tables.map { table in
+            WantedClass(name: table.name, properties: table.properties.map { ColumnForm($0, of: table).wanted })
+        }
+        let types = try await replica.write { transaction in try WantedClass.add(wanted, to: transaction) }
+        for (table, types) in zip(tables, types) {
+            forms[table.number] = zip(table.properties, types).map { ColumnForm($0, of: table).with($1) }
+        }
+        if await replica.record.subscriptions != nil { try await subscribe(to: tables.map(\.name)) }
+        preparedSchema = database.checkedSchema
+    }
+
+    private func subscribe(to classes: [String]) async throws {
+        let known = await replica.record.subscriptions?.latest.subscriptions ?? []
+        let missing = classes.filter { name in !known.contains { $0.className == name } }
+        if !missing.isEmpty { try await replica.subscribe(known + missing.map { Subscription($0) }) }
+    }
+
+    // MARK: Collecting
+
+    private func collect(
+        _ total: inout CaptureProgress, _ progress: @Sendable (CaptureProgress) -> Void
+    ) async throws {
+        try database.sweep()
+        while let collected = try Collection.next(in: database, forms) {
+            let last = await replica.record.lastWritten
+            var time = ChangesetTime.now.following(last)
+            if time == last { time = ChangesetTime(rawValue: last.rawValue &+ 1) }
+            try database.beginStep(collected, at: time)
+            let changes = collected.changes
+            self.time.set(time)
+            defer { self.time.set(nil) }
+            let lost = try await replica.write { transaction in try ObjectChange.write(changes, in: transaction) }
+            let record = await replica.record
+            try database.endStep(isWritten: true)
+            try database.note(lost, collected.issues)
+            changed.insert(collected.refused)
+            sent = (collected.newest, record.version)
+            total.collected += changes.count
+            progress(total)
+        }
+    }
+
+    // MARK: Applying
+
+    private static let appliedObjects = 1_000
+
+    private func apply(
+        _ total: inout CaptureProgress, _ progress: @Sendable (CaptureProgress) -> Void
+    ) async throws {
+        var rounds = 0, retries = total.collected > 0
+        while true {
+            let (isEverything, references, rows) = changed.take()
+            // The snapshot has to be gone before the replica is closed.
+            let (outcome, version) = try await {
+                let snapshot = try await replica.snapshot()
+                let batches = DirtyBatches(database, snapshot.state, isEverything, references, rows)
+                return (try applyAll(batches, snapshot.state, &total, progress), snapshot.record.version)
+            }()
+            changed.insert(outcome.left)
+            if !outcome.writtenBack.isEmpty {
+                let changes = outcome.writtenBack
+                _ = try await replica.write { transaction in try ObjectChange.write(changes, in: transaction) }
+                changed.insert(
+                    changes.compactMap { change in
+                        database.table(named: change.className).map { DirtyObject(table: $0.number, guid: change.guid) }
+                    })
+                total.writtenBack += changes.count
+            }
+            retries = retries || outcome.count > 0
+            if !outcome.left.isEmpty { try await collect(&total, progress) }
+            rounds += 1
+            if changed.isEmpty, retries {
+                // What is in the way of those that wait may be gone.
+                retries = false
+                changed.insert(try database.pendingObjects())
+            }
+            if changed.isEmpty { try database.noteApplied(version) }
+            if changed.isEmpty || rounds >= Self.roundsMax { break }
+        }
+        total.waiting = try database.pendingCount
+    }
+
+    /// What is left then is left to the next pass.
+    private static let roundsMax = 16
+
+    private func applyAll(
+        _ batches: DirtyBatches, _ state: ObjectGraph, _ total: inout CaptureProgress,
+        _ progress: @Sendable (CaptureProgress) -> Void
+    ) throws -> Application.Outcome {
+        var all = Application.Outcome()
+        try batches.forEach(Self.appliedObjects) { batch in
+            var application = Application(database, state, forms)
+            let outcome = try application.run(batch)
+            all.add(outcome)
+            total.applied += outcome.count
+            progress(total)
+        }
+        if all.isUnstable { total.isUnstable = true }
+        return all
+    }
+
+    /// Removes the entries that the server has acknowledged.
+    private func forget() async throws {
+        guard let sent else { return }
+        let acknowledged = await replica.record.progress.upload.clientVersion
+        let isIdle = await replica.unacknowledged.changesets == 0
+        guard isIdle || sent.version <= acknowledged else { return }
+        try database.removeEntries(through: sent.entry)
+        self.sent = nil
+    }
+}
+
+/// What a pass has done.
+public struct CaptureProgress: Equatable, Sendable {
+    /// The objects that were created, changed or erased because rows were.
+    public internal(set) var collected = 0
+    /// The rows that were inserted, updated or deleted because objects were.
+    public internal(set) var applied = 0
+    /// The objects that got other values because of what their table allows.
+    public internal(set) var writtenBack = 0
+    /// The objects that wait, since their table does not take them.
+    public internal(set) var waiting = 0
+    /// The tables whose triggers were missing, and which were compared as a whole.
+    public internal(set) var renewedTables: [String] = []
+    /// True if triggers of the application have written for ever.
+    public internal(set) var isUnstable = false
+
+    /// True if nothing was to be done.
+    public var isEmpty: Bool { collected == 0 && applied == 0 && writtenBack == 0 }
+
+    mutating func add(_ other: Self) {
+        collected += other.collected
+        applied += other.applied
+        writtenBack += other.writtenBack
+        waiting = other.waiting
+        renewedTables += other.renewedTables
+        isUnstable = isUnstable || other.isUnstable
+    }
+}
+
+/// The objects that others have changed, from the replica's turns.
+private final class ChangedObjects: Sendable {
+    private struct State {
+        var isEverything = false
+        var references: Set<ObjectReference> = []
+        var rows: Set<DirtyObject> = []
+    }
+
+    private let state = Mutex(State())
+
+    /// - Parameter objects: nil for all.
+    func add(_ objects: [ObjectReference]?) {
+        state.withLock { state in
+            if let objects { state.references.formUnion(objects) } else { state.isEverything = true }
+        }
+    }
+
+    func insert(_ objects: [DirtyObject]) { state.withLock { $0.rows.formUnion(objects) } }
+
+    var isEmpty: Bool {
+        state.withLock { !$0.isEverything && $0.references.isEmpty && $0.rows.isEmpty }
+    }
+
+    func take() -> (isEverything: Bool, references: Set<ObjectReference>, rows: Set<DirtyObject>) {
+        state.withLock { state in
+            defer { state = State() }
+            return (state.isEverything, state.references, state.rows)
+        }
+    }
+}
+
+/// The clock of the replica: shows the time of the step that is made.
+private final class StepTime: Sendable {
+    private let next = Mutex<ChangesetTime?>(nil)
+
+    func set(_ time: ChangesetTime?) { next.withLock { $0 = time } }
+
+    var now: ChangesetTime { next.withLock { $0 } ?? .now }
+}

@@ -1,0 +1,57 @@
+import AnabranchCore
+
+/// A row as the side tables name it: its table, and its key as the database has it.
+struct RowKey: Hashable {
+    let table: Int64
+    let key: SQLValue
+}
+
+// The map between rows and objects (`Spec/Capture.md`, section 3).
+
+extension CapturedDatabase {
+    func guid(of row: RowKey) throws -> UUIDBytes? {
+        try db.value("SELECT guid FROM sync_row WHERE tbl = ? AND key = ?", [.int(row.table), row.key])?.guid
+    }
+
+    func row(of guid: UUIDBytes) throws -> RowKey? {
+        var found: RowKey?
+        try db.run("SELECT tbl, key FROM sync_row WHERE guid = ?", [.blob(guid.bytes)]) { row in
+            found = row[0].int.map { RowKey(table: $0, key: row[1]) }
+        }
+        return found
+    }
+
+    func map(_ row: RowKey, to guid: UUIDBytes, seen: RowDigest) throws {
+        try db.run("DELETE FROM sync_row WHERE guid = ?", [.blob(guid.bytes)])
+        try db.run(
+            "INSERT OR REPLACE INTO sync_row (tbl, key, guid, seen) VALUES (?, ?, ?, ?)",
+            [.int(row.table), row.key, .blob(guid.bytes), .blob(seen.bytes)])
+    }
+
+    func unmap(_ guid: UUIDBytes) throws { try db.run("DELETE FROM sync_row WHERE guid = ?", [.blob(guid.bytes)]) }
+
+    /// The row of a key: the values of its columns, and whether the filter holds; nil if there is none.
+    func readRow(_ key: SQLValue, of table: CapturedTable) throws -> (values: [SQLValue], fits: Bool)? {
+        guard let keyValues = table.keyValues(key) else { return nil }
+        var found: (values: [SQLValue], fits: Bool)?
+        try db.run(table.selectRow, keyValues) { row in
+            var values = row.values
+            let fits = values.popLast()
+            found = (values, fits?.isTrue ?? true)
+        }
+        return found
+    }
+}
+
+extension SQLValue {
+    var guid: UUIDBytes? { bytes.flatMap { UUIDBytes($0) } }
+
+    /// True if a condition with this value holds.
+    var isTrue: Bool {
+        switch self {
+        case .int(let value): value != 0
+        case .real(let value): value != 0
+        case .null, .text, .blob: false
+        }
+    }
+}

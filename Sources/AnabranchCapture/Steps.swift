@@ -1,0 +1,121 @@
+import AnabranchCore
+
+// What is collected changes the replica and the map, which are in two files. The change to the map is noted first,
+// with the time that the transaction of the replica is going to have; when both are done, the note goes. So after a
+// crash the time of the replica's last transaction says which half is missing (`Spec/Capture.md`, section 5).
+
+extension CapturedDatabase {
+    /// Notes what is about to be made of entries.
+    /// - Parameter time: the time of the replica's transaction, which no earlier one has.
+    func beginStep(_ collected: Collected, at time: ChangesetTime) throws {
+        try db.transaction {
+            try db.run("DELETE FROM sync_step")
+            for (row, entry) in collected.map {
+                try db.run(
+                    "INSERT INTO sync_step (tbl, key, guid, seen) VALUES (?, ?, ?, ?)",
+                    [
+                        .int(row.table), row.key, entry.map { .blob($0.guid.bytes) } ?? .null,
+                        entry?.seen.map { .blob($0.bytes) } ?? .null,
+                    ])
+            }
+            for reference in collected.dangling {
+                try db.run(
+                    "INSERT OR IGNORE INTO sync_dangling (target, target_key, tbl, key, cid) VALUES (?, ?, ?, ?, ?)",
+                    [
+                        .int(reference.target.table), reference.target.key, .int(reference.row.table),
+                        reference.row.key, .int(Int64(reference.column)),
+                    ])
+            }
+            try set("step until", to: .int(collected.newest))
+            try set("step time", to: .int(Int64(clamping: time.rawValue)))
+        }
+    }
+
+    /// True if the replica's last transaction is the one that was noted.
+    func isStepTime(_ lastWritten: ChangesetTime) throws -> Bool {
+        try state("step time")?.int == Int64(clamping: lastWritten.rawValue)
+    }
+
+    /// Carries out what was noted, or forgets it if the replica has not made the transaction.
+    func endStep(isWritten: Bool) throws {
+        guard let newest = try state("step until"), let time = try state("step time")?.int else { return }
+        try db.transaction {
+            if isWritten {
+                try db.run("DELETE FROM sync_row WHERE (tbl, key) IN (SELECT tbl, key FROM sync_step)")
+                try db.run("DELETE FROM sync_row WHERE guid IN (SELECT guid FROM sync_step WHERE guid IS NOT NULL)")
+                try db.run(
+                    "INSERT INTO sync_row SELECT tbl, key, guid, seen FROM sync_step WHERE guid IS NOT NULL")
+                try db.run(
+                    """
+                    DELETE FROM sync_dangling
+                    WHERE (target, target_key) IN (SELECT tbl, key FROM sync_step WHERE guid IS NOT NULL)
+                    """)
+                try set("collected", to: newest)
+                try set("written", to: .int(time))
+            }
+            try db.run("DELETE FROM sync_step")
+            try set("step until", to: nil)
+            try set("step time", to: nil)
+        }
+    }
+
+    /// Looks for rows that were taken away by an index that triggers cannot name, in tables that have new entries.
+    func sweep() throws {
+        for table in tables where table.shape.needsSweep {
+            try db.transaction {
+                let cursor = try state("collected") ?? .int(0)
+                let hasNews = try db.value(
+                    "SELECT 1 FROM sync_history WHERE id > ? AND tbl = ? LIMIT 1", [cursor, .int(table.number)])
+                if hasNews != nil { try noteMissingRows(of: table) }
+            }
+        }
+    }
+
+    /// Keeps the values that an object cannot hold, or that were written to one that others have erased.
+    func note(_ lost: [ObjectChange], _ issues: [ColumnIssue]) throws {
+        guard !lost.isEmpty || !issues.isEmpty else { return }
+        try db.transaction {
+            func note(_ guid: UUIDBytes, _ table: Int64, _ kind: String, _ text: String) throws {
+                try db.run(
+                    "INSERT INTO sync_conflict (guid, tbl, kind, lost, at) VALUES (?, ?, ?, ?, unixepoch())",
+                    [.blob(guid.bytes), .int(table), SQLValue(kind), SQLValue(text)])
+            }
+            for change in lost {
+                guard let number = table(named: change.className)?.number else { continue }
+                let fields = change.fields.map { ($0.property, JSONValue.string($0.value.text)) }
+                let text = JSONValue.object(Dictionary(fields) { $1 }).encoded
+                try note(change.guid, number, "erased", text)
+            }
+            for issue in issues { try note(issue.guid, issue.table, "value", issue.column) }
+        }
+    }
+
+    /// Removes entries that the server has acknowledged, but for the newest one, so that no number is given twice.
+    func removeEntries(through id: Int64) throws {
+        try db.transaction {
+            try db.run(
+                "DELETE FROM sync_history WHERE id <= ? AND id < (SELECT max(id) FROM sync_history)", [.int(id)])
+        }
+    }
+}
+
+// MARK: - Applied objects
+
+extension CapturedDatabase {
+    var pendingCount: Int { get throws { Int(clamping: try db.value("SELECT count(*) FROM sync_pending")?.int ?? 0) } }
+
+    /// The objects that wait.
+    func pendingObjects() throws -> [DirtyObject] {
+        try db.rows("SELECT tbl, guid FROM sync_pending").compactMap { row in
+            guard let table = row[0].int, let guid = row[1].guid else { return nil }
+            return DirtyObject(table: table, guid: guid)
+        }
+    }
+
+    /// Notes that the rows are those of the objects of a version of the replica.
+    func noteApplied(_ version: ClientVersion) throws {
+        let number = SQLValue.int(Int64(clamping: version.rawValue))
+        guard try state("applied") != number else { return }
+        try db.transaction { try set("applied", to: number) }
+    }
+}

@@ -1,0 +1,107 @@
+@testable import AnabranchCapture
+import Testing
+
+/// What applications and their tables do to rows (`Spec/Capture.md`).
+@Suite struct RowTests {
+    private static let tags = "CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT UNIQUE, n INTEGER DEFAULT 0)"
+
+    @Test(arguments: ["PRAGMA recursive_triggers = OFF", "PRAGMA recursive_triggers = ON"])
+    func aReplacedRowStaysTheSameObject(_ setting: String) async throws {
+        try await CaptureWorld.run { world in
+            let a = try CapturingApp("a", in: world, Self.tags), b = try CapturingApp("b", in: world, Self.tags)
+            for app in [a, b] { try app.install(["tag"]) }
+            try a.db.execute(setting)
+            try a.db.execute("INSERT INTO tag (id, name) VALUES (1, 'red'), (2, 'blue'), (3, 'green')")
+            for app in [a, b] { try await app.synchronize() }
+            let key = try b.rows("SELECT id FROM tag WHERE name = 'red'")
+            // The row 1 is replaced in its place, and the row 2 has to go for it.
+            try a.db.execute("INSERT OR REPLACE INTO tag VALUES (1, 'blue', 5)")
+            try a.db.execute("INSERT INTO tag VALUES (3, 'green', 0) ON CONFLICT (id) DO UPDATE SET n = 9")
+            for app in [a, b] { try await app.synchronize() }
+            #expect(try b.rows("SELECT name, n FROM tag ORDER BY name") == ["blue|5", "green|9"])
+            #expect(try b.rows("SELECT id FROM tag WHERE name = 'blue'") == key)
+            try a.db.execute("DELETE FROM tag; VACUUM")
+            for app in [a, b] { try await app.synchronize() }
+            #expect(try b.rows("SELECT * FROM tag") == [])
+            for app in [a, b] { try await app.close() }
+        }
+    }
+
+    @Test func oneOfTwoRowsWithAUniqueTextYields() async throws {
+        try await CaptureWorld.run { world in
+            let a = try CapturingApp("a", in: world, Self.tags), b = try CapturingApp("b", in: world, Self.tags)
+            var rule = TableRule()
+            rule.suffix = "name"
+            for app in [a, b] {
+                try app.install(["tag"], rules: ["tag": rule])
+                try app.db.execute("INSERT INTO tag (name) VALUES ('red')")
+            }
+            for app in [a, b, a, b] { try await app.synchronize() }
+            for app in [a, b] {
+                #expect(try app.rows("SELECT name FROM tag ORDER BY name") == ["red", "red (2)"])
+                #expect(try app.rows("SELECT * FROM sync_pending") == [])
+                try await app.close()
+            }
+        }
+    }
+
+    @Test func withoutARuleTheRowOfOthersWaits() async throws {
+        try await CaptureWorld.run { world in
+            let a = try CapturingApp("a", in: world, Self.tags), b = try CapturingApp("b", in: world, Self.tags)
+            for app in [a, b] {
+                try app.install(["tag"])
+                try app.db.execute("INSERT INTO tag (name) VALUES ('red')")
+            }
+            try await a.synchronize()
+            #expect(try await b.synchronize().waiting == 1)
+            #expect(try b.rows("SELECT reason FROM sync_pending") == ["UNIQUE constraint failed: tag.name"])
+            try b.db.execute("UPDATE tag SET name = 'crimson'")
+            #expect(try await b.synchronize().waiting == 0)
+            #expect(try b.rows("SELECT name FROM tag ORDER BY name") == ["crimson", "red"])
+            for app in [a, b] { try await app.close() }
+        }
+    }
+
+    @Test func whatHappensDuringAPauseIsFound() async throws {
+        try await CaptureWorld.run { world in
+            let a = try CapturingApp("a", in: world, Self.tags), b = try CapturingApp("b", in: world, Self.tags)
+            for app in [a, b] { try app.install(["tag"]) }
+            try a.db.execute("INSERT INTO tag (id, name) VALUES (1, 'red'), (2, 'blue'), (3, 'green')")
+            for app in [a, b] { try await app.synchronize() }
+            try await a.close()
+            try a.database.pause()
+            try a.db.execute(
+                """
+                ALTER TABLE tag ADD COLUMN mark TEXT;
+                UPDATE tag SET name = 'RED', mark = 'x' WHERE id = 1; DELETE FROM tag WHERE id = 2;
+                INSERT INTO tag (id, name) VALUES (4, 'new');
+                """)
+            #expect(throws: CaptureError.self) { try RowCapture(database: a.path, replica: a.path + ".replica") }
+            try a.database.resume()
+            for app in [a, b] { try await app.synchronize() }
+            #expect(try b.rows("SELECT name FROM tag ORDER BY name") == ["RED", "green", "new"])
+            for app in [a, b] { try await app.close() }
+        }
+    }
+
+    @Test(arguments: [
+        ("CREATE TABLE t (a)", "table t: it has no primary key: the numbers of its rows change with VACUUM"),
+        ("CREATE VIEW t AS SELECT 1", "table t: it is a view: capture the tables that it shows"),
+        ("CREATE TABLE t (_id TEXT PRIMARY KEY)", "table t, column _id: objects have their identity under this name"),
+        ("CREATE VIRTUAL TABLE t USING fts5(a)", "table t: it is a virtual table, which has no triggers"),
+        (
+            "CREATE TABLE u (id INTEGER PRIMARY KEY); CREATE TABLE t (id INTEGER PRIMARY KEY, u REFERENCES u)",
+            "table t, column u: it has keys of the table u, which is not captured"
+        ),
+        ("SELECT 1", "table t: there is no such table"),
+    ])
+    func unsuitableTablesAreRefusedAndNothingIsChanged(_ schema: String, _ reason: String) async throws {
+        try await CaptureWorld.run { world in
+            let app = try CapturingApp("a", in: world, Self.tags + "; " + schema)
+            let before = try app.rows("SELECT type, name, sql FROM sqlite_schema ORDER BY name")
+            let error = #expect(throws: CaptureError.self) { try app.install(["tag", "t"]) }
+            #expect(error?.description == reason)
+            #expect(try app.rows("SELECT type, name, sql FROM sqlite_schema ORDER BY name") == before)
+        }
+    }
+}

@@ -1,0 +1,106 @@
+@testable import AnabranchCapture
+import AnabranchClient
+import AnabranchHistory
+import AnabranchServer
+import Foundation
+import Logging
+import NIOCore
+import Testing
+
+/// An application with a database of its own, a connection to it, and the capture that runs beside.
+final class CapturingApp {
+    let path: String
+    /// The application's own connection.
+    let db: SQLConnection
+    private(set) var capture: RowCapture?
+    private var client: SyncClient?
+    private let port: Int
+
+    init(_ name: String, in world: CaptureWorld, _ schema: String) throws {
+        path = world.folder.appendingPathComponent("\(name).sqlite").path
+        port = world.port
+        _ = FileManager.default.createFile(atPath: path, contents: nil)
+        db = try SQLConnection(path: path)
+        try db.execute(schema)
+    }
+
+    var database: CapturedDatabase { get throws { try CapturedDatabase(path: path) } }
+
+    func install(_ tables: [String], rules: [String: TableRule] = [:]) throws {
+        try database.install(tables, rules: rules)
+    }
+
+    /// Has capture run from now on, with the server or without.
+    func open(online: Bool = true) async throws {
+        let capture = try RowCapture(database: path, replica: path + ".replica")
+        self.capture = capture
+        guard online else { return }
+        let route = FixedRoute(server: "ws://127.0.0.1:\(port)", app: "parts")
+        let client = SyncClient(SyncConfiguration(route))
+        try await client.add(capture.replica, partition: #""rows""#)
+        self.client = client
+    }
+
+    /// One exchange with the server.
+    @discardableResult
+    func synchronize() async throws -> CaptureProgress {
+        if capture == nil { try await open() }
+        return try await #require(capture).synchronize()
+    }
+
+    func close() async throws {
+        await client?.stop()
+        try await capture?.close()
+        (client, capture) = (nil, nil)
+    }
+
+    /// Rows as texts, with `|` between values.
+    func rows(_ sql: String) throws -> [String] {
+        try db.rows(sql).map { row in
+            row.map { value in
+                switch value {
+                case .null: "∅"
+                case .int(let number): "\(number)"
+                case .real(let number): "\(number)"
+                case .text(let bytes): String(decoding: bytes, as: UTF8.self)
+                case .blob(let bytes): "x" + bytes.map { String($0, radix: 16) }.joined()
+                }
+            }.joined(separator: "|")
+        }
+    }
+
+    /// The entries of the history that the server has not confirmed, or that are own ones.
+    func uncollected() throws -> Int64? {
+        try db.value(
+            """
+            SELECT count(*) FROM sync_history
+            WHERE id > (SELECT value FROM sync_state WHERE name = 'collected') AND action > 0
+            """)?.int
+    }
+}
+
+/// A server in this process, and a folder.
+struct CaptureWorld {
+    let folder: URL
+    let port: Int
+
+    static func run<Result>(_ body: (CaptureWorld) async throws -> Result) async throws -> Result {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("capture-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        var settings = ServerSettings(cores: 2)
+        settings.port = 0
+        settings.lingerSecondsMax = 1
+        settings.shutdownSecondsMax = 2
+        settings.flexibleApps = ["flex"]
+        let server = SyncServer(
+            settings: settings, store: InMemoryStore(), authenticator: AllowAllAuthenticator(),
+            authorizer: AllowAllAuthorizer(),
+            logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+        return try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await server.run() }
+            defer { group.cancelAll() }
+            return try await body(CaptureWorld(folder: folder, port: try #require(try await server.listening().port)))
+        }
+    }
+}
