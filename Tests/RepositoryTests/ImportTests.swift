@@ -30,7 +30,7 @@ import Testing
             "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOWebSocket",
         ],
         "AnabranchCapture": [
-            "AnabranchClient", "AnabranchCore", "AnabranchReplica", "GRDBSQLite", "Synchronization",
+            "AnabranchClient", "AnabranchCore", "AnabranchReplica", "GRDBSQLite",
         ],
         "AnabranchRows": ["AnabranchCore", "Foundation", "GRDB", "GRDBSQLite"],
         "AnabranchSQLite": ["AnabranchCore", "AnabranchHistory", "AnabranchRows", "Crypto", "Foundation", "GRDB"],
