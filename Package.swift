@@ -26,6 +26,7 @@ let package = Package(
         .library(name: "AnabranchServer", targets: ["AnabranchServer"]),
         .library(name: "AnabranchReplica", targets: ["AnabranchReplica"]),
         .library(name: "AnabranchClient", targets: ["AnabranchClient"]),
+        .library(name: "AnabranchCapture", targets: ["AnabranchCapture"]),
         .library(name: "AnabranchTestClient", targets: ["AnabranchTestClient"]),
         .executable(name: "anabranch", targets: ["anabranch"]),
         .executable(name: "anabranch-lab", targets: ["anabranch-lab"]),
@@ -181,6 +182,7 @@ let package = Package(
         .executableTarget(
             name: "anabranch",
             dependencies: [
+                "AnabranchCapture",
                 "AnabranchClient", "AnabranchCore", "AnabranchHTTP", "AnabranchHistory", "AnabranchProtocol",
                 "AnabranchExplain", "AnabranchInspector", "AnabranchQuery", "AnabranchRealmFile", "AnabranchReplica",
                 "AnabranchRules", "AnabranchSQLite", "AnabranchServer", "AnabranchSimperiumWire", "CMalloc", "CZlib",
@@ -198,6 +200,7 @@ let package = Package(
         .executableTarget(
             name: "anabranch-lab",
             dependencies: [
+                "AnabranchCapture",
                 "AnabranchClient", "AnabranchCore", "AnabranchExplain", "AnabranchProtocol", "AnabranchHistory",
                 "AnabranchRealmFile", "AnabranchReplica", "AnabranchRows", "AnabranchSimulation", "AnabranchSQLite",
                 "AnabranchTestClient", "AnabranchTesting", "CommandSupport",
@@ -241,7 +244,8 @@ let package = Package(
         .testTarget(
             name: "AnabranchCaptureTests",
             dependencies: [
-                "AnabranchCapture", "AnabranchClient", "AnabranchHistory", "AnabranchServer",
+                "AnabranchCapture", "AnabranchClient", "AnabranchCore", "AnabranchHistory", "AnabranchServer",
+                "AnabranchTesting",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ]),

@@ -2,7 +2,7 @@ import AnabranchCore
 
 /// Makes rows equal to objects, in one transaction of the database (`Spec/Capture.md`, section 6).
 struct Application {
-    /// What has become of the objects.
+    /// The changes to rows, and the objects that have not become any.
     struct Outcome {
         var inserted = 0
         var updated = 0
@@ -23,21 +23,20 @@ struct Application {
     private struct Refusal: Error { let reason: String }
     private struct IsBusy: Error {}
 
-    /// The most entries behind the cursor with which objects are applied at all.
+    /// The most entries after the cursor with which objects are applied at all.
     private static let uncollectedMax = 10_000
-    private static let roundsMax = 8
 
-    private let database: CapturedDatabase
+    let database: CapturedDatabase
     private let state: ObjectGraph
     private let forms: [Int64: [ColumnForm]]
     private var classes: [Int64: (number: ClassID, properties: [Property?])] = [:]
     /// The rows with entries that are not collected.
-    private var busy: Set<RowKey> = []
-    private var outcome = Outcome()
+    var busy: Set<RowKey> = []
+    var outcome = Outcome()
     /// The objects of the batch that are done.
     private var done: Set<DirtyObject> = []
 
-    private var db: SQLConnection { database.db }
+    var db: SQLConnection { database.db }
 
     init(_ database: CapturedDatabase, _ state: ObjectGraph, _ forms: [Int64: [ColumnForm]]) {
         self.database = database
@@ -53,9 +52,7 @@ struct Application {
 
     /// Carries out a batch.
     mutating func run(_ objects: [DirtyObject]) throws -> Outcome {
-        do {
-            return try attempt(objects)
-        } catch let error as SQLError where error.isConstraint {
+        do { return try attempt(objects) } catch let error as SQLError where error.isConstraint {
             // The end of the transaction has found what no single object violates.
             outcome = Outcome()
             guard objects.count > 1 else {
@@ -75,6 +72,7 @@ struct Application {
         outcome = Outcome()
         done = []
         return try db.transaction {
+            try database.checkSchema()
             let top = try db.value("SELECT max(id) FROM sync_history")?.int ?? 0
             guard try readBusy() else {
                 outcome.left = objects
@@ -86,7 +84,7 @@ struct Application {
             var upserts = present.filter { $0.1 != nil }.sorted { place[$0.0.table] ?? 0 < place[$1.0.table] ?? 0 }
             var deletes = present.filter { $0.1 == nil }.sorted { place[$0.0.table] ?? 0 > place[$1.0.table] ?? 0 }
             var failed: [(DirtyObject, String)] = []
-            // What is in the way of one object may be gone behind another.
+            // What is in the way of one object may be gone once another is done.
             for isLast in [false, true] {
                 failed = []
                 var rest: (upserts: [(DirtyObject, StateObject?)], deletes: [(DirtyObject, StateObject?)]) = ([], [])
@@ -125,7 +123,7 @@ struct Application {
         return busy.count <= Self.uncollectedMax
     }
 
-    private func object(_ dirty: DirtyObject) throws -> StateObject? {
+    func object(_ dirty: DirtyObject) throws -> StateObject? {
         guard let number = classes[dirty.table]?.number else { return nil }
         return try state.object(ObjectReference(classID: number, key: .uuid(dirty.guid)))
     }
@@ -134,9 +132,7 @@ struct Application {
 
     /// - Parameter resolves: true if the rules of the table are asked what becomes of a violation.
     /// - Returns: the reason why it waits; nil if it does not.
-    private mutating func attempt(
-        _ dirty: DirtyObject, _ object: StateObject?, resolves: Bool
-    ) throws -> String? {
+    mutating func attempt(_ dirty: DirtyObject, _ object: StateObject?, resolves: Bool) throws -> String? {
         guard let table = database.table(dirty.table) else { return nil }
         outcome.waiting[dirty] = nil
         let before = outcome
@@ -164,8 +160,10 @@ struct Application {
     private mutating func delete(_ dirty: DirtyObject, _ table: CapturedTable) throws {
         guard let row = try database.row(of: dirty.guid), table.rule.pulls.contains(.delete) else { return }
         if busy.contains(row) { throw IsBusy() }
+        try detach(row, table)
         try db.run(
-            "DELETE FROM main.\(table.name.quoted) WHERE \(table.isRow)", table.keyValues(row.key) ?? [])
+            "DELETE FROM main.\(table.name.quoted) WHERE \(table.isRow)",
+            table.keyValues(row.key).map(table.rowValues) ?? [])
         try database.unmap(dirty.guid)
         outcome.deleted += 1
     }
@@ -185,7 +183,9 @@ struct Application {
         _ row: RowKey, _ values: [SQLValue], _ dirty: DirtyObject, _ object: StateObject, _ table: CapturedTable
     ) throws {
         guard table.rule.pulls.contains(.update) else { return }
-        var names: [String] = [], new: [SQLValue] = [], now = values
+        var names: [String] = []
+        var new: [SQLValue] = []
+        var now = values
         for (index, column) in table.properties.enumerated() {
             guard let property = classes[table.number]?.properties[index] else { continue }
             let content = object.value(of: property)
@@ -197,7 +197,7 @@ struct Application {
         guard !names.isEmpty, let keyValues = table.keyValues(row.key) else { return }
         try db.run(
             "UPDATE main.\(table.name.quoted) SET \(names.joined(separator: ", ")) WHERE \(table.isRow)",
-            new + keyValues)
+            new + table.rowValues(keyValues))
         guard db.changes > 0 else { throw Refusal(reason: "a trigger of the application does not let it be changed") }
         var newKey = keyValues
         if !table.shape.isKeyLocal {
@@ -211,7 +211,9 @@ struct Application {
 
     private mutating func insert(_ dirty: DirtyObject, _ object: StateObject, _ table: CapturedTable) throws {
         guard table.rule.pulls.contains(.insert) else { return }
-        var columns: [String] = [], values: [SQLValue] = [], omitted: [Int] = []
+        var columns: [String] = []
+        var values: [SQLValue] = []
+        var omitted: [Int] = []
         for (index, column) in table.properties.enumerated() {
             guard let property = classes[table.number]?.properties[index] else { continue }
             let content = object.value(of: property)
@@ -223,15 +225,12 @@ struct Application {
             columns.append(column.name.quoted)
             values.append(value)
         }
-        let places = values.map { _ in "?" }.joined(separator: ", ")
-        let what = columns.isEmpty ? "DEFAULT VALUES" : "(\(columns.joined(separator: ", "))) VALUES (\(places))"
-        try db.run("INSERT INTO main.\(table.name.quoted) \(what)", values)
+        let isWhole = columns.count == table.properties.count
+        try db.run(isWhole ? table.insertRow : table.insert(columns), values)
         guard db.changes > 0 else { throw Refusal(reason: "a trigger of the application does not let it in") }
         var key = [SQLValue.int(db.lastRowID)]
         if !table.shape.isKeyLocal {
-            key = table.shape.keyColumns.map { name in
-                columns.firstIndex(of: name.quoted).map { values[$0] } ?? .null
-            }
+            key = table.shape.keyColumns.map { name in columns.firstIndex(of: name.quoted).map { values[$0] } ?? .null }
         }
         let row = try remember(dirty, key, table)
         outcome.inserted += 1
@@ -240,22 +239,21 @@ struct Application {
         let fields = omitted.compactMap { index in
             forms[index].payload(row[index]).map { (property: forms[index].column.name, value: $0) }
         }
-        outcome.writtenBack.append(
-            ObjectChange(className: table.name, guid: dirty.guid, kind: .update, fields: fields))
+        outcome.writtenBack.append(ObjectChange(className: table.name, guid: dirty.guid, kind: .update, fields: fields))
     }
 
     /// Notes which row the object has, and what is in it.
-    @discardableResult
-    private mutating func remember(
-        _ dirty: DirtyObject, _ key: [SQLValue], _ table: CapturedTable
-    ) throws -> [SQLValue] {
+    @discardableResult private mutating func remember(_ dirty: DirtyObject, _ key: [SQLValue], _ table: CapturedTable)
+        throws -> [SQLValue]
+    {
         var found: [SQLValue] = []
         try db.run(
-            "SELECT \(table.key()), \(table.selectedColumns) FROM main.\(table.name.quoted) WHERE \(table.isRow)", key
+            "SELECT \(table.keyText), \(table.selectedColumns) FROM main.\(table.name.quoted) WHERE \(table.isRow)",
+            table.rowValues(key)
         ) { found = $0.values }
         guard let stored = found.first else { throw Refusal(reason: "the row is not as it was written") }
         let values = Array(found.dropFirst().dropLast())
-        try database.map(RowKey(table: table.number, key: stored), to: dirty.guid, seen: RowDigest(values))
+        try database.map(RowKey(table: table.number, key: stored), to: dirty.guid, seen: RowDigest(values, of: table))
         return values
     }
 
@@ -271,8 +269,7 @@ struct Application {
             return form.value(content)
         }
         var new = SQLValue.null
-        if case .link(let reference) = content, case .uuid(let guid) = reference.key,
-            try state.object(reference) != nil
+        if case .link(let reference) = content, case .uuid(let guid) = reference.key, try state.object(reference) != nil
         {
             if let row = try database.row(of: guid), row.table == target.number {
                 if busy.contains(row) { throw IsBusy() }
@@ -284,13 +281,14 @@ struct Application {
             }
         }
         guard let old else { return new }
-        if new == .null, let key = target.key(forValue: old) {
+        guard let key = try database.key(referredToBy: old, in: target) else { return new == old ? nil : new }
+        if new == .null {
             // A reference to a row that has no object is none to others.
             let referred = RowKey(table: target.number, key: key)
             if busy.contains(referred) { throw IsBusy() }
-            if try database.guid(of: referred) == nil { return nil }
+            return try database.guid(of: referred) == nil ? nil : new
         }
-        return new == old ? nil : new
+        return try database.key(referredToBy: new, in: target) == key ? nil : new
     }
 
     // MARK: Violations
@@ -301,15 +299,15 @@ struct Application {
     ) throws -> Bool {
         guard error.isUnique, let name = table.rule.suffix,
             let index = table.properties.firstIndex(where: { $0.name == name }),
-            let property = classes[table.number]?.properties[index],
-            case .string(let text) = object.value(of: property)
+            let property = classes[table.number]?.properties[index], case .string(let text) = object.value(of: property)
         else { return false }
         let source = "main.\(table.name.quoted) WHERE \(name.quoted) = ?"
-        guard let key = try db.value("SELECT \(table.key()) FROM \(source)", [.text(text)]),
+        guard let key = try db.value("SELECT \(table.keyText) FROM \(source)", [.text(text)]),
             let rival = try database.guid(of: RowKey(table: table.number, key: key)), rival != dirty.guid
         else { return false }
         let loser = rival.bytes.lexicographicallyPrecedes(dirty.guid.bytes) ? dirty.guid : rival
-        var number = 2, new = text
+        var number = 2
+        var new = text
         repeat {
             new = text + Array(" (\(number))".utf8)
             number += 1
@@ -322,7 +320,7 @@ struct Application {
         return true
     }
 
-    private mutating func park(_ failed: [(DirtyObject, String)]) throws {
+    mutating func park(_ failed: [(DirtyObject, String)]) throws {
         for (dirty, reason) in failed { outcome.waiting[dirty] = reason }
         for (dirty, reason) in outcome.waiting {
             try db.run(
@@ -337,43 +335,6 @@ struct Application {
         guard try db.value("SELECT 1 FROM sync_pending LIMIT 1") != nil else { return }
         for dirty in done where outcome.waiting[dirty] == nil {
             try db.run("DELETE FROM sync_pending WHERE guid = ?", [.blob(dirty.guid.bytes)])
-        }
-    }
-
-    // MARK: Side effects
-
-    /// Sets rows back that triggers of the application, or its foreign keys, have made different from their objects:
-    /// the device that has made the change has synced what its own triggers did.
-    private mutating func undoSideEffects(after top: Int64) throws {
-        var newest = top
-        for _ in 0..<Self.roundsMax {
-            let last = try db.value("SELECT max(id) FROM sync_history")?.int ?? newest
-            guard last > newest else { return }
-            var rows: [RowKey] = [], known: Set<RowKey> = []
-            try db.run(
-                "SELECT tbl, key, was FROM sync_history WHERE id > ? AND action IN (1, 2, 3)", [.int(newest)]
-            ) { row in
-                guard let table = row[0].int else { return }
-                for key in [row[1], row[2]] where key != .null {
-                    let row = RowKey(table: table, key: key)
-                    if known.insert(row).inserted { rows.append(row) }
-                }
-            }
-            newest = last
-            for row in rows { try setBack(row) }
-        }
-        outcome.isUnstable = true
-    }
-
-    private mutating func setBack(_ row: RowKey) throws {
-        guard let table = database.table(row.table), !busy.contains(row) else { return }
-        if let guid = try database.guid(of: row) {
-            let dirty = DirtyObject(table: row.table, guid: guid), counts = outcome
-            if let reason = try attempt(dirty, try object(dirty), resolves: false) { try park([(dirty, reason)]) }
-            (outcome.inserted, outcome.updated, outcome.deleted) = (counts.inserted, counts.updated, counts.deleted)
-        } else if table.rule.pulls.contains(.delete), try database.readRow(row.key, of: table) != nil {
-            try db.run(
-                "DELETE FROM main.\(table.name.quoted) WHERE \(table.isRow)", table.keyValues(row.key) ?? [])
         }
     }
 }

@@ -10,15 +10,9 @@ extension CapturedDatabase {
         guard try !isPaused else { throw CaptureError(.paused, "capture is paused: resume it first") }
     }
 
-    /// True if rows may have changed without a trigger.
-    var needsComparison: Bool {
-        get throws { try db.value("SELECT 1 FROM sync_state WHERE name LIKE 'compare:%'") != nil }
-    }
-
     /// Looks whether the triggers are there and whole, and makes them again where they are not.
     /// - Returns: the tables whose triggers were missing or did not fit any more.
-    @discardableResult
-    func check() throws -> [String] {
+    @discardableResult func check() throws -> [String] {
         try checkUsable()
         if try db.value("SELECT 1 FROM sync_state WHERE name LIKE 'noting:%'") != nil {
             throw CaptureError(.notInstalled, "the installation was interrupted: install again, and it goes on")
@@ -29,17 +23,27 @@ extension CapturedDatabase {
         try db.transaction {
             try load()
             if let error = broken.first { throw error }
-            for table in tables where try !hasWholeTriggers(table) {
+            for table in tables where try !isAsInstalled(table) {
                 renewed.append(table.name)
                 try renew(table)
             }
+            checkedSchema = try db.value("PRAGMA schema_version")
         }
         if !renewed.isEmpty { db.forgetStatements() }
-        checkedSchema = try db.value("PRAGMA schema_version")
         return renewed
     }
 
-    private func hasWholeTriggers(_ table: CapturedTable) throws -> Bool {
+    /// Throws if the schema is not the one that was checked: what is known of the tables may be wrong.
+    func checkSchema() throws {
+        guard try db.value("PRAGMA schema_version") == checkedSchema else { throw SchemaChanged() }
+    }
+
+    struct SchemaChanged: Error {}
+
+    /// True if the triggers are whole, and the columns those that they were made for: SQLite itself renames columns in
+    /// triggers.
+    func isAsInstalled(_ table: CapturedTable) throws -> Bool {
+        guard try installedColumns(of: table) == SQLValue(columnsText(table)) else { return false }
         let found = try db.rows(
             "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE",
             [SQLValue(table.name)])
@@ -47,66 +51,65 @@ extension CapturedDatabase {
         return table.triggers.allSatisfy { sql[$0.name] == $0.sql }
     }
 
+    private func installedColumns(of table: CapturedTable) throws -> SQLValue? {
+        try db.value("SELECT columns FROM sync_table WHERE id = ?", [.int(table.number)])
+    }
+
     /// Makes the triggers of a table again, and has its rows compared.
     func renew(_ table: CapturedTable) throws {
         try makeTriggers(of: table)
-        let known = try db.value("SELECT columns FROM sync_table WHERE id = ?", [.int(table.number)])
-        if try state("compare:\(table.number)") == nil { try set("compare:\(table.number)", to: known) }
-        try db.run(
-            "UPDATE sync_table SET columns = ? WHERE id = ?", [SQLValue(columnsText(table)), .int(table.number)])
+        try set("compare:\(table.number)", to: .int(1))
+        let columns = SQLValue(columnsText(table))
+        guard try installedColumns(of: table) != columns else { return }
+        try db.run("UPDATE sync_table SET columns = ? WHERE id = ?", [columns, .int(table.number)])
+        // Entries name columns by their places, which are others now. Objects may have had what is a column now.
+        try db.run("UPDATE sync_history SET cols = NULL WHERE tbl = ? AND action = 2", [.int(table.number)])
+        try set("repair", to: .int(1))
     }
 
     /// Writes an entry for each row that is not as it was known, as triggers would have done.
     func compareRenewedTables() throws {
-        for table in tables {
-            guard let columns = try state("compare:\(table.number)")?.string else { continue }
-            let old = (try? JSONValue(parsing: columns.utf8))?.array?.compactMap(\.string) ?? []
-            let positions = table.properties.map { old.firstIndex(of: $0.name) }
+        for table in tables where try state("compare:\(table.number)") != nil {
             var last: SQLValue?
             repeat {
-                last = try db.transaction { try compareRows(of: table, after: last, positions) }
+                last = try db.transaction {
+                    try checkSchema()
+                    return try compareRows(of: table, after: last)
+                }
             } while last != nil
             try db.transaction {
+                try checkSchema()
                 try noteMissingRows(of: table)
                 try set("compare:\(table.number)", to: nil)
             }
         }
     }
 
-    /// - Parameter positions: the places of the columns in the digests that are stored.
     /// - Returns: the key of the last row; nil if there are no more.
-    private func compareRows(of table: CapturedTable, after last: SQLValue?, _ positions: [Int?]) throws -> SQLValue? {
+    private func compareRows(of table: CapturedTable, after last: SQLValue?) throws -> SQLValue? {
         let columns = table.shape.keyColumns.map(\.quoted).joined(separator: ", ")
         let places = table.shape.keyColumns.map { _ in "?" }.joined(separator: ", ")
-        let rest = last == nil ? "" : "WHERE (\(columns)) > (\(places))"
+        let rest = "WHERE \(table.hasKey)" + (last == nil ? "" : " AND (\(columns)) > (\(places))")
         let found = try db.rows(
             """
-            SELECT \(table.key()), \(table.selectedColumns) FROM main.\(table.name.quoted) \(rest)
+            SELECT \(table.keyText), \(table.selectedColumns) FROM main.\(table.name.quoted) \(rest)
             ORDER BY \(columns) LIMIT \(Self.comparedRows)
             """, last.flatMap { table.keyValues($0) } ?? [])
         for row in found {
-            let key = row[0], values = Array(row.dropFirst().prefix(table.properties.count))
-            let map = try db.rows(
-                "SELECT seen FROM sync_row WHERE tbl = ? AND key = ?", [.int(table.number), key])
+            let key = row[0]
+            let map = try db.rows("SELECT seen FROM sync_row WHERE tbl = ? AND key = ?", [.int(table.number), key])
             guard let stored = map.first?[0] else {
                 try note(table, key, 5)
                 continue
             }
-            let now = RowDigest(values), before = RowDigest(stored: stored.bytes ?? [])
-            let changed = zip(positions.indices, positions).map { index, position in
-                position.flatMap { before[$0] }.map { $0 != now[index] } ?? (values[index] != .null)
-            }
-            if changed.contains(true) {
-                let text = changed.map { $0 ? "1" : "0" }.joined()
-                try db.run(
-                    "INSERT INTO sync_history (tbl, key, action, cols, was) VALUES (?, ?, 2, ?, ?)",
-                    [.int(table.number), key, SQLValue(text), key])
-            }
-            if now.bytes != before.bytes {
-                try db.run(
-                    "UPDATE sync_row SET seen = ? WHERE tbl = ? AND key = ?",
-                    [.blob(now.bytes), .int(table.number), key])
-            }
+            let values = Array(row.dropFirst().prefix(table.properties.count))
+            let before = RowDigest(stored: stored.bytes ?? [])
+            let changed = RowDigest(values, of: table).changes(since: before, values)
+            guard changed.contains(true) else { continue }
+            let text = changed.map { $0 ? "1" : "0" }.joined()
+            try db.run(
+                "INSERT INTO sync_history (tbl, key, action, cols, was) VALUES (?, ?, 2, ?, ?)",
+                [.int(table.number), key, SQLValue(text), key])
         }
         return found.count < Self.comparedRows ? nil : found.last?[0]
     }
@@ -118,7 +121,7 @@ extension CapturedDatabase {
         try db.run(
             """
             INSERT INTO sync_history (tbl, key, action) SELECT tbl, key, 3 FROM sync_row
-            WHERE tbl = ? AND key NOT IN (SELECT \(table.key()) FROM main.\(table.name.quoted))
+            WHERE tbl = ? AND key NOT IN (SELECT \(table.keyText) FROM main.\(table.name.quoted))
             """, [.int(table.number)])
     }
 
@@ -128,30 +131,47 @@ extension CapturedDatabase {
     }
 }
 
-/// The digests of the values of a row, by which changes are found that no trigger has seen.
+/// The digests of the values of a row, by which changes are found that no trigger has seen. Each is that of the name
+/// of the column and its value, so that they mean the same when there are other columns.
 struct RowDigest: Equatable {
-    private(set) var bytes: [UInt8]
+    let bytes: [UInt8]
 
     init(stored bytes: [UInt8]) { self.bytes = bytes }
 
-    init(_ values: [SQLValue]) {
-        bytes = []
+    init(_ values: [SQLValue], of table: CapturedTable) {
+        var bytes: [UInt8] = []
         bytes.reserveCapacity(8 * values.count)
-        for value in values {
-            let digest = Self.digest(value)
-            for shift in stride(from: UInt64(0), to: 64, by: 8) {
-                bytes.append(UInt8(truncatingIfNeeded: digest >> shift))
-            }
+        for (column, value) in zip(table.properties, values) {
+            withUnsafeBytes(of: Self.digest(column.name, value).littleEndian) { bytes += $0 }
+        }
+        self.bytes = bytes
+    }
+
+    private var digests: [UInt64] {
+        stride(from: 0, to: bytes.count, by: 8).map { start in
+            bytes[start..<min(start + 8, bytes.count)].reversed().reduce(0) { $0 << 8 | UInt64($1) }
         }
     }
 
-    /// The digest of a column; nil if it is not known.
-    subscript(index: Int) -> [UInt8]? {
-        bytes.count >= 8 * (index + 1) ? Array(bytes[8 * index..<8 * (index + 1)]) : nil
+    /// For each column, whether it has not had the value before. A new column without a value has not changed.
+    func changes(since before: RowDigest, _ values: [SQLValue]) -> [Bool] {
+        let known = Set(before.digests)
+        let columns = Set(known.map { $0 >> Self.valueBits })
+        return zip(digests, values).map { digest, value in
+            !known.contains(digest) && (value != .null || columns.contains(digest >> Self.valueBits))
+        }
+    }
+
+    private static let valueBits: UInt64 = 48
+
+    /// Sixteen bits of the hash of the name, and 48 of that of the value.
+    private static func digest(_ name: String, _ value: SQLValue) -> UInt64 {
+        let column = hash(SQLValue(name))
+        return column << valueBits | hash(value) & (1 << valueBits - 1)
     }
 
     /// The 64-bit FNV-1a hash of the storage class and the bytes.
-    private static func digest(_ value: SQLValue) -> UInt64 {
+    private static func hash(_ value: SQLValue) -> UInt64 {
         var digest: UInt64 = 0xcbf2_9ce4_8422_2325
         func add(_ byte: UInt8) { digest = (digest ^ UInt64(byte)) &* 0x100_0000_01b3 }
         func add(_ word: UInt64) {

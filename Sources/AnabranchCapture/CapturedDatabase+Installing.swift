@@ -25,8 +25,7 @@ extension CapturedDatabase {
     ///   - rules: the rules of tables, by name.
     ///   - progress: is called after each transaction with the number of rows noted so far.
     /// - Returns: notes for the person who installs, such as generated columns that are left out.
-    @discardableResult
-    public func install(
+    @discardableResult public func install(
         _ names: [String], rules: [String: TableRule] = [:], progress: (Int) throws -> Void = { _ in }
     ) throws -> [String] {
         try translating {
@@ -47,16 +46,23 @@ extension CapturedDatabase {
                 throw CaptureError(.notCapturable, "the database has a '\(taken)' of its own")
             }
             try db.execute(Self.sideTables)
-            for name in ["collected", "acknowledged"] { try set(name, to: .int(0)) }
+            try set("collected", to: .int(0))
             // The newest entry always stays, so that no number is given twice.
             try db.run("INSERT INTO sync_history (id, action) VALUES (0, 0)")
         }
         guard try !isPaused else { throw CaptureError(.paused, "capture is paused: resume it first") }
         var added: [CapturedTable] = []
         var number = try db.value("SELECT coalesce(max(id), 0) FROM sync_table")?.int ?? 0
-        for name in names where !tables.contains(where: { $0.name.lowercased() == name.lowercased() }) {
-            let shape = try TableShape(name, in: db), rule = rules[name] ?? TableRule()
-            try rule.check(shape, in: db)
+        for name in names {
+            if let known = (tables + added).first(where: { $0.name.lowercased() == name.lowercased() }) {
+                guard try rules[name].map({ try $0.checked(known.shape, in: db) == known.rule }) ?? true else {
+                    let reason = "it is captured with another rule: uninstall it first"
+                    throw CaptureError(.badRule, reason, table: known.name)
+                }
+                continue
+            }
+            let shape = try TableShape(name, in: db)
+            let rule = try (rules[name] ?? TableRule()).checked(shape, in: db)
             number += 1
             added.append(CapturedTable(number: number, shape: shape, rule: rule))
         }
@@ -92,8 +98,10 @@ extension CapturedDatabase {
 
     /// Fires the triggers with a row that is there, and undoes it. An application's own constraints may forbid it.
     private func testTriggers(of table: CapturedTable) throws {
-        let name = "main.\(table.name.quoted)", columns = table.shape.columns.map(\.name.quoted)
-        let list = columns.joined(separator: ", "), values = columns.map { _ in "?" }.joined(separator: ", ")
+        let name = "main.\(table.name.quoted)"
+        let columns = table.shape.columns.map(\.name.quoted)
+        let list = columns.joined(separator: ", ")
+        let values = columns.map { _ in "?" }.joined(separator: ", ")
         let settings = columns.map { "\($0) = \($0)" }.joined(separator: ", ")
         do {
             try db.compile("INSERT INTO \(name) (\(list)) VALUES (\(values))")
@@ -102,13 +110,13 @@ extension CapturedDatabase {
             struct Undo: Error {}
             do {
                 try db.savepoint {
-                    guard let key = try db.value("SELECT \(table.key()) FROM \(name) LIMIT 1"),
+                    guard let key = try db.value("SELECT \(table.keyText) FROM \(name) WHERE \(table.hasKey) LIMIT 1"),
                         let row = table.keyValues(key)
                     else { return }
-                    try db.run("UPDATE \(name) SET \(settings) WHERE \(table.isRow)", row)
+                    try db.run("UPDATE \(name) SET \(settings) WHERE \(table.isRow)", table.rowValues(row))
                     let copy = "SELECT \(list) FROM \(name) WHERE \(table.isRow)"
-                    try db.run("INSERT OR REPLACE INTO \(name) (\(list)) \(copy)", row)
-                    try db.run("DELETE FROM \(name) WHERE \(table.isRow)", row)
+                    try db.run("INSERT OR REPLACE INTO \(name) (\(list)) \(copy)", table.rowValues(row))
+                    try db.run("DELETE FROM \(name) WHERE \(table.isRow)", table.rowValues(row))
                     let seen = try db.rows(
                         "SELECT DISTINCT action FROM sync_history WHERE tbl = ?", [.int(table.number)])
                     guard Set([1, 3, 4]).isSubset(of: seen.compactMap { $0[0].int }) else {
@@ -140,16 +148,15 @@ extension CapturedDatabase {
         let columns = table.shape.keyColumns.map(\.quoted).joined(separator: ", ")
         let places = table.shape.keyColumns.map { _ in "?" }.joined(separator: ", ")
         let values = last == .null ? [] : table.keyValues(last) ?? []
-        let rest = last == .null ? "" : "WHERE (\(columns)) > (\(places))"
+        let rest = "WHERE \(table.hasKey)" + (last == .null ? "" : " AND (\(columns)) > (\(places))")
         let before = try db.value("SELECT max(id) FROM sync_history") ?? .int(0)
         try db.run(
             """
-            INSERT INTO sync_history (tbl, key, action) SELECT \(table.number), \(table.key()), 5
+            INSERT INTO sync_history (tbl, key, action) SELECT \(table.number), \(table.keyText), 5
             FROM main.\(table.name.quoted) \(rest) ORDER BY \(columns) LIMIT \(Self.batchRows)
             """, values)
         let noted = db.changes
-        let newest = try db.value(
-            "SELECT key FROM sync_history WHERE id > ? ORDER BY id DESC LIMIT 1", [before])
+        let newest = try db.value("SELECT key FROM sync_history WHERE id > ? ORDER BY id DESC LIMIT 1", [before])
         try set(name, to: noted < Self.batchRows ? nil : newest)
         return noted
     }
@@ -195,9 +202,43 @@ extension CapturedDatabase {
         }
     }
 
-    private func dropTriggers() throws {
+    /// Stops capturing some tables, such as those that the application has dropped or renamed. Their objects stay.
+    /// - Throws: `CaptureError` if one of them is not captured, or if another table refers to it; nothing is changed.
+    public func uninstall(_ names: [String]) throws {
+        try translating {
+            try checkInstalled()
+            db.forgetStatements()
+            try db.transaction {
+                for name in names {
+                    let found = try db.value(
+                        "SELECT id FROM sync_table WHERE name = ? COLLATE NOCASE", [SQLValue(name)])
+                    guard let number = found else {
+                        throw CaptureError(.notInstalled, "it is not captured", table: name)
+                    }
+                    try dropTriggers(of: name)
+                    for side in ["sync_row", "sync_pending", "sync_conflict", "sync_step"] {
+                        try db.run("DELETE FROM \(side) WHERE tbl = ?", [number])
+                    }
+                    try db.run("DELETE FROM sync_dangling WHERE ?1 IN (tbl, target)", [number])
+                    // The newest entry stays, whatever it tells of.
+                    try db.run("UPDATE sync_history SET action = 0 WHERE tbl = ?", [number])
+                    for state in ["noting", "compare"] { try set("\(state):\(number.int ?? 0)", to: nil) }
+                    try db.run("DELETE FROM sync_table WHERE id = ?", [number])
+                }
+                try load()
+                if let error = broken.first { throw error }
+            }
+            checkedSchema = nil
+        }
+    }
+
+    private func dropTriggers(of name: String? = nil) throws {
         let ours = try db.rows(
-            "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'sync\\_%' ESCAPE '\\'")
+            """
+            SELECT name FROM sqlite_schema, (SELECT name AS captured FROM sync_table)
+            WHERE type = 'trigger' AND name IN (\(CapturedTable.triggerEndings.map { "'sync_' || captured || '_\($0)'" }
+                .joined(separator: ", "))) AND captured = coalesce(?, captured) COLLATE NOCASE
+            """, [name.map { SQLValue($0) } ?? .null])
         for name in ours.compactMap({ $0[0].string }) { try db.execute("DROP TRIGGER main.\(name.quoted)") }
     }
 }

@@ -35,22 +35,27 @@ public final class CapturedDatabase {
     // MARK: Side tables
 
     static let sideTables = """
-        CREATE TABLE sync_table (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, columns TEXT NOT NULL, rule TEXT NOT NULL);
+        CREATE TABLE sync_table (
+          id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, columns TEXT NOT NULL, rule TEXT NOT NULL);
         CREATE TABLE sync_row (tbl INTEGER NOT NULL, key NOT NULL, guid BLOB NOT NULL UNIQUE, seen BLOB,
           PRIMARY KEY (tbl, key)) WITHOUT ROWID;
-        CREATE TABLE sync_history (id INTEGER PRIMARY KEY, entry BLOB DEFAULT (randomblob(16)), tbl, key, action, cols, was);
+        CREATE TABLE sync_history (
+          id INTEGER PRIMARY KEY, entry BLOB DEFAULT (randomblob(16)), tbl, key, action, cols, was);
         CREATE TABLE sync_state (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-        CREATE TABLE sync_pending (guid BLOB PRIMARY KEY, tbl INTEGER NOT NULL, reason TEXT NOT NULL, since INTEGER NOT NULL);
-        CREATE TABLE sync_conflict (id INTEGER PRIMARY KEY, guid BLOB NOT NULL, tbl INTEGER NOT NULL, kind TEXT NOT NULL,
-          lost TEXT NOT NULL, at INTEGER NOT NULL);
-        CREATE TABLE sync_step (tbl INTEGER NOT NULL, key NOT NULL, guid BLOB, seen BLOB, PRIMARY KEY (tbl, key)) WITHOUT ROWID;
+        CREATE TABLE sync_pending (
+          guid BLOB PRIMARY KEY, tbl INTEGER NOT NULL, reason TEXT NOT NULL, since INTEGER NOT NULL);
+        CREATE TABLE sync_conflict (
+          id INTEGER PRIMARY KEY, guid BLOB NOT NULL, tbl INTEGER NOT NULL, kind TEXT NOT NULL, lost TEXT NOT NULL,
+              at INTEGER NOT NULL);
+        CREATE TABLE sync_step (
+          tbl INTEGER NOT NULL, key NOT NULL, guid BLOB, seen BLOB, PRIMARY KEY (tbl, key)) WITHOUT ROWID;
         CREATE TABLE sync_dangling (target INTEGER NOT NULL, target_key NOT NULL, tbl INTEGER NOT NULL, key NOT NULL,
           cid INTEGER NOT NULL, PRIMARY KEY (target, target_key, tbl, key, cid)) WITHOUT ROWID;
         """
 
     static let sideTableNames = [
-        "sync_table", "sync_row", "sync_history", "sync_state", "sync_pending", "sync_conflict",
-        "sync_step", "sync_dangling",
+        "sync_table", "sync_row", "sync_history", "sync_state", "sync_pending", "sync_conflict", "sync_step",
+        "sync_dangling",
     ]
 
     /// True if capture is installed.
@@ -83,9 +88,7 @@ public final class CapturedDatabase {
             let rule = try TableRule(json, table: name)
             do {
                 tables.append(CapturedTable(number: number, shape: try TableShape(name, in: db), rule: rule))
-            } catch let error as CaptureError {
-                broken.append(error)
-            }
+            } catch let error as CaptureError { broken.append(error) }
         }
         do { tables = try Self.linked(tables) } catch let error as CaptureError { broken.append(error) }
         let others = try db.value(
@@ -103,16 +106,20 @@ public final class CapturedDatabase {
                 let column = shape.columns[position].name
                 let declared = shape.foreignKeys.first { $0.columns == [column] }
                 guard let name = table.rule.references[column] ?? declared?.target else { continue }
+                let targetColumns = declared?.targetColumns.map { $0.lowercased() } ?? []
                 guard let target = known[name.lowercased()] else {
                     let reason = "it has keys of the table \(name), which is not captured"
                     throw CaptureError(.notCapturable, reason, table: table.name, column: column)
                 }
-                let isKey = declared?.targetColumns.isEmpty ?? true || declared?.targetColumns == target.keyColumns
-                if isKey, target.keyColumns.count == 1 { shape.columns[position].target = target.name }
+                let isKey = targetColumns.isEmpty || targetColumns == target.keyColumns.map { $0.lowercased() }
+                guard isKey || table.rule.references[column] != nil, target.keyColumns.count == 1 else { continue }
+                shape.columns[position].target = target.name
             }
             linked.append(CapturedTable(number: table.number, shape: shape, rule: table.rule))
         }
-        var ordered: [CapturedTable] = [], rest = linked
+        for table in linked { try checkForeignKeys(of: table.shape, linked.map(\.shape)) }
+        var ordered: [CapturedTable] = []
+        var rest = linked
         while !rest.isEmpty {
             let waiting = Set(rest.map(\.name))
             let index = rest.firstIndex { table in
@@ -124,13 +131,30 @@ public final class CapturedDatabase {
         return ordered
     }
 
+    /// Refuses foreign keys to columns whose values mean nothing in another database, unless they are links themselves.
+    private static func checkForeignKeys(of shape: TableShape, _ all: [TableShape]) throws {
+        for key in shape.foreignKeys {
+            let name = key.target.lowercased()
+            guard let target = all.first(where: { $0.name.lowercased() == name }) else { continue }
+            let names = key.targetColumns.isEmpty ? target.keyColumns : key.targetColumns
+            for (column, name) in zip(key.columns, names) {
+                let isLocal = target.columns.contains { other in
+                    guard other.name.lowercased() == name.lowercased() else { return false }
+                    return other.target != nil || target.isKeyLocal && other.name == target.keyColumns.first
+                }
+                if isLocal, shape.columns.first(where: { $0.name == column })?.target == nil {
+                    let reason = "its values are numbers of rows, which differ between databases: name their table"
+                    throw CaptureError(.notCapturable, reason + " in 'references'", table: shape.name, column: column)
+                }
+            }
+        }
+    }
+
     func table(_ number: Int64?) -> CapturedTable? { tables.first { $0.number == number } }
 
     func table(named name: String) -> CapturedTable? { tables.first { $0.name == name } }
 
     func checkInstalled() throws {
-        guard try isInstalled else {
-            throw CaptureError(.notInstalled, "\(path): capture is not installed")
-        }
+        guard try isInstalled else { throw CaptureError(.notInstalled, "\(path): capture is not installed") }
     }
 }

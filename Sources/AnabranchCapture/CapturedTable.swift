@@ -4,24 +4,72 @@ struct CapturedTable {
     let shape: TableShape
     let rule: TableRule
 
+    /// The columns that are synced.
+    let properties: [TableShape.Column]
+    /// The key of a row of the table in SQL.
+    let keyText: String
+    /// The condition for the row of a key, whose values `rowValues` gives. An index finds what a collation takes for
+    /// the key, and the row is the one that is equal.
+    let isRow: String
+    /// The columns that are synced, then whether the filter holds, as a query lists them.
+    let selectedColumns: String
+    /// Reads the row of a key: the columns, and whether the filter holds.
+    let selectRow: String
+    /// Inserts a row with all columns that are synced.
+    let insertRow: String
+    /// The columns of the key whose collation takes different texts for equal, by their places in it.
+    private let collatedKeys: [Int]
+
     var name: String { shape.name }
-    var properties: [TableShape.Column] { shape.properties }
+
+    init(number: Int64, shape: TableShape, rule: TableRule) {
+        (self.number, self.shape, self.rule) = (number, shape, rule)
+        properties = shape.properties
+        keyText = Self.key(of: "", shape)
+        collatedKeys = shape.keyColumns.indices.filter { shape.collatedKeys.contains(shape.keyColumns[$0]) }
+        isRow =
+            (shape.keyColumns.map { "\($0.quoted) IS ?" }
+            + collatedKeys.map { "\(shape.keyColumns[$0].quoted) IS ? COLLATE BINARY" }).joined(separator: " AND ")
+        let columns = properties.map(\.name.quoted)
+        let table = "main.\(shape.name.quoted)"
+        selectedColumns = (columns + [rule.filter.map { "(\($0))" } ?? "1"]).joined(separator: ", ")
+        selectRow = "SELECT \(selectedColumns) FROM \(table) WHERE \(isRow)"
+        insertRow = Self.insert(columns, into: table)
+    }
+
+    /// Inserts a row with some columns.
+    func insert(_ columns: [String]) -> String { Self.insert(columns, into: "main.\(name.quoted)") }
+
+    private static func insert(_ columns: [String], into table: String) -> String {
+        if columns.isEmpty { return "INSERT INTO \(table) DEFAULT VALUES" }
+        let places = columns.map { _ in "?" }.joined(separator: ", ")
+        return "INSERT INTO \(table) (\(columns.joined(separator: ", "))) VALUES (\(places))"
+    }
 
     // MARK: Keys
 
     /// The key of a row as `sync_row` has it: the number, or the values of the key's columns as SQL spells them.
-    func key(of row: String = "") -> String {
+    private static func key(of row: String, _ shape: TableShape) -> String {
         if shape.isKeyLocal { return row + shape.keyColumns[0].quoted }
         return shape.keyColumns.map { "quote(\(row)\($0.quoted))" }.joined(separator: " || ',' || ")
     }
 
-    /// The condition for the row of a key, whose values `keyValues` gives.
-    var isRow: String { shape.keyColumns.map { "\($0.quoted) IS ?" }.joined(separator: " AND ") }
+    private func key(of row: String) -> String { Self.key(of: row, shape) }
 
-    /// The values of the key's columns; nil for a key that cannot be read.
+    /// The values for `isRow`.
+    func rowValues(_ values: [SQLValue]) -> [SQLValue] {
+        collatedKeys.isEmpty ? values : values + collatedKeys.map { values[$0] }
+    }
+
+    /// The condition for rows that have an identity.
+    var hasKey: String { shape.keyColumns.map { "\($0.quoted) IS NOT NULL" }.joined(separator: " AND ") }
+
+    /// The values of the key's columns; nil for a key that cannot be read, or that has a null in it, which many rows
+    /// can have.
     func keyValues(_ key: SQLValue) -> [SQLValue]? {
         if shape.isKeyLocal { return [key] }
-        guard case .text(let bytes) = key, let values = QuotedValues.read(bytes), values.count == shape.keyColumns.count
+        guard case .text(let bytes) = key, let values = QuotedValues.read(bytes),
+            values.count == shape.keyColumns.count, !values.contains(.null)
         else { return nil }
         return values
     }
@@ -35,16 +83,6 @@ struct CapturedTable {
         if case .real = value { return nil }
         return shape.keyColumns.count == 1 ? .text(QuotedValues.text(value)) : nil
     }
-
-    // MARK: Rows
-
-    /// The columns that are synced, then whether the filter holds, as a query lists them.
-    var selectedColumns: String {
-        (properties.map(\.name.quoted) + [rule.filter.map { "(\($0))" } ?? "1"]).joined(separator: ", ")
-    }
-
-    /// Reads the row of a key: the columns, and whether the filter holds.
-    var selectRow: String { "SELECT \(selectedColumns) FROM main.\(name.quoted) WHERE \(isRow)" }
 
     // MARK: Triggers
 
@@ -67,8 +105,7 @@ struct CapturedTable {
         let taken = takenRows.joined(separator: " OR ")
         made.append(
             trigger(
-                "bi", "BEFORE INSERT",
-                "BEGIN " + note("SELECT \(number), \(key()), 4 FROM \(table) WHERE \(taken)")))
+                "bi", "BEFORE INSERT", "BEGIN " + note("SELECT \(number), \(keyText), 4 FROM \(table) WHERE \(taken)")))
         let other = shape.keyColumns.map { "\($0.quoted) IS NOT OLD.\($0.quoted)" }.joined(separator: " OR ")
         var watched: [String] = []
         for column in shape.keyColumns + shape.uniques.flatMap({ $0.columns.map(\.name) })
@@ -76,7 +113,7 @@ struct CapturedTable {
         made.append(
             trigger(
                 "bu", "BEFORE UPDATE OF \(watched.map(\.quoted).joined(separator: ", "))",
-                "BEGIN " + note("SELECT \(number), \(key()), 4 FROM \(table) WHERE (\(other)) AND (\(taken))")))
+                "BEGIN " + note("SELECT \(number), \(keyText), 4 FROM \(table) WHERE (\(other)) AND (\(taken))")))
         let changes = properties.map { column in
             let name = column.name.quoted
             return "(OLD.\(name) IS NOT NEW.\(name) COLLATE BINARY OR typeof(OLD.\(name)) <> typeof(NEW.\(name)))"

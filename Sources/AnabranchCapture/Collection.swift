@@ -107,13 +107,20 @@ struct Collection {
     static func next(in database: CapturedDatabase, _ forms: [Int64: [ColumnForm]]) throws -> Collected? {
         let db = database.db
         return try db.transaction("DEFERRED") {
+            try database.checkSchema()
             let cursor = try database.state("collected")?.int ?? 0
             let last = try db.value("SELECT max(id) FROM sync_history")?.int ?? 0
             guard last > cursor else { return nil }
             var count = CapturedDatabase.batchRows
             while true {
-                let entries = try read(after: cursor, count, in: db)
-                let newest = entries.count < count ? last : entries.last?.id ?? last
+                var entries = try read(after: cursor, count, in: db)
+                let isAll = entries.count < count
+                if !isAll { entries.removeLast(unfinishedCount(entries)) }
+                guard isAll || !entries.isEmpty else {
+                    count *= 2
+                    continue
+                }
+                let newest = isAll ? last : entries.last?.id ?? last
                 var collection = Collection(database, forms, newest: newest)
                 for entry in entries { try collection.take(entry) }
                 if try collection.finish() || newest >= last { return collection.collected }
@@ -123,11 +130,19 @@ struct Collection {
         }
     }
 
+    /// The number of last entries that tell of rows that may go: the new row, which comes next, says what becomes of
+    /// them.
+    private static func unfinishedCount(_ entries: [Entry]) -> Int {
+        let end = entries.lastIndex { $0.action != 3 && $0.action != 4 }.map { $0 + 1 } ?? 0
+        return entries[end...].firstIndex { $0.action == 4 }.map { entries.count - $0 } ?? 0
+    }
+
     private static func read(after cursor: Int64, _ count: Int, in db: SQLConnection) throws -> [Entry] {
         var entries: [Entry] = []
         try db.run(
             """
-            SELECT id, entry, tbl, key, action, cols, was FROM sync_history WHERE id > ? AND action > 0 ORDER BY id LIMIT ?
+            SELECT id, entry, tbl, key, action, cols, was FROM sync_history
+            WHERE id > ? AND action > 0 ORDER BY id LIMIT ?
             """, [.int(cursor), .int(Int64(count))]
         ) { row in if let entry = Entry(row) { entries.append(entry) } }
         return entries
@@ -136,8 +151,13 @@ struct Collection {
     // MARK: Entries
 
     private mutating func take(_ entry: Entry) throws {
-        guard tables[entry.row.table] != nil else { return }
+        guard let table = tables[entry.row.table] else { return }
         let row = entry.row
+        guard table.keyValues(row.key) != nil else {
+            // A row with a null in its key has no identity.
+            if entry.action == 2 { try erase(RowKey(table: row.table, key: entry.was)) }
+            return
+        }
         if touched.updateValue(entry.guid, forKey: row) == nil { touchedOrder.append(row) }
         let wereGoing = going[row.table] ?? []
         switch entry.action {
@@ -170,8 +190,7 @@ struct Collection {
             }
             change(guid, in: row.table, columns.map { Set($0) })
         case 3: try erase(row)
-        case 5:
-            if try guid(of: row) == nil { try add(row, entry.guid) }
+        case 5: if try guid(of: row) == nil { try add(row, entry.guid) }
         default: break
         }
         going[row.table] = nil
@@ -236,8 +255,7 @@ struct Collection {
             }
         }
         try relink()
-        let positions = Dictionary(
-            uniqueKeysWithValues: database.tables.enumerated().map { ($1.number, $0) })
+        let positions = Dictionary(uniqueKeysWithValues: database.tables.enumerated().map { ($1.number, $0) })
         var changes: [(place: Int, change: ObjectChange)] = []
         var seen: [UUIDBytes: RowDigest] = [:]
         for guid in order {
@@ -257,7 +275,7 @@ struct Collection {
                 if draft.kind == .create { try set(row, nil) }
                 continue
             }
-            let digest = RowDigest(found.values)
+            let digest = RowDigest(found.values, of: table)
             guard found.fits else {
                 // The row belongs to this database alone from now on.
                 try set(row, nil)
@@ -298,7 +316,7 @@ struct Collection {
         guard let form = forms[table.number]?[index] else { return }
         if let target = form.column.target.flatMap({ database.table(named: $0) }) {
             var link = Payload.null
-            if let key = target.key(forValue: value) {
+            if let key = try database.key(referredToBy: value, in: target) {
                 let referred = RowKey(table: target.number, key: key)
                 if let guid = try guid(of: referred) {
                     link = .link(className: Array(target.name.utf8), key: .uuid(guid))

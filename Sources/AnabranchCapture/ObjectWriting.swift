@@ -4,8 +4,9 @@ extension ObjectChange {
     /// Carries out changes in a transaction of the replica.
     /// - Returns: those of objects that do not exist any more.
     static func write(_ changes: [ObjectChange], in transaction: WriteTransaction) throws -> [ObjectChange] {
-        var objects: [DynamicObject?] = [], lost: [ObjectChange] = []
-        // Links lead to objects that exist, perhaps only behind them in the list.
+        var objects: [DynamicObject?] = []
+        var lost: [ObjectChange] = []
+        // Links lead to objects that exist, perhaps only after them in the list.
         for change in changes {
             let key = PrimaryKey.uuid(change.guid)
             switch change.kind {
@@ -71,9 +72,7 @@ struct WantedClass: Sendable {
     /// - Throws: `CaptureError` with the code `schemaMismatch` if there is something else under a name.
     static func add(_ wanted: [WantedClass], to transaction: WriteTransaction) throws -> [[PayloadType]] {
         let known = Set(transaction.classNames)
-        for one in wanted where !known.contains(one.name) {
-            try transaction.addClass(one.name, key: keyName, .uuid)
-        }
+        for one in wanted where !known.contains(one.name) { try transaction.addClass(one.name, key: keyName, .uuid) }
         let state = transaction.state
         return try wanted.map { one in
             guard let schema = state.schema(ofClass: Array(one.name.utf8)), schema.kind == .topLevel,

@@ -25,6 +25,8 @@ public actor RowCapture {
     private var forms: [Int64: [ColumnForm]] = [:]
     private var preparedSchema: SQLValue?
     private var isStarted = false
+    private var isPassing = false
+    private var waiting: [CheckedContinuation<Void, Never>] = []
     /// The entries up to which everything is uploaded when the replica's version is.
     private var sent: (entry: Int64, version: ClientVersion)?
 
@@ -50,26 +52,52 @@ public actor RowCapture {
     /// - Parameter progress: is called after each transaction with what is done so far.
     /// - Returns: what was done.
     /// - Throws: `CaptureError`, with the code `unreadable` if the database stays locked; `ReplicaError`.
-    @discardableResult
-    public func pass(_ progress: @Sendable (CaptureProgress) -> Void = { _ in }) async throws -> CaptureProgress {
-        do {
-            return try await carryOut(progress)
-        } catch let error as SQLError {
-            throw CaptureError(.unreadable, "\(database.path): \(error)")
+    @discardableResult public func pass(_ progress: @Sendable (CaptureProgress) -> Void = { _ in }) async throws
+        -> CaptureProgress
+    {
+        await enter()
+        defer { leave() }
+        var tries = 0
+        while true {
+            do { return try await carryOut(progress) } catch is CapturedDatabase.SchemaChanged {
+                tries += 1
+                guard tries < Self.schemaTriesMax else {
+                    throw CaptureError(.unreadable, "\(database.path): the schema does not stay as it is")
+                }
+            } catch let error as SQLError {
+                database.checkedSchema = nil
+                throw CaptureError(.unreadable, "\(database.path): \(error)")
+            }
         }
     }
+
+    /// Lets one call at a time make a pass: others run while it waits for the replica.
+    private func enter() async {
+        guard isPassing else {
+            isPassing = true
+            return
+        }
+        await withCheckedContinuation { waiting.append($0) }
+    }
+
+    private func leave() { if waiting.isEmpty { isPassing = false } else { waiting.removeFirst().resume() } }
+
+    /// The passes that are begun anew because the schema was changed meanwhile.
+    private static let schemaTriesMax = 8
 
     private func carryOut(_ progress: @Sendable (CaptureProgress) -> Void) async throws -> CaptureProgress {
         var total = CaptureProgress()
         try await start()
         total.renewedTables = try database.check()
+        if try database.takeRepair() { changed.add(nil) }
         try await prepareClasses()
+        try database.compareRenewedTables()
         try await collect(&total, progress)
-        if try database.needsComparison {
-            try database.compareRenewedTables()
-            try await collect(&total, progress)
+        do { try await apply(&total, progress) } catch {
+            // Those that were under way are not known any more.
+            changed.add(nil)
+            throw error
         }
-        try await apply(&total, progress)
         try await forget()
         return total
     }
@@ -79,10 +107,9 @@ public actor RowCapture {
     /// - Parameter progress: is called after each transaction with what is done so far.
     /// - Returns: what was done.
     /// - Throws: what `pass` throws; `SyncError` if waiting for the server is of no use.
-    @discardableResult
-    public func synchronize(
-        _ progress: @Sendable (CaptureProgress) -> Void = { _ in }
-    ) async throws -> CaptureProgress {
+    @discardableResult public func synchronize(_ progress: @Sendable (CaptureProgress) -> Void = { _ in }) async throws
+        -> CaptureProgress
+    {
         // What is on the server decides what classes there are.
         if await !replica.record.hasSynced { try await replica.waitForDownload() }
         var total = try await pass(progress)
@@ -100,18 +127,33 @@ public actor RowCapture {
     private func start() async throws {
         guard !isStarted else { return }
         let changed = changed
-        await replica.follow { objects, isLocal in
-            if !isLocal { changed.add(objects) }
-        }
+        await replica.follow { objects, isLocal in if !isLocal { changed.add(objects) } }
         let record = await replica.record
         if let written = try database.state("written")?.int, written > Int64(clamping: record.lastWritten.rawValue) {
             let reason = "the replica is not the one that the database was synchronized with, or an older copy of it"
             throw CaptureError(.replicaMismatch, reason)
         }
-        try database.endStep(isWritten: database.isStepTime(record.lastWritten))
-        if try database.state("applied")?.int != Int64(clamping: record.version.rawValue) { changed.add(nil) }
+        try database.endStep(isWritten: database.isStepTime(record.lastWritten), record.lastWritten)
+        if try database.state("applied")?.int != Int64(clamping: record.version.rawValue), try await hasObjects() {
+            changed.add(nil)
+        }
         if let collected = try database.state("collected")?.int { sent = (collected, .init(rawValue: .max)) }
         isStarted = true
+    }
+
+    /// True unless there is nothing that could differ.
+    private func hasObjects() async throws -> Bool {
+        if try database.db.value("SELECT 1 FROM sync_row LIMIT 1") != nil { return true }
+        let state = try await replica.snapshot().state
+        return try database.tables.contains { table in
+            guard let number = state.schema(ofClass: Array(table.name.utf8))?.number else { return false }
+            var isFound = false
+            try state.forEachObject(of: number, after: nil) { _ throws(ApplyError) in
+                isFound = true
+                return false
+            }
+            return isFound
+        }
     }
 
     /// Adds the classes and properties that the replica does not have.
@@ -137,9 +179,7 @@ public actor RowCapture {
 
     // MARK: Collecting
 
-    private func collect(
-        _ total: inout CaptureProgress, _ progress: @Sendable (CaptureProgress) -> Void
-    ) async throws {
+    private func collect(_ total: inout CaptureProgress, _ progress: @Sendable (CaptureProgress) -> Void) async throws {
         try database.sweep()
         while let collected = try Collection.next(in: database, forms) {
             let last = await replica.record.lastWritten
@@ -151,7 +191,7 @@ public actor RowCapture {
             defer { self.time.set(nil) }
             let lost = try await replica.write { transaction in try ObjectChange.write(changes, in: transaction) }
             let record = await replica.record
-            try database.endStep(isWritten: true)
+            try database.endStep(isWritten: true, record.lastWritten)
             try database.note(lost, collected.issues)
             changed.insert(collected.refused)
             sent = (collected.newest, record.version)
@@ -164,10 +204,9 @@ public actor RowCapture {
 
     private static let appliedObjects = 1_000
 
-    private func apply(
-        _ total: inout CaptureProgress, _ progress: @Sendable (CaptureProgress) -> Void
-    ) async throws {
-        var rounds = 0, retries = total.collected > 0
+    private func apply(_ total: inout CaptureProgress, _ progress: @Sendable (CaptureProgress) -> Void) async throws {
+        var rounds = 0
+        var retries = total.collected > 0
         while true {
             let (isEverything, references, rows) = changed.take()
             // The snapshot has to be gone before the replica is closed.
@@ -200,7 +239,7 @@ public actor RowCapture {
         total.waiting = try database.pendingCount
     }
 
-    /// What is left then is left to the next pass.
+    /// Objects that are left then are left to the next pass.
     private static let roundsMax = 16
 
     private func applyAll(
@@ -230,7 +269,7 @@ public actor RowCapture {
     }
 }
 
-/// What a pass has done.
+/// The work of a pass.
 public struct CaptureProgress: Equatable, Sendable {
     /// The objects that were created, changed or erased because rows were.
     public internal(set) var collected = 0
@@ -277,9 +316,7 @@ private final class ChangedObjects: Sendable {
 
     func insert(_ objects: [DirtyObject]) { state.withLock { $0.rows.formUnion(objects) } }
 
-    var isEmpty: Bool {
-        state.withLock { !$0.isEverything && $0.references.isEmpty && $0.rows.isEmpty }
-    }
+    var isEmpty: Bool { state.withLock { !$0.isEverything && $0.references.isEmpty && $0.rows.isEmpty } }
 
     func take() -> (isEverything: Bool, references: Set<ObjectReference>, rows: Set<DirtyObject>) {
         state.withLock { state in

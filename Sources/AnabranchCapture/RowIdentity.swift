@@ -30,11 +30,22 @@ extension CapturedDatabase {
 
     func unmap(_ guid: UUIDBytes) throws { try db.run("DELETE FROM sync_row WHERE guid = ?", [.blob(guid.bytes)]) }
 
+    /// The key of the row that a value refers to, with the affinity and collation of the key; that of a row that may
+    /// come if there is none, nil if no row can have it.
+    func key(referredToBy value: SQLValue, in target: CapturedTable) throws -> SQLValue? {
+        let key = target.key(forValue: value)
+        if value == .null || target.shape.isKeyLocal && key != nil { return key }
+        guard let column = target.shape.keyColumns.first, target.shape.keyColumns.count == 1 else { return nil }
+        let found = try db.value(
+            "SELECT \(target.keyText) FROM main.\(target.name.quoted) WHERE \(column.quoted) = ?", [value])
+        return found ?? key
+    }
+
     /// The row of a key: the values of its columns, and whether the filter holds; nil if there is none.
     func readRow(_ key: SQLValue, of table: CapturedTable) throws -> (values: [SQLValue], fits: Bool)? {
         guard let keyValues = table.keyValues(key) else { return nil }
         var found: (values: [SQLValue], fits: Bool)?
-        try db.run(table.selectRow, keyValues) { row in
+        try db.run(table.selectRow, table.rowValues(keyValues)) { row in
             var values = row.values
             let fits = values.popLast()
             found = (values, fits?.isTrue ?? true)

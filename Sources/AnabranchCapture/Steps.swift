@@ -37,21 +37,21 @@ extension CapturedDatabase {
     }
 
     /// Carries out what was noted, or forgets it if the replica has not made the transaction.
-    func endStep(isWritten: Bool) throws {
-        guard let newest = try state("step until"), let time = try state("step time")?.int else { return }
+    /// - Parameter lastWritten: the time of the replica's last transaction: an older one if this has changed nothing.
+    func endStep(isWritten: Bool, _ lastWritten: ChangesetTime) throws {
+        guard let newest = try state("step until") else { return }
         try db.transaction {
             if isWritten {
                 try db.run("DELETE FROM sync_row WHERE (tbl, key) IN (SELECT tbl, key FROM sync_step)")
                 try db.run("DELETE FROM sync_row WHERE guid IN (SELECT guid FROM sync_step WHERE guid IS NOT NULL)")
-                try db.run(
-                    "INSERT INTO sync_row SELECT tbl, key, guid, seen FROM sync_step WHERE guid IS NOT NULL")
+                try db.run("INSERT INTO sync_row SELECT tbl, key, guid, seen FROM sync_step WHERE guid IS NOT NULL")
                 try db.run(
                     """
                     DELETE FROM sync_dangling
                     WHERE (target, target_key) IN (SELECT tbl, key FROM sync_step WHERE guid IS NOT NULL)
                     """)
                 try set("collected", to: newest)
-                try set("written", to: .int(time))
+                try set("written", to: .int(Int64(clamping: lastWritten.rawValue)))
             }
             try db.run("DELETE FROM sync_step")
             try set("step until", to: nil)
@@ -87,14 +87,18 @@ extension CapturedDatabase {
                 try note(change.guid, number, "erased", text)
             }
             for issue in issues { try note(issue.guid, issue.table, "value", issue.column) }
+            try db.run(
+                "DELETE FROM sync_conflict WHERE id <= (SELECT max(id) FROM sync_conflict) - \(Self.keptConflicts)")
         }
     }
+
+    private static let keptConflicts = 10_000
 
     /// Removes entries that the server has acknowledged, but for the newest one, so that no number is given twice.
     func removeEntries(through id: Int64) throws {
         try db.transaction {
-            try db.run(
-                "DELETE FROM sync_history WHERE id <= ? AND id < (SELECT max(id) FROM sync_history)", [.int(id)])
+            try db.run("DELETE FROM sync_history WHERE id <= ? AND id < (SELECT max(id) FROM sync_history)", [.int(id)])
+            try db.run("UPDATE sync_history SET action = 0 WHERE id <= ?", [.int(id)])
         }
     }
 }

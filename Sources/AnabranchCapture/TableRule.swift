@@ -2,7 +2,12 @@ import AnabranchCore
 
 /// An action on a row.
 public enum RowAction: String, CaseIterable, Sendable {
-    case insert, update, delete
+    /// A new row.
+    case insert
+    /// Other values.
+    case update
+    /// A row that goes.
+    case delete
 }
 
 /// The rule for a table: what is sent, what is taken, and what some columns mean (`Spec/Capture.md`, section 4).
@@ -18,7 +23,7 @@ public struct TableRule: Equatable, Sendable {
     public var dates: [String: DateForm] = [:]
     /// The columns that hold keys of another table without a declared foreign key.
     public var references: [String: String] = [:]
-    /// A text column to which ` (2)`, ` (3)` … is added, for all devices, when rows of two of them have the same unique
+    /// A text column to which ` (2)`, ` (3)` … is added, for all devices, when rows of two of them have one unique
     /// value; nil if the row of others waits.
     public var suffix: String?
 
@@ -92,18 +97,17 @@ public struct TableRule: Equatable, Sendable {
         return Dictionary(uniqueKeysWithValues: try members.map { ($0, try TableRule($1, table: $0)) })
     }
 
-    /// Checks that the columns exist.
-    func check(_ shape: TableShape, in db: SQLConnection) throws {
+    /// The rule, if its columns exist and its filter can be evaluated.
+    func checked(_ shape: TableShape, in db: SQLConnection) throws -> TableRule {
         let known = Set(shape.columns.map(\.name))
         for column in Array(dates.keys) + Array(references.keys) + [suffix].compactMap(\.self)
         where !known.contains(column) {
             throw CaptureError(.badRule, "a rule names a column that does not exist", table: shape.name, column: column)
         }
-        guard let filter else { return }
-        do {
-            try db.compile("SELECT 1 FROM main.\(shape.name.quoted) WHERE (\(filter))")
-        } catch let error as SQLError {
+        guard let filter else { return self }
+        do { try db.compile("SELECT 1 FROM main.\(shape.name.quoted) WHERE (\(filter))") } catch let error as SQLError {
             throw CaptureError(.badRule, "filter: \(error)", table: shape.name)
         }
+        return self
     }
 }

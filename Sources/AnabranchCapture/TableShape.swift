@@ -15,9 +15,7 @@ struct TableShape: Equatable {
     struct Unique: Equatable {
         var columns: [(name: String, collation: String)]
 
-        static func == (left: Unique, right: Unique) -> Bool {
-            left.columns.elementsEqual(right.columns, by: ==)
-        }
+        static func == (left: Unique, right: Unique) -> Bool { left.columns.elementsEqual(right.columns, by: ==) }
     }
 
     /// A foreign key: the columns, the table that they refer to, and its columns, none for its primary key.
@@ -32,6 +30,8 @@ struct TableShape: Equatable {
     let keyColumns: [String]
     /// True if the primary key is the row number, which SQLite gives: it differs between databases.
     let isKeyLocal: Bool
+    /// The columns of the primary key whose collation takes different texts for equal.
+    let collatedKeys: Set<String>
     let isStrict: Bool
     /// All columns that are written, those of the key included.
     var columns: [Column]
@@ -60,9 +60,7 @@ struct TableShape: Equatable {
         let listed = try db.rows(
             "SELECT name, type, wr, strict FROM pragma_table_list WHERE schema = 'main' AND name = ? COLLATE NOCASE",
             [SQLValue(name)])
-        guard let found = listed.first, let exact = found[0].string else {
-            throw refused("there is no such table")
-        }
+        guard let found = listed.first, let exact = found[0].string else { throw refused("there is no such table") }
         switch found[1].string {
         case "table": break
         case "view": throw refused("it is a view: capture the tables that it shows")
@@ -78,11 +76,14 @@ struct TableShape: Equatable {
         isStrict = found[3].int == 1
         let isRowless = found[2].int == 1
 
-        var columns: [Column] = [], generated: [String] = [], keys: [(order: Int64, name: String)] = []
+        var columns: [Column] = []
+        var generated: [String] = []
+        var keys: [(order: Int64, name: String)] = []
         for row in try db.rows(
             "SELECT name, type, \"notnull\", pk, hidden, dflt_value FROM pragma_table_xinfo(?)", [SQLValue(exact)])
         {
-            let column = row[0].string ?? "", hidden = row[4].int ?? 0
+            let column = row[0].string ?? ""
+            let hidden = row[4].int ?? 0
             if let order = row[3].int, order > 0 { keys.append((order, column)) }
             if hidden > 1 {
                 guard row[3].int == 0 else { throw refused("a generated column cannot be the key", column: column) }
@@ -98,19 +99,23 @@ struct TableShape: Equatable {
                     name: column, type: (row[1].string ?? "").uppercased(), isNotNull: row[2].int == 1,
                     hasDefault: row[5] != .null))
         }
-        guard !keys.isEmpty else {
-            throw refused("it has no primary key: the numbers of its rows change with VACUUM")
-        }
+        guard !keys.isEmpty else { throw refused("it has no primary key: the numbers of its rows change with VACUUM") }
         self.columns = columns
         self.generated = generated
         keyColumns = keys.sorted { $0.order < $1.order }.map(\.name)
 
-        var uniques: [Unique] = [], needsSweep = false, hasKeyIndex = false
+        var uniques: [Unique] = []
+        var needsSweep = false
+        var hasKeyIndex = false
+        var collatedKeys: Set<String> = []
         for index in try db.rows(
             "SELECT name, origin, partial FROM pragma_index_list(?) WHERE \"unique\"", [SQLValue(exact)])
         {
-            hasKeyIndex = hasKeyIndex || index[1].string == "pk"
             let parts = try db.rows("SELECT cid, name, coll FROM pragma_index_xinfo(?) WHERE key", [index[0]])
+            if index[1].string == "pk" {
+                hasKeyIndex = true
+                collatedKeys = Set(parts.filter { $0[2].string != "BINARY" }.compactMap { $0[1].string })
+            }
             guard index[2].int == 0, !parts.contains(where: { $0[0].int == -2 }) else {
                 needsSweep = true
                 continue
@@ -121,6 +126,7 @@ struct TableShape: Equatable {
         }
         self.uniques = uniques.sorted { $0.columns.map(\.name).lexicographicallyPrecedes($1.columns.map(\.name)) }
         self.needsSweep = needsSweep
+        self.collatedKeys = collatedKeys
         let hasLocalKey = !isRowless && !hasKeyIndex && keys.count == 1
         isKeyLocal = hasLocalKey
         // Many apps call the number of a row so, and that is no property.
@@ -128,12 +134,14 @@ struct TableShape: Equatable {
             throw refused("objects have their identity under this name", column: "_id")
         }
 
-        var foreign: [Int64: ForeignKey] = [:], hasActions = false
+        var foreign: [Int64: ForeignKey] = [:]
+        var hasActions = false
         let list = "SELECT id, \"table\", \"from\", \"to\", on_update, on_delete FROM pragma_foreign_key_list(?)"
         for row in try db.rows(list + " ORDER BY id, seq", [SQLValue(exact)]) {
             let actions = [row[4].string, row[5].string]
             hasActions = hasActions || actions.contains { !["NO ACTION", "RESTRICT"].contains($0) }
-            let id = row[0].int ?? 0, before = foreign[id]
+            let id = row[0].int ?? 0
+            let before = foreign[id]
             foreign[id] = ForeignKey(
                 columns: (before?.columns ?? []) + [row[2].string ?? ""], target: row[1].string ?? "",
                 targetColumns: (before?.targetColumns ?? []) + (row[3].string.map { [$0] } ?? []))

@@ -1,3 +1,4 @@
+import AnabranchCapture
 import AnabranchClient
 import AnabranchHistory
 import AnabranchReplica
@@ -14,7 +15,6 @@ struct Anabranch: AsyncParsableCommand {
               anabranch serve --dev --data ./data --listen 127.0.0.1:9090
               anabranch admin sessions --data ./data
               anabranch backup --data ./data --to ./backup-monday
-              anabranch log --data ./data --path '/"notes"' --count 10
               anabranch explain 41 --data ./data --path '/"notes"'
             """,
         version: BuildInfo.text(of: "anabranch"),
@@ -30,7 +30,7 @@ struct Anabranch: AsyncParsableCommand {
                     InspectCommand.self, LogCommand.self, ShowCommand.self, ExplainCommand.self, BlameCommand.self,
                     DiffCommand.self, RestoreValueCommand.self, ChangesetCommand.self,
                 ]),
-            CommandGroup(name: "Client", subcommands: [ClientCommand.self]),
+            CommandGroup(name: "Client", subcommands: [ClientCommand.self, CaptureCommand.self]),
         ])
 
     static func main() async {
@@ -41,6 +41,7 @@ struct Anabranch: AsyncParsableCommand {
             case let error as ReplicaError: (error.reason, .failure)
             case let error as SyncError: (error.reason, .failure)
             case let error as AppError: (error.reason, .failure)
+            case let error as CaptureError: (error.description, .failure)
             case let error as InputError: (error.description, .failure)
             case let error as OutputError: (error.description, .failure)
             case let error as ConfigurationError: (error.description, .validationFailure)

@@ -60,6 +60,7 @@ import Testing
             "Foundation", "NIOHTTP1", "NIOPosix",
         ],
         "anabranch": [
+            "AnabranchCapture",
             "AnabranchClient", "AnabranchCore", "AnabranchExplain", "AnabranchHTTP", "AnabranchHistory",
             "AnabranchInspector",
             "AnabranchProtocol", "AnabranchQuery", "AnabranchRealmFile", "AnabranchReplica", "AnabranchRules",
@@ -69,6 +70,7 @@ import Testing
             "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals", "Yams",
         ],
         "anabranch-lab": [
+            "AnabranchCapture",
             "AnabranchClient", "AnabranchCore", "AnabranchExplain", "AnabranchProtocol", "AnabranchHistory",
             "AnabranchRealmFile", "AnabranchReplica", "AnabranchRows", "AnabranchSimulation", "AnabranchSQLite",
             "AnabranchTestClient", "AnabranchTesting", "ArgumentParser", "CommandSupport", "CoreFoundation", "Crypto",

@@ -100,12 +100,8 @@ struct ClientOptions: ParsableArguments {
 
     func server() throws -> ClientServer? { try url.map { try ClientServer($0) } }
 
-    /// The replica's file. One that is named after another spelling of the partition stays where it is.
-    func file() throws -> String {
-        let target = try target(), folder = try folder()
-        let files = [target.spelledName, target.fileName].map { folder.appendingPathComponent($0 + ".replica").path }
-        return FileManager.default.fileExists(atPath: files[0]) ? files[0] : files[1]
-    }
+    /// The replica's file.
+    func file() throws -> String { try target().file(in: try folder()) }
 
     func tls() throws -> TLSOptions {
         var options = TLSOptions()
@@ -166,6 +162,12 @@ struct ClientTarget {
         guard fileName.utf8.count <= Self.nameBytesMax else {
             throw InputError(description: "--path is too long: the replica's file would have no name")
         }
+    }
+
+    /// The replica's file. One that is named after another spelling of the partition stays where it is.
+    func file(in folder: URL) -> String {
+        let files = [spelledName, fileName].map { folder.appendingPathComponent($0 + ".replica").path }
+        return FileManager.default.fileExists(atPath: files[0]) ? files[0] : files[1]
     }
 
     /// The name of the file with the tokens of the app's users.

@@ -1,3 +1,4 @@
+import AnabranchCapture
 import AnabranchClient
 import AnabranchCore
 import AnabranchProtocol
@@ -15,32 +16,51 @@ struct ClientReplica {
 
     /// Uploads what waits, and downloads what there is; does nothing without a server.
     func synchronize() async throws {
-        guard let server = try options.server() else { return }
-        let seconds = options.timeout, options = options, replica = replica
-        let started = StartedClient()
+        guard options.url != nil else { return }
+        let started = StartedClient(), replica = replica
         // A set that was refused before is shown by `status`.
         let waitsForSubscriptions = await replica.record.subscriptions?.latest.isRefused == false
+        try await limited(started) {
+            try await replica.waitForUpload()
+            if waitsForSubscriptions { try await replica.waitForSubscriptions() }
+            try await replica.waitForDownload()
+        }
+        await started.client?.stop()
+    }
+
+    /// Has a client synchronize the replica, unless it does so already, and carries out `body`.
+    ///
+    /// - Parameter progress: numbers that change as long as something is done; it is an error if they stay the same for
+    ///   the time that the options give.
+    func limited<Result: Sendable>(
+        _ started: StartedClient, progress: @escaping @Sendable () async -> [UInt64] = { [] },
+        _ body: @escaping @Sendable () async throws -> Result
+    ) async throws -> Result {
+        guard let server = try options.server() else { return try await body() }
+        let seconds = options.timeout, options = options, replica = replica
         do {
-            try await withThrowingTaskGroup(of: Void.self) { group in
+            return try await withThrowingTaskGroup(of: Result.self) { group in
                 group.addTask {
-                    let client = try await options.connect(replica, to: server)
-                    await started.set(client)
-                    try await replica.waitForUpload()
-                    if waitsForSubscriptions { try await replica.waitForSubscriptions() }
-                    try await replica.waitForDownload()
+                    if await started.client == nil { await started.set(try await options.connect(replica, to: server)) }
+                    return try await body()
                 }
                 group.addTask {
-                    try await Task.sleep(for: .seconds(seconds))
+                    var last = await progress(), isStuck = false
+                    while !isStuck {
+                        try await Task.sleep(for: .seconds(seconds))
+                        let now = await progress()
+                        (isStuck, last) = (now == last, now)
+                    }
                     throw TimeIsUp()
                 }
                 defer { group.cancelAll() }
-                try await group.next()
+                guard let result = try await group.next() else { throw CancellationError() }
+                return result
             }
-        } catch {
+        } catch let error where !(error is CaptureError) {
             let reason = error is TimeIsUp ? await started.reason(after: seconds) : "\(error)"
             throw InputError(description: "\(server): \(reason)\(try await unsynchronized())")
         }
-        await started.client?.stop()
     }
 
     /// The end of a message: the transactions that wait for upload.
@@ -52,7 +72,7 @@ struct ClientReplica {
 }
 
 /// The client that was started, which knows why it has not connected.
-private actor StartedClient {
+actor StartedClient {
     private(set) var client: SyncClient?
 
     func set(_ client: SyncClient) { self.client = client }
@@ -69,10 +89,20 @@ extension ClientOptions {
     func withReplica<Result: Sendable>(
         _ body: (ClientReplica) async throws -> Result
     ) async throws -> Result {
-        let file = try file()
+        try await telling(try SyncedReplica(path: try fileInFolder()), body)
+    }
+
+    /// The replica's file, in a folder that was made if it was missing.
+    func fileInFolder() throws -> String {
         try FileManager.default.createDirectory(
             at: try folder(), withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-        let replica = try SyncedReplica(path: file)
+        return try file()
+    }
+
+    /// Tells of what happens to a replica while `body` runs, and closes it.
+    func telling<Result: Sendable>(
+        _ replica: SyncedReplica, _ body: (ClientReplica) async throws -> Result
+    ) async throws -> Result {
         let events = await replica.events()
         let telling = Task { await Self.tell(events) }
         let result: Result

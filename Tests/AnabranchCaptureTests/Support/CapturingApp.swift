@@ -15,8 +15,10 @@ final class CapturingApp {
     private(set) var capture: RowCapture?
     private var client: SyncClient?
     private let port: Int
+    private let partition: String
 
-    init(_ name: String, in world: CaptureWorld, _ schema: String) throws {
+    init(_ name: String, in world: CaptureWorld, _ schema: String, partition: String = "rows") throws {
+        self.partition = "\"\(partition)\""
         path = world.folder.appendingPathComponent("\(name).sqlite").path
         port = world.port
         _ = FileManager.default.createFile(atPath: path, contents: nil)
@@ -32,13 +34,15 @@ final class CapturingApp {
 
     /// Has capture run from now on, with the server or without.
     func open(online: Bool = true) async throws {
-        let capture = try RowCapture(database: path, replica: path + ".replica")
-        self.capture = capture
-        guard online else { return }
-        let route = FixedRoute(server: "ws://127.0.0.1:\(port)", app: "parts")
-        let client = SyncClient(SyncConfiguration(route))
-        try await client.add(capture.replica, partition: #""rows""#)
-        self.client = client
+        if capture == nil { capture = try RowCapture(database: path, replica: path + ".replica") }
+        if !online {
+            await client?.stop()
+            client = nil
+        } else if client == nil, let capture {
+            let client = SyncClient(SyncConfiguration(FixedRoute(server: "ws://127.0.0.1:\(port)", app: "parts")))
+            try await client.add(capture.replica, partition: partition)
+            self.client = client
+        }
     }
 
     /// One exchange with the server.
@@ -67,6 +71,15 @@ final class CapturingApp {
                 }
             }.joined(separator: "|")
         }
+    }
+
+    /// The objects of the rows of a table, in the order of their numbers.
+    func objects(_ table: String) throws -> [String] {
+        try rows(
+            """
+            SELECT hex(guid) FROM \(table) JOIN sync_row ON key = \(table).id
+            AND tbl = (SELECT id FROM sync_table WHERE name = '\(table)') ORDER BY \(table).id
+            """)
     }
 
     /// The entries of the history that the server has not confirmed, or that are own ones.
@@ -101,6 +114,19 @@ struct CaptureWorld {
             group.addTask { try await server.run() }
             defer { group.cancelAll() }
             return try await body(CaptureWorld(folder: folder, port: try #require(try await server.listening().port)))
+        }
+    }
+
+    /// Two databases with the same schema, in which capture is installed.
+    static func pair(
+        _ schema: String, _ tables: [String], rules: [String: TableRule] = [:],
+        _ body: (CapturingApp, CapturingApp) async throws -> Void
+    ) async throws {
+        try await run { world in
+            let a = try CapturingApp("a", in: world, schema), b = try CapturingApp("b", in: world, schema)
+            for app in [a, b] { try app.install(tables, rules: rules) }
+            try await body(a, b)
+            for app in [a, b] { try await app.close() }
         }
     }
 }

@@ -1,0 +1,220 @@
+public import AnabranchCore
+
+// What a person is told of a captured database, without changing it.
+
+/// How far a captured database is synced.
+public struct CaptureStatus: Equatable, Sendable {
+    /// A table that is captured.
+    public struct Table: Equatable, Sendable {
+        /// The name.
+        public let name: String
+        /// The number of rows.
+        public let rows: Int
+        /// The number of rows that have an object.
+        public let objects: Int
+        /// The reason why it cannot be captured any more; nil if it can.
+        public let fault: String?
+        /// False if triggers are missing, or not as they were made: the next pass makes them again.
+        public let hasTriggers: Bool
+    }
+
+    /// An object whose row could not be written.
+    public struct WaitingObject: Equatable, Sendable {
+        /// The table.
+        public let table: String
+        /// The key of the object, as 32 hex digits.
+        public let object: String
+        /// The reason, in SQLite's words.
+        public let reason: String
+    }
+
+    /// The tables, by name.
+    public let tables: [Table]
+    /// True while capture is paused.
+    public let isPaused: Bool
+    /// The entries of the history that no pass has made objects of.
+    public let uncollected: Int
+    /// The entries that objects were made of, which the server has not acknowledged.
+    public let unacknowledged: Int
+    /// The number of objects that wait.
+    public let waitingCount: Int
+    /// The first of them.
+    public let waiting: [WaitingObject]
+    /// The number of values that were given up, kept in `sync_conflict`.
+    public let conflicts: Int
+}
+
+/// A difference between a row and its object.
+public struct CaptureDifference: Equatable, Sendable {
+    /// The kind of a difference.
+    public enum Kind: Equatable, Sendable {
+        /// A row that has no object.
+        case noObject
+        /// An object that has no row; the reason, if one is known.
+        case noRow(String?)
+        /// Columns that have not the values of the object.
+        case columns([String])
+    }
+
+    /// The table.
+    public let table: String
+    /// The key of the row as SQL spells it, or that of the object as 32 hex digits if there is no row.
+    public let key: String
+    /// The kind.
+    public let kind: Kind
+}
+
+extension CapturedDatabase {
+    /// The number of objects that wait of which `status` tells.
+    private static let shownObjects: Int64 = 100
+
+    /// How far the database is synced.
+    /// - Throws: `CaptureError`, with the code `notInstalled` if capture is not installed.
+    public func status() throws -> CaptureStatus {
+        try translating {
+            try checkInstalled()
+            return try db.transaction("DEFERRED") {
+                try load()
+                let faults = Dictionary(broken.map { ($0.table ?? "", $0.reason) }) { first, _ in first }
+                func count(_ sql: String, _ values: [SQLValue] = []) throws -> Int {
+                    Int(clamping: try db.value("SELECT count(*) FROM \(sql)", values)?.int ?? 0)
+                }
+                let names = try db.rows("SELECT id, name FROM sync_table ORDER BY name")
+                let tables = try names.map { row in
+                    let name = row[1].string ?? ""
+                    let known = table(row[0].int)
+                    return CaptureStatus.Table(
+                        name: name, rows: known == nil ? 0 : try count("main.\(name.quoted)"),
+                        objects: try count("sync_row WHERE tbl = ?", [row[0]]), fault: faults[name],
+                        hasTriggers: try known.map { try isAsInstalled($0) } ?? false)
+                }
+                let collected = try state("collected") ?? .int(0)
+                let waiting = try db.rows(
+                    """
+                    SELECT name, lower(hex(guid)), reason FROM sync_pending JOIN sync_table ON sync_table.id = tbl
+                    ORDER BY name, guid LIMIT \(Self.shownObjects)
+                    """)
+                return CaptureStatus(
+                    tables: tables, isPaused: try state("paused") != nil,
+                    uncollected: try count("sync_history WHERE action > 0 AND id > ?", [collected]),
+                    unacknowledged: try count("sync_history WHERE action > 0 AND id <= ?", [collected]),
+                    waitingCount: try pendingCount,
+                    waiting: waiting.map {
+                        CaptureStatus.WaitingObject(
+                            table: $0[0].string ?? "", object: $0[1].string ?? "", reason: $0[2].string ?? "")
+                    }, conflicts: try count("sync_conflict"))
+            }
+        }
+    }
+
+    /// Compares each row with its object. Rows with entries that are not collected are passed over.
+    ///
+    /// - Parameters:
+    ///   - state: the objects.
+    ///   - tell: is called with each difference.
+    /// - Returns: the number of rows that were compared.
+    /// - Throws: `CaptureError`; what `tell` throws; `ApplyError` if the objects cannot be read.
+    public func compare(with state: ObjectGraph, _ tell: (CaptureDifference) throws -> Void) throws -> Int {
+        try translating {
+            try checkInstalled()
+            return try db.transaction("DEFERRED") {
+                try load()
+                if let error = broken.first { throw error }
+                return try tables.reduce(0) { try $0 + compare($1, with: state, tell) }
+            }
+        }
+    }
+
+    /// Has the next pass compare all rows and objects, and make them equal: what rows have that no trigger has seen is
+    /// sent, and what they lack is written.
+    public func repairAtNextPass() throws {
+        try translating {
+            try checkUsable()
+            try db.transaction {
+                for table in tables { try set("compare:\(table.number)", to: .int(1)) }
+                try set("repair", to: .int(1))
+            }
+        }
+    }
+
+    /// - Returns: true if all objects are to be compared with their rows.
+    func takeRepair() throws -> Bool {
+        guard try state("repair") != nil else { return false }
+        try db.transaction {
+            try set("repair", to: nil)
+            // Should this process end before it is done, the next one goes on.
+            try set("applied", to: nil)
+        }
+        return true
+    }
+
+    private func compare(_ table: CapturedTable, with state: ObjectGraph, _ tell: (CaptureDifference) throws -> Void)
+        throws -> Int
+    {
+        let cursor = try self.state("collected") ?? .int(0)
+        let schema = state.schema(ofClass: Array(table.name.utf8))
+        let properties = table.properties.map { schema?.property(named: Array($0.name.utf8)) }
+        let forms = zip(table.properties, properties).map { column, property in
+            ColumnForm(column, of: table).with(property?.type ?? .null)
+        }
+        var compared = 0
+        try db.run(
+            """
+            SELECT \(table.keyText), \(table.selectedColumns) FROM main.\(table.name.quoted)
+            WHERE \(table.hasKey) AND \(table.keyText) NOT IN (
+              SELECT key FROM sync_history WHERE id > ?1 AND tbl = ?2 AND key IS NOT NULL
+              UNION SELECT was FROM sync_history WHERE id > ?1 AND tbl = ?2 AND was IS NOT NULL)
+            """, [cursor, .int(table.number)]
+        ) { row in
+            compared += 1
+            let key = row[0]
+            let values = Array(row.values.dropFirst())
+            let name = key.string ?? "\(key.int ?? 0)"
+            var object: StateObject?
+            if let schema, let guid = try self.guid(of: RowKey(table: table.number, key: key)) {
+                object = try state.object(ObjectReference(classID: schema.number, key: .uuid(guid)))
+            }
+            guard let object else {
+                let isOwn = values.last.map { !$0.isTrue } ?? false || !table.rule.pushes.contains(.insert)
+                if !isOwn { try tell(CaptureDifference(table: table.name, key: name, kind: .noObject)) }
+                return
+            }
+            var different: [String] = []
+            for (index, form) in forms.enumerated() {
+                guard let property = properties[index] else { continue }
+                if try !isSame(values[index], object.value(of: property), form) { different.append(form.column.name) }
+            }
+            if !different.isEmpty {
+                try tell(CaptureDifference(table: table.name, key: name, kind: .columns(different)))
+            }
+        }
+        if let schema { try tellOfObjectsWithoutRow(table, schema.number, in: state, tell) }
+        return compared
+    }
+
+    private func isSame(_ value: SQLValue, _ content: StateValue, _ form: ColumnForm) throws -> Bool {
+        guard let target = form.column.target.flatMap({ table(named: $0) }) else { return form.isSame(value, content) }
+        let row = try key(referredToBy: value, in: target).map { RowKey(table: target.number, key: $0) }
+        let own = try row.flatMap { try guid(of: $0) }
+        if case .link(let reference) = content, case .uuid(let linked) = reference.key { return own == linked }
+        return own == nil
+    }
+
+    private func tellOfObjectsWithoutRow(
+        _ table: CapturedTable, _ number: ClassID, in state: ObjectGraph, _ tell: (CaptureDifference) throws -> Void
+    ) throws {
+        guard table.rule.pulls.contains(.insert) else { return }
+        var failure: (any Error)?
+        try state.forEachObject(of: number, after: nil) { object throws(ApplyError) in
+            guard case .uuid(let guid)? = object.key else { return true }
+            do {
+                guard try row(of: guid) == nil else { return true }
+                let reason = try db.value("SELECT reason FROM sync_pending WHERE guid = ?", [.blob(guid.bytes)])
+                let key = Hex.encode(guid.bytes)
+                try tell(CaptureDifference(table: table.name, key: key, kind: .noRow(reason?.string)))
+            } catch { failure = error }
+            return failure == nil
+        }
+        if let failure { throw failure }
+    }
+}

@@ -1,0 +1,121 @@
+import AnabranchCapture
+import AnabranchClient
+import AnabranchCore
+import ArgumentParser
+import CommandSupport
+import Foundation
+
+/// `anabranch capture status`.
+struct CaptureStatusCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "status",
+        abstract: "Say how far a database is synced.",
+        discussion: """
+            The tables with their rows, the changes that are not collected or not acknowledged, the objects whose rows \
+            could not be written, with the reasons, and the number of values that were given up.
+
+            EXAMPLES
+              anabranch capture status --db app.sqlite
+              anabranch capture status --db app.sqlite --json | jq .waiting
+            """)
+
+    @OptionGroup var options: CaptureOptions
+
+    @Flag(help: "Print a JSON object.")
+    var json = false
+
+    func run() async throws {
+        let status = try options.database().status()
+        print(json ? Self.json(status).encoded : Self.text(status))
+    }
+
+    private static func json(_ status: CaptureStatus) -> JSONValue {
+        func number(_ count: Int) -> JSONValue { .integer(Int64(count)) }
+        return [
+            "tables": .array(
+                status.tables.map { table in
+                    [
+                        "name": .string(table.name), "rows": number(table.rows), "objects": number(table.objects),
+                        "triggers": .bool(table.hasTriggers), "fault": table.fault.map { .string($0) } ?? .null,
+                    ]
+                }),
+            "paused": .bool(status.isPaused), "uncollected": number(status.uncollected),
+            "unacknowledged": number(status.unacknowledged), "waiting": number(status.waitingCount),
+            "waiting_objects": .array(
+                status.waiting.map { object in
+                    [
+                        "table": .string(object.table), "object": .string(object.object),
+                        "reason": .string(object.reason),
+                    ]
+                }),
+            "conflicts": number(status.conflicts),
+        ]
+    }
+
+    private static func text(_ status: CaptureStatus) -> String {
+        var lines = status.tables.map { table in
+            let state = table.fault.map { "; \($0)" } ?? (table.hasTriggers ? "" : "; its triggers are missing")
+            return "table \(table.name): \(counted(table.rows, "row")), \(table.objects) with an object"
+                + (status.isPaused ? "" : state)
+        }
+        if status.isPaused { lines.append("paused") }
+        lines += [
+            "\(counted(status.uncollected, "change")) not collected, \(status.unacknowledged) not acknowledged",
+            "\(counted(status.waitingCount, "object")) waiting, \(counted(status.conflicts, "value")) given up",
+        ]
+        return (lines + status.waiting.map { "  \($0.table) \($0.object): \($0.reason)" }).joined(separator: "\n")
+    }
+}
+
+/// `anabranch capture compare`.
+struct CaptureCompare: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "compare",
+        abstract: "Compare each row with its object.",
+        discussion: """
+            Prints a line for each difference, and says how many rows were compared; the exit status is 1 if there are \
+            differences. Rows with changes that `run` has not collected are passed over. It reads the replica that \
+            `run` writes, beside it. With --repair the next pass of `run` sends what rows have that no trigger has \
+            seen, and writes what they lack.
+
+            EXAMPLES
+              anabranch capture compare --db app.sqlite --data ./replicas \\
+                  --path '/"notes"'
+              anabranch capture compare --db app.sqlite --data ./replicas \\
+                  --path '/"notes"' --repair
+            """)
+
+    @OptionGroup var options: CaptureOptions
+
+    @Option(help: ArgumentHelp("The folder with the replicas.", valueName: "dir"))
+    var data: String
+
+    @Option(help: ArgumentHelp("What the replica is of, as `my-app/\"notes\"`.", valueName: "path"))
+    var path: String
+
+    @Flag(help: "Have the next pass make rows and objects equal.")
+    var repair = false
+
+    func run() async throws {
+        let database = try options.database()
+        let file = try ClientTarget(path).file(in: URL(fileURLWithPath: data, isDirectory: true))
+        let state = try ReplicaReader(path: file).snapshot().state
+        var differences = 0
+        let rows = try database.compare(with: state) { difference in
+            differences += 1
+            print(Self.text(difference))
+        }
+        if repair { try database.repairAtNextPass() }
+        print("\(counted(rows, "row")) compared, \(counted(differences, "difference"))")
+        if differences > 0 { throw ExitCode.failure }
+    }
+
+    private static func text(_ difference: CaptureDifference) -> String {
+        let place = "\(difference.table) \(difference.key): "
+        return switch difference.kind {
+        case .noObject: place + "no object"
+        case .noRow(let reason): place + "no row" + (reason.map { ": \($0)" } ?? "")
+        case .columns(let names): place + "different " + names.joined(separator: ", ")
+        }
+    }
+}

@@ -1,0 +1,180 @@
+import Foundation
+import Testing
+
+@testable import AnabranchCapture
+
+/// Changes of the schema, and what is refused at installation (`Spec/Capture.md`, sections 2 and 5).
+@Suite struct SchemaTests {
+    private static let notes = "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, body TEXT, mark TEXT)"
+
+    private static let longName = String(repeating: "x", count: 64)
+
+    @Test func triggersThatAreGoneAreMadeAgainAndTheirRowsCompared() async throws {
+        try await CaptureWorld.pair(Self.notes, ["note"]) { a, b in
+            try a.db.execute("INSERT INTO note (title) VALUES ('one'), ('two'), ('three')")
+            for app in [a, b] { try await app.synchronize() }
+            for ending in CapturedTable.triggerEndings { try a.db.execute("DROP TRIGGER sync_note_\(ending)") }
+            #expect(try a.database.status().tables.map(\.hasTriggers) == [false])
+            try a.db.execute(
+                """
+                UPDATE note SET body = 'x' WHERE title = 'one'; DELETE FROM note WHERE title = 'two';
+                INSERT INTO note (title) VALUES ('four')
+                """)
+            #expect(try await a.synchronize().renewedTables == ["note"])
+            try await b.synchronize()
+            #expect(try b.rows("SELECT title, body FROM note ORDER BY title") == ["four|∅", "one|x", "three|∅"])
+            #expect(try a.database.status().tables.map(\.hasTriggers) == [true])
+        }
+    }
+
+    /// SQLite writes the new name into the triggers itself, so that nothing seems to be missing.
+    @Test func aRenamedColumnKeepsItsValues() async throws {
+        try await CaptureWorld.pair(Self.notes, ["note"]) { a, b in
+            try a.db.execute("INSERT INTO note (title, body) VALUES ('one', 'text')")
+            for app in [a, b] { try await app.synchronize() }
+            try a.db.execute("ALTER TABLE note RENAME COLUMN body TO content")
+            try await a.synchronize()
+            try b.db.execute("UPDATE note SET title = 'ONE'")
+            for app in [b, a] { try await app.synchronize() }
+            #expect(try a.rows("SELECT title, content FROM note") == ["ONE|text"])
+            try b.db.execute("ALTER TABLE note RENAME COLUMN body TO content")
+            for app in [b, a] { try await app.synchronize() }
+            for app in [a, b] { #expect(try app.rows("SELECT title, content FROM note") == ["ONE|text"]) }
+        }
+    }
+
+    /// Entries name columns by their places, which are others when one is dropped.
+    @Test func aDroppedColumnHidesNoChangeOfAnother() async throws {
+        try await CaptureWorld.pair(Self.notes, ["note"]) { a, b in
+            try a.db.execute("INSERT INTO note (title, body, mark) VALUES ('one', 'text', 'm')")
+            for app in [a, b] { try await app.synchronize() }
+            try a.db.execute("UPDATE note SET mark = NULL")
+            try a.database.pause()
+            try a.db.execute("ALTER TABLE note DROP COLUMN title; ALTER TABLE note ADD COLUMN n INTEGER DEFAULT 7")
+            try a.database.resume()
+            for app in [a, b] { try await app.synchronize() }
+            #expect(try b.rows("SELECT title, body, mark FROM note") == ["one|text|∅"])
+            try b.db.execute("ALTER TABLE note ADD COLUMN n INTEGER")
+            for app in [b, a] { try await app.synchronize() }
+            #expect(try b.rows("SELECT n FROM note") == ["7"])
+            #expect(try a.rows("SELECT body, mark, n FROM note") == ["text|∅|7"])
+        }
+    }
+
+    @Test func aTableThatIsGoneIsNamedAndCanBeReleased() async throws {
+        let schema = Self.notes + "; CREATE TABLE tag (id INTEGER PRIMARY KEY)"
+        try await CaptureWorld.pair(schema, ["note", "tag"]) { a, _ in
+            try await a.synchronize()
+            try a.db.execute("ALTER TABLE tag RENAME TO label")
+            let error = await #expect(throws: CaptureError.self) { try await a.synchronize() }
+            #expect(error?.description == "table tag: there is no such table")
+            #expect(try a.database.status().tables.map(\.fault) == [nil, "there is no such table"])
+            try a.database.uninstall(["tag"])
+            try await a.synchronize()
+            try a.db.execute("INSERT INTO label VALUES (1)")
+            #expect(try a.rows("SELECT name FROM sqlite_schema WHERE name LIKE 'sync_tag%'") == [])
+            #expect(try await a.synchronize().isEmpty)
+        }
+    }
+
+    @Test func aTableThatOthersReferToIsNotReleased() async throws {
+        let schema = "CREATE TABLE u (id INTEGER PRIMARY KEY); CREATE TABLE t (id INTEGER PRIMARY KEY, u REFERENCES u)"
+        try await CaptureWorld.pair(schema, ["t", "u"]) { a, _ in
+            let before = try a.rows("SELECT name FROM sqlite_schema ORDER BY name")
+            #expect(throws: CaptureError.self) { try a.database.uninstall(["u"]) }
+            #expect(throws: CaptureError.self) { try a.database.uninstall(["t", "none"]) }
+            #expect(try a.rows("SELECT name FROM sqlite_schema ORDER BY name") == before)
+        }
+    }
+
+    @Test func generatedColumnsAreLeftOutAndNamed() async throws {
+        let schema = """
+            CREATE TABLE t (
+              id INTEGER PRIMARY KEY, a INTEGER, twice INTEGER AS (2 * a), thrice INTEGER AS (3 * a) STORED)
+            """
+        try await CaptureWorld.run { world in
+            let apps = try ["a", "b"].map { try CapturingApp($0, in: world, schema) }
+            for app in apps {
+                #expect(
+                    try app.database.install(["t"]) == [
+                        "table t, column twice: generated, so it is not synced",
+                        "table t, column thrice: generated, so it is not synced",
+                    ])
+            }
+            try apps[0].db.execute("INSERT INTO t (a) VALUES (5)")
+            for app in apps { try await app.synchronize() }
+            #expect(try apps[1].rows("SELECT a, twice, thrice FROM t") == ["5|10|15"])
+            for app in apps { try await app.close() }
+        }
+    }
+
+    @Test(arguments: [
+        (
+            """
+            CREATE TABLE u (id INTEGER PRIMARY KEY, a, UNIQUE (id, a));
+            CREATE TABLE t (k TEXT PRIMARY KEY, u INTEGER, a, FOREIGN KEY (u, a) REFERENCES u (id, a));
+            """,
+            """
+            table t, column u: its values are numbers of rows, which differ between databases: name their table in \
+            'references'
+            """
+        ),
+        (
+            "CREATE TABLE u (id INTEGER PRIMARY KEY); CREATE TABLE t (id INTEGER PRIMARY KEY, \(longName))",
+            "table t, column \(longName): the name is longer than 63 bytes"
+        ),
+        (
+            "CREATE TABLE u (id INTEGER PRIMARY KEY); CREATE TABLE sync_row (a)",
+            "the database has a 'sync_row' of its own"
+        ),
+    ])
+    func whatCannotBeSyncedIsNamedAndNothingIsChanged(_ schema: String, _ reason: String) async throws {
+        try await CaptureWorld.run { world in
+            let app = try CapturingApp("a", in: world, schema)
+            let before = try app.rows("SELECT type, name, sql FROM sqlite_schema ORDER BY name")
+            let error = #expect(throws: CaptureError.self) { try app.install(["u", "t"]) }
+            #expect(error?.description.hasPrefix(reason) == true, "\(error?.description ?? "")")
+            #expect(try app.rows("SELECT type, name, sql FROM sqlite_schema ORDER BY name") == before)
+        }
+    }
+
+    /// A file whose header names a version of the format that is only to be read.
+    @Test func aDatabaseThatCannotBeWrittenIsRefused() async throws {
+        try await CaptureWorld.run { world in
+            let path = try CapturingApp("a", in: world, Self.notes).path
+            let file = try FileHandle(forUpdating: URL(filePath: path))
+            try file.seek(toOffset: 18)
+            try file.write(contentsOf: Data([9]))
+            try file.close()
+            let before = try Data(contentsOf: URL(filePath: path))
+            let error = #expect(throws: CaptureError.self) { try CapturedDatabase(path: path).install(["note"]) }
+            #expect(error?.description == "\(path): the database cannot be written")
+            #expect(try Data(contentsOf: URL(filePath: path)) == before)
+        }
+    }
+
+    /// This program does not have the function that the application's trigger calls.
+    @Test func aTableThatThisProgramCannotWriteIsRefused() async throws {
+        let schema = Self.notes + "; CREATE TRIGGER own AFTER INSERT ON note BEGIN SELECT application_function(); END"
+        try await CaptureWorld.run { world in
+            let app = try CapturingApp("a", in: world, schema)
+            let error = #expect(throws: CaptureError.self) { try app.install(["note"]) }
+            #expect(error?.description.contains("no such function: application_function") == true)
+            #expect(try app.rows("SELECT name FROM sqlite_schema WHERE name LIKE 'sync%'") == [])
+        }
+    }
+
+    @Test func aRuleThatIsAnotherNowIsRefused() async throws {
+        try await CaptureWorld.run { world in
+            let app = try CapturingApp("a", in: world, Self.notes)
+            try app.install(["note"])
+            try app.install(["note"])
+            var rule = TableRule()
+            rule.filter = "title <> ''"
+            let error = #expect(throws: CaptureError.self) { try app.install(["note"], rules: ["note": rule]) }
+            #expect(error?.description == "table note: it is captured with another rule: uninstall it first")
+            rule.filter = "nothing = 1"
+            #expect(throws: CaptureError.self) { try app.install(["note"], rules: ["note": rule]) }
+        }
+    }
+}

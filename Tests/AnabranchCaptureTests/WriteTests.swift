@@ -1,0 +1,191 @@
+import Testing
+
+@testable import AnabranchCapture
+
+/// The writes of applications that are easily missed or misunderstood (`Spec/Capture.md`, section 2).
+@Suite struct WriteTests {
+    private static let notes = "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT COLLATE NOCASE, body)"
+
+    @Test func theApplicationSeesNothingOfTheTriggers() async throws {
+        try await CaptureWorld.pair(Self.notes, ["note"]) { a, _ in
+            try a.db.execute("INSERT INTO note VALUES (41, 'x', NULL); UPDATE note SET title = 'y'")
+            #expect(try a.rows("SELECT last_insert_rowid(), changes()") == ["41|1"])
+        }
+    }
+
+    @Test(arguments: [
+        // The collation takes both for equal.
+        ("'abc'", "title = 'ABC'", "ABC|x"), ("'abc'", "body = 1", "abc|1"),
+        // The storage class alone.
+        ("'abc'", "body = x'78'", "abc|x78"), ("NULL", "title = ''", "|x"), ("'abc'", "title = NULL", "∅|x"),
+    ])
+    func aChangeOfSpellingOrStorageClassIsOne(_ title: String, _ change: String, _ row: String) async throws {
+        try await CaptureWorld.pair(Self.notes, ["note"]) { a, b in
+            try a.db.execute("INSERT INTO note (title, body) VALUES (\(title), 'x')")
+            for app in [a, b] { try await app.synchronize() }
+            try a.db.execute("UPDATE note SET \(change)")
+            for app in [a, b] { try await app.synchronize() }
+            #expect(try b.rows("SELECT title, body FROM note") == [row])
+        }
+    }
+
+    @Test func anUpdateWithEqualValuesIsNone() async throws {
+        try await CaptureWorld.pair(Self.notes, ["note"]) { a, _ in
+            try a.db.execute("INSERT INTO note (title, body) VALUES ('abc', 1.5), (NULL, NULL)")
+            try await a.synchronize()
+            try a.db.execute("UPDATE note SET id = id, title = title, body = body")
+            #expect(try a.uncollected() == 0)
+        }
+    }
+
+    /// What a failed statement has noted keeps its number, although `sqlite_sequence` would not count it.
+    @Test func aStatementThatFailsInBetweenHidesNoLaterOne() async throws {
+        try await CaptureWorld.pair("CREATE TABLE t (id INTEGER PRIMARY KEY, a UNIQUE)", ["t"]) { a, b in
+            try a.db.execute("INSERT INTO t VALUES (1, 'x'), (2, 'y')")
+            for app in [a, b, a] { try await app.synchronize() }
+            #expect(throws: SQLError.self) { try a.db.execute("UPDATE OR FAIL t SET a = 'y' WHERE id = 1") }
+            for app in [a, b, a] { try await app.synchronize() }
+            try a.db.execute("UPDATE t SET a = 'z' WHERE id = 1")
+            for app in [a, b] { try await app.synchronize() }
+            #expect(try b.rows("SELECT a FROM t ORDER BY a") == ["y", "z"])
+        }
+    }
+
+    @Test func keysThatAreGivenAgainBelongToNewObjects() async throws {
+        try await CaptureWorld.pair(Self.notes, ["note"]) { a, b in
+            try a.db.execute("INSERT INTO note VALUES (1, 'one', NULL), (2, 'two', NULL)")
+            for app in [a, b] { try await app.synchronize() }
+            let before = try a.objects("note")
+            try a.db.execute("DELETE FROM note WHERE id = 2; INSERT INTO note VALUES (2, 'new', NULL)")
+            for app in [a, b] { try await app.synchronize() }
+            let after = try a.objects("note")
+            #expect(after[0] == before[0] && after[1] != before[1])
+            #expect(try b.objects("note") == after)
+        }
+    }
+
+    @Test func keysThatAreExchangedTakeTheirObjectsAlong() async throws {
+        try await CaptureWorld.pair(Self.notes, ["note"]) { a, b in
+            try a.db.execute("INSERT INTO note VALUES (1, 'one', NULL), (2, 'two', NULL)")
+            for app in [a, b] { try await app.synchronize() }
+            let before = try a.objects("note")
+            try a.db.execute(
+                """
+                UPDATE note SET id = -1 WHERE id = 1; UPDATE note SET id = 1 WHERE id = 2;
+                UPDATE note SET id = 2 WHERE id < 0
+                """)
+            #expect(try await a.synchronize().isEmpty == false)
+            try await b.synchronize()
+            #expect(try a.objects("note") == before.reversed())
+            #expect(try b.rows("SELECT title FROM note ORDER BY title") == ["one", "two"])
+        }
+    }
+
+    /// A collation of the key takes the old row for the new one; there is one object all the same.
+    @Test func aKeyThatIsReplacedInAnotherSpellingIsOneRow() async throws {
+        let schema = "CREATE TABLE tag (name TEXT COLLATE NOCASE PRIMARY KEY, n)"
+        try await CaptureWorld.pair(schema, ["tag"]) { a, b in
+            try a.db.execute("INSERT INTO tag VALUES ('abc', 1)")
+            for app in [a, b] { try await app.synchronize() }
+            try a.db.execute("INSERT OR REPLACE INTO tag VALUES ('ABC', 2)")
+            for app in [a, b, a] { try await app.synchronize() }
+            for app in [a, b] {
+                #expect(try app.rows("SELECT * FROM tag") == ["ABC|2"])
+                #expect(try app.rows("SELECT key FROM sync_row") == ["'ABC'"])
+                #expect(try app.rows("SELECT * FROM sync_pending") == [])
+            }
+        }
+    }
+
+    @Test func anIndexThatNoTriggerCanNameIsSweptBehind() async throws {
+        let schema = """
+            CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT, live INTEGER);
+            CREATE UNIQUE INDEX t_lower ON t (lower(a));
+            CREATE UNIQUE INDEX t_live ON t (live) WHERE live > 0
+            """
+        try await CaptureWorld.pair(schema, ["t"]) { a, b in
+            try a.db.execute("INSERT INTO t VALUES (1, 'x', 0), (2, 'y', 1)")
+            for app in [a, b] { try await app.synchronize() }
+            try a.db.execute("INSERT OR REPLACE INTO t VALUES (3, 'X', 0), (4, 'z', 1)")
+            for app in [a, b] { try await app.synchronize() }
+            #expect(try b.rows("SELECT a, live FROM t ORDER BY a") == ["X|0", "z|1"])
+        }
+    }
+
+    /// The entries of one REPLACE are read together, even if 10,000 others come before.
+    @Test func aReplacementAtTheEndOfABatchKeepsItsObject() async throws {
+        try await CaptureWorld.pair(Self.notes, ["note"]) { a, _ in
+            try a.db.execute("INSERT INTO note VALUES (1, 'one', NULL)")
+            try await a.synchronize()
+            let before = try a.objects("note")
+            try a.db.execute(
+                """
+                WITH RECURSIVE n (i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < \(CapturedDatabase.batchRows))
+                INSERT INTO note SELECT i, 'n', NULL FROM n;
+                INSERT OR REPLACE INTO note VALUES (1, 'ONE', NULL)
+                """)
+            #expect(try a.uncollected() == Int64(CapturedDatabase.batchRows) + 1)
+            try await a.synchronize()
+            #expect(try a.objects("note").first == before.first)
+        }
+    }
+
+    @Test func rowsWithANullInTheKeyAreNotSynced() async throws {
+        let schema = "CREATE TABLE t (a TEXT PRIMARY KEY, b)"
+        try await CaptureWorld.pair(schema, ["t"]) { a, b in
+            try a.db.execute("INSERT INTO t VALUES (NULL, 1), (NULL, 2), ('x', 3)")
+            for app in [a, b] { try await app.synchronize() }
+            #expect(try b.rows("SELECT * FROM t") == ["x|3"])
+            try a.db.execute("UPDATE t SET a = 'y' WHERE b = 1; UPDATE t SET a = NULL WHERE b = 3")
+            for app in [a, b] { try await app.synchronize() }
+            #expect(try a.rows("SELECT * FROM t ORDER BY b") == ["y|1", "∅|2", "∅|3"])
+            #expect(try b.rows("SELECT * FROM t") == ["y|1"])
+        }
+    }
+
+    /// Some databases have rows whose foreign keys lead nowhere: `foreign_keys` is off in most connections.
+    @Test func aReferenceToARowThatComesLaterBecomesALink() async throws {
+        let schema = """
+            CREATE TABLE folder (id INTEGER PRIMARY KEY, name TEXT);
+            CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, folder INTEGER REFERENCES FOLDER (ID))
+            """
+        try await CaptureWorld.pair(schema, ["note", "folder"]) { a, b in
+            try a.db.execute("PRAGMA foreign_keys = OFF; INSERT INTO note VALUES (1, 'x', 9)")
+            for app in [a, b, a] { try await app.synchronize() }
+            #expect(try a.rows("SELECT * FROM note") == ["1|x|9"])
+            #expect(try b.rows("SELECT title, folder FROM note") == ["x|∅"])
+            try b.db.execute("INSERT INTO folder VALUES (3, 'other')")
+            try await b.synchronize()
+            try a.db.execute("INSERT INTO folder VALUES (9, 'nine')")
+            for app in [a, b, a] { try await app.synchronize() }
+            let joined = "SELECT title, name FROM note LEFT JOIN folder ON folder.id = folder"
+            for app in [a, b] { #expect(try app.rows(joined) == ["x|nine"]) }
+        }
+    }
+
+    /// The device that has made a change has synced what its own triggers did.
+    @Test func triggersOfTheApplicationCountOnce() async throws {
+        let schema = """
+            CREATE TABLE total (name TEXT PRIMARY KEY, n INTEGER);
+            CREATE TABLE local (name TEXT PRIMARY KEY, n INTEGER);
+            CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT);
+            INSERT INTO local VALUES ('notes', 0);
+            CREATE TRIGGER counts AFTER INSERT ON note BEGIN
+              UPDATE total SET n = n + 1; UPDATE local SET n = n + 1; END
+            """
+        var filtered = TableRule()
+        filtered.filter = "name <> 'own'"
+        try await CaptureWorld.pair(schema, ["note", "total"], rules: ["total": filtered]) { a, b in
+            try a.db.execute("INSERT INTO total VALUES ('notes', 0)")
+            for app in [a, b] { try await app.synchronize() }
+            // This row belongs to this database alone, whatever triggers do to it.
+            try b.db.execute("INSERT INTO total VALUES ('own', 0)")
+            try a.db.execute("INSERT INTO note (title) VALUES ('x'), ('y')")
+            for app in [a, b, a] { try await app.synchronize() }
+            #expect(try a.rows("SELECT * FROM total") == ["notes|2"])
+            #expect(try b.rows("SELECT * FROM total ORDER BY name") == ["notes|2", "own|2"])
+            // A table that is not captured keeps what the trigger did.
+            #expect(try b.rows("SELECT * FROM local") == ["notes|2"])
+        }
+    }
+}
