@@ -11,7 +11,8 @@ const pageLength = 100;
 export async function page(context) {
   const path = context.get("path"), before = context.get("before");
   context.title(`History of ${readable(path)}`);
-  let data = await get("/history", { path, before, limit: pageLength }, context.signal);
+  const [first, picture] = await Promise.all([get("/history", { path, before, limit: pageLength }, context.signal), get("/river", { path }, context.signal)]);
+  let data = first;
   const rows = h("div", { class: "stream" }), whole = h("div"), foot = h("p", { class: "foot" }), note = h("p", { class: "muted", role: "status" });
   const draw = () => {
     fill(note, data.version === 0 ? "Nothing has been written yet." : `Versions ${number(data.base_version + 1)} to ${number(data.version)}${data.base_version > 0 ? "; what is older has been trimmed" : ""}. An arm leaves the river at the version that its client had seen.`);
@@ -22,7 +23,6 @@ export async function page(context) {
   };
   draw();
   if (data.version - data.base_version > pageLength) {
-    const picture = await get("/river", { path }, context.signal);
     fill(whole, wholeRiver(picture, data.versions, (version) => context.go(context.here({ before: version === data.version ? "" : version }))));
   }
   if (!before) {

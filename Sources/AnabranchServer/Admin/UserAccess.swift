@@ -83,12 +83,15 @@ extension AdminAccess {
     /// The permissions of a user on a synced file.
     /// - Returns: nil if there is no such user.
     package func access(of user: String, to path: VirtualPath) async -> UserAccess? {
-        let environment = endpoints.server.files.environment, isFlexible = environment.options.isFlexible(path)
-        let app = String(decoding: path.bytes.prefix { isFlexible || $0 != UInt8(ascii: "/") }, as: UTF8.self)
-        let account: User?
+        let environment = endpoints.server.files.environment
+        let account: User?, isFlexible: Bool
         do throws(HTTPError) {
-            account = try await endpoints.accounts { accounts throws(AccountError) in try accounts.user(user) }
+            // Both may read a store.
+            (account, isFlexible) = try await endpoints.accounts { accounts throws(AccountError) in
+                (try accounts.user(user), environment.options.isFlexible(path))
+            }
         } catch { return UserAccess(user: user, decision: .refused("the accounts cannot be read now")) }
+        let app = String(decoding: path.bytes.prefix { isFlexible || $0 != UInt8(ascii: "/") }, as: UTF8.self)
         let services = authenticator as? AppServices
         guard let account else {
             guard services == nil || services?.settings.userWithoutToken == user else { return nil }
