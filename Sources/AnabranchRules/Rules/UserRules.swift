@@ -95,8 +95,8 @@ extension Access {
             return try ExpressionReader(about: .stored).expression(node).filter(for: .nobody)
         }
         self.init(
-            role: try node["role"]?.string(), read: try filter("read"), write: try filter("write"), insert: try filter("insert"),
-            delete: try filter("delete"))
+            role: try node["role"]?.string(), read: try filter("read"), write: try filter("write"),
+            insert: try filter("insert"), delete: try filter("delete"))
     }
 }
 
