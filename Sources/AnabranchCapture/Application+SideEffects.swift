@@ -53,13 +53,15 @@ extension Application {
     }
 
     private mutating func setBack(_ row: RowKey, isInserted: Bool) throws {
-        guard let table = database.table(row.table), !busy.contains(row) else { return }
+        guard let table = database.table(row.table) else { return }
         if let guid = try database.guid(of: row) {
             let dirty = DirtyObject(table: row.table, guid: guid)
             let counts = outcome
             if let reason = try attempt(dirty, try object(dirty), resolves: false) { try park([(dirty, reason)]) }
             outcome.restore(counts)
-        } else if isInserted, table.rule.pulls.contains(.delete), let key = table.keyValues(row.key) {
+        } else if isInserted, !busy.contains(row), table.rule.pulls.contains(.delete),
+            let key = table.keyValues(row.key)
+        {
             try db.run("DELETE FROM main.\(table.name.quoted) WHERE \(table.isRow)", table.rowValues(key))
         }
     }

@@ -135,7 +135,7 @@ struct Application {
     mutating func attempt(_ dirty: DirtyObject, _ object: StateObject?, resolves: Bool) throws -> String? {
         guard let table = database.table(dirty.table) else { return nil }
         outcome.waiting[dirty] = nil
-        let before = outcome
+        let before = (outcome, done)
         do {
             try db.savepoint {
                 if let object { try write(dirty, object, table) } else { try delete(dirty, table) }
@@ -144,14 +144,14 @@ struct Application {
             done.insert(dirty)
             return nil
         } catch is IsBusy {
-            outcome = before
+            (outcome, done) = before
             outcome.left.append(dirty)
             return nil
         } catch let error as Refusal {
-            outcome = before
+            (outcome, done) = before
             return error.reason
         } catch let error as SQLError where !error.isBusy && !error.isFatal {
-            outcome = before
+            (outcome, done) = before
             if resolves, let object, try resolve(error, dirty, object, table) { return nil }
             return error.description
         }
@@ -252,8 +252,11 @@ struct Application {
             table.rowValues(key)
         ) { found = $0.values }
         guard let stored = found.first else { throw Refusal(reason: "the row is not as it was written") }
+        let row = RowKey(table: table.number, key: stored)
+        // The key of a row whose deletion is not collected may be given again.
+        if busy.contains(row) { throw IsBusy() }
         let values = Array(found.dropFirst().dropLast())
-        try database.map(RowKey(table: table.number, key: stored), to: dirty.guid, seen: RowDigest(values, of: table))
+        try database.map(row, to: dirty.guid, seen: RowDigest(values, of: table))
         return values
     }
 

@@ -62,14 +62,19 @@ extension CapturedDatabase {
         let columns = SQLValue(columnsText(table))
         guard try installedColumns(of: table) != columns else { return }
         try db.run("UPDATE sync_table SET columns = ? WHERE id = ?", [columns, .int(table.number)])
-        // Entries name columns by their places, which are others now. Objects may have had what is a column now.
-        try db.run("UPDATE sync_history SET cols = NULL WHERE tbl = ? AND action = 2", [.int(table.number)])
+        // Objects may have had what is a column now.
         try set("repair", to: .int(1))
     }
 
+    /// True if rows of a table may have changed without a trigger. Until all is collected, an entry stands for all
+    /// columns: its own are not the only ones that are not as they were known, and may have had other places.
+    func isCompared(_ table: CapturedTable) throws -> Bool { try state("compare:\(table.number)") != nil }
+
     /// Writes an entry for each row that is not as it was known, as triggers would have done.
-    func compareRenewedTables() throws {
-        for table in tables where try state("compare:\(table.number)") != nil {
+    /// - Returns: the tables that were compared.
+    func compareTables() throws -> [CapturedTable] {
+        let compared = try tables.filter { try isCompared($0) }
+        for table in compared {
             var last: SQLValue?
             repeat {
                 last = try db.transaction {
@@ -80,8 +85,16 @@ extension CapturedDatabase {
             try db.transaction {
                 try checkSchema()
                 try noteMissingRows(of: table)
-                try set("compare:\(table.number)", to: nil)
             }
+        }
+        return compared
+    }
+
+    /// Notes that what was found is collected.
+    func endComparison(of tables: [CapturedTable]) throws {
+        try db.transaction {
+            try checkSchema()
+            for table in tables { try set("compare:\(table.number)", to: nil) }
         }
     }
 
@@ -156,11 +169,16 @@ struct RowDigest: Equatable {
     /// For each column, whether it has not had the value before. A new column without a value has not changed.
     func changes(since before: RowDigest, _ values: [SQLValue]) -> [Bool] {
         let known = Set(before.digests)
-        let columns = Set(known.map { $0 >> Self.valueBits })
+        let columns = before.columns
         return zip(digests, values).map { digest, value in
             !known.contains(digest) && (value != .null || columns.contains(digest >> Self.valueBits))
         }
     }
+
+    /// True if the row had a column of that name.
+    func knows(_ name: String) -> Bool { columns.contains(Self.digest(name, .null) >> Self.valueBits) }
+
+    private var columns: Set<UInt64> { Set(digests.map { $0 >> Self.valueBits }) }
 
     private static let valueBits: UInt64 = 48
 

@@ -182,7 +182,9 @@ extension CapturedDatabase {
             var different: [String] = []
             for (index, form) in forms.enumerated() {
                 guard let property = properties[index] else { continue }
-                if try !isSame(values[index], object.value(of: property), form) { different.append(form.column.name) }
+                if try !isSame(values[index], object.value(of: property), form, in: state) {
+                    different.append(form.column.name)
+                }
             }
             if !different.isEmpty {
                 try tell(CaptureDifference(table: table.name, key: name, kind: .columns(different)))
@@ -192,11 +194,18 @@ extension CapturedDatabase {
         return compared
     }
 
-    private func isSame(_ value: SQLValue, _ content: StateValue, _ form: ColumnForm) throws -> Bool {
+    private func isSame(_ value: SQLValue, _ content: StateValue, _ form: ColumnForm, in state: ObjectGraph) throws
+        -> Bool
+    {
         guard let target = form.column.target.flatMap({ table(named: $0) }) else { return form.isSame(value, content) }
         let row = try key(referredToBy: value, in: target).map { RowKey(table: target.number, key: $0) }
         let own = try row.flatMap { try guid(of: $0) }
-        if case .link(let reference) = content, case .uuid(let linked) = reference.key { return own == linked }
+        // A link to an object that is gone is none.
+        if case .link(let reference) = content, case .uuid(let linked) = reference.key,
+            try state.object(reference) != nil
+        {
+            return own == linked
+        }
         return own == nil
     }
 

@@ -79,6 +79,7 @@ struct Collection {
     private let database: CapturedDatabase
     private let forms: [Int64: [ColumnForm]]
     private let tables: [Int64: CapturedTable]
+    private let compared: Set<Int64>
     private var collected: Collected
     private var map: [RowKey: UUIDBytes?] = [:]
     /// The rows whose objects are others now.
@@ -94,10 +95,11 @@ struct Collection {
     private var touched: [RowKey: UUIDBytes] = [:]
     private var touchedOrder: [RowKey] = []
 
-    private init(_ database: CapturedDatabase, _ forms: [Int64: [ColumnForm]], newest: Int64) {
+    private init(_ database: CapturedDatabase, _ forms: [Int64: [ColumnForm]], newest: Int64) throws {
         self.database = database
         self.forms = forms
         tables = Dictionary(uniqueKeysWithValues: database.tables.map { ($0.number, $0) })
+        compared = try Set(database.tables.filter { try database.isCompared($0) }.map(\.number))
         collected = Collected(newest: newest)
     }
 
@@ -121,7 +123,7 @@ struct Collection {
                     continue
                 }
                 let newest = isAll ? last : entries.last?.id ?? last
-                var collection = Collection(database, forms, newest: newest)
+                var collection = try Collection(database, forms, newest: newest)
                 for entry in entries { try collection.take(entry) }
                 if try collection.finish() || newest >= last { return collection.collected }
                 // A row has another key by now, and its entry comes later.
@@ -185,15 +187,18 @@ struct Collection {
                 if let guid { try set(row, guid) }
             }
             guard let guid = try guid(of: row) else { break }
-            let columns = entry.columns.map {
-                $0.indices.filter { index in entry.columns?[index] == UInt8(ascii: "1") }
-            }
-            change(guid, in: row.table, columns.map { Set($0) })
+            let columns = compared.contains(row.table) ? nil : entry.columns.map(Self.changedColumns)
+            change(guid, in: row.table, columns)
         case 3: try erase(row)
-        case 5: if try guid(of: row) == nil { try add(row, entry.guid) }
+        case 5:
+            if let guid = try guid(of: row) { change(guid, in: row.table, nil) } else { try add(row, entry.guid) }
         default: break
         }
         going[row.table] = nil
+    }
+
+    private static func changedColumns(_ marks: [UInt8]) -> Set<Int> {
+        Set(marks.indices.filter { marks[$0] == UInt8(ascii: "1") })
     }
 
     private mutating func guid(of row: RowKey) throws -> UUIDBytes? {
@@ -294,7 +299,10 @@ struct Collection {
                 continue
             }
             var change = ObjectChange(className: table.name, guid: guid, kind: draft.kind)
+            let isNew = draft.kind == .update ? try newColumns(of: guid, table) : []
             for index in table.properties.indices where draft.columns?.contains(index) ?? true {
+                // What others have in a column that is new here is not taken away by its being empty.
+                if found.values[index] == .null, isNew.contains(index) { continue }
                 try read(index, of: found.values, row, table, into: &change)
             }
             changes.append((place + 1, change))
@@ -307,6 +315,15 @@ struct Collection {
             if digest != nil || remapped.contains(row) { collected.map[row] = .some(guid.map { ($0, digest) }) }
         }
         return isWhole
+    }
+
+    /// The columns that a row did not have when it was last seen.
+    private func newColumns(of guid: UUIDBytes, _ table: CapturedTable) throws -> [Int] {
+        guard compared.contains(table.number) else { return [] }
+        let seen = try database.db.value("SELECT seen FROM sync_row WHERE guid = ?", [.blob(guid.bytes)])?.bytes
+        guard let seen else { return [] }
+        let digest = RowDigest(stored: seen)
+        return table.properties.indices.filter { !digest.knows(table.properties[$0].name) }
     }
 
     private mutating func read(

@@ -91,8 +91,12 @@ public actor RowCapture {
         total.renewedTables = try database.check()
         if try database.takeRepair() { changed.add(nil) }
         try await prepareClasses()
-        try database.compareRenewedTables()
         try await collect(&total, progress)
+        let compared = try database.compareTables()
+        if !compared.isEmpty {
+            try await collect(&total, progress)
+            try database.endComparison(of: compared)
+        }
         do { try await apply(&total, progress) } catch {
             // Those that were under way are not known any more.
             changed.add(nil)

@@ -107,7 +107,6 @@ private final class RandomExchange {
             let writing = Task { for _ in 0..<count { try writer.write() } }
             try await synchronize(index)
             try await writing.value
-            try checkIdentities(app)
         }
     }
 
