@@ -80,6 +80,6 @@ struct BenchCommand: ParsableCommand {
             BenchRowsCommand.self, BenchSegmentsCommand.self, BenchSealedCommand.self, BenchExplainCommand.self,
             BenchGenerationCommand.self, BenchGrowthCommand.self, BenchReplicaCommand.self,
             BenchReplicaMemoryCommand.self, ReplicaMemoryClientCommand.self, BenchStoreCommand.self,
-            BenchRealmFileCommand.self, BenchRecordsCommand.self,
+            BenchRealmFileCommand.self, BenchRecordsCommand.self, BenchCaptureCommand.self,
         ])
 }
