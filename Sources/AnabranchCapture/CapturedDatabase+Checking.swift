@@ -175,9 +175,6 @@ struct RowDigest: Equatable {
         }
     }
 
-    /// True if the row had a column of that name.
-    func knows(_ name: String) -> Bool { columns.contains(Self.digest(name, .null) >> Self.valueBits) }
-
     private var columns: Set<UInt64> { Set(digests.map { $0 >> Self.valueBits }) }
 
     private static let valueBits: UInt64 = 48

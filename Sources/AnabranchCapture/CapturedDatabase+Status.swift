@@ -50,8 +50,8 @@ public struct CaptureDifference: Equatable, Sendable {
     public enum Kind: Equatable, Sendable {
         /// A row that has no object.
         case noObject
-        /// An object that has no row; the reason, if one is known.
-        case noRow(String?)
+        /// An object that has no row.
+        case noRow
         /// Columns that have not the values of the object.
         case columns([String])
     }
@@ -62,6 +62,8 @@ public struct CaptureDifference: Equatable, Sendable {
     public let key: String
     /// The kind.
     public let kind: Kind
+    /// The reason why the row is not written; nil if the object does not wait.
+    public let reason: String?
 }
 
 extension CapturedDatabase {
@@ -176,7 +178,7 @@ extension CapturedDatabase {
             }
             guard let object else {
                 let isOwn = values.last.map { !$0.isTrue } ?? false || !table.rule.pushes.contains(.insert)
-                if !isOwn { try tell(CaptureDifference(table: table.name, key: name, kind: .noObject)) }
+                if !isOwn { try tell(CaptureDifference(table: table.name, key: name, kind: .noObject, reason: nil)) }
                 return
             }
             var different: [String] = []
@@ -186,9 +188,10 @@ extension CapturedDatabase {
                     different.append(form.column.name)
                 }
             }
-            if !different.isEmpty {
-                try tell(CaptureDifference(table: table.name, key: name, kind: .columns(different)))
-            }
+            guard !different.isEmpty, case .uuid(let guid)? = object.key else { return }
+            try tell(
+                CaptureDifference(
+                    table: table.name, key: name, kind: .columns(different), reason: try reasonToWait(of: guid)))
         }
         if let schema { try tellOfObjectsWithoutRow(table, schema.number, in: state, tell) }
         return compared
@@ -209,6 +212,10 @@ extension CapturedDatabase {
         return own == nil
     }
 
+    private func reasonToWait(of guid: UUIDBytes) throws -> String? {
+        try db.value("SELECT reason FROM sync_pending WHERE guid = ?", [.blob(guid.bytes)])?.string
+    }
+
     private func tellOfObjectsWithoutRow(
         _ table: CapturedTable, _ number: ClassID, in state: ObjectGraph, _ tell: (CaptureDifference) throws -> Void
     ) throws {
@@ -218,9 +225,10 @@ extension CapturedDatabase {
             guard case .uuid(let guid)? = object.key else { return true }
             do {
                 guard try row(of: guid) == nil else { return true }
-                let reason = try db.value("SELECT reason FROM sync_pending WHERE guid = ?", [.blob(guid.bytes)])
-                let key = Hex.encode(guid.bytes)
-                try tell(CaptureDifference(table: table.name, key: key, kind: .noRow(reason?.string)))
+                try tell(
+                    CaptureDifference(
+                        table: table.name, key: Hex.encode(guid.bytes), kind: .noRow,
+                        reason: try reasonToWait(of: guid)))
             } catch { failure = error }
             return failure == nil
         }

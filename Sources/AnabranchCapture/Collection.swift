@@ -299,10 +299,9 @@ struct Collection {
                 continue
             }
             var change = ObjectChange(className: table.name, guid: guid, kind: draft.kind)
-            let isNew = draft.kind == .update ? try newColumns(of: guid, table) : []
-            for index in table.properties.indices where draft.columns?.contains(index) ?? true {
-                // What others have in a column that is new here is not taken away by its being empty.
-                if found.values[index] == .null, isNew.contains(index) { continue }
+            let columns =
+                draft.kind == .update ? try draft.columns ?? changedColumns(of: guid, found.values, table) : nil
+            for index in table.properties.indices where columns?.contains(index) ?? true {
                 try read(index, of: found.values, row, table, into: &change)
             }
             changes.append((place + 1, change))
@@ -317,13 +316,16 @@ struct Collection {
         return isWhole
     }
 
-    /// The columns that a row did not have when it was last seen.
-    private func newColumns(of guid: UUIDBytes, _ table: CapturedTable) throws -> [Int] {
-        guard compared.contains(table.number) else { return [] }
+    /// The columns of a row of a compared table that are not as they were when it was last seen; nil if that is not
+    /// known. What others have in a column that is new here is not taken away by its being empty.
+    private func changedColumns(
+        of guid: UUIDBytes, _ values: [SQLValue], _ table: CapturedTable
+    ) throws -> Set<Int>? {
+        guard compared.contains(table.number) else { return nil }
         let seen = try database.db.value("SELECT seen FROM sync_row WHERE guid = ?", [.blob(guid.bytes)])?.bytes
-        guard let seen else { return [] }
-        let digest = RowDigest(stored: seen)
-        return table.properties.indices.filter { !digest.knows(table.properties[$0].name) }
+        guard let seen else { return nil }
+        let changes = RowDigest(values, of: table).changes(since: RowDigest(stored: seen), values)
+        return Set(changes.indices.filter { changes[$0] })
     }
 
     private mutating func read(

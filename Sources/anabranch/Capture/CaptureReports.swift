@@ -111,11 +111,12 @@ struct CaptureCompare: AsyncParsableCommand {
     }
 
     private static func text(_ difference: CaptureDifference) -> String {
-        let place = "\(difference.table) \(difference.key): "
-        return switch difference.kind {
-        case .noObject: place + "no object"
-        case .noRow(let reason): place + "no row" + (reason.map { ": \($0)" } ?? "")
-        case .columns(let names): place + "different " + names.joined(separator: ", ")
-        }
+        let what =
+            switch difference.kind {
+            case .noObject: "no object"
+            case .noRow: "no row"
+            case .columns(let names): "different " + names.joined(separator: ", ")
+            }
+        return "\(difference.table) \(difference.key): \(what)" + (difference.reason.map { ": \($0)" } ?? "")
     }
 }

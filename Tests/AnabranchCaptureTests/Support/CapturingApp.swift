@@ -83,6 +83,8 @@ final class CapturingApp {
     }
 
     /// The entries of the history that the server has not confirmed, or that are own ones.
+    func waitingCount() throws -> Int64? { try db.value("SELECT count(*) FROM sync_pending")?.int }
+
     func uncollected() throws -> Int64? {
         try db.value(
             """
