@@ -7,7 +7,7 @@ import NIOHTTP1
 /// One bucket of a user, as requests read and write it.
 struct HTTPBucket: Sendable {
     /// How many changes a request may have.
-    private static let changesMax = 1_000
+    static let changesMax = 1_000
 
     let name: String
     let file: SyncedBuckets
