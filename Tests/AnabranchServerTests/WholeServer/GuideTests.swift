@@ -45,6 +45,12 @@ import Testing
                 "the configuration is good", "ann@example.com", "sync_route", "anabranch_sessions", "Welcome",
                 "deleted my-app", "no damage",
             ]),
+        Guide(
+            page: "Spec/Guide/SimperiumClients.md",
+            expected: [
+                "the configuration is good", #""ev":1"#, #""error":409"#, "X-Simperium-Version: 2", "water the cactus",
+                #"my-notes/"simperium/"#, "no damage",
+            ]),
     ]
 
     @Test(.enabled(if: ServerProcess.executable != nil, "needs the built command"), arguments: guides)
