@@ -13,6 +13,8 @@ final class SimperiumConnection {
     let inbox: Inbox
     /// The app of the URL; empty if it names none.
     let app: String
+    private let framing: SocketPath.Framing
+    private var nextHeartbeat: ContinuousClock.Instant?
     var channels: [ChannelName: Channel] = [:]
     /// The clients of channels whose logins have ended.
     var ended: [ChannelName: String] = [:]
@@ -22,10 +24,11 @@ final class SimperiumConnection {
     private var changes = MinuteCount()
     private var nextLoginCheck: ContinuousClock.Instant
 
-    init(_ socket: TextSocket, _ wire: SimperiumWire, app: String) {
+    init(_ socket: TextSocket, _ wire: SimperiumWire, _ path: SocketPath) {
         self.socket = socket
         self.wire = wire
-        self.app = app
+        app = path.app
+        framing = path.framing
         inbox = Inbox(socket)
         nextLoginCheck = .now + .seconds(wire.limits.loginCheckSeconds)
     }
@@ -41,24 +44,45 @@ final class SimperiumConnection {
     func run() async {
         defer { for channel in channels.values { channel.file.remove(socket) } }
         do {
+            if framing == .sockJS {
+                try await sendFrame(SockJSFrame.opening)
+                nextHeartbeat = .now + SockJSFrame.heartbeatInterval
+            }
             while let event = await socket.next(until: deadline) {
-                if case .text(let text) = event { try await handle(text) }
+                if case .text(let text) = event {
+                    for message in try messages(in: text) { try await handle(message) }
+                }
                 if event == .woken { try await handleNews() }
                 try await handleTime()
             }
         } catch End.closed(let code, let reason) {
-            socket.close(code: code, reason: reason)
+            await close(code, reason)
         } catch End.gone {
             return
         } catch {
             wire.logger.warning("simperium: a connection ends", metadata: ["reason": "\(error)"])
             // Every client comes back, and sends again what was not answered.
-            socket.close(code: 1013, reason: "try again later")
+            await close(1013, "try again later")
         }
     }
 
     func send(_ text: String) async throws {
+        try await sendFrame(framing == .sockJS ? SockJSFrame.message(text) : text)
+    }
+
+    private func sendFrame(_ text: String) async throws {
         guard await socket.send(text) else { throw End.gone }
+    }
+
+    private func close(_ code: UInt16, _ reason: String) async {
+        if framing == .sockJS { _ = await socket.send(SockJSFrame.closing(reason)) }
+        socket.close(code: code, reason: reason)
+    }
+
+    private func messages(in text: String) throws -> [String] {
+        guard framing == .sockJS else { return [text] }
+        guard let messages = SockJSFrame.messages(in: text) else { throw End.closed(1008, "not a frame of SockJS") }
+        return messages
     }
 
     // MARK: Messages
@@ -117,11 +141,15 @@ final class SimperiumConnection {
     /// When something is to be done, if nothing else happens.
     private var deadline: ContinuousClock.Instant {
         let heals = channels.values.flatMap { $0.leftBehind.values }.min().map { $0 + wire.limits.healDelay }
-        return min(heals ?? nextLoginCheck, nextLoginCheck)
+        return min(heals ?? nextLoginCheck, nextLoginCheck, nextHeartbeat ?? nextLoginCheck)
     }
 
     private func handleTime() async throws {
         let now = ContinuousClock.now
+        if let time = nextHeartbeat, now >= time {
+            nextHeartbeat = now + SockJSFrame.heartbeatInterval
+            try await sendFrame(SockJSFrame.heartbeat)
+        }
         if wire.limits.healsNode {
             for channel in channels.values where !channel.leftBehind.isEmpty { try await heal(channel, at: now) }
         }

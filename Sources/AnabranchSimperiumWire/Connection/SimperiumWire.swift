@@ -84,21 +84,10 @@ package final class SimperiumWire: TextWire, RecordDoor {
 
     package var settings: TextWireSettings { limits.sockets }
 
-    package func admits(_ request: SocketRequest) -> Bool { Self.app(ofPath: request.path) != nil }
+    package func admits(_ request: SocketRequest) -> Bool { SocketPath(request.path) != nil }
 
     package func serve(_ socket: TextSocket) async {
-        let connection = SimperiumConnection(socket, self, app: Self.app(ofPath: socket.request.path) ?? "")
-        await connection.run()
-    }
-
-    /// The app that a path names, empty if it names none; nil if the path is none of this wire's.
-    static func app(ofPath path: String) -> String? {
-        let parts = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst()
-        switch Array(parts) {
-        case ["sock", "websocket"]: return ""
-        case let parts where parts.count == 4 && parts[0] == "sock" && parts[1] == "1" && parts[3] == "websocket":
-            return parts[2].isEmpty ? nil : String(parts[2])
-        default: return nil
-        }
+        guard let path = SocketPath(socket.request.path) else { return }
+        await SimperiumConnection(socket, self, path).run()
     }
 }

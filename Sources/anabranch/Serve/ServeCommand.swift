@@ -73,7 +73,7 @@ struct ServeCommand: AsyncParsableCommand {
         let simperium = simperium(configuration, apps, authorizer, logger, unixSeconds)
         let server = SyncServer(
             settings: settings, store: store, authenticator: apps,
-            routes: [HTTPRoute(to: apps)] + (simperium.map { [$0.route] } ?? []),
+            routes: [HTTPRoute(to: apps)] + (simperium?.routes ?? []),
             wires: simperium.map { [$0.wire] } ?? [],
             authorizer: authorizer, exports: exports, tls: tls, logger: logger, metrics: metrics,
             admin: try admin(configuration, store, accounts, metrics, logger),
@@ -92,19 +92,19 @@ struct ServeCommand: AsyncParsableCommand {
         try store.close()
     }
 
-    /// Simperium's wire, and the route of its HTTP requests; nil if no app serves its clients.
+    /// Simperium's wire, and the routes of its HTTP requests; nil if no app serves its clients.
     private func simperium(
         _ configuration: Configuration, _ apps: AppServices, _ authorizer: any Authorizer, _ logger: Logger,
         _ unixSeconds: @escaping @Sendable () -> UInt64
-    ) -> (wire: SimperiumWire, route: HTTPRoute)? {
+    ) -> (wire: SimperiumWire, routes: [HTTPRoute])? {
         guard !configuration.simperium.isEmpty else { return nil }
         var settings = SimperiumSettings()
         settings.apps = configuration.simperium
         let wire = SimperiumWire(
             settings: settings, authenticator: apps, authorizer: authorizer, logger: logger, unixSeconds: unixSeconds)
-        let route = HTTPRoute(
+        let data = HTTPRoute(
             "/1", to: SimperiumEndpoints(apps, wire), body: .whole(bytesMax: SimperiumEndpoints.bodyBytesMax))
-        return (wire, route)
+        return (wire, [data, HTTPRoute("/sock", to: SockJSEndpoints(wire))])
     }
 
     private func openStore(_ configuration: Configuration, _ logger: Logger) throws -> SQLiteStore {

@@ -49,7 +49,7 @@ import Testing
             page: "Spec/Guide/SimperiumClients.md",
             expected: [
                 "the configuration is good", #""ev":1"#, #""error":409"#, "X-Simperium-Version: 2", "water the cactus",
-                #"my-notes/"simperium/"#, "no damage",
+                #"my-notes/"simperium/"#, #""websocket":true"#, "no damage",
             ]),
     ]
 
