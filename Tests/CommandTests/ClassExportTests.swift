@@ -1,0 +1,171 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchSQLite
+import ArgumentParser
+import Foundation
+import Testing
+
+@testable import anabranch
+
+/// `export --documents` and `--csv`. What Python's readers make of random ones is in `Tests/Values`.
+@Suite struct ClassExportTests {
+    private struct Row {
+        let name: String
+        let type: String
+        /// The value in the lines of an export.
+        let line: String
+        let document: String
+        let cell: String
+
+        init(_ name: String, _ type: String, _ line: String, _ document: String, _ cell: String? = nil) {
+            (self.name, self.type, self.line, self.document) = (name, type, line, document)
+            let isQuoted = document.contains { "\",".contains($0) }
+            self.cell = cell ?? (isQuoted ? "\"\(document.replacing("\"", with: "\"\""))\"" : document)
+        }
+    }
+
+    /// Values of every type, in the order of the names.
+    private static let rows = [
+        Row("a", #""type":"binary""#, #"{"bin":"00ff"}"#, #"{"$binary":{"base64":"AP8=","subType":"00"}}"#, "AP8="),
+        Row("b", #""type":"bool""#, "true", "true"),
+        Row("c", #""type":"decimal""#, #"{"dec":"1.10"}"#, #"{"$numberDecimal":"1.10"}"#, "1.10"),
+        Row("d", #""type":"double""#, #"{"double":"401d99999999999a"}"#, "7.4"),
+        Row(
+            "e", #""type":"double""#, #"{"double":"fff0000000000000"}"#, #"{"$numberDouble":"-Infinity"}"#, "-Infinity"),
+        Row("f", #""type":"float""#, #"{"float":"3dcccccd"}"#, "0.10000000149011612", "0.1"),
+        Row("g", #""type":"int""#, #"{"int":"9223372036854775807"}"#, "9223372036854775807"),
+        Row("h", #""type":"link","target":"Thing""#, #"{"link":["Thing",{"int":"9"}]}"#, "9"),
+        Row(
+            "i", #""type":"mixed""#, #"{"link":["Thing",{"int":"9"}]}"#, #"{"$ref":"Thing","$id":9}"#),
+        Row("j", #""type":"mixed""#, #""say \"a, b\"""#, #""say \"a, b\"""#),
+        Row(
+            "k", #""type":"objectId""#, #"{"oid":"64b7f0aa0000000000000001"}"#, #"{"$oid":"64b7f0aa0000000000000001"}"#,
+            "64b7f0aa0000000000000001"),
+        Row(
+            "l", #""type":"string""#, #""two\u000alines, \"quoted\"""#, #""two\u000alines, \"quoted\"""#,
+            "\"two\nlines, \"\"quoted\"\"\""),
+        Row("m", #""type":"string""#, #""""#, #""""#, #""""#),
+        Row("n", #""type":"string""#, #"{"bytes":"ff"}"#, #"{"$binary":{"base64":"/w==","subType":"00"}}"#),
+        Row("o", #""type":"string""#, "null", "null", ""),
+        Row(
+            "p", #""type":"timestamp""#, #"{"ts":["1759233600",123456789]}"#, #"{"$date":"2025-09-30T12:00:00.123Z"}"#,
+            "2025-09-30T12:00:00.123456789Z"),
+        Row(
+            "q", #""type":"timestamp""#, #"{"ts":["-1",-500000000]}"#, #"{"$date":{"$numberLong":"-1500"}}"#,
+            "1969-12-31T23:59:58.5Z"),
+        Row(
+            "r", #""type":"timestamp""#, #"{"ts":["9223372036854775807",0]}"#,
+            #"{"$date":{"$numberLong":"9223372036854775807"}}"#),
+        Row(
+            "s", #""type":"uuid""#, #"{"uuid":"00112233-4455-6677-8899-aabbccddeeff"}"#,
+            #"{"$binary":{"base64":"ABEiM0RVZneImaq7zN3u/w==","subType":"04"}}"#, "00112233-4455-6677-8899-aabbccddeeff"
+        ),
+        Row("t", #""type":"link","target":"Part""#, #"{"size":{"int":"3"}}"#, #"{"size":3}"#),
+        Row("u", #""type":"int","collection":"list""#, #"{"list":[{"int":"2"},null,{"int":"1"}]}"#, "[2,null,1]"),
+        Row("v", #""type":"string","collection":"set""#, #"{"set":["x","y"]}"#, #"["x","y"]"#),
+        Row(
+            "w", #""type":"mixed","collection":"dictionary""#, #"{"dict":{"y":{"int":"1"},"z":{"list":[]}}}"#,
+            #"{"y":1,"z":[]}"#),
+    ]
+
+    private static func lines() -> [String] {
+        let properties = rows.map { #"{"name":"\#($0.name)","nullable":true,\#($0.type)}"# }
+        let fields = rows.map { #""\#($0.name)":\#($0.line)"# }.joined(separator: ",")
+        return [
+            #"{"class":"A/b","kind":"top-level","properties":["#
+                + #"{"name":"$x","nullable":true,"type":"int"},{"name":"text","nullable":false,"type":"string"}]}"#,
+            #"{"class":"Part","kind":"embedded","properties":[{"name":"size","nullable":false,"type":"int"}]}"#,
+            #"{"class":"Thing","key":{"name":"_id","nullable":false,"type":"int"},"kind":"top-level","properties":["#
+                + properties.joined(separator: ",") + "]}",
+            #"["A/b",{"gk":"2-1f"},{"text":"=1+1"}]"#,
+            #"["Thing",{"int":"7"},{\#(fields)}]"#,
+        ]
+    }
+
+    private final class Fixture {
+        let directory = FileManager.default.temporaryDirectory.appending(path: "anabranch-\(UUID())").path()
+
+        init(_ lines: [String]) throws {
+            let store = try SQLiteStore(directory: directory)
+            let file = try SyncedFile(path: VirtualPath("/\"all\""), store: store)
+            let ident = try file.allocateIdents(for: ["ann"], at: 1)[0].ident
+            var graph = ObjectGraph()
+            let changeset = try graph.write(as: ident) { tx in
+                let lines = try lines.map { try ExportLine(parsing: Array($0.utf8)) }
+                try tx.add(lines.compactMap { if case .declaration(let declared) = $0 { declared } else { nil } })
+                for case .object(let name, let key, let fields) in lines {
+                    _ = try tx.importObject(name, key, fields)
+                }
+            }.changeset
+            let cursor = UploadCursor(clientVersion: 2, serverVersion: 0)
+            try file.enqueue(
+                Upload(
+                    progress: cursor,
+                    changesets: [UploadedChangeset(cursor: cursor, timestamp: 1, changeset: changeset)]),
+                from: ident)
+            #expect(try file.integrate(at: 1).outcomes.allSatisfy { $0.refusal == nil })
+            try store.close()
+        }
+
+        deinit { try? FileManager.default.removeItem(atPath: directory) }
+
+        func export(_ arguments: String...) throws -> String {
+            let command = try ExportCommand.parse(["--data", directory, "--path", "/\"all\""] + arguments)
+            var text = Data()
+            try command.run { text += $0 }
+            return String(decoding: text, as: UTF8.self)
+        }
+    }
+
+    @Test func valuesOfEveryTypeAreDocuments() throws {
+        let fields = Self.rows.map { #","\#($0.name)":\#($0.document)"# }.joined()
+        let fixture = try Fixture(Self.lines())
+        #expect(try fixture.export("--documents", "--class", "Thing") == "{\"_id\":7\(fields)}\n")
+        #expect(try fixture.export("--documents", "--class", "A/b") == #"{"_id":"2-1f","text":"=1+1"}"# + "\n")
+    }
+
+    @Test func valuesOfEveryTypeAreCells() throws {
+        let names = Self.rows.map(\.name).joined(separator: ","), cells = Self.rows.map(\.cell).joined(separator: ",")
+        #expect(try Fixture(Self.lines()).export("--csv", "--class", "Thing") == "_id,\(names)\n7,\(cells)\n")
+    }
+
+    @Test func eachClassIsAFileOfANewFolder() throws {
+        let fixture = try Fixture(Self.lines()), folder = fixture.directory + "/../tables-\(UUID())"
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        #expect(try fixture.export("--csv", "--output", folder).isEmpty)
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder).sorted()
+        #expect(names == ["A%2fb.csv", "Thing.csv"])
+        #expect(try String(contentsOfFile: folder + "/A%2fb.csv", encoding: .utf8) == "_id,$x,text\n2-1f,,=1+1\n")
+        #expect(throws: InputError.self) { try fixture.export("--csv", "--output", folder) }
+    }
+
+    @Test func whatIsLostIsNamed() throws {
+        let fixture = try Fixture(Self.lines())
+        func complaint(_ className: String) throws -> [Substring] {
+            try BuiltCommands.bash(
+                "anabranch export --data \"$1\" --path '/\"all\"' --documents --class \"$2\"", fixture.directory,
+                className
+            ).complaint.split(separator: "\n")
+        }
+        #expect(
+            try complaint("A/b") == [
+                "A/b.$x: one has a name that no document can have, and is left out",
+                "/\"all\": 1 object at version 1",
+            ])
+        #expect(
+            try complaint("Thing") == [
+                "Thing.n: one is not UTF-8, and is written as binary",
+                "Thing.p: one was cut to milliseconds", "Thing.r: one was cut to milliseconds",
+                "/\"all\": 1 object at version 1",
+            ])
+    }
+
+    @Test func aClassHasToBeNamedAndToBeThere() throws {
+        let fixture = try Fixture(Self.lines())
+        #expect { try fixture.export("--csv") } throws: { "\($0)".contains("there are A/b, Thing") }
+        #expect { try fixture.export("--csv", "--class", "Think") } throws: { "\($0)".contains("did you mean 'Thing'") }
+        #expect(throws: (any Error).self) { try fixture.export("--class", "Thing") }
+        #expect(throws: (any Error).self) { try fixture.export("--csv", "--documents") }
+        #expect(throws: (any Error).self) { try fixture.export("--csv", "--anonymize") }
+    }
+}
