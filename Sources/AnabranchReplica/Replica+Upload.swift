@@ -49,17 +49,17 @@ extension Replica: SessionFile {
         log.versions(after: record.progress.upload.clientVersion).map(\.bytes).max()
     }
 
-    /// The objects that unacknowledged local changes are about, by version, ascending.
+    /// The objects that unacknowledged local changes are about, by version, ascending, with the times of the changes.
     package func unacknowledgedObjects(
         after version: ClientVersion
-    ) throws(ReplicaError) -> [(version: ClientVersion, objects: [TouchedObject])] {
+    ) throws(ReplicaError) -> [(version: ClientVersion, time: ChangesetTime, objects: [TouchedObject])] {
         try ReplicaError.catching {
             try log.versions(after: max(version, record.progress.upload.clientVersion)).compactMap { version in
                 guard version.bytes > 0 else { return nil }
                 var arena = ChangesetArena()
                 let changeset = try store.changeset(of: version.number)
                 let index = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 0, ident: 0))
-                return (version.number, arena.touchedObjects(of: index))
+                return (version.number, version.timestamp, arena.touchedObjects(of: index))
             }
         }
     }

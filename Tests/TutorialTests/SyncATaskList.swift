@@ -147,6 +147,23 @@ import Testing
         }
         let milkStatus = try await store.status(of: Item.self, milk.id)
         // uploaded is 1, and milkStatus.isPending is false: the server has the object as it is here.
+        let waiting = try await store.unsynced()
+        // waiting is empty. It names the objects whose changes the server does not have yet, and since when they wait.
+
+        struct RenamedItem: SyncedObject {
+            static let className = "Task"
+
+            enum CodingKeys: String, CodingKey {
+                case id
+                case headline = "title"
+            }
+
+            var id = UUID()
+            var headline = ""
+        }
+
+        let renamed = try store.read { try $0.get(RenamedItem.self, milk.id) }
+        // renamed.headline is "Oat milk".
 
         let team = try await SyncedStore("\(folder)/team.store", Item.self)
         try await team.subscriptions.update { wanted in
@@ -182,6 +199,7 @@ import Testing
         }
         // End of the page
 
+        #expect(waiting.isEmpty && renamed.headline == "Oat milk")
         // Its observer would hear of the reset as well.
         await phone.stop()
         try await second.close()

@@ -1,3 +1,6 @@
+public import AnabranchCore
+public import Foundation
+
 /// The status of a store's synchronization (`Spec/Objects.md`, section 7).
 public struct StoreStatus: Equatable, Sendable {
     /// A set of current activities.
@@ -91,5 +94,20 @@ public struct ObjectStatus: Equatable, Sendable {
             (state, progress) = (.downloading, store.download)
         }
         if isPending || !isCached { issue = store.issue }
+    }
+}
+
+/// An object with a change that the server has not acknowledged.
+public struct UnsyncedObject: Equatable, Sendable {
+    /// The class of the object.
+    public let className: String
+    /// The primary key of the object, which may have been erased.
+    public let key: PrimaryKey
+    /// The time of the first of its changes that wait, by the clock of this device.
+    public let since: Date
+
+    /// True if it is about an object.
+    public func concerns<Object: SyncedObject>(_ type: Object.Type, _ id: Object.ID) -> Bool {
+        className == type.className && (try? id.primaryKey) == key
     }
 }

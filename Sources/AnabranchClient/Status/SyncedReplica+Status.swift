@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchProtocol
 import AnabranchReplica
+import Foundation
 
 // The status of the synchronization (`Spec/Objects.md`, section 7).
 
@@ -69,6 +70,21 @@ extension SyncedReplica {
     func status(of item: ItemName) throws -> ObjectStatus {
         try items.readLog(replica)
         return items.status(of: item, board.status, replica.state)
+    }
+
+    /// The objects with unacknowledged changes, those that have waited longest first.
+    func unsynced() throws -> [UnsyncedObject] {
+        var found: Set<ItemName> = [], unsynced: [UnsyncedObject] = []
+        for (_, time, objects) in try replica.unacknowledgedObjects(after: 0) {
+            for object in objects
+            where found.insert(ItemName(className: object.className, key: object.key)).inserted {
+                unsynced.append(
+                    UnsyncedObject(
+                        className: String(decoding: object.className, as: UTF8.self), key: object.key,
+                        since: Date(timeIntervalSince1970: time.secondsSince1970)))
+            }
+        }
+        return unsynced
     }
 
     /// The status of an object, at once and each time that it changes.
@@ -146,7 +162,7 @@ struct ItemStatuses {
             pending = pending.filter { $0.value > acknowledged }
             forgottenThrough = acknowledged
         }
-        for (version, objects) in try replica.unacknowledgedObjects(after: readThrough) {
+        for (version, _, objects) in try replica.unacknowledgedObjects(after: readThrough) {
             for object in objects { pending[ItemName(className: object.className, key: object.key)] = version }
         }
         readThrough = replica.version

@@ -33,6 +33,11 @@ extension SyncedStore {
         replica.statusUpdates(of: try ItemName(type, id))
     }
 
+    /// The objects that were changed here, and whose changes the server has not acknowledged: those that have waited
+    /// longest first, erased ones too. This reads all changes that wait.
+    /// - Throws: `ReplicaError` if the store cannot be read.
+    public func unsynced() async throws -> [UnsyncedObject] { try await replica.unsynced() }
+
     /// The goals that can be waited for.
     public enum Goal: Sendable {
         /// The server has all changes that were written here before the call.

@@ -157,6 +157,35 @@ import Testing
         }
     }
 
+    /// Objects that wait are named with the first change that does, erased ones too; what the server has is not.
+    @Test func whatWaitsIsNamed() async throws {
+        try await withServer { _, port async throws in
+            try await withFolder { path async throws in
+                let one = try await StoreDevice(path("one"), port: port)
+                #expect(try await one.store.unsynced() == [])
+                let begin = Date(timeIntervalSinceNow: -0.001)
+                try await one.store.write { try $0.insert(Person(id: 1, name: "Ann")) }
+                try await one.store.write { try $0.insert(Person(id: 2, name: "Bob")) }
+                let first = try await one.store.unsynced()
+                try await one.store.write { try $0.save(Person(id: 1, name: "Anna")) }
+                try await one.store.write { #expect(try $0.delete(Person.self, 2)) }
+                let unsynced = try await one.store.unsynced()
+                #expect(unsynced == first && unsynced.map(\.key) == [1, 2])
+                #expect(unsynced.allSatisfy { begin <= $0.since && $0.since <= Date() })
+                #expect(unsynced[0].since <= unsynced[1].since)
+                #expect(unsynced[0].concerns(Person.self, 1) && !unsynced[0].concerns(Person.self, 2))
+                #expect(!unsynced[0].concerns(Chore.self, 1))
+                try await one.connect()
+                try await one.store.wait(for: .idle)
+                #expect(try await one.store.unsynced() == [])
+                await one.client.pause()
+                try await one.store.write { try $0.save(Person(id: 1, name: "Ann")) }
+                #expect(try await one.store.unsynced().map(\.key) == [1])
+                try await one.close()
+            }
+        }
+    }
+
     @Test func pausingIsBeingOffLine() async throws {
         try await withServer { _, port async throws in
             try await withFolder { path async throws in
