@@ -158,10 +158,21 @@ struct StoreOption: ParsableArguments {
     /// A file by its path, as `VirtualPath` prints it or in plain text, with the partition's value in any spelling.
     func file(_ path: String) throws -> StoredFile {
         let reader = try reader(), names = try reader.partitionNames()
-        for path in VirtualPath.meanings(of: path) {
-            if let found = try reader.file(path) ?? reader.file(names.file(at: path)) { return found }
+        func find(_ path: String) throws -> StoredFile? {
+            for path in VirtualPath.meanings(of: path) {
+                if let found = try reader.file(path) ?? reader.file(names.file(at: path)) { return found }
+            }
+            return nil
         }
-        throw InputError(description: "\(try directory()): there is no file \(path)")
+        if let found = try find(path) { return found }
+        let hint = try find(Self.quoted(path)).map { "; did you mean '\($0.path)'?" } ?? ""
+        throw InputError(description: "\(try directory()): there is no file \(path)\(hint)")
+    }
+
+    /// A path with its partition in the quotation marks of JSON, which people leave out and shells take away.
+    private static func quoted(_ path: String) -> String {
+        guard let slash = path.firstIndex(of: "/") else { return path }
+        return "\(path[...slash])\"\(path[path.index(after: slash)...])\""
     }
 
     /// Turns an error of the store into a line for people, without the error code of the protocol.

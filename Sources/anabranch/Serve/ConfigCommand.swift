@@ -52,6 +52,7 @@ struct ConfigCommand: AsyncParsableCommand {
             let files = await NamedFiles.check(sources.configuration)
             problems += files.problems
             for notice in sources.configuration.notices + files.notices { print("note: \(notice)") }
+            if options.config == nil { print("note: no file was looked at: --config names one") }
             guard problems.isEmpty else { throw InputError(description: problems.joined(separator: "\n")) }
             print("the configuration is good")
         }
