@@ -31,7 +31,8 @@ import Testing
         Row("c", #""type":"decimal""#, #"{"dec":"1.10"}"#, #"{"$numberDecimal":"1.10"}"#, "1.10"),
         Row("d", #""type":"double""#, #"{"double":"401d99999999999a"}"#, "7.4"),
         Row(
-            "e", #""type":"double""#, #"{"double":"fff0000000000000"}"#, #"{"$numberDouble":"-Infinity"}"#, "-Infinity"),
+            "e", #""type":"double""#, #"{"double":"fff0000000000000"}"#, #"{"$numberDouble":"-Infinity"}"#,
+            "-Infinity"),
         Row("f", #""type":"float""#, #"{"float":"3dcccccd"}"#, "0.10000000149011612", "0.1"),
         Row("g", #""type":"int""#, #"{"int":"9223372036854775807"}"#, "9223372036854775807"),
         Row("h", #""type":"link","target":"Thing""#, #"{"link":["Thing",{"int":"9"}]}"#, "9"),

@@ -102,8 +102,8 @@ extension ObjectGraph {
     /// without a state can hold some: integration refuses them.
     ///
     /// - Returns: What was changed, and how many instructions were skipped.
-    /// - Throws: `storeDamaged` if an entry cannot be decoded, `storeFailed` if objects cannot be read. The state is then
-    ///   of no more use.
+    /// - Throws: `storeDamaged` if an entry cannot be decoded, `storeFailed` if objects cannot be read. The state is
+    ///   of no more use then.
     @discardableResult
     public mutating func replay(
         _ entries: [LogEntry]

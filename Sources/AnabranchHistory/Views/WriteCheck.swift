@@ -32,7 +32,7 @@ final class WriteCheck {
         var refused: [ObjectReference] = []
         /// The first of those that are refused.
         var told: [CompensatingWrite.Object] = []
-        /// What was decided about the objects that are refused or leave, and why.
+        /// The decisions about the objects that are refused or leave, and the reasons.
         var decisions = ViewDecisions()
     }
 
@@ -214,7 +214,7 @@ final class WriteCheck {
         return try refusal(of: reference, object.className, at: place).union(.isOutside).union(reason)
     }
 
-    /// What hides an object from a view: its query, or else the role.
+    /// The reason why an object is not in a view: its query, or else the role.
     private func hidden(
         _ object: StateObject, _ className: [UInt8], from view: ClientView, in state: ObjectGraph
     ) throws(HistoryError) -> WriteVerdict {

@@ -10,7 +10,7 @@ package final class StoreReader {
     let manifest: StoreManifest
     /// The databases of the shards.
     let databases: [any DatabaseReader]
-    /// The segments that were opened. A command that reads a long log once has little use for those behind it.
+    /// The segments that were opened. A command reads a long log once, and keeps few of them.
     let segments = SegmentCache(
         headBytesMax: 16 << 20, columnBytesMax: 2 << 20, contentBytesMax: 4 << 20, conflictKeyBytesMax: 8 << 20)
     /// The empty files that SQLite makes next to databases to read them.

@@ -17,9 +17,10 @@ struct ExportCommand: ParsableCommand {
             on standard error names; a server that runs goes on meanwhile, and its write-ahead logs grow by what is \
             written. Objects of asymmetric classes are not in the state: see `anabranch admin ingested`.
 
-            With --documents or --csv the objects of one class are printed for programs of others: MongoDB's tools, jq, \
-            databases, spreadsheets. With --output each class is a file of a folder, which must be empty or missing. What \
-            such a form cannot hold is named at the end on standard error (Spec/Export.md, sections 7 and 8).
+            With --documents or --csv the objects of one class are printed for programs of others: MongoDB's tools, \
+            jq, databases, spreadsheets. With --output each class is a file of a folder, which must be empty or \
+            missing. What such a form cannot hold is named at the end on standard error (Spec/Export.md, sections 7 \
+            and 8).
 
             If the exit status is not 0, the export is not whole.
 

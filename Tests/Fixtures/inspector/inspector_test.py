@@ -476,6 +476,7 @@ class Checks:
             self.compare_with_what_partitions_allow(roles)
             self.browser.log_in(roles.server)
             self.look_as_users(roles)
+            self.see_why_a_write_was_refused(roles)
         finally:
             roles.server.stop()
 
@@ -529,6 +530,14 @@ class Checks:
             shown, = self.json(f"/as.json?path={quote(path)}&as={roles.users['town', name]}", roles.server)["permissions"]
             assert (shown["permission"], shown["rule"]) == (permission, rule), shown
             assert rule is None or f"right: {permission}" in shown["text"], shown
+
+    def see_why_a_write_was_refused(self, roles):
+        line = json.dumps(["Task", {"int": "4"}, {"title": "mine"}]) + "\n"
+        roles.client("write", "mia", "phone", "team", text=line, runs=roles.run)
+        version = self.json("/head.json?path=team", roles.server)["version"]
+        self.browser.open(f"{roles.server.pages}/version?path=team&version={version}", "/version")
+        self.browser.says('Task 4: a user with the role "member" may not change the object as it was')
+        self.browser.says('{"team":{"$eq":"red"}}')
 
     def look_as_users(self, roles):
         browser, pages = self.browser, roles.server.pages
