@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Foundation
 import Testing
 
@@ -12,21 +13,23 @@ import Testing
         SELECT title, name FROM book LEFT JOIN author ON author.id = author_id ORDER BY title, name
         """
 
-    private static func run(_ program: URL, _ arguments: [String]) throws {
-        let process = Process(), output = Pipe()
-        process.executableURL = program
-        process.arguments = arguments
-        process.standardError = output
-        try process.run()
-        let text = try output.fileHandleForReading.readToEnd() ?? Data()
-        process.waitUntilExit()
-        let complaint = String(decoding: text, as: UTF8.self)
-        try #require(process.terminationStatus == 0, "\(arguments): \(complaint)")
+    private static func run(_ program: URL, _ arguments: [String]) async throws {
+        let (status, complaint) = try await onOwnThread {
+            let process = Process(), output = Pipe()
+            process.executableURL = program
+            process.arguments = arguments
+            process.standardError = output
+            try process.run()
+            let text = String(decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+            process.waitUntilExit()
+            return (process.terminationStatus, text)
+        }
+        try #require(status == 0, "\(arguments): \(complaint)")
     }
 
-    private static func python(_ library: String, _ path: String, _ phase: String) throws {
+    private static func python(_ library: String, _ path: String, _ phase: String) async throws {
         let script = root.appending(path: "Tests/Fixtures/capture/writers.py").path()
-        try run(root.appending(path: ".build/python/bin/python3"), ["-B", script, library, path, phase])
+        try await run(root.appending(path: ".build/python/bin/python3"), ["-B", script, library, path, phase])
     }
 
     @Test(arguments: ["Python", "SQLAlchemy", "Peewee", "SQLiteUtils", "Django"])
@@ -34,15 +37,15 @@ import Testing
         try await CaptureWorld.run { world in
             let apps = try ["a", "b"].map { try CapturingApp($0, in: world, "") }
             for app in apps {
-                try Self.python(library, app.path, "make")
+                try await Self.python(library, app.path, "make")
                 try app.install(["author", "book"])
             }
             let (a, b) = (apps[0], apps[1])
-            try Self.python(library, a.path, "write")
+            try await Self.python(library, a.path, "write")
             try await Self.expectEqual(a, b, atLeast: 9)
 
             // The table is made anew: its triggers are gone, and nobody has said so.
-            try Self.python(library, a.path, "migrate")
+            try await Self.python(library, a.path, "migrate")
             #expect(try await a.synchronize().renewedTables.count == 1)
             #expect(try a.rows(Self.books).contains { $0.hasPrefix("after|") })
             try await Self.expectEqual(a, b, atLeast: 10)
@@ -70,7 +73,7 @@ import Testing
             let shell = URL(filePath: "/usr/bin/sqlite3")
             let csv = a.path + ".csv"
             try "id,title,body\n7,imported,1\n8,also,2\n".write(toFile: csv, atomically: true, encoding: .utf8)
-            try Self.run(
+            try await Self.run(
                 shell,
                 [
                     "-bail", a.path, "INSERT INTO note (title, body) VALUES ('one', x'00'), ('two', 2.5)",
