@@ -17,8 +17,8 @@ import Testing
         var lossCount = 0
         for seed in seed.map({ $0...$0 }) ?? 1...count {
             do {
-                let meeting = try Meeting(seed: seed), known = try meeting.losses().sorted()
-                try #require(meeting.told.sorted() == known)
+                let meeting = try Meeting(seed: seed), known = try meeting.losses()
+                try #require(meeting.told.map(\.withoutSizes).sorted() == known.map(\.withoutSizes).sorted())
                 lossCount += known.count
             } catch {
                 Issue.record(
@@ -120,6 +120,11 @@ private struct Meeting {
         }
         return losses
     }
+}
+
+extension String {
+    /// The size that a list had when its author changed it is not the same in every history.
+    fileprivate var withoutSizes: String { replacing(/ \(prior size \d+\)/, with: "") }
 }
 
 extension Explanation.Effect {
