@@ -124,7 +124,7 @@ private struct Meeting {
 
 extension String {
     /// The size that a list had when its author changed it is not the same in every history.
-    fileprivate var withoutSizes: String { replacing(/ \(prior size \d+\)/, with: "") }
+    fileprivate var withoutSizes: String { replacing(#/ \(prior size \d+\)/#, with: "") }
 }
 
 extension Explanation.Effect {
