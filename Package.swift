@@ -252,8 +252,9 @@ let package = Package(
         .testTarget(
             name: "AnabranchServerTests",
             dependencies: [
-                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRules", "AnabranchServer",
-                "AnabranchSQLite", "AnabranchSimulation", "AnabranchTestClient", "AnabranchTesting", "CZlib",
+                "AnabranchCore", "AnabranchExplain", "AnabranchProtocol", "AnabranchHistory", "AnabranchRules",
+                "AnabranchServer", "AnabranchSQLite", "AnabranchSimulation", "AnabranchTestClient", "AnabranchTesting",
+                "CZlib",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),

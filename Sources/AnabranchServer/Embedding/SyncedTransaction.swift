@@ -80,6 +80,14 @@ public struct ChangedObject: Equatable, Sendable {
     /// The change of the object.
     public fileprivate(set) var change = Change.modified(fields: [])
 
+    /// Adds what was done to the object afterwards.
+    mutating func goOn(with later: Change) {
+        switch later {
+        case .inserted, .deleted: change = later
+        case .modified(let fields): for field in fields { note(field: field) }
+        }
+    }
+
     fileprivate mutating func note(field: String) {
         guard case .modified(let fields) = change, !fields.contains(field) else { return }
         change = .modified(fields: fields + [field])

@@ -1,5 +1,6 @@
 import AnabranchCore
 public import AnabranchHistory
+public import Foundation
 import NIOPosix
 import Synchronization
 
@@ -45,6 +46,25 @@ extension SyncServer {
     ///   `SyncServerError.changesForgotten` if the log does not go back so far.
     public func changes(in path: VirtualPath, after cursor: ChangeCursor) -> FileChanges {
         FileChanges(files: { [self] in files.withLock { $0 } }, path: path, start: cursor)
+    }
+
+    /// The changes of a synced file, put together to edits that people recognise: the transactions of one author on
+    /// objects that they have in common, without a long pause between them (`Spec/Explain.md`, section 7).
+    ///
+    /// After each transaction it says what the edit is that the transaction belongs to: a new `id` is a new line of a
+    /// feed, one that was there before is a line that has changed. A program that begins at a stored cursor misses
+    /// nothing; an edit that was under way at the cursor goes on under an `id` of its own.
+    ///
+    /// - Parameters:
+    ///   - path: the file. One that does not exist is waited for.
+    ///   - cursor: of the last edit that is known, or of `StateReader.cursor`.
+    ///   - pause: ends an edit, in seconds, by its author's clock.
+    /// - Returns: a sequence as `changes` returns it. It keeps at most 128 edits in memory, each of which ends with the
+    ///   transaction that takes it to 1,000 objects.
+    public func edits(
+        in path: VirtualPath, after cursor: ChangeCursor, pause: TimeInterval = FileEdits.usualPause
+    ) -> FileEdits {
+        FileEdits(changes: changes(in: path, after: cursor), pause: pause)
     }
 
     /// The synced files, in the order of the bytes of their paths.
