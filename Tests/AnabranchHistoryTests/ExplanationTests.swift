@@ -39,9 +39,11 @@ import Testing
 /// the same, and of the others it is said.
 extension ExplanationTests {
     @Test func flexibleVersionsAreExplained() async throws {
-        let seed = ProcessInfo.processInfo.environment["ANABRANCH_SEED"].flatMap(UInt64.init)
+        let environment = ProcessInfo.processInfo.environment
+        let seed = environment["ANABRANCH_SEED"].flatMap(UInt64.init)
+        let count = environment["ANABRANCH_WORKLOADS"].flatMap(UInt64.init) ?? 60
         var tally = ExplanationTally()
-        for seed in seed.map({ $0...$0 }) ?? 1...60 {
+        for seed in seed.map({ $0...$0 }) ?? 1...count {
             do {
                 let test = try TestStore(.memory)
                 let run = try FlexibleRun(seed: seed, store: test.store) {

@@ -118,4 +118,30 @@ import Testing
         try file.forEachEntry(newest: 2) { versions.append($0.version) }
         #expect(versions == [3, 2])
     }
+    /// The entries of a long log are read in steps, the next ones while those before are applied.
+    @Test func earlierStatesOfALongLogAreMadeInSteps() throws {
+        let test = try Self.fixture()
+        var entries: [LogEntry] = []
+        do {
+            let file = try SyncedFile.open(in: test.store, keepsState: true)
+            for number in UInt64(1)...400 {
+                var changeset = ChangesetWriter()
+                for key in Int64(100)..<200 {
+                    if number == 1 { changeset.create(key) } else { changeset.set(key, to: Int64(number)) }
+                }
+                try file.enqueue(Upload([changeset.bytes], from: 20 + number, base: 3), from: 3)
+                #expect(try file.integrate(at: number).outcomes.allSatisfy { $0.refusal == nil })
+            }
+            entries = try file.log()
+        }
+        #expect(entries.reduce(0) { $0 + $1.changeset.count } > 300_000)
+        try #require(test.store as? SQLiteStore).close()
+        let file = try #require(try StoreReader(directory: test.path).files().first)
+        for version in [4, 5, 60, 61, 203, 402, 403] {
+            var replayed = ObjectGraph()
+            try replayed.replay(Array(entries.prefix(version)))
+            let state = try file.state(at: ServerVersion(version))
+            #expect(try state.canonicalJSON() == replayed.canonicalJSON(), "version \(version)")
+        }
+    }
 }

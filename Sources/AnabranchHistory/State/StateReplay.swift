@@ -1,4 +1,6 @@
 public import AnabranchCore
+import Dispatch
+import Synchronization
 
 /// A piece of a log that is applied to a state step by step, so that memory is bounded however long it is.
 package struct LogReplay {
@@ -77,7 +79,10 @@ extension FileView {
     private func replay(_ range: VersionRange, on state: inout ObjectGraph) throws(HistoryError) {
         // Small steps take less memory, and what they read stays in the processor's caches.
         var replay = LogReplay(range, stepBytes: 64 << 10)
-        while !replay.isDone { try state.replay(try replay.next(from: self)) }
+        let appliedBeside = ReplayBeside(on: state)
+        state = ObjectGraph()
+        while !replay.isDone { appliedBeside.apply(try ReplayStep(try replay.next(from: self))) }
+        state = try appliedBeside.finish()
     }
 
     /// The last versions of the segments of an archive up to a version, in order; nil if it does not have all.
@@ -108,12 +113,17 @@ extension ObjectGraph {
     public mutating func replay(
         _ entries: [LogEntry]
     ) throws(HistoryError) -> (changes: StateChanges, skippedCount: Int) {
-        var arena = ChangesetArena()
-        var changesets: [ChangesetIndex] = []
-        for entry in entries where !entry.changeset.isEmpty { changesets.append(try entry.decode(into: &arena)) }
+        try replay(ReplayStep(entries))
+    }
+
+    fileprivate mutating func replay(
+        _ entries: consuming ReplayStep
+    ) throws(HistoryError) -> (changes: StateChanges, skippedCount: Int) {
         var skippedCount = 0
         do {
-            let changes = try applyTransactions(changesets, of: &arena, refusing: [], inPlace: true) { _ in
+            let changes = try applyTransactions(
+                entries.changesets, of: &entries.arena, refusing: [], inPlace: true
+            ) { _ in
                 skippedCount += 1
                 return true
             }
@@ -121,5 +131,50 @@ extension ObjectGraph {
         } catch {
             throw HistoryError(readingStateFailed: error)
         }
+    }
+}
+
+/// The changesets of log entries that are not empty.
+private struct ReplayStep: Sendable {
+    var arena = ChangesetArena()
+    private(set) var changesets: [ChangesetIndex] = []
+
+    init(_ entries: [LogEntry]) throws(HistoryError) {
+        for entry in entries where !entry.changeset.isEmpty { changesets.append(try entry.decode(into: &arena)) }
+    }
+}
+
+/// A state to which a thread of its own applies entries while the caller's reads and decodes the next ones.
+private final class ReplayBeside: Sendable {
+    private let state: Mutex<Result<ObjectGraph, HistoryError>>
+    private let queue = DispatchQueue(label: "replay")
+    /// Room for the entries that are applied and the next ones.
+    private let room = DispatchSemaphore(value: 2)
+
+    init(on state: ObjectGraph) { self.state = Mutex(.success(state)) }
+
+    /// Begins to apply entries, after those that came before.
+    func apply(_ entries: ReplayStep) {
+        room.wait()
+        queue.async { [self] in
+            state.withLock { result in
+                guard case .success(var graph) = result else { return }
+                // The only reference is the variable, so that nothing is copied.
+                result = .success(ObjectGraph())
+                do throws(HistoryError) {
+                    _ = try graph.replay(entries)
+                    result = .success(graph)
+                } catch {
+                    result = .failure(error)
+                }
+            }
+            room.signal()
+        }
+    }
+
+    /// The state with all entries.
+    /// - Throws: as `ObjectGraph.replay`.
+    func finish() throws(HistoryError) -> ObjectGraph {
+        try queue.sync { state.withLock { $0 } }.get()
     }
 }
