@@ -139,6 +139,7 @@ let package = Package(
                 "AnabranchCore", "AnabranchHistory", "AnabranchServer", "AnabranchSimperium",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ]),
         .target(

@@ -123,7 +123,7 @@ extension LogCommand {
             } catch is Beginning {}
             return
         }
-        let address = try ObjectAddress(argument: object, in: file.state(at: file.head.version))
+        let address = try ObjectAddress(argument: object, in: file.state(at: file.head.version).exportedClasses)
         let versions = try file.withView { view throws(HistoryError) in try view.versions(changing: address) }
             .filter { $0 > base && $0 <= last }
         for version in versions.reversed().prefix(countMax) {

@@ -53,6 +53,31 @@ import Testing
         #expect(try catalog.entries(of: path, after: .largest, countMax: 9).isEmpty)
     }
 
+    @Test(arguments: StoreKind.allCases) func whatRecordsTakeIsAddedUp(kind: StoreKind) throws {
+        let test = try TestStore(kind), paths = [VirtualPath("a"), VirtualPath("b")]
+        let catalog = try #require(test.store as? any HistoryCatalog)
+        #expect(try catalog.recordTotals(of: nil).isEmpty)
+        for (index, path) in paths.enumerated() {
+            let opened = try test.store.open(path)
+            var commit = Commit(file: opened.id, lease: opened.lease, head: opened.head)
+            commit.records = [(1, 1, 2), (1, 2, 300), (700, 1, 1)].prefix(3 - index).flatMap { space, kind, count in
+                (0..<count).map { number in
+                    RecordChange(
+                        place: RecordPlace(space: space, kind: kind, key: [UInt8(number / 256), UInt8(number % 256)]),
+                        value: [1, 2, 3])
+                }
+            }
+            try test.store.commit([commit])
+        }
+        func total(_ space: UInt16, _ kind: UInt8, _ files: Int, _ records: Int) -> RecordTotal {
+            RecordTotal(
+                space: space, kind: kind, fileCount: files, recordCount: records, byteCount: UInt64(5 * records))
+        }
+        #expect(try catalog.recordTotals(of: nil) == [total(1, 1, 2, 4), total(1, 2, 2, 600), total(700, 1, 1, 1)])
+        #expect(try catalog.recordTotals(of: paths[1]) == [total(1, 1, 1, 2), total(1, 2, 1, 300)])
+        #expect(try catalog.recordTotals(of: VirtualPath("c")).isEmpty)
+    }
+
     @Test(arguments: StoreKind.allCases) func lookingMakesNoFile(kind: StoreKind) throws {
         let test = try TestStore(kind)
         let catalog = try #require(test.store as? any HistoryCatalog)

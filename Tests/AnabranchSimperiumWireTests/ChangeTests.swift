@@ -56,6 +56,25 @@ import Testing
         }
     }
 
+    @Test func changesAndConnectionsAreCounted() async throws {
+        let metrics = PrometheusMetrics()
+        func lines() -> Set<Substring> { Set(metrics.text.split(separator: "\n")) }
+        func count(_ outcome: String, _ count: Int) -> Substring {
+            "anabranch_door_changes_total{door=\"simperium\",outcome=\"\(outcome)\"} \(count)"
+        }
+        try await WireRig.run(metrics: metrics) { rig in
+            #expect(lines().isSuperset(of: [count("accepted", 0), count("412", 0), count("failed", 0)]))
+            let one = try await Conversation(rig, try await rig.logIn(), client: "one")
+            try await one.list()
+            try await one.make("M", "k", ["v": .adds("AC")])
+            #expect(try await one.make("M", "k", ["d": ["t": "AC"]])["error"] == 412)
+            #expect(lines().isSuperset(of: [count("accepted", 1), count("412", 1), count("failed", 0)]))
+            #expect(lines().contains("anabranch_door_connections{door=\"simperium\"} 1"))
+            #expect(rig.wire.connectionCount == 1)
+        }
+        #expect(lines().contains("anabranch_door_connections{door=\"simperium\"} 0"))
+    }
+
     @Test func aRepeatedRequestIsToldSo() async throws {
         try await Self.withTwo { _, one, two in
             let change = try await one.make("M", "k", ["v": .edits("=2\t+D"), "sv": 1])

@@ -38,6 +38,46 @@ public struct DoorRecord: Equatable, Sendable {
     }
 }
 
+/// What the records of one kind take.
+public struct RecordTotal: Equatable, Sendable {
+    /// The number of the door.
+    public var space: UInt16
+    /// The kind of record.
+    public var kind: UInt8
+    /// The number of synced files that have such records.
+    public var fileCount: Int
+    /// The number of records.
+    public var recordCount: Int
+    /// The lengths of their keys and contents, in bytes.
+    public var byteCount: UInt64
+
+    /// Creates a total.
+    public init(space: UInt16, kind: UInt8, fileCount: Int, recordCount: Int, byteCount: UInt64) {
+        self.space = space
+        self.kind = kind
+        self.fileCount = fileCount
+        self.recordCount = recordCount
+        self.byteCount = byteCount
+    }
+
+    /// The totals of parts of a store, of which each file is in one.
+    package static func sum(_ parts: some Sequence<RecordTotal>) -> [RecordTotal] {
+        var sums: [RecordPlace: RecordTotal] = [:]
+        for part in parts {
+            let place = RecordPlace(space: part.space, kind: part.kind, key: [])
+            var sum =
+                sums[place]
+                ?? RecordTotal(
+                    space: part.space, kind: part.kind, fileCount: 0, recordCount: 0, byteCount: 0)
+            sum.fileCount += part.fileCount
+            sum.recordCount += part.recordCount
+            sum.byteCount += part.byteCount
+            sums[place] = sum
+        }
+        return sums.sorted { $0.key < $1.key }.map(\.value)
+    }
+}
+
 /// A change of a record by a commit.
 public struct RecordChange: Equatable, Sendable {
     /// The name of the record.

@@ -26,6 +26,20 @@ struct SortedRecords: Sendable {
         }
     }
 
+    /// What they take, by kind.
+    var totals: [RecordTotal] {
+        let each = records.map { record in
+            RecordTotal(
+                space: record.place.space, kind: record.place.kind, fileCount: 0, recordCount: 1,
+                byteCount: UInt64(record.place.key.count + record.value.count))
+        }
+        return RecordTotal.sum(each).map { total in
+            var total = total
+            total.fileCount = 1
+            return total
+        }
+    }
+
     mutating func removeAll(where condition: (DoorRecord) -> Bool) { records.removeAll(where: condition) }
 
     private func index(of place: RecordPlace) -> Int { index { $0 < place } }

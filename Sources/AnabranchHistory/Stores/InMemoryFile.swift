@@ -153,6 +153,8 @@ struct InMemoryFile: Sendable {
 
     mutating func forgetReceived(before time: UInt64) { received = received.filter { $0.value.time >= time } }
 
+    var recordTotals: [RecordTotal] { records.totals }
+
     mutating func forgetRecords(expiredAt time: UInt64) { records.removeAll { 1...time ~= $0.expiresAt } }
 
     private mutating func store(_ write: IdempotencyKey) {

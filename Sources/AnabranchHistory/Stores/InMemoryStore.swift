@@ -197,6 +197,12 @@ extension InMemoryStore: HistoryCatalog {
         try content(of: path) { UInt64($0.state.loadedBytes) } ?? 0
     }
 
+    public func recordTotals(of path: VirtualPath?) throws(HistoryError) -> [RecordTotal] {
+        let paths = path.map { [$0] } ?? directory.withLock { Array($0.numbers.keys) }
+        let totals = try paths.map { path throws(HistoryError) in try content(of: path) { $0.recordTotals } ?? [] }
+        return RecordTotal.sum(totals.joined())
+    }
+
     public func checkCommit() {}
 
     public var writeAheadLogBytes: Int { 0 }

@@ -110,6 +110,25 @@ extension SQLiteStore: HistoryCatalog {
         return try catalog(shard(of: path), sql, [Data(path.bytes)]) { try $0.number(0) as UInt64 }.first ?? 0
     }
 
+    public func recordTotals(of path: VirtualPath?) throws(HistoryError) -> [RecordTotal] {
+        let file = path == nil ? "" : "WHERE file = (SELECT id FROM synced_file WHERE path = ?)"
+        let sql = """
+            SELECT space, kind, count(DISTINCT file), count(*), sum(length(key) + length(value)) FROM door_record
+            \(file) GROUP BY space, kind
+            """
+        let arguments = path.map { StatementArguments([Data($0.bytes)]) } ?? []
+        var totals: [RecordTotal] = []
+        for shard in path.map({ [shard(of: $0)] }) ?? shards {
+            totals += try catalog(shard, sql, arguments) { row in
+                RecordTotal(
+                    space: UInt16(clamping: try row.number(0) as UInt64),
+                    kind: UInt8(clamping: try row.number(1) as UInt64), fileCount: Int(clamping: try row.number(2)),
+                    recordCount: Int(clamping: try row.number(3)), byteCount: try row.number(4))
+            }
+        }
+        return RecordTotal.sum(totals)
+    }
+
     private func catalog<Value>(
         _ shard: StoreShard, _ sql: String, _ arguments: StatementArguments, _ value: (Row) throws -> Value
     ) throws(HistoryError) -> [Value] {

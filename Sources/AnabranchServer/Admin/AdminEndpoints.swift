@@ -86,6 +86,8 @@ struct AdminEndpoints: HTTPEndpoints {
             let query = try ListingQuery(request.query, countMax: admin.settings.listingCountMax)
             return EndpointResponse(.ok, try await list(route, query))
         case .classes: return EndpointResponse(.ok, try await classes(try ListingQuery(request.query, countMax: 1)))
+        case .doors: return EndpointResponse(.ok, try await doors(try ListingQuery(request.query, countMax: 1)))
+        case .dropDoor: return EndpointResponse(.ok, try await dropDoor(try request.object()))
         case .importLines:
             let query = try ListingQuery(request.query, countMax: 1)
             return EndpointResponse(.ok, try await importLines(query, request.bytes))

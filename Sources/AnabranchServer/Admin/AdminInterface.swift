@@ -61,6 +61,7 @@ struct ServerOperations: Sendable {
     let socketCount: @Sendable () -> Int
     /// True while clients are served: from the moment the server listens until it begins to shut down.
     let isServing: @Sendable () -> Bool
+    let doors: [any RecordDoor]
     /// The clock, in seconds since 1970.
     let unixSeconds: @Sendable () -> UInt64
 }

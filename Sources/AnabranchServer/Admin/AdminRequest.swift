@@ -16,6 +16,8 @@ enum AdminRoute: String {
     case sessions = "GET /v1/sessions"
     case ingested = "GET /v1/ingested"
     case classes = "GET /v1/classes"
+    case doors = "GET /v1/doors"
+    case dropDoor = "POST /v1/doors/drop"
     case importLines = "POST /v1/import"
     case importChanges = "POST /v1/import/changes"
     case users = "GET /v1/users"
@@ -79,6 +81,9 @@ struct ListingQuery {
         guard let path = values["path"] else { throw .badRequest("path is missing") }
         return try VirtualPath(ofRequest: path)
     }
+
+    /// The file that the query may be about.
+    func optionalPath() throws(HTTPError) -> VirtualPath? { values["path"] == nil ? nil : try path() }
 
     /// The path after which a listing of files goes on.
     func afterPath() throws(HTTPError) -> VirtualPath? {

@@ -12,6 +12,8 @@ enum MetricHelp {
         "anabranch_connections_accepted_total": "Connections that clients have opened.",
         "anabranch_connections_refused_total": "Connections closed at once because a limit was reached.",
         "anabranch_connections_stalled_total": "Connections closed because the client did not read or go on.",
+        "anabranch_door_changes_total": "Changes that clients of other wires have asked for, by their outcome.",
+        "anabranch_door_connections": "Connections of clients of other wires.",
         "anabranch_download_bodies_encoded_total": "Bodies of DOWNLOADs that were encoded.",
         "anabranch_downloads_made_total": "DOWNLOADs made for clients.",
         "anabranch_emails_total": "E-mails to users, by their outcome.",

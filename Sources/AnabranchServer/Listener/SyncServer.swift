@@ -132,7 +132,8 @@ public final class SyncServer: Service {
         let texts = textUpgrade(users: users, connections, memory: files.messageMemory)
         let operations = ServerOperations(
             connections: connections, files: files, socketCount: { channels.count },
-            isServing: { [self] in isServing.load(ordering: .acquiring) }, unixSeconds: unixSeconds)
+            isServing: { [self] in isServing.load(ordering: .acquiring) }, doors: doors.withLock { $0 },
+            unixSeconds: unixSeconds)
         let adminListener = try await listenForOperator(on: group, operations)
         let listener = try await listen(host: settings.host, port: settings.port, on: group) { [self] channel in
             connectionMetrics.connectionsAccepted.increment()

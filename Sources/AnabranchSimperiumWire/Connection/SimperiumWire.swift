@@ -2,6 +2,7 @@ import AnabranchCore
 package import AnabranchHistory
 package import AnabranchServer
 package import Logging
+package import Metrics
 import Synchronization
 
 /// Simperium's streaming API: a wire of text messages, and its door (`Spec/Simperium.md`).
@@ -10,6 +11,7 @@ package final class SimperiumWire: TextWire, RecordDoor {
         weak var server: SyncServer?
         var files: [VirtualPath: WeakFile] = [:]
         var memories: [VirtualPath: ClientMemories] = [:]
+        var connectionCount = 0
     }
 
     private struct WeakFile {
@@ -20,18 +22,20 @@ package final class SimperiumWire: TextWire, RecordDoor {
     let authenticator: any SimperiumAuthenticator
     let authorizer: any Authorizer
     let logger: Logger
+    let metrics: DoorMetrics
     private let unixSeconds: @Sendable () -> UInt64
     private let state = Mutex(State())
 
     /// - Parameter unixSeconds: the clock, in seconds since 1970.
     package init(
         settings: SimperiumSettings, authenticator: any SimperiumAuthenticator, authorizer: any Authorizer,
-        logger: Logger, unixSeconds: @escaping @Sendable () -> UInt64
+        logger: Logger, metrics: any MetricsFactory, unixSeconds: @escaping @Sendable () -> UInt64
     ) {
         limits = settings
         self.authenticator = authenticator
         self.authorizer = authorizer
         self.logger = logger
+        self.metrics = DoorMetrics(door: "simperium", outcomes: ChangeOutcome.names, factory: metrics)
         self.unixSeconds = unixSeconds
     }
 
@@ -49,6 +53,20 @@ package final class SimperiumWire: TextWire, RecordDoor {
             limits.apps.keys.contains(where: { $0.utf8.elementsEqual(app) })
         else { return nil }
         return SimperiumObserver(settings: limits.door, unixSeconds: unixSeconds)
+    }
+
+    package var name: String { "simperium" }
+    package var space: UInt16 { RecordKind.space }
+    package var kindNames: [UInt8: String] {
+        Dictionary(uniqueKeysWithValues: RecordKind.allCases.map { ($0.rawValue, $0.name) })
+    }
+    package var connectionCount: Int { state.withLock { $0.connectionCount } }
+
+    private func count(_ difference: Int) {
+        state.withLock { state in
+            state.connectionCount += difference
+            metrics.connected(state.connectionCount)
+        }
     }
 
     /// The beginning of the partitions of this wire.
@@ -71,7 +89,8 @@ package final class SimperiumWire: TextWire, RecordDoor {
                 if state.memories.count >= Self.memoriesMax, let oldest { state.memories[oldest.key] = nil }
             }
             state.memories[path] = clients
-            let file = SyncedBuckets(path, of: server, limits.door, clients: clients, unixSeconds: unixSeconds)
+            let file = SyncedBuckets(
+                path, of: server, limits.door, clients: clients, metrics: metrics, unixSeconds: unixSeconds)
             state.files[path] = WeakFile(file: file)
             return file
         }
@@ -88,6 +107,8 @@ package final class SimperiumWire: TextWire, RecordDoor {
 
     package func serve(_ socket: TextSocket) async {
         guard let path = SocketPath(socket.request.path) else { return }
+        count(1)
+        defer { count(-1) }
         await SimperiumConnection(socket, self, path).run()
     }
 }

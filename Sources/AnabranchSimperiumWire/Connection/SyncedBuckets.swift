@@ -27,17 +27,19 @@ final class SyncedBuckets: Sendable {
     private let server: SyncServer
     let settings: DoorSettings
     let clients: ClientMemories
+    private let metrics: DoorMetrics
     private let unixSeconds: @Sendable () -> UInt64
     private let state = Mutex(State())
 
     init(
         _ path: VirtualPath, of server: SyncServer, _ settings: DoorSettings, clients: ClientMemories,
-        unixSeconds: @escaping @Sendable () -> UInt64
+        metrics: DoorMetrics, unixSeconds: @escaping @Sendable () -> UInt64
     ) {
         self.path = path
         self.server = server
         self.settings = settings
         self.clients = clients
+        self.metrics = metrics
         self.unixSeconds = unixSeconds
     }
 
@@ -198,10 +200,15 @@ final class SyncedBuckets: Sendable {
             do {
                 let outcomes = try await server.write(attempts.map { $0.write(at: time) }, atHeadOf: path)
                 for (attempt, (waiting, result)) in zip(attempts, zip(waiting, outcomes)) {
-                    waiting.completion(attempt.outcome(result))
+                    let decided = attempt.outcome(result)
+                    metrics.countChange((try? decided.get())?.outcome.name ?? ChangeOutcome.failed)
+                    waiting.completion(decided)
                 }
             } catch {
-                for waiting in waiting { waiting.completion(.failure(error)) }
+                for waiting in waiting {
+                    metrics.countChange(ChangeOutcome.failed)
+                    waiting.completion(.failure(error))
+                }
             }
         }
     }

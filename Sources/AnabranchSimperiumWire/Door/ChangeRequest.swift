@@ -46,6 +46,15 @@ struct ChangeOutcome: Sendable, Equatable {
 
     static let accepted = ChangeOutcome()
 
+    /// Of the store, which was in trouble.
+    static let failed = "failed"
+
+    /// The names that are counted.
+    static let names = ["accepted", failed] + [404, 405, 409, 412, 413, 440].map { "\($0)" }
+
+    /// The name by which it is counted: the number of the refusal.
+    var name: String { code.map { "\($0)" } ?? "accepted" }
+
     static func refused(_ code: Int, leavesCopyBehind: Bool = false) -> ChangeOutcome {
         ChangeOutcome(code: code, leavesCopyBehind: leavesCopyBehind)
     }

@@ -17,6 +17,7 @@ struct AdminCommand: AsyncParsableCommand {
               anabranch admin health --data /var/lib/anabranch
               anabranch admin files
               anabranch admin clients 'my-app/"notes"'
+              anabranch admin why 'my-app/"notes"' --app my-app --email ann@example.com
               anabranch admin sessions --json
               anabranch admin revoke 5f0c2d9e8b7a6c5d4e3f2a1b
               anabranch admin metrics --at https://sync.example.com:9091 --token-file token
@@ -24,7 +25,7 @@ struct AdminCommand: AsyncParsableCommand {
         subcommands: [
             AdminHealth.self, AdminReady.self, AdminMetrics.self, AdminFiles.self, AdminFile.self, AdminClients.self,
             AdminHistory.self, AdminExplain.self, AdminIngested.self, AdminSessions.self, AdminUsers.self,
-            AdminDisconnect.self,
+            AdminWhy.self, AdminDoors.self, AdminDisconnect.self,
             AdminExpire.self, AdminMaintain.self, AdminDelete.self, AdminRevoke.self, AdminDisable.self,
             AdminEnable.self,
         ])

@@ -37,7 +37,7 @@ struct BlameCommand: ParsableCommand {
     func run(output: (String) -> Void) throws {
         try StoreOption.explainingErrors {
             let file = try store.file(path), state = try file.state(at: file.head.version)
-            let address = try ObjectAddress(argument: object, in: state)
+            let address = try ObjectAddress(argument: object, in: state.exportedClasses)
             let (found, versions) = try file.withView { view throws(HistoryError) in
                 let blame = try view.blame(address, in: state)
                 return (blame, blame == nil ? try view.versions(changing: address) : [])

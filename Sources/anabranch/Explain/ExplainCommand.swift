@@ -54,7 +54,9 @@ struct ExplainCommand: ParsableCommand {
     func run(output: (String) -> Void) throws {
         try StoreOption.explainingErrors {
             let file = try store.file(path)
-            let only = try object.map { try ObjectAddress(argument: $0, in: file.state(at: file.head.version)) }
+            let only = try object.map {
+                try ObjectAddress(argument: $0, in: file.state(at: file.head.version).exportedClasses)
+            }
             let anonymizer = try anonymity.anonymizer(of: file)
             let explanation = try file.withView { view throws(HistoryError) in
                 try view.explanation(of: ServerVersion(rawValue: version), anonymizedBy: anonymizer)
@@ -183,23 +185,24 @@ extension ObjectAddress {
     /// The object that `Class/key` names: the key is a number, a text, 24 hexadecimal digits of an ObjectId, a UUID,
     /// `null`, or `hi-lo` of a GlobalKey, as the class has it.
     ///
-    /// - Throws: `InputError` if the state has no such class, or its keys have another form.
-    init(argument: String, in state: ObjectGraph) throws {
+    /// - Throws: `InputError` if there is no such class, or its keys have another form.
+    init(argument: String, in classes: [ExportedClass]) throws {
         let parts = argument.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2, !parts[0].isEmpty else {
             throw InputError(description: "\(argument): an object is written Class/key, for example Note/7")
         }
-        let className = Array(parts[0].utf8), text = String(parts[1])
-        guard let schema = state.schema(ofClass: className), schema.kind != .embedded else {
-            let names = state.classes.filter { $0.kind != .embedded }.map { String(decoding: $0.name, as: UTF8.self) }
+        let classes = classes.filter { $0.kind != .embedded }, text = String(parts[1])
+        guard let schema = classes.first(where: { $0.name.utf8.elementsEqual(parts[0].utf8) }) else {
             throw InputError(
-                description: "there is no class \(parts[0]): there are \(names.sorted().joined(separator: ", "))")
+                description: """
+                    there is no class \(parts[0]): there are \(classes.map(\.name).sorted().joined(separator: ", "))
+                    """)
         }
         guard let key = PrimaryKey(argument: text, of: schema.key) else {
             let type = schema.key.map { "\($0.type)" } ?? "GlobalKey, hi-lo in hexadecimal digits"
             throw InputError(description: "\(argument): the keys of \(parts[0]) are of type \(type)")
         }
-        self.init(className, key)
+        self.init(parts[0].utf8, key)
     }
 }
 
@@ -213,7 +216,7 @@ extension PrimaryKey {
         }
     }
 
-    fileprivate init?(argument text: String, of property: Property?) {
+    fileprivate init?(argument text: String, of property: ExportedClass.Property?) {
         guard let property else {
             let parts = text.split(separator: "-").map { UInt64($0, radix: 16) }
             guard parts.count == 2, let high = parts[0], let low = parts[1] else { return nil }

@@ -80,7 +80,7 @@ struct RestoreValueCommand: AsyncParsableCommand {
         try StoreOption.explainingErrors {
             let file = try options.store.file(self.path), state = try file.state(at: file.head.version)
             path = file.path.description
-            let only = try object.map { try ObjectAddress(argument: $0, in: state) }
+            let only = try object.map { try ObjectAddress(argument: $0, in: state.exportedClasses) }
             let explanation = try file.withView { view throws(HistoryError) in
                 try view.explanation(of: ServerVersion(rawValue: version))
             }

@@ -70,7 +70,7 @@ struct ServeCommand: AsyncParsableCommand {
             settings: configuration.appServices, accounts: accounts,
             keys: try await KeyFile(path: configuration.keyPath, now: unixSeconds(), logger: logger),
             emails: configuration.mailers, logger: logger, metrics: metrics, unixSeconds: unixSeconds)
-        let simperium = simperium(configuration, apps, authorizer, logger, unixSeconds)
+        let simperium = simperium(configuration, apps, authorizer, logger, metrics, unixSeconds)
         let server = SyncServer(
             settings: settings, store: store, authenticator: apps,
             routes: [HTTPRoute(to: apps)] + (simperium?.routes ?? []),
@@ -95,13 +95,14 @@ struct ServeCommand: AsyncParsableCommand {
     /// Simperium's wire, and the routes of its HTTP requests; nil if no app serves its clients.
     private func simperium(
         _ configuration: Configuration, _ apps: AppServices, _ authorizer: any Authorizer, _ logger: Logger,
-        _ unixSeconds: @escaping @Sendable () -> UInt64
+        _ metrics: PrometheusMetrics, _ unixSeconds: @escaping @Sendable () -> UInt64
     ) -> (wire: SimperiumWire, routes: [HTTPRoute])? {
         guard !configuration.simperium.isEmpty else { return nil }
         var settings = SimperiumSettings()
         settings.apps = configuration.simperium
         let wire = SimperiumWire(
-            settings: settings, authenticator: apps, authorizer: authorizer, logger: logger, unixSeconds: unixSeconds)
+            settings: settings, authenticator: apps, authorizer: authorizer, logger: logger, metrics: metrics,
+            unixSeconds: unixSeconds)
         let data = HTTPRoute(
             "/1", to: SimperiumEndpoints(apps, wire), body: .whole(bytesMax: SimperiumEndpoints.bodyBytesMax))
         return (wire, [data, HTTPRoute("/sock", to: SockJSEndpoints(wire))])

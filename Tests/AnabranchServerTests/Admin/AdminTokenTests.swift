@@ -15,7 +15,8 @@ import Testing
         "GET /v1/file?path=x", "POST /v1/users/revoke", "POST /v1/users/disable", "POST /v1/users/enable",
         "POST /v1/users/add",
         "POST /v1/users/delete", "POST /v1/users/set-password", "POST /v1/users/set-data", "GET /v1/user?user=x",
-        "GET /v1/explain?path=x&version=1", "GET /v1/ingested?path=x", "POST /v1/ingested/free", "GET /nothing",
+        "GET /v1/explain?path=x&version=1", "GET /v1/ingested?path=x", "POST /v1/ingested/free", "GET /v1/doors",
+        "POST /v1/doors/drop", "GET /nothing",
     ]
 
     @Test func nothingIsToldWithoutTheToken() async throws {

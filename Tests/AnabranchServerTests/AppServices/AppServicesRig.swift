@@ -61,7 +61,8 @@ struct AppServicesRig {
     @discardableResult
     static func run<Result>(
         _ settings: AppServicesSettings = development, emails: [String: any EmailHook] = [:], passwordCost: Int = 1,
-        store: any HistoryStore = InMemoryStore(), change: (inout ServerSettings) -> Void = { _ in },
+        store: any HistoryStore = InMemoryStore(), doors: [any RecordDoor] = [],
+        change: (inout ServerSettings) -> Void = { _ in },
         _ body: (AppServicesRig) async throws -> Result
     ) async throws -> Result {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("server-\(UUID().uuidString)")
@@ -87,6 +88,7 @@ struct AppServicesRig {
             settings: serverSettings, store: store, authenticator: services, routes: [HTTPRoute(to: services)],
             logger: log.logger, metrics: metrics, admin: admin, unixSeconds: { clock.now },
             onListening: { listening.yield($0.port ?? 0) })
+        for door in doors { server.attach(door) }
         return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await server.run() }
             var listeners = ports.makeAsyncIterator()

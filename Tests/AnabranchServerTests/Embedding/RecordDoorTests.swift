@@ -18,6 +18,11 @@ import Testing
             try records.value(at: place(key))?.first ?? 0
         }
 
+        let name = "versions"
+        let space: UInt16 = 1
+        let kindNames: [UInt8: String] = [1: "version"]
+        let connectionCount = 3
+
         func observer(of path: VirtualPath) -> (any RecordObserver)? { path == RecordDoorTests.path ? self : nil }
 
         func observe(_ step: RecordStep, _ records: inout PendingRecords) throws(HistoryError) {

@@ -80,6 +80,10 @@ extension FragileStore: HistoryCatalog {
         try store.entries(of: path, after: version, countMax: countMax)
     }
 
+    func recordTotals(of path: VirtualPath?) throws(HistoryError) -> [RecordTotal] {
+        try store.recordTotals(of: path)
+    }
+
     func stateBytes(of path: VirtualPath) throws(HistoryError) -> UInt64 { try store.stateBytes(of: path) }
 
     var writeAheadLogBytes: Int { 0 }

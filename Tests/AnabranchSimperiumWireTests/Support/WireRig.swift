@@ -51,6 +51,7 @@ struct WireRig: Sendable {
     /// Runs a server for as long as `body` takes.
     static func run<Result>(
         on disk: Disk? = nil, authorizer: any Authorizer = AllowAllAuthorizer(),
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance,
         _ change: (inout SimperiumSettings) -> Void = { _ in }, _ body: (WireRig) async throws -> Result
     ) async throws -> Result {
         let disk = try disk ?? Disk()
@@ -69,7 +70,7 @@ struct WireRig: Sendable {
         change(&settings)
         let wire = SimperiumWire(
             settings: settings, authenticator: services, authorizer: authorizer, logger: logger,
-            unixSeconds: { clock.now })
+            metrics: metrics, unixSeconds: { clock.now })
         var serverSettings = ServerSettings(cores: 2)
         serverSettings.shutdownSecondsMax = 1
         serverSettings.lingerSecondsMax = 1
