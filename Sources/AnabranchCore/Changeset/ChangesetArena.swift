@@ -180,10 +180,14 @@ public struct ChangesetArena: Sendable {
         return (key.className, value)
     }
 
+    /// The bytes of a String or Binary payload.
+    func content(of instruction: Instruction) -> ArraySlice<UInt8> {
+        bytes[instruction.bytesOffset..<instruction.bytesOffset + instruction.bytesCount]
+    }
+
     /// The payload of an Update, ArrayInsert, SetInsert or SetErase, and the amount of an AddInteger.
     public func payload(of instruction: Instruction) -> Payload {
         let (word0, word1) = (instruction.word0, instruction.word1)
-        let content = { bytes[instruction.bytesOffset..<instruction.bytesOffset + instruction.bytesCount] }
         switch instruction.type {
         case .null, .globalKey: return .null
         case .set: return .set
@@ -193,8 +197,8 @@ public struct ChangesetArena: Sendable {
         case .objectValue: return .objectValue
         case .int: return .int(Int64(bitPattern: word0))
         case .bool: return .bool(word0 != 0)
-        case .string: return .string(Array(content()))
-        case .binary: return .binary(Array(content()))
+        case .string: return .string(Array(content(of: instruction)))
+        case .binary: return .binary(Array(content(of: instruction)))
         case .timestamp:
             return .timestamp(
                 Timestamp(seconds: Int64(bitPattern: word0), nanoseconds: Int32(truncatingIfNeeded: word1)))

@@ -97,6 +97,22 @@ public struct Instruction: Sendable {
     /// True if the path is not empty and ends in a list index.
     @inline(__always) public var isIndexed: Bool { pathCount > 0 && last.isIndex }
 
+    /// True if it inserts, erases, moves or sets an element of a list that is a field of its object.
+    @inline(__always)
+    var editsElement: Bool {
+        guard pathCount == 1, last.isIndex else { return false }
+        switch kind {
+        case .arrayInsert, .arrayErase, .arrayMove, .update: return true
+        default: return false
+        }
+    }
+
+    /// True if both edit elements of one list, `head` those of a list that is a field of its object.
+    @inline(__always)
+    func editsElement(ofListOf head: Instruction) -> Bool {
+        object == head.object && field == head.field && editsElement
+    }
+
     /// Of an AddColumn of type Link, the target class.
     var target: NameID { NameID(UInt32(truncatingIfNeeded: word0)) }
     /// Of an AddColumn of a dictionary, the type of its keys.

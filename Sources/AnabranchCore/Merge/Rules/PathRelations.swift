@@ -119,8 +119,4 @@ extension ChangesetArena {
         default: return equalByValue(first, second)
         }
     }
-
-    private func content(of instruction: Instruction) -> ArraySlice<UInt8> {
-        bytes[instruction.bytesOffset..<instruction.bytesOffset + instruction.bytesCount]
-    }
 }

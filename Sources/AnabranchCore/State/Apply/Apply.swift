@@ -106,7 +106,7 @@ extension ObjectGraph {
 
 /// Passes the instructions of an arena to a `GraphEditor`, with the classes, objects and places that they name.
 struct ChangesetApplier {
-    private let arena: ChangesetArena
+    let arena: ChangesetArena
     var editor: GraphEditor
     private var latestClass: (name: NameID, number: ClassID)?
     private var latestObject: (number: ObjectKeyID, reference: ObjectReference)?
@@ -141,9 +141,12 @@ struct ChangesetApplier {
             }
             return
         }
-        for index in arena[changeset].instructions where !arena[index].isDiscarded {
+        var rest = arena[changeset].instructions
+        while let index = rest.popFirst() {
+            guard !arena[index].isDiscarded else { continue }
             try apply(index, number, of: changeset, skipping: isSkipped)
             number += 1
+            try applyStretch(after: index, &rest, &number, of: changeset, skipping: isSkipped)
         }
     }
 
@@ -155,11 +158,19 @@ struct ChangesetApplier {
         do {
             try apply(arena[index])
         } catch {
-            guard error.code != .unavailable else { throw error }
-            let error = describe(error, in: arena[index], number: number, of: changeset)
-            guard try isSkipped(error) else { throw error }
-            discarded.append(index)
+            try skip(index, number, of: changeset, after: error, if: isSkipped)
         }
+    }
+
+    /// Skips an instruction that has failed, or throws the error.
+    mutating func skip(
+        _ index: InstructionIndex, _ number: Int, of changeset: ChangesetIndex, after error: ApplyError,
+        if isSkipped: (ApplyError) throws(ApplyError) -> Bool
+    ) throws(ApplyError) {
+        guard error.code != .unavailable else { throw error }
+        let error = describe(error, in: arena[index], number: number, of: changeset)
+        guard try isSkipped(error) else { throw error }
+        discarded.append(index)
     }
 
     @discardableResult
@@ -223,7 +234,7 @@ struct ChangesetApplier {
     }
 
     @inline(__always)
-    private mutating func object(of instruction: Instruction) throws(ApplyError) -> ObjectReference {
+    mutating func object(of instruction: Instruction) throws(ApplyError) -> ObjectReference {
         if let latestObject, latestObject.number == instruction.object { return latestObject.reference }
         let classID = try self.classID(instruction.className)
         let key = arena.primaryKey(of: instruction.object).key.normalised
@@ -242,7 +253,7 @@ struct ChangesetApplier {
     }
 
     @inline(__always)
-    private mutating func place(of instruction: Instruction, in object: ObjectReference) throws(ApplyError) -> Place {
+    mutating func place(of instruction: Instruction, in object: ObjectReference) throws(ApplyError) -> Place {
         let position = Int(instruction.className.rawValue &* 31 &+ instruction.field.rawValue) & (places.count - 1)
         let entry = places[position]
         if entry.className == instruction.className, entry.field == instruction.field { return entry.place }

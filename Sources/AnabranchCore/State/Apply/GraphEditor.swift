@@ -13,14 +13,14 @@ struct GraphEditor {
     var changes = StateChanges()
     var refusals: ApplyRefusals = []
     /// True while the edit is in a list, or below one, where released clients cannot overwrite dangling links.
-    private(set) var isBelowList = false
+    var isBelowList = false
     /// The largest size that an object can grow to, in bytes (`Content.size`). A larger one may shrink.
     var objectBytesMax = Int.max
     /// The most that `ObjectGraph.loadedBytes` may grow by, in bytes.
     var loadedBytesMax = Int.max
     private let loadedBytesBefore: Int
     /// The object that was addressed last, moved out of the graph: instructions on one object follow each other.
-    private var current = CurrentObject.none
+    var current = CurrentObject.none
     /// Objects that do not exist and that a link was written to since the current object was loaded.
     private var danglingTargets: [ObjectReference] = []
     /// The objects not in memory that were looked up, with true for those that exist: many links may lead to one, whose
@@ -32,7 +32,7 @@ struct GraphEditor {
     /// Objects of asymmetric classes that were created.
     private var asymmetricObjects: [ObjectReference] = []
 
-    private struct CurrentObject {
+    struct CurrentObject {
         let reference: ObjectReference
         /// Its index in memory, or where it would be inserted.
         var index = 0

@@ -40,11 +40,13 @@ extension PrimaryKey {
 }
 
 extension Edit {
+    /// The most that the initial values of the columns of two classes add to an object.
+    static var initialBytesMax: Int { 2 * 16 * ClassState.slotCountMax }
+
     /// The most that an edit can add to an object: its value, a name, and the initial values of columns that the object
     /// does not have yet, its own and those of an embedded object. No other object on the path gets some: no path leads
     /// through an initial value.
     func growthMax(along path: ArraySlice<PathStep>) -> Int {
-        let initialValues = 2 * 16 * ClassState.slotCountMax
         let name = if case .name(let bytes)? = path.last { bytes.count } else { 0 }
         let value =
             switch self {
@@ -54,6 +56,6 @@ extension Edit {
             case .update(.link(_, let key)), .insert(.link(_, let key), _), .setInsert(.link(_, let key)): key.byteCount
             default: 0
             }
-        return initialValues + name + value
+        return Self.initialBytesMax + name + value
     }
 }

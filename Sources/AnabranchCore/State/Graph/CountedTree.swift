@@ -76,9 +76,42 @@ package struct CountedTree<Element: TreeElement> {
             root = Node(leaf: [element])
             return
         }
+        if try insertInLeaf(element, at: index) { return }
         let sibling = try uniqueRoot().insert(element, at: index)
         if let sibling, let left = root {
             root = Node(inner: [left, sibling].map { Node.Child(node: $0, first: $0.first) }[...])
+        }
+    }
+
+    /// Inserts where nothing but one leaf and the counts above it change: in the middle of a leaf that has room.
+    private mutating func insertInLeaf(_ element: Element, at index: Int) throws(Failure) -> Bool {
+        let root = try uniqueRoot()
+        var node = root, offset = index, depth = 0
+        do throws(Failure) {
+            while !node.isLeaf {
+                node = try node.countInsertion(at: &offset)
+                depth += 1
+            }
+        } catch {
+            root.uncountInsertion(at: index, depth)
+            throw error
+        }
+        guard offset > 0, node.insertInMiddle(element, at: offset) else {
+            root.uncountInsertion(at: index, depth)
+            return false
+        }
+        return true
+    }
+
+    /// Inserts elements one after the other, the first one before the element at `index`, which is at most `self.count`.
+    mutating func insert(_ count: Int, at index: Int, _ element: (Int) -> Element) throws(Failure) {
+        guard root != nil else { return self = CountedTree((0..<count).map(element)) }
+        var siblings = try uniqueRoot().insert(count, at: index, element)
+        while let left = root, !siblings.isEmpty {
+            let nodes = Node.groups(of: ([left] + siblings).map { Node.Child(node: $0, first: $0.first) })
+                .map { Node(inner: $0) }
+            root = nodes[0]
+            siblings = ContiguousArray(nodes.dropFirst())
         }
     }
 

@@ -133,12 +133,20 @@ package final class TreeNode<Element: TreeElement> {
     /// The child that holds the element at `offset`, which becomes the offset in that child. The last holds the end.
     @inline(__always)
     func child(holding offset: inout Int) -> Int {
-        var child = 0
-        while child < counts.count - 1, offset >= counts[child] {
-            offset -= counts[child]
-            child += 1
+        counts.withUnsafeBufferPointer { counts in
+            var child = 0
+            while child + 4 < counts.count {
+                let four = counts[child] + counts[child + 1] + counts[child + 2] + counts[child + 3]
+                if offset < four { break }
+                offset -= four
+                child += 4
+            }
+            while child < counts.count - 1, offset >= counts[child] {
+                offset -= counts[child]
+                child += 1
+            }
+            return child
         }
-        return child
     }
 
     @inline(__always)
@@ -152,6 +160,37 @@ package final class TreeNode<Element: TreeElement> {
     }
 
     // MARK: Inserting
+
+    /// Counts an element that is about to be inserted at `offset`, which becomes the offset in the child that is
+    /// returned.
+    @inline(__always)
+    func countInsertion(at offset: inout Int) throws(Element.Failure) -> TreeNode {
+        let position = child(holding: &offset)
+        let node = try uniqueChild(position)
+        counts[position] += 1
+        count += 1
+        return node
+    }
+
+    /// Takes that back, in this node and those below it that have counted.
+    func uncountInsertion(at index: Int, _ depth: Int) {
+        var node = self, offset = index
+        for _ in 0..<depth {
+            let position = node.child(holding: &offset)
+            node.counts[position] -= 1
+            node.count -= 1
+            node = node.children[position]
+        }
+    }
+
+    /// Inserts into a leaf, not as its first element; false if it has no room.
+    @inline(__always)
+    func insertInMiddle(_ element: Element, at offset: Int) -> Bool {
+        guard elements.count < Element.leafCountMax else { return false }
+        elements.insert(element, at: offset)
+        count += 1
+        return true
+    }
 
     /// Inserts and returns a new right sibling if the node had to be split.
     func insert(_ element: Element, at index: Int) throws(Element.Failure) -> TreeNode? {
@@ -176,6 +215,67 @@ package final class TreeNode<Element: TreeElement> {
         counts.insert(child.count, at: position)
         firsts.insert(child.first, at: position)
         return children.count > Self.childrenMax ? split(children.count / 2) : nil
+    }
+
+    /// Inserts elements one after the other and returns the new right siblings, in order, if the node had to be split.
+    func insert(
+        _ count: Int, at index: Int, _ element: (Int) -> Element
+    ) throws(Element.Failure) -> ContiguousArray<TreeNode> {
+        guard !isLeaf else { return splice(count, at: index, element) }
+        var offset = index
+        let position = child(holding: &offset)
+        let siblings = try uniqueChild(position).insert(count, at: offset, element)
+        self.count += count
+        refresh(position)
+        guard !siblings.isEmpty else { return [] }
+        children.insert(contentsOf: siblings, at: position + 1)
+        counts.insert(contentsOf: siblings.map(\.count), at: position + 1)
+        firsts.insert(contentsOf: siblings.map(\.first), at: position + 1)
+        guard children.count > Self.childrenMax else { return [] }
+        let groups = Self.groups(of: allChildren), kept = groups[0].count
+        children.removeLast(children.count - kept)
+        counts.removeLast(counts.count - kept)
+        firsts.removeLast(firsts.count - kept)
+        self.count = counts.reduce(0, +)
+        return ContiguousArray(groups.dropFirst().map { TreeNode(inner: $0) })
+    }
+
+    /// The same for a leaf: the leaves become full, and the last one is joined with what stood after the place.
+    private func splice(_ added: Int, at index: Int, _ element: (Int) -> Element) -> ContiguousArray<TreeNode> {
+        let max = Element.leafCountMax, later = elements.count - index
+        var next = 0
+        guard elements.count + added > max else {
+            elements.insert(contentsOf: (0..<added).map(element), at: index)
+            count = elements.count
+            return []
+        }
+        var rest = ContiguousArray<Element>()
+        rest.reserveCapacity(max + 1)
+        rest.append(contentsOf: elements[index...])
+        elements.removeLast(later)
+        var leaves: ContiguousArray<TreeNode> = []
+        func fill(_ leaf: inout ContiguousArray<Element>) {
+            let end = Swift.min(added, next + max - leaf.count)
+            while next < end {
+                leaf.append(element(next))
+                next += 1
+            }
+        }
+        elements.reserveCapacity(max + 1)
+        fill(&elements)
+        count = elements.count
+        while next < added {
+            var leaf = ContiguousArray<Element>()
+            leaf.reserveCapacity(max + 1)
+            fill(&leaf)
+            if next == added, leaf.count + later <= max {
+                leaf.append(contentsOf: rest)
+                rest.removeAll()
+            }
+            leaves.append(TreeNode(leaf: leaf))
+        }
+        if !rest.isEmpty { leaves.append(TreeNode(leaf: rest)) }
+        return leaves
     }
 
     private func split(_ middle: Int) -> TreeNode {

@@ -16,8 +16,13 @@ import Testing
                 let grows = Int.random(in: 0..<10, using: &generator) < (step < 6_000 ? 8 : 2)
                 if grows || array.isEmpty {
                     let index = Int.random(in: 0...array.count, using: &generator)
-                    tree.insert(Number(value: step), at: index)
-                    array.insert(step, at: index)
+                    let count = generator.isOne(in: 50) ? Int.random(in: 1...600, using: &generator) : 1
+                    if count == 1 {
+                        tree.insert(Number(value: step), at: index)
+                    } else {
+                        tree.insert(count, at: index) { Number(value: step + $0) }
+                    }
+                    array.insert(contentsOf: step..<step + count, at: index)
                 } else {
                     let index = Int.random(in: 0..<array.count, using: &generator)
                     let removed = tree.remove(at: index).value
@@ -74,11 +79,15 @@ import Testing
                 shelf.readsLeft = random.isOne(in: 3) ? random.below(4) : .max
                 let index = random.below(array.count)
                 do {
-                    switch random.below(3) {
+                    switch random.below(4) {
                     case 0:
+                        let count = random.below(40) + 2
+                        try tree.insert(count, at: index) { StoredNumber(value: step + $0) }
+                        array.insert(contentsOf: step..<step + count, at: index)
+                    case 1:
                         try tree.insert(StoredNumber(value: step), at: index)
                         array.insert(step, at: index)
-                    case 1:
+                    case 2:
                         #expect(try tree.remove(at: index).value == array[index], hint)
                         array.remove(at: index)
                     default:
