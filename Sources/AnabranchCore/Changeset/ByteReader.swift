@@ -13,7 +13,28 @@ struct ByteReader {
 
     // MARK: Integers
 
-    /// A number from 0 to 63, which takes one byte: nearly all names, types and counts are such.
+    /// A number that takes one, two or three bytes and no superfluous one: nearly all are such. Nil, and nothing is
+    /// read, if it is negative or longer, or if it ends close to the end of the input.
+    @inline(__always)
+    private mutating func short() -> UInt64? {
+        guard offset < bytes.count else { return nil }
+        let first = UInt64(bytes[offset])
+        if first < 0x40 {
+            offset &+= 1
+            return first
+        }
+        guard first >= 0x80, remaining > 2 else { return nil }
+        let (second, third) = (UInt64(bytes[offset &+ 1]), UInt64(bytes[offset &+ 2]))
+        if second < 0x40, second > 0 || first >= 0xC0 {
+            offset &+= 2
+            return first & 0x7F | second << 7
+        }
+        guard second >= 0x80, third < 0x40, third > 0 || second >= 0xC0 else { return nil }
+        offset &+= 3
+        return first & 0x7F | (second & 0x7F) << 7 | third << 14
+    }
+
+    /// A number from 0 to 63, which takes one byte.
     @inline(__always)
     private mutating func small() -> UInt8? {
         guard offset < bytes.count, bytes[offset] < 0x40 else { return nil }
@@ -22,26 +43,8 @@ struct ByteReader {
     }
 
     /// Reads the shared form: the magnitude and whether the sign bit is set.
-    @inline(__always)
+    @inline(never)
     private mutating func magnitude(bits: Int) throws(ChangesetError) -> (magnitude: UInt64, isNegative: Bool) {
-        // Two and three bytes, the last of which is not superfluous, are within the limit of all but the shortest
-        // numbers.
-        guard bits > 20, remaining > 2, bytes[offset] >= 0x80 else { return try longMagnitude(bits: bits) }
-        let (first, second, third) = (bytes[offset], bytes[offset &+ 1], bytes[offset &+ 2])
-        if second < 0x80, second & 0x3F > 0 {
-            offset &+= 2
-            return (UInt64(first & 0x7F) | UInt64(second & 0x3F) << 7, second & 0x40 != 0)
-        }
-        if second >= 0x80, third < 0x80, third & 0x3F > 0 {
-            offset &+= 3
-            return (
-                UInt64(first & 0x7F) | UInt64(second & 0x7F) << 7 | UInt64(third & 0x3F) << 14, third & 0x40 != 0
-            )
-        }
-        return try longMagnitude(bits: bits)
-    }
-
-    private mutating func longMagnitude(bits: Int) throws(ChangesetError) -> (magnitude: UInt64, isNegative: Bool) {
         let start = offset
         let longest = (bits + 7) / 7
         let top = UInt64.max >> UInt64(64 - bits)
@@ -95,13 +98,13 @@ struct ByteReader {
 
     @inline(__always)
     mutating func u32() throws(ChangesetError) -> UInt32 {
-        if let small = small() { return UInt32(small) }
+        if let short = short() { return UInt32(truncatingIfNeeded: short) }
         return UInt32(truncatingIfNeeded: try unsigned(bits: 32))
     }
 
     @inline(__always)
     mutating func u64() throws(ChangesetError) -> UInt64 {
-        if let small = small() { return UInt64(small) }
+        if let short = short() { return short }
         return try unsigned(bits: 64)
     }
 
@@ -120,7 +123,7 @@ struct ByteReader {
 
     @inline(__always)
     mutating func i64() throws(ChangesetError) -> Int64 {
-        if let small = small() { return Int64(small) }
+        if let short = short() { return Int64(bitPattern: short) }
         return try signed(bits: 63)
     }
 
@@ -159,6 +162,31 @@ struct ByteReader {
     }
 
     // MARK: Raw bytes
+
+    /// Skips bytes that are equal to some which were read before, a word at a time. Nothing is skipped if they are not,
+    /// or if less than a word more is left than they may take.
+    @inline(__always)
+    mutating func skip(_ known: Range<Int>) -> Bool {
+        let count = known.count
+        guard remaining >= count &+ 8 else { return false }
+        var position = 0
+        while position &+ 8 <= count {
+            guard word(at: known.lowerBound &+ position) == word(at: offset &+ position) else { return false }
+            position &+= 8
+        }
+        let difference = word(at: known.lowerBound &+ position) ^ word(at: offset &+ position)
+        guard difference << UInt64(64 &- 8 &* (count &- position)) == 0 else { return false }
+        offset &+= count
+        return true
+    }
+
+    /// Eight bytes, the first one lowest.
+    @inline(__always)
+    private func word(at offset: Int) -> UInt64 {
+        invariant(offset >= 0 && offset + 8 <= bytes.count, "a word at \(offset) of \(bytes.count) bytes")
+        let word = UnsafeRawBufferPointer(bytes).loadUnaligned(fromByteOffset: offset, as: UInt64.self)
+        return UInt64(littleEndian: word)
+    }
 
     /// Skips a counted run of bytes and returns its range.
     @inline(__always)

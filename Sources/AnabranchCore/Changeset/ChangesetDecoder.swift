@@ -75,21 +75,21 @@ extension ChangesetArena {
     }
 }
 
-private struct ItemDecoder {
+struct ItemDecoder {
     static let internOpcode: UInt64 = 63
     /// The longest string that a reader accepts (rule R9).
     static let stringBytesMax: UInt64 = 16_777_199
 
     var reader: ByteReader
-    let owner: ChangesetIndex
+    private let owner: ChangesetIndex
     let start: ChangesetArena.Mark
     /// The string table of the previous changeset, in the arena's strings: this one's is often the same.
-    let likelyNames: Range<Int>
+    private let likelyNames: Range<Int>
     /// The total length of the strings and binaries so far: the reference's string buffer (rule R28).
-    private var bufferOffset: UInt64 = 0
+    var bufferOffset: UInt64 = 0
     private var hasInstruction = false
     /// The index, in the changeset's string table, of the name that was read last.
-    private var latestName: UInt64 = 0
+    private(set) var latestName: UInt64 = 0
     private var isStringsFirst = true
 
     init(reader: ByteReader, owner: ChangesetIndex, start: ChangesetArena.Mark, likelyNames: Range<Int>) {
@@ -115,7 +115,19 @@ private struct ItemDecoder {
         guard opcode <= 255 else { throw ChangesetError(.codeTooLarge, at: offset, "opcode \(opcode) exceeds a byte") }
         hasInstruction = true
         if kind == .eraseTable || kind == .eraseColumn { arena.holdsErasure = true }
-        try instruction(kind, into: &arena)
+        var result = Instruction(kind: kind, owner: owner, className: try name(in: &arena))
+        if kind.hasPath, try pathHead(of: &result, into: &arena) {
+            // Users type in runs, and apps append: what comes next often begins with the same bytes.
+            let head = offset..<reader.offset
+            let model = result
+            repeat {
+                result = model
+                result.last = try element(in: &arena)
+                try operands(of: &result, into: &arena)
+            } while reader.skip(head)
+        } else {
+            try operands(of: &result, into: &arena)
+        }
     }
 
     private mutating func intern(into arena: inout ChangesetArena, at offset: Int) throws(ChangesetError) {
@@ -136,12 +148,12 @@ private struct ItemDecoder {
 
     // MARK: instruction := u64(opcode) operands
 
-    private mutating func instruction(
-        _ kind: InstructionKind, into arena: inout ChangesetArena
+    /// Decodes the operands after the path and adds the instruction.
+    @inline(__always)
+    private mutating func operands(
+        of result: inout Instruction, into arena: inout ChangesetArena
     ) throws(ChangesetError) {
-        var result = Instruction(kind: kind, owner: owner, className: try name(in: &arena))
-        if kind.hasPath { try pathHead(of: &result, into: &arena) }
-        switch kind {
+        switch result.kind {
         case .addTable: try addTable(&result, in: &arena)
         case .eraseTable: break
         case .createObject, .eraseObject: result.object = try key(of: result.className, in: &arena)
@@ -205,6 +217,7 @@ private struct ItemDecoder {
         }
     }
 
+    @inline(__always)
     private mutating func arrayOperands(
         of result: inout Instruction, in arena: inout ChangesetArena
     ) throws(ChangesetError) {
@@ -219,7 +232,7 @@ private struct ItemDecoder {
     // MARK: name := u32(index)
 
     @inline(__always)
-    private mutating func name(in arena: inout ChangesetArena) throws(ChangesetError) -> NameID {
+    mutating func name(in arena: inout ChangesetArena) throws(ChangesetError) -> NameID {
         let offset = reader.offset
         let index = Int(try reader.u32())
         guard index < arena.strings.count - start.strings else {
@@ -256,7 +269,7 @@ private struct ItemDecoder {
     // MARK: key := type key-body
 
     @inline(__always)
-    private mutating func key(
+    mutating func key(
         of className: NameID, in arena: inout ChangesetArena
     ) throws(ChangesetError) -> ObjectKeyID {
         let offset = reader.offset
@@ -281,95 +294,36 @@ private struct ItemDecoder {
 
     // MARK: value := type value-body
 
+    @inline(__always)
     private mutating func value(
         of result: inout Instruction, in arena: inout ChangesetArena
     ) throws(ChangesetError) {
         let offset = reader.offset
         result.type = try type()
-        switch result.type {
-        case .null, .erased, .list, .dictionary, .set, .objectValue: break
-        case .globalKey: throw ChangesetError(.globalKeyAsValue, at: offset, "a GlobalKey cannot be a value")
-        case .int: result.word0 = UInt64(bitPattern: try reader.i64())
-        case .bool: result.word0 = try reader.bool() ? 1 : 0
-        case .string: try content(of: &result, atMost: Self.stringBytesMax)
-        case .binary: try content(of: &result, atMost: .max)
-        case .timestamp: try timestamp(of: &result)
-        case .float:
-            result.word0 = try reader.littleEndian(4)
-            if Float(bitPattern: UInt32(result.word0)).isNaN { arena.holdsNaN = true }
-        case .double:
-            result.word0 = try reader.littleEndian(8)
-            if Double(bitPattern: result.word0).isNaN { arena.holdsNaN = true }
-        case .decimal: try decimal(of: &result)
-        case .link:
-            let target = try name(in: &arena)
-            let targetIndex = latestName
-            result.word0 = UInt64(try key(of: target, in: &arena).rawValue)
-            result.word1 = targetIndex << 32 | latestName
-        case .objectID:
-            result.word0 = try reader.littleEndian(8)
-            result.word1 = try reader.littleEndian(4)
-        case .uuid:
-            result.word0 = try reader.littleEndian(8)
-            result.word1 = try reader.littleEndian(8)
-        }
-    }
-
-    private mutating func content(of result: inout Instruction, atMost limit: UInt64) throws(ChangesetError) {
-        let range = try reader.counted(atMost: limit)
-        result.word0 = UInt64(start.bytes + range.lowerBound) << 32 | UInt64(range.count)
-        result.word1 = bufferOffset
-        bufferOffset += UInt64(range.count)
-    }
-
-    private mutating func timestamp(of result: inout Instruction) throws(ChangesetError) {
-        let offset = reader.offset
-        let seconds = try reader.i64()
-        let nanoseconds = try reader.i64()
-        guard nanoseconds <= 0x7FFF_FFFF else {
-            throw ChangesetError(.timestampOutOfRange, at: offset, "timestamp out of range")
-        }
-        guard nanoseconds >= -0x8000_0000 else {
-            throw ChangesetError(.nanosecondsTooSmall, at: offset, "timestamp out of range")
-        }
-        let sameSign = seconds == 0 || nanoseconds == 0 || (seconds < 0) == (nanoseconds < 0)
-        guard sameSign, nanoseconds.magnitude <= 999_999_999 else {
-            throw ChangesetError(.inconsistentTimestamp, at: offset, "timestamp of \(seconds) s and \(nanoseconds) ns")
-        }
-        result.word0 = UInt64(bitPattern: seconds)
-        result.word1 = UInt64(bitPattern: nanoseconds)
-    }
-
-    private mutating func decimal(of result: inout Instruction) throws(ChangesetError) {
-        let offset = reader.offset
-        let (low, high) = try reader.coefficient()
-        let exponent = try reader.i32()
-        let sign = try reader.i32()
-        if sign != 0 && sign != 1 { reader.isCanonical = false }
-        let biased = Int64(exponent) + Int64(Decimal128.exponentBias)
-        guard 0..<(1 << 14) ~= biased else {
-            throw ChangesetError(.decimalOutOfRange, at: offset, "decimal exponent \(exponent) out of range")
-        }
-        result.word0 = low
-        result.word1 = high | UInt64(biased) << 49 | (sign != 0 ? 1 << 63 : 0)
+        if result.type == .int { return result.word0 = UInt64(bitPattern: try reader.i64()) }
+        try otherValue(of: &result, at: offset, in: &arena)
     }
 
     // MARK: path := u32(n) element{n}
 
+    /// Decodes an object, a field and a path.
+    /// - Returns: Whether the path has one element, which is left to be decoded: nothing before it is its own.
     @inline(__always)
     private mutating func pathHead(
         of result: inout Instruction, into arena: inout ChangesetArena
-    ) throws(ChangesetError) {
+    ) throws(ChangesetError) -> Bool {
         result.object = try key(of: result.className, in: &arena)
         result.field = try name(in: &arena)
         let count = try reader.u32()
-        guard count > 0 else { return }
+        guard count > 0 else { return false }
         // Each element takes a byte or more, so the elements of an arena are fewer than its bytes, whatever the count
         // says.
         result.pathStart = UInt32(arena.elements.count)
         result.pathCount = count
+        guard count > 1 else { return true }
         for _ in 1..<count { arena.elements.append(try element(in: &arena)) }
         result.last = try element(in: &arena)
+        return false
     }
 
     @inline(__always)

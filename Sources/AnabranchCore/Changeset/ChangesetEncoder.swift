@@ -33,7 +33,6 @@ extension ChangesetArena {
 
 /// Encodes changesets one after another, reusing its storage.
 public struct ChangesetEncoder: Sendable {
-    private var writer = ByteWriter()
     /// The index of each name in the string table of the current changeset; meaningless for names that are not in it.
     private var localIndices: [UInt32] = []
 
@@ -52,16 +51,19 @@ public struct ChangesetEncoder: Sendable {
     mutating func encodeAnew(_ changeset: ChangesetIndex, of arena: ChangesetArena) -> [UInt8] {
         let header = arena[changeset]
         if header.liveCount == 0 { return [] }
-        writer.reserve(header.bytes.count + header.bytes.count / 8 + 16)
-        intern(arena.stringTable(of: changeset), of: arena)
+        var room = ByteRoom(capacity: header.bytes.count + header.bytes.count / 8 + Self.instructionBytesMax)
+        intern(arena.stringTable(of: changeset), of: arena, to: &room)
+        var latest = Head()
         if arena.additions.isEmpty {
             for index in header.instructions where !arena[index].isDiscarded {
-                instruction(arena[index], of: arena)
+                instruction(arena[index], after: &latest, of: arena, to: &room)
             }
         } else {
-            for index in arena.instructionIndices(of: changeset) { instruction(arena[index], of: arena) }
+            for index in arena.instructionIndices(of: changeset) {
+                instruction(arena[index], after: &latest, of: arena, to: &room)
+            }
         }
-        return writer.take()
+        return room.bytes
     }
 
     fileprivate mutating func encode(joining changesets: Range<ChangesetIndex>, of arena: ChangesetArena) -> [UInt8] {
@@ -69,161 +71,215 @@ public struct ChangesetEncoder: Sendable {
         guard !instructions.isEmpty else { return [] }
         var known: Set<NameID> = []
         let strings = changesets.flatMap { arena.stringTable(of: $0) }.filter { known.insert($0).inserted }
-        intern(strings[...], of: arena)
-        for index in instructions { self.instruction(arena[index], of: arena) }
-        return writer.take()
+        var room = ByteRoom(capacity: 1024)
+        intern(strings[...], of: arena, to: &room)
+        var latest = Head()
+        for index in instructions { instruction(arena[index], after: &latest, of: arena, to: &room) }
+        return room.bytes
     }
 
     // MARK: intern := u64(63) u32(index) string
 
-    private mutating func intern(_ strings: ArraySlice<NameID>, of arena: ChangesetArena) {
+    private mutating func intern(
+        _ strings: ArraySlice<NameID>, of arena: ChangesetArena, to room: inout ByteRoom
+    ) {
         if localIndices.count < arena.names.count {
             localIndices += repeatElement(0, count: arena.names.count - localIndices.count)
         }
         for (index, name) in strings.enumerated() {
             localIndices[Int(name.rawValue)] = UInt32(truncatingIfNeeded: index)
-            writer.write(small: 63)
-            writer.write(UInt32(truncatingIfNeeded: index))
             let span = arena.names.spans[Int(name.rawValue)]
-            write(counted: Int(span.offset), Int(span.count), of: arena)
+            room.makeRoom(Self.instructionBytesMax + Int(span.count))
+            room.write(small: 63)
+            room.write(UInt32(truncatingIfNeeded: index))
+            write(counted: Int(span.offset), Int(span.count), of: arena, to: &room)
         }
     }
 
     /// Writes a count and that many bytes of the arena. A slice of them would be retained and released each time.
     @inline(__always)
-    private mutating func write(counted offset: Int, _ count: Int, of arena: ChangesetArena) {
+    private func write(counted offset: Int, _ count: Int, of arena: ChangesetArena, to room: inout ByteRoom) {
         arena.bytes.withUnsafeBufferPointer {
-            writer.write(counted: UnsafeBufferPointer(rebasing: $0[offset..<offset + count]))
+            room.write(all: UnsafeBufferPointer(rebasing: $0[offset..<offset + count]))
         }
     }
 
     // MARK: instruction := u64(opcode) operands
 
-    private mutating func instruction(_ instruction: Instruction, of arena: ChangesetArena) {
-        writer.write(small: instruction.kind.rawValue)
-        name(instruction.className)
-        if instruction.kind.hasPath { pathHead(instruction, of: arena) }
-        switch instruction.kind {
-        case .addTable: addTable(instruction)
-        case .eraseTable: break
-        case .createObject, .eraseObject: key(arena.objects.keys[Int(instruction.object.rawValue)])
-        case .addColumn: addColumn(instruction)
-        case .eraseColumn: name(instruction.field)
-        case .update:
-            value(instruction, of: arena)
-            if instruction.isIndexed {
-                writer.write(instruction.priorSize)
-            } else {
-                writer.write(instruction.isDefault)
-            }
-        case .addInteger: writer.write(Int64(bitPattern: instruction.word0))
-        case .arrayInsert, .arrayMove, .arrayErase:
-            if instruction.kind == .arrayInsert { value(instruction, of: arena) }
-            if instruction.kind == .arrayMove { writer.write(instruction.destination) }
-            writer.write(instruction.priorSize)
-        case .clear: writer.write(small: instruction.detail)
-        case .setInsert, .setErase: value(instruction, of: arena)
+    /// The most bytes that an instruction takes, without the elements of its path and the bytes of its value; twice that
+    /// for a word more.
+    private static let instructionBytesMax = 256
+    /// The most bytes that a path element takes.
+    private static let elementBytesMax = 6
+
+    /// The bytes before the path element of an instruction that has one: those of the next one are often the same.
+    private struct Head {
+        private var kind = InstructionKind.addTable
+        private var className = NameID(0)
+        private var object = ObjectKeyID.none
+        private var field = NameID(0)
+        private(set) var bytes = 0..<0
+
+        init() {}
+
+        init(of instruction: Instruction, _ bytes: Range<Int>) {
+            (kind, className, object) = (instruction.kind, instruction.className, instruction.object)
+            (field, self.bytes) = (instruction.field, bytes)
+        }
+
+        @inline(__always)
+        func fits(_ instruction: Instruction) -> Bool {
+            kind == instruction.kind && object == instruction.object && field == instruction.field
+                && className == instruction.className && instruction.pathCount == 1
         }
     }
 
-    private mutating func addTable(_ instruction: Instruction) {
-        writer.write(small: instruction.detail)
-        guard instruction.tableType != .embedded else { return }
-        name(instruction.field)
-        writer.write(instruction.type)
-        writer.write(instruction.isNullable)
+    @inline(__always)
+    private func instruction(
+        _ instruction: Instruction, after latest: inout Head, of arena: ChangesetArena, to room: inout ByteRoom
+    ) {
+        let hasBytes = instruction.type == .string || instruction.type == .binary
+        room.makeRoom(
+            Self.instructionBytesMax + Self.elementBytesMax * Int(instruction.pathCount)
+                + (hasBytes ? instruction.bytesCount : 0))
+        if latest.fits(instruction) {
+            room.append(again: latest.bytes)
+            element(instruction.last, to: &room)
+        } else {
+            let start = room.count
+            room.write(small: instruction.kind.rawValue)
+            name(instruction.className, to: &room)
+            if instruction.kind.hasPath {
+                pathHead(instruction, of: arena, to: &room)
+                if instruction.pathCount == 1 { latest = Head(of: instruction, start..<room.count) }
+                pathElements(instruction, of: arena, to: &room)
+            }
+        }
+        switch instruction.kind {
+        case .addTable: addTable(instruction, to: &room)
+        case .eraseTable: break
+        case .createObject, .eraseObject: key(arena.objects.keys[Int(instruction.object.rawValue)], to: &room)
+        case .addColumn: addColumn(instruction, to: &room)
+        case .eraseColumn: name(instruction.field, to: &room)
+        case .update:
+            value(instruction, of: arena, to: &room)
+            if instruction.isIndexed {
+                room.write(instruction.priorSize)
+            } else {
+                room.write(instruction.isDefault)
+            }
+        case .addInteger: room.write(Int64(bitPattern: instruction.word0))
+        case .arrayInsert, .arrayMove, .arrayErase:
+            if instruction.kind == .arrayInsert { value(instruction, of: arena, to: &room) }
+            if instruction.kind == .arrayMove { room.write(instruction.destination) }
+            room.write(instruction.priorSize)
+        case .clear: room.write(small: instruction.detail)
+        case .setInsert, .setErase: value(instruction, of: arena, to: &room)
+        }
     }
 
-    private mutating func addColumn(_ instruction: Instruction) {
-        name(instruction.field)
-        writer.write(instruction.type)
-        writer.write(instruction.isNullable)
-        writer.write(small: instruction.detail)
-        if instruction.type == .link { name(instruction.target) }
-        if instruction.collection == .dictionary { writer.write(instruction.keyType) }
+    private func addTable(_ instruction: Instruction, to room: inout ByteRoom) {
+        room.write(small: instruction.detail)
+        guard instruction.tableType != .embedded else { return }
+        name(instruction.field, to: &room)
+        room.write(instruction.type)
+        room.write(instruction.isNullable)
+    }
+
+    private func addColumn(_ instruction: Instruction, to room: inout ByteRoom) {
+        name(instruction.field, to: &room)
+        room.write(instruction.type)
+        room.write(instruction.isNullable)
+        room.write(small: instruction.detail)
+        if instruction.type == .link { name(instruction.target, to: &room) }
+        if instruction.collection == .dictionary { room.write(instruction.keyType) }
     }
 
     // MARK: name := u32(index)
 
     @inline(__always)
-    private mutating func name(_ name: NameID) { writer.write(localIndices[Int(name.rawValue)]) }
+    private func name(_ name: NameID, to room: inout ByteRoom) { room.write(localIndices[Int(name.rawValue)]) }
 
     // MARK: key := type key-body
 
-    private mutating func key(_ key: ObjectKey) {
-        writer.write(key.type)
+    private func key(_ key: ObjectKey, to room: inout ByteRoom) {
+        room.write(key.type)
         switch key.type {
-        case .int: writer.write(Int64(bitPattern: key.word0))
-        case .string: name(NameID(UInt32(truncatingIfNeeded: key.word0)))
+        case .int: room.write(Int64(bitPattern: key.word0))
+        case .string: name(NameID(UInt32(truncatingIfNeeded: key.word0)), to: &room)
         case .globalKey:
-            writer.write(key.word0)
-            writer.write(key.word1)
-        case .objectID: twelveBytes(key.word0, key.word1)
-        case .uuid: sixteenBytes(key.word0, key.word1)
+            room.write(key.word0)
+            room.write(key.word1)
+        case .objectID: twelveBytes(key.word0, key.word1, to: &room)
+        case .uuid: sixteenBytes(key.word0, key.word1, to: &room)
         default: break
         }
     }
 
     // MARK: value := type value-body
 
-    private mutating func value(_ instruction: Instruction, of arena: ChangesetArena) {
+    private func value(_ instruction: Instruction, of arena: ChangesetArena, to room: inout ByteRoom) {
         let (word0, word1) = (instruction.word0, instruction.word1)
-        writer.write(instruction.type)
+        room.write(instruction.type)
         switch instruction.type {
         case .null, .erased, .list, .dictionary, .set, .objectValue, .globalKey: break
-        case .int: writer.write(Int64(bitPattern: word0))
-        case .bool: writer.write(word0 != 0)
+        case .int: room.write(Int64(bitPattern: word0))
+        case .bool: room.write(word0 != 0)
         case .string, .binary:
-            write(counted: instruction.bytesOffset, instruction.bytesCount, of: arena)
+            write(counted: instruction.bytesOffset, instruction.bytesCount, of: arena, to: &room)
         case .timestamp:
-            writer.write(Int64(bitPattern: word0))
-            writer.write(Int64(bitPattern: word1))
-        case .float: writer.write(littleEndian: word0, count: 4)
-        case .double: writer.write(littleEndian: word0, count: 8)
+            room.write(Int64(bitPattern: word0))
+            room.write(Int64(bitPattern: word1))
+        case .float: room.write(littleEndian: word0, count: 4)
+        case .double: room.write(littleEndian: word0, count: 8)
         case .decimal:
             let value = Decimal128(low: word0, high: word1)
             let (low, high) = value.coefficient
-            writer.write(coefficientLow: low, high: high)
-            writer.write(Int64(value.exponent))
-            writer.write(value.isNegative)
+            room.write(coefficientLow: low, high: high)
+            room.write(Int64(value.exponent))
+            room.write(value.isNegative)
         case .link:
             let key = arena.objects.keys[Int(instruction.linked.rawValue)]
-            name(key.className)
-            self.key(key)
-        case .objectID: twelveBytes(word0, word1)
-        case .uuid: sixteenBytes(word0, word1)
+            name(key.className, to: &room)
+            self.key(key, to: &room)
+        case .objectID: twelveBytes(word0, word1, to: &room)
+        case .uuid: sixteenBytes(word0, word1, to: &room)
         }
     }
 
-    private mutating func twelveBytes(_ word0: UInt64, _ word1: UInt64) {
-        writer.write(littleEndian: word0, count: 8)
-        writer.write(littleEndian: word1, count: 4)
+    private func twelveBytes(_ word0: UInt64, _ word1: UInt64, to room: inout ByteRoom) {
+        room.write(littleEndian: word0, count: 8)
+        room.write(littleEndian: word1, count: 4)
     }
 
-    private mutating func sixteenBytes(_ word0: UInt64, _ word1: UInt64) {
-        writer.write(littleEndian: word0, count: 8)
-        writer.write(littleEndian: word1, count: 8)
+    private func sixteenBytes(_ word0: UInt64, _ word1: UInt64, to room: inout ByteRoom) {
+        room.write(littleEndian: word0, count: 8)
+        room.write(littleEndian: word1, count: 8)
     }
 
     // MARK: path := u32(n) element{n}
 
-    private mutating func pathHead(_ instruction: Instruction, of arena: ChangesetArena) {
-        key(arena.objects.keys[Int(instruction.object.rawValue)])
-        name(instruction.field)
-        writer.write(instruction.pathCount)
-        guard instruction.pathCount > 0 else { return }
-        let start = Int(instruction.pathStart)
-        for index in start..<start + Int(instruction.pathCount) - 1 { element(arena.elements[index]) }
-        element(instruction.last)
+    private func pathHead(_ instruction: Instruction, of arena: ChangesetArena, to room: inout ByteRoom) {
+        key(arena.objects.keys[Int(instruction.object.rawValue)], to: &room)
+        name(instruction.field, to: &room)
+        room.write(instruction.pathCount)
     }
 
     @inline(__always)
-    private mutating func element(_ element: PathElement) {
+    private func pathElements(_ instruction: Instruction, of arena: ChangesetArena, to room: inout ByteRoom) {
+        guard instruction.pathCount > 0 else { return }
+        let start = Int(instruction.pathStart)
+        for index in start..<start + Int(instruction.pathCount) - 1 { element(arena.elements[index], to: &room) }
+        element(instruction.last, to: &room)
+    }
+
+    @inline(__always)
+    private func element(_ element: PathElement, to room: inout ByteRoom) {
         if element.isIndex {
-            writer.write(element.index)
+            room.write(element.index)
         } else {
-            writer.write(Int64(-1))
-            name(element.name)
+            room.write(Int64(-1))
+            name(element.name, to: &room)
         }
     }
 }
