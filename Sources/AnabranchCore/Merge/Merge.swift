@@ -84,6 +84,8 @@ public struct Merge: ~Copyable, Sendable {
             waitForPairs(with: nan, rows, columns, in: arena)
         } else if arena.holdsErasure, arena.linksToErasedClass(rows, columns) {
             waiting.append(.everyPair(PairwiseGrid(rows: rows, columns: columns)))
+        } else if let list = onlyList(rows, columns, in: arena) {
+            waiting.append(.lists(list))
         } else {
             waiting.append(
                 .firstRows(FirstRows(rows: rows, columns: columns, pairsMax: pairsOfFirstRows(rows, columns))))

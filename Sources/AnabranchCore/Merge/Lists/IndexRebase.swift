@@ -111,8 +111,8 @@ struct IndexRebase: BitwiseCopyable {
         switch old.kind {
         case .update, .nested: break
         case .insert:
-            change(region, own: 1)
-            if let place { change(place.region, merged: 1) }
+            change(region, own: old.growth)
+            if let place { change(place.region, merged: old.growth) }
         case .erase:
             change(region, own: -1)
             if let place {

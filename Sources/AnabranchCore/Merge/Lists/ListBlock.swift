@@ -99,6 +99,10 @@ struct ListBlock: BitwiseCopyable {
     /// The number of an entry's operation on its side.
     @inline(__always) func operation(_ entry: Int) -> Int { Int(entries[entry] & (1 << 28 - 1)) }
     @inline(__always) func role(_ entry: Int) -> Role { Role(rawValue: entries[entry] >> 28 & 7) ?? .follows }
+    /// The number of elements that an entry's operation adds to the list.
+    @inline(__always) func growth(_ entry: Int) -> Int32 {
+        Int32(truncatingIfNeeded: sides[side(entry)].operations[operation(entry)].growth)
+    }
     @inline(__always) func key(_ entry: Int) -> UInt64 { entries[entry] >> 32 }
     /// The region of an entry's operation.
     func region(of entry: Int) -> UInt32 { sides[side(entry)].positions[operation(entry)].region }

@@ -5,10 +5,13 @@ struct ListMergeTask: Sendable {
     private struct Side: Sendable {
         private(set) var indices: [InstructionIndex]
         private let storage: ListOperationStorage
+        /// The number of operations: less than that of instructions once runs are joined.
+        var count: Int
 
         /// Nil if an instruction does more than list operations do.
         init?(_ indices: [InstructionIndex], _ depth: UInt32, in arena: borrowing ChangesetArena) {
             self.indices = indices
+            count = indices.count
             storage = ListOperationStorage(count: indices.count)
             for (number, index) in indices.enumerated() {
                 guard let operation = ListOperation(arena[index], depth, in: arena) else { return nil }
@@ -16,7 +19,7 @@ struct ListMergeTask: Sendable {
             }
         }
 
-        var operations: ScratchBuffer<ListOperation> { storage.operations[0..<indices.count] }
+        var operations: ScratchBuffer<ListOperation> { storage.operations[0..<count] }
 
         func contains(_ kind: ListOperation.Kind) -> Bool { operations.contains { $0.kind == kind } }
 
@@ -29,6 +32,7 @@ struct ListMergeTask: Sendable {
             let live = indices.indices.filter { !arena[indices[$0]].isDiscarded }
             for (number, old) in live.enumerated() { operations[number] = operations[old] }
             indices = live.map { indices[$0] }
+            count = indices.count
         }
     }
 
@@ -63,9 +67,10 @@ struct ListMergeTask: Sendable {
     // MARK: The list
 
     /// Hands both runs to the merger.
-    func begin(_ merger: inout ListMerger, _ ranks: TagRanks, in arena: borrowing ChangesetArena) {
+    mutating func begin(_ merger: inout ListMerger, _ ranks: TagRanks, in arena: borrowing ChangesetArena) {
         major.rank(ranks, in: arena)
         minor.rank(ranks, in: arena)
+        (major.count, minor.count) = merger.joinRuns(major.operations, minor.operations)
         _ = merger.begin(major: major.operations, minor: minor.operations)
     }
 
@@ -78,21 +83,31 @@ struct ListMergeTask: Sendable {
     private func store(
         _ operations: ScratchBuffer<ListOperation>, _ indices: [InstructionIndex], in arena: inout ChangesetArena
     ) {
-        for (number, index) in indices.enumerated() {
-            let operation = operations[number]
+        var next = 0
+        for operation in operations {
+            let first = next
+            next += Int(operation.count)
             guard operation.dirty || operation.discarded else { continue }
-            var instruction = arena[index]
-            if operation.discarded {
-                instruction.discard()
-            } else if operation.kind == .nested {
-                arena.elements[Int(instruction.pathStart) + Int(depth)].index = operation.index
-            } else {
-                instruction.setIndex(operation.index)
-                instruction.destination = operation.to
-                instruction.priorSize = operation.priorSize
-            }
-            arena.store(instruction, at: index)
+            for number in first..<next { store(operation, number - first, at: indices[number], in: &arena) }
         }
+    }
+
+    /// Stores what has become of an instruction, which is number `offset` of those that an operation stands for.
+    @inline(__always)
+    private func store(
+        _ operation: ListOperation, _ offset: Int, at index: InstructionIndex, in arena: inout ChangesetArena
+    ) {
+        var instruction = arena[index]
+        if operation.discarded {
+            instruction.discard()
+        } else if operation.kind == .nested {
+            arena.elements[Int(instruction.pathStart) + Int(depth)].index = operation.index
+        } else {
+            instruction.setIndex(operation.index &+ UInt32(offset))
+            instruction.destination = operation.to
+            instruction.priorSize = operation.priorSize &+ UInt32(offset)
+        }
+        arena.store(instruction, at: index)
     }
 }
 
@@ -228,6 +243,22 @@ struct ListMerges: Sendable {
 }
 
 extension Merge {
+    /// The merge of two sides that do nothing but edit the elements of one list, and fit each other; nil for all others,
+    /// and where it costs no more to visit all pairs.
+    mutating func onlyList(
+        _ rows: [InstructionIndex], _ columns: [InstructionIndex], in arena: borrowing ChangesetArena
+    ) -> ListMerges? {
+        guard let first = rows.first, !isSmall(rows, columns) else { return nil }
+        let head = arena[first]
+        guard rows.allSatisfy({ arena[$0].editsElement(ofListOf: head) }),
+            columns.allSatisfy({ arena[$0].editsElement(ofListOf: head) }),
+            arena.contains(rows, columns, { $0.kind != .update }),
+            let list = ListMergeTask(rows, columns, depth: 0, in: arena)
+        else { return nil }
+        listPairs.all += rows.count * columns.count
+        return ListMerges([list])
+    }
+
     mutating func run(_ lists: consuming ListMerges, in arena: inout ChangesetArena) throws(TransformError) {
         while lists.nextInside < lists.tasks.count {
             if let (rows, columns, depth) = lists.tasks[lists.nextInside].nextSharedElement(&listMerger, in: &arena) {

@@ -1,5 +1,5 @@
 /// One instruction on one list, reduced to what merging it with the other side's instructions needs
-/// (`Spec/Transform.md`, section 13.1).
+/// (`Spec/Transform.md`, section 13.1); or several inserts that stay together (`TypedRuns.swift`).
 ///
 /// The fields are those of the chapter: `index` and `to` are list indices, `to` is counted after the moved element was
 /// taken out, and `priorSize` is the length of the list before the instruction.
@@ -18,6 +18,8 @@ struct ListOperation: BitwiseCopyable, Equatable {
     var priorSize: UInt32
     /// Rank of the changeset's origin tag; equal tags have equal ranks.
     var tag: UInt32
+    /// The number of elements that an insert inserts, one after the other; 1 for all others.
+    var count: UInt32 = 1
     var kind: Kind
     /// Of an update: the kind of its value. Of a nested edit: what its next path element selects from.
     var value: ValueKind = .plain
@@ -28,7 +30,7 @@ struct ListOperation: BitwiseCopyable, Equatable {
     /// The number of elements that the operation adds to the list.
     var growth: Int {
         switch kind {
-        case .insert: 1
+        case .insert: Int(count)
         case .erase: -1
         case .update, .move, .nested: 0
         }

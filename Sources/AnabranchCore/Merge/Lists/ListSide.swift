@@ -125,7 +125,7 @@ struct SideReplay: BitwiseCopyable {
 
     @inline(__always)
     private mutating func put(_ number: Int, at index: UInt32) {
-        let right = list.insert(.own + UInt32(number), at: index)
+        let right = list.insert(.own + UInt32(number), count: side.operations[number].count, at: index)
         let target = side.operations[number].kind == .move ? side.replayed[number].target : .end
         let gap = right == .end ? size : right.isOwn ? side.replayed[right.operation].gap : right
         side.replayed[number] = ListSide.Replayed(target: target, right: right, gap: gap, remains: true)

@@ -151,7 +151,8 @@ struct RegionMerge: BitwiseCopyable {
         let operation = entry.operation
         if entry.isInsert {
             let right = rightNode(number, operation)
-            guard let node = order.insert(number, left: right, at: operation) else { return false }
+            let count = sides[number].operations[operation].count
+            guard let node = order.insert(number, count: count, left: right, at: operation) else { return false }
             sides[number].positions[operation].node = node
             return true
         }

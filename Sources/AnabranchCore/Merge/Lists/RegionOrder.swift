@@ -59,6 +59,8 @@ struct RegionOrder: BitwiseCopyable {
     private let side: ScratchBuffer<UInt8>
     /// Of each insert, the number of its operation.
     private let insertedBy: ScratchBuffer<UInt32>
+    /// Of each insert, the number of elements that it inserts.
+    private let sizes: ScratchBuffer<UInt32>
     /// Of each insert, its neighbours in the group.
     private let groupLinks: NodeLinks
     /// Groups as trees of inserts.
@@ -79,6 +81,7 @@ struct RegionOrder: BitwiseCopyable {
         documents[1] = Document(nodes, groupLinks: groupLinks, &memory)
         side = memory.take(nodes)
         insertedBy = memory.take(nodes)
+        sizes = memory.take(nodes)
         parent = memory.take(nodes)
         owner = memory.take(nodes)
         youngest = memory.take(nodes)
@@ -104,13 +107,14 @@ struct RegionOrder: BitwiseCopyable {
 
     /// Adds an insert of a side left of the element `right` of its document; nil if that is too much work.
     @inline(__always)
-    mutating func insert(_ own: Int, left right: UInt32, at time: UInt32) -> UInt32? {
+    mutating func insert(_ own: Int, count size: UInt32, left right: UInt32, at time: UInt32) -> UInt32? {
         let (mine, theirs) = (documents[own], documents[1 - own])
         guard let left = leftNeighbour(mine, theirs, right) else { return nil }
         let node = count
         count += 1
         side[node] = UInt8(own)
         insertedBy[node] = time
+        sizes[node] = size
         mine.add(node)
         theirs.erasedBy[node] = Self.none
 
@@ -176,13 +180,13 @@ struct RegionOrder: BitwiseCopyable {
         }
     }
 
-    /// Per element of a document, the number of its side's inserts before it.
+    /// Per element of a document, the number of elements that its side has inserted before it.
     private func count(_ document: Document, _ numbers: ScratchBuffer<UInt32>) {
         var (number, node) = (UInt32(0), Self.front)
         while node != Self.end {
             node = document.links.next[node]
             numbers[node] = number
-            if node >= inserts { number += 1 }
+            if node >= inserts { number += sizes[node] }
         }
     }
 

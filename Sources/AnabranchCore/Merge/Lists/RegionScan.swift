@@ -135,7 +135,7 @@ struct RegionScan: BitwiseCopyable {
     @inline(__always)
     private mutating func countInserts(_ group: Range<Int>) {
         for entry in group where block.role(entry) != .receives {
-            let remains: Int32 = block.role(entry) == .adds ? 1 : 0
+            let remains = block.role(entry) == .adds ? block.growth(entry) : 0
             if block.side(entry) == 0 {
                 before.inserts.0 += 1
                 before.remaining.0 += remains

@@ -71,8 +71,8 @@ struct ReplayList: BitwiseCopyable {
         return element(at: cursor)
     }
 
-    /// Inserts before `index` and returns the element that stood there.
-    mutating func insert(_ element: ElementID, at index: UInt32) -> ElementID {
+    /// Inserts `count` elements with consecutive names before `index` and returns the element that stood there.
+    mutating func insert(_ element: ElementID, count: UInt32 = 1, at index: UInt32) -> ElementID {
         var cursor = index < size ? find(index) : end
         makeRoom(&cursor)
         let right = index < size ? self.element(at: cursor) : .end
@@ -88,11 +88,11 @@ struct ReplayList: BitwiseCopyable {
             shift(cursor.leaf, from: slot, by: 1)
         }
         elements[slot] = element
-        lengths[slot] = 1
-        sums[cursor.leaf] += 1
-        groupSums[cursor.group] += 1
-        spanSums[cursor.group / Self.spanWidth] += 1
-        size += 1
+        lengths[slot] = count
+        sums[cursor.leaf] += count
+        groupSums[cursor.group] += count
+        spanSums[cursor.group / Self.spanWidth] += count
+        size += count
         return right
     }
 
@@ -145,6 +145,14 @@ struct ReplayList: BitwiseCopyable {
     @inline(__always)
     private static func step(over lengths: ScratchBuffer<UInt32>, from start: Int, _ rest: inout UInt32) -> Int {
         var position = start
+        // Four at a time: what stands after the last length cannot make them appear shorter than they are.
+        while position + 4 <= lengths.count {
+            let near = UInt64(lengths[position]) + UInt64(lengths[position + 1])
+            let four = near + UInt64(lengths[position + 2]) + UInt64(lengths[position + 3])
+            if UInt64(rest) < four { break }
+            rest -= UInt32(truncatingIfNeeded: four)
+            position += 4
+        }
         while rest >= lengths[position] {
             rest -= lengths[position]
             position += 1

@@ -22,7 +22,7 @@ struct RunSummary {
             if operation.discarded || (operation.kind != .nested && operation.priorSize != size) { return nil }
             if operation.index >= size, operation.kind != .insert || operation.index > size { return nil }
             switch operation.kind {
-            case .insert: (counts.inserts, size) = (counts.inserts + 1, size + 1)
+            case .insert: (counts.inserts, size) = (counts.inserts + Int(operation.count), size + operation.count)
             case .erase: (counts.erases, size) = (counts.erases + 1, size - 1)
             case .move:
                 if operation.to >= size { return nil }

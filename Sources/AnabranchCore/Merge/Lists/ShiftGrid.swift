@@ -17,7 +17,7 @@ struct ShiftGrid: BitwiseCopyable {
         init(_ operation: ListOperation) {
             let index = Int64(operation.index) * Self.oneIndex
             order = operation.kind == .erase ? index | Self.eraseBit : index | Int64(operation.tag)
-            step = operation.kind == .erase ? -Self.oneIndex : Self.oneIndex
+            step = operation.kind == .erase ? -Self.oneIndex : Int64(operation.count) * Self.oneIndex
         }
 
         var index: UInt32 { UInt32(truncatingIfNeeded: order >> 33) }

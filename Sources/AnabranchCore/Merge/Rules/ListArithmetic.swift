@@ -15,10 +15,12 @@ protocol ListEdit {
     var index: UInt32 { get }
     /// The place of a moved element after the move.
     var destination: UInt32 { get }
+    /// The number of elements that an insertion inserts, one after the other.
+    var count: UInt32 { get }
 
     mutating func setIndex(_ index: UInt32)
     mutating func setDestination(_ index: UInt32)
-    /// The other side has made the list longer by one element.
+    /// The other side has made the list longer.
     mutating func listGrew()
     /// The other side has made the list shorter by one element.
     mutating func listShrank()
@@ -52,7 +54,9 @@ enum ListArithmetic {
 
     /// The elements from the place of an insertion on move up (R13, N5).
     @inline(__always)
-    static func indexAfterInsert(_ index: UInt32, at place: UInt32) -> UInt32 { index >= place ? index &+ 1 : index }
+    static func indexAfterInsert(_ index: UInt32, at place: UInt32, of count: UInt32 = 1) -> UInt32 {
+        index >= place ? index &+ count : index
+    }
 
     /// The elements after an erased one move down (R18, N7); nil for the erased one.
     @inline(__always)
@@ -74,7 +78,7 @@ enum ListArithmetic {
     @inline(__always)
     static func insertUpdate<Edit: ListEdit>(_ insert: Edit, _ update: inout Edit) {
         update.listGrew()
-        update.setIndex(indexAfterInsert(update.index, at: insert.index))
+        update.setIndex(indexAfterInsert(update.index, at: insert.index, of: insert.count))
     }
 
     /// R14. Two insertions: the one further right moves; at the same place the older element comes first, at equal tags
@@ -86,7 +90,11 @@ enum ListArithmetic {
         major.listGrew()
         minor.listGrew()
         let majorComesFirst = major.index < minor.index || (major.index == minor.index && tags() == .firstIsOlder)
-        if majorComesFirst { minor.setIndex(minor.index &+ 1) } else { major.setIndex(major.index &+ 1) }
+        if majorComesFirst {
+            minor.setIndex(minor.index &+ major.count)
+        } else {
+            major.setIndex(major.index &+ minor.count)
+        }
     }
 
     /// R15. An update follows its element to where a move took it.
@@ -157,7 +165,11 @@ enum ListArithmetic {
     static func eraseInsert<Edit: ListEdit>(_ erase: inout Edit, _ insert: inout Edit) {
         erase.listGrew()
         insert.listShrank()
-        if insert.index <= erase.index { erase.setIndex(erase.index &+ 1) } else { insert.setIndex(insert.index &- 1) }
+        if insert.index <= erase.index {
+            erase.setIndex(erase.index &+ insert.count)
+        } else {
+            insert.setIndex(insert.index &- 1)
+        }
     }
 
     /// R20. A moved element that the other side erases is erased where it went. Only the move's prior size changes.

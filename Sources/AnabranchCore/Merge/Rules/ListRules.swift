@@ -136,6 +136,7 @@ extension PairRules {
 extension Instruction: ListEdit {
     /// The index of a list instruction.
     @inline(__always) var index: UInt32 { last.index }
+    @inline(__always) var count: UInt32 { 1 }
 
     @inline(__always) mutating func setIndex(_ index: UInt32) { last.index = index }
     @inline(__always) mutating func setDestination(_ index: UInt32) { destination = index }

@@ -57,6 +57,28 @@ import Testing
         #expect(indices == [.max, 0, 1, .max, 2, 2])
     }
 
+    /// Six elements are typed; then one is inserted before the third, and the fifth is erased.
+    @Test func runsAreCutWhereTheirOwnSideWorksInside() {
+        let typed = (0..<6).map { (kind: ListOperation.Kind.insert, index: UInt32($0)) }
+        let major = Self.script(typed + [(.insert, 2), (.erase, 5)], size: 3, tag: 1).storage
+        let minor = Self.script([(.insert, 1), (.insert, 2)], size: 3, tag: 2).storage
+        var merger = ListMerger()
+        let counts = merger.joinRuns(major.operations, minor.operations)
+        #expect(counts.major == 6 && counts.minor == 1)
+        #expect(major.operations[0..<6].map(\.count) == [2, 2, 1, 1, 1, 1])
+        #expect(major.operations[0..<6].map(\.index) == [0, 2, 4, 5, 2, 5])
+        #expect(minor.operations[0].count == 2)
+    }
+
+    @Test func whatIsMovedOrChangedInsideIsNotJoined() {
+        var operations = Self.script([(.insert, 0), (.insert, 1), (.insert, 2)], size: 3, tag: 1)
+        operations.append(ListOperation(index: 0, to: 2, priorSize: 6, tag: 1, kind: .move))
+        let (major, minor) = (operations.storage, Self.script([(.insert, 0), (.insert, 1)], size: 3, tag: 2).storage)
+        var merger = ListMerger()
+        let counts = merger.joinRuns(major.operations, minor.operations)
+        #expect(counts.major == 4 && counts.minor == 2)
+    }
+
     private static func script(
         _ steps: [(kind: ListOperation.Kind, index: UInt32)], size: UInt32, tag: UInt32
     ) -> [ListOperation] {
