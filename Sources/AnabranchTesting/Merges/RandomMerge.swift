@@ -8,6 +8,8 @@ package struct RandomMerge {
         package enum Action: CaseIterable {
             // On a list.
             case insert, erase, move, set, addToElement, below, clearList
+            // On a list, next to where the step before has worked: runs, as users type and delete them.
+            case type, delete, setNext
             // On other fields of an object.
             case setValue, setCounter, add, setInsert, setErase, clearSet, setEntry, clearDictionary, setMixed
             // On objects, classes and columns.
@@ -58,7 +60,7 @@ package struct RandomMerge {
     /// True if both sides only insert, erase and set elements of lists, all with the right size and index.
     package var isOrdinaryList: Bool {
         shape.damagedOneIn == nil && !shape.hasNaN
-            && (local + incoming).allSatisfy { [.insert, .erase, .set].contains($0.action) }
+            && (local + incoming).allSatisfy { [.insert, .erase, .set, .type, .delete, .setNext].contains($0.action) }
     }
 
     /// The sizes of both sides: mostly small, one in eight beyond 100 × 100, where shorter ones are more likely.
@@ -121,15 +123,26 @@ struct Mix {
         return Mix(local: local, incoming: random.isOne(in: 2) ? local : random.pick(family))
     }
 
-    /// Families are equally likely, but lists stand in several of them.
+    /// Families are equally likely, but lists and runs stand in several of them.
     private static let families: [[[Action]]] = [
-        lists, lists, lists, moves, moves, nestedLists, nestedLists, values, setsAndDictionaries, objectsAndSchema,
+        lists, lists, lists, runs, runs, runs, moves, moves, nestedLists, nestedLists, values, setsAndDictionaries,
+        objectsAndSchema,
         [Action.allCases],
     ]
 
     private static let lists: [[Action]] = [
         [.insert], [.insert, .erase], [.insert, .insert, .erase, .set], [.insert, .erase, .erase], [.erase, .set],
         [.insert, .insert, .insert, .insert, .set, .set, .erase, .erase],
+    ]
+    /// Runs of about as many operations as the actions that go on with one are more than the others.
+    private static let runs: [[Action]] = [
+        Array(repeating: .type, count: 9) + [.insert], Array(repeating: .type, count: 40) + [.insert],
+        Array(repeating: .type, count: 20) + [.insert, .insert, .erase, .set],
+        Array(repeating: .type, count: 12) + Array(repeating: .delete, count: 6) + [.insert, .erase],
+        Array(repeating: .type, count: 8) + Array(repeating: .setNext, count: 8) + [.insert, .set],
+        Array(repeating: .delete, count: 10) + [.erase, .erase, .insert], [.type],
+        [.type, .type, .type, .insert, .move],
+        Array(repeating: .type, count: 30) + [.insert, .below],
     ]
     private static let moves: [[Action]] = [
         [.move], [.insert, .move], [.insert, .erase, .set, .move],

@@ -11,6 +11,8 @@ struct StepWriter {
     private var random = SeededRandom(seed: 0)
     /// The deliberate errors of the current instruction, which are added to its size and to its index.
     private var damage = (size: 0, index: 0)
+    /// The place after the element that was inserted or set last, or of the one that was erased last.
+    private var latest = (object: 0, list: 0, index: 0)
 
     init(_ shape: RandomMerge.Shape) { self.shape = shape }
 
@@ -21,13 +23,15 @@ struct StepWriter {
 
     mutating func write(_ step: RandomMerge.Step, on document: inout ModelDocument) {
         random = SeededRandom(seed: step.seed)
-        let number = random.below(shape.objects)
-        let list = random.below(shape.lists)
+        var number = random.below(shape.objects)
+        var list = random.below(shape.lists)
+        if step.action.goesOn { (number, list) = (latest.object, latest.list) }
+        if latest.object != number || latest.list != list { latest = (number, list, 0) }
         let isDamaged = shape.damagedOneIn.map { random.isOne(in: $0) } ?? false
         damage = isDamaged ? random.pick([(1, 0), (-1, 0), (0, 1), (0, 4)]) : (0, 0)
         let listPath = FieldPath(object: object(number), field: "list\(list)")
         switch step.action {
-        case .insert, .erase, .move, .set, .addToElement, .clearList:
+        case .insert, .erase, .move, .set, .addToElement, .clearList, .type, .delete, .setNext:
             editList(&document.objects[number].lists[list], at: listPath, step.action)
         case .below: goBelow(&document.objects[number].lists[list], at: listPath, depth: 0)
         case .setMixed:
@@ -56,10 +60,11 @@ struct StepWriter {
         defer { content = .list(elements) }
         let size = elements.count
         switch size == 0 && action != .clearList ? .insert : action {
-        case .erase:
-            let index = random.below(size)
+        case .erase, .delete:
+            let index = action == .erase ? random.below(size) : min(latest.index, size - 1)
             writer.write(.erase(path.index(index + damage.index), size: stated(size)))
             elements.remove(at: index)
+            latest.index = index
         case .move where size > 1:
             let index = random.below(size)
             // Sometimes the destination is where the element already is.
@@ -67,11 +72,12 @@ struct StepWriter {
             let destination = distance == 0 ? index : (index + max(1, distance % size)) % size
             writer.write(.move(path.index(index), to: UInt32(destination + damage.index), size: stated(size)))
             elements.insert(elements.remove(at: index), at: destination)
-        case .set, .move:
-            let index = random.below(size)
+        case .set, .move, .setNext:
+            let index = action == .setNext ? min(latest.index, size - 1) : random.below(size)
             let value = value()
             writer.write(.update(path.index(index + damage.index), value.payload, size: stated(size)))
             elements[index] = value.content
+            latest.index = index + 1
         case .addToElement:
             let index = random.below(size)
             writer.write(.addInteger(path.index(index), Int64(random.below(9) - 4)))
@@ -79,10 +85,11 @@ struct StepWriter {
             writer.write(.clear(path, .list))
             elements = []
         default:
-            let index = insertionIndex(size)
+            let index = action == .type ? min(latest.index, size) : insertionIndex(size)
             let value = value()
             writer.write(.insert(path.index(index + damage.index), value.payload, size: stated(size)))
             elements.insert(value.content, at: index)
+            latest.index = index + 1
         }
     }
 
@@ -248,4 +255,9 @@ struct StepWriter {
         default: return .null
         }
     }
+}
+
+extension RandomMerge.Step.Action {
+    /// True if it works next to where the step before has worked.
+    fileprivate var goesOn: Bool { self == .type || self == .delete || self == .setNext }
 }
