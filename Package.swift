@@ -159,8 +159,8 @@ let package = Package(
         .target(
             name: "AnabranchSimulation",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchReplica",
-                "AnabranchRules", "AnabranchServer", "AnabranchTesting",
+                "AnabranchCore", "AnabranchExplain", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery",
+                "AnabranchReplica", "AnabranchRules", "AnabranchServer", "AnabranchTesting",
             ]),
         .target(
             name: "AnabranchFuzz",
@@ -203,14 +203,17 @@ let package = Package(
             dependencies: [
                 "AnabranchCapture",
                 "AnabranchClient", "AnabranchCore", "AnabranchExplain", "AnabranchProtocol", "AnabranchHistory",
-                "AnabranchRealmFile", "AnabranchReplica", "AnabranchRows", "AnabranchSimulation", "AnabranchSQLite",
-                "AnabranchTestClient", "AnabranchTesting", "CommandSupport",
+                "AnabranchInspector", "AnabranchRealmFile", "AnabranchReplica", "AnabranchRows", "AnabranchServer",
+                "AnabranchSimulation", "AnabranchSQLite", "AnabranchTestClient", "AnabranchTesting", "CommandSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ]),
         .testTarget(name: "AnabranchCoreTests", dependencies: ["AnabranchCore", "AnabranchTesting"]),
         .testTarget(

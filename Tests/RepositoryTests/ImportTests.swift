@@ -44,8 +44,8 @@ import Testing
             "AnabranchCore", "AnabranchHistory", "AnabranchQuery", "AnabranchReplica", "CZlib", "CZstd", "Foundation",
         ],
         "AnabranchSimulation": [
-            "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchReplica",
-            "AnabranchRules", "AnabranchServer", "AnabranchTesting", "Foundation",
+            "AnabranchCore", "AnabranchExplain", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery",
+            "AnabranchReplica", "AnabranchRules", "AnabranchServer", "AnabranchTesting", "Foundation",
         ],
         "AnabranchFuzz": [
             "AnabranchCore", "AnabranchOverTheAir", "AnabranchPropertyList", "AnabranchProtocol", "AnabranchRealmFile",
@@ -72,10 +72,11 @@ import Testing
         "anabranch-lab": [
             "AnabranchCapture",
             "AnabranchClient", "AnabranchCore", "AnabranchExplain", "AnabranchProtocol", "AnabranchHistory",
-            "AnabranchRealmFile", "AnabranchReplica", "AnabranchRows", "AnabranchSimulation", "AnabranchSQLite",
+            "AnabranchInspector", "AnabranchRealmFile", "AnabranchReplica", "AnabranchRows", "AnabranchServer",
+            "AnabranchSimulation", "AnabranchSQLite",
             "AnabranchTestClient", "AnabranchTesting", "ArgumentParser", "CommandSupport", "CoreFoundation", "Crypto",
-            "Foundation", "GRDB",
-            "NIOCore", "NIOHTTP1", "NIOPosix",
+            "Foundation", "GRDB", "Logging",
+            "NIOCore", "NIOHTTP1", "NIOPosix", "ServiceLifecycle", "UnixSignals",
         ],
         "CommandSupport": ["ArgumentParser", "CBuildInfo", "CoreFoundation", "Foundation"],
         "CBuildInfo": [],

@@ -34,7 +34,7 @@ extension Simulation {
     /// Notes that a client is told which of its writes were undone.
     func noteCompensations(_ message: ServerMessage) {
         guard case .error(_, let error) = message, let rejection = error.rejection else { return }
-        tally.mark("compensating write")
+        mark("compensating write")
         for update in rejection.updates {
             note("told that \(update.table) \(update.primaryKey) was undone: \(update.reason)")
             if case .int(let token)? = update.key, update.table == CountedWrites.entry { ledger.undone(token) }
@@ -73,5 +73,11 @@ extension Simulation {
                 """)
         }
         if plan.workload == .counted { try ledger.check(try WriteLedger.counts(in: state), of: file) }
+        guard recording != nil else { return }
+        for client in clients where client.file == file {
+            guard let replica = client.process?.replica else { continue }
+            let digest = JSONText.quoted("\(try StateDigest(of: replica.state))")
+            record("same", client, ["\(end)", digest])
+        }
     }
 }

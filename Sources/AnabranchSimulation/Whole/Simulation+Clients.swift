@@ -17,6 +17,7 @@ extension Simulation {
             try client.start(at: clock.now, session: nextSession())
             // The last process may have ended before its progress was noted.
             noteProgress(of: client)
+            record("start", client)
             return note("client \(client.number) starts")
         }
         if client.process?.isStopped == true, random.isOne(in: 10) { return restart(client) }
@@ -36,7 +37,7 @@ extension Simulation {
             guard let happened = disks.compactMap({ $0?.takeHappened() }).first else { throw error }
             switch happened {
             case .fails:
-                tally.mark(SimulationPlan.Fault.clientStoreError.rawValue)
+                mark(SimulationPlan.Fault.clientStoreError.rawValue, client)
                 disconnect(client, .lost)
             case .ends, .endsBehind: end(client)
             }
@@ -45,8 +46,9 @@ extension Simulation {
 
     /// Ends the process of a client.
     func end(_ client: SimulatedClient) {
-        tally.mark(SimulationPlan.Fault.clientCrash.rawValue)
+        mark(SimulationPlan.Fault.clientCrash.rawValue, client)
         note("client \(client.number) ends")
+        record("end", client)
         loseLink(of: client)
         client.process = nil
         client.startsAt = clock.now + Int64(random.pick([0, 1_000, 100_000]))
@@ -72,6 +74,7 @@ extension Simulation {
         client.process?.session.connected(version, isFast: isFast ?? false)
         enlist(client)
         note("client \(client.number) connects as \(number)")
+        record("connect", client)
     }
 
     func retry(_ client: SimulatedClient, behind end: ConnectionEnd, _ error: ErrorMessage? = nil) {
@@ -94,6 +97,7 @@ extension Simulation {
         let opened = client.process?.openedAt ?? 0
         client.process?.retry.connectionHeld(milliseconds: clock.now - opened)
         note("client \(client.number) disconnects")
+        record("disconnect", client)
         switch end.reaction(isRouteVerified: true) {
         case .stop, .deleteFile: client.process?.isStopped = true
         case .clientReset, .retry, .refreshUser, .refreshLocation, .logOutUser: retry(client, behind: end, error)

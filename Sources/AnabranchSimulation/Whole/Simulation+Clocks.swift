@@ -16,10 +16,10 @@ extension Simulation {
     func changeClock(of client: SimulatedClient) {
         if !client.clock.isRight, clockRandom.isOne(in: 2) {
             client.clock.setRight()
-            tally.mark("clock right again")
+            mark("clock right again", client)
         } else {
             client.clock.goWrong(at: clock.now, using: &clockRandom)
-            tally.mark(SimulationPlan.Fault.clientClock.rawValue)
+            mark(SimulationPlan.Fault.clientClock.rawValue, client)
         }
         note("the clock of client \(client.number) shows \(client.clock.time(at: clock.now))")
     }
@@ -118,11 +118,13 @@ extension Simulation {
     /// - Parameter author: nil for the server.
     private func claim(_ claim: String, by author: SimulatedClient?, in file: Int) throws {
         note("\(name(author)) claims to be \(claim)")
+        record("claim", ["\(author?.number ?? -1)", JSONText.quoted(claim)])
         if let author {
             guard let replica = author.process?.replica else { return }
             try author.process?.replica.write(at: writingTime(of: author, replica)) {
                 try CountedWrites.claim(claim, $0)
             }
+            recordPlace(of: author)
             return enlist(author)
         }
         let outcome = serverWrite(to: file, nil) { try CountedWrites.claim(claim, $0) }

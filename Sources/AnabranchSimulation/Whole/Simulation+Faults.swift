@@ -39,20 +39,27 @@ extension Simulation {
     /// Cuts a connection, perhaps in the middle of a message.
     private func cut(_ client: SimulatedClient) {
         guard let link = client.process?.link else { return }
-        tally.mark(SimulationPlan.Fault.cut.rawValue)
-        link.drop(toServer: random.isOne(in: 2), toClient: random.isOne(in: 2))
+        mark(SimulationPlan.Fault.cut.rawValue, client)
+        drop(link, of: client, toServer: random.isOne(in: 2), toClient: random.isOne(in: 2))
         // Some of the parts still on their way arrive, and the last message may stay incomplete.
         while !link.toServer.isEmpty, !random.isOne(in: 4), let part = link.nextPart(), link.halfOpenSince == nil {
             machine?.receive(part.bytes, isFirst: part.isFirst, isLast: part.isLast, from: link.number)
+            if part.isLast { record(message: "arrive", client) }
         }
         disconnect(client, .lost)
+    }
+
+    /// Drops what is on its way between a client and the server, in the given directions.
+    func drop(_ link: SimulatedLink, of client: SimulatedClient, toServer: Bool, toClient: Bool) {
+        link.drop(toServer: toServer, toClient: toClient)
+        if toServer || toClient { record("drop", client, ["\(toServer)", "\(toClient)"]) }
     }
 
     /// Leaves the client with a connection whose other end is gone, or cannot be reached any more, without the client's
     /// knowledge.
     private func leaveHalfOpen(_ client: SimulatedClient) {
         guard let link = client.process?.link, link.halfOpenSince == nil else { return }
-        tally.mark(SimulationPlan.Fault.halfOpen.rawValue)
+        mark(SimulationPlan.Fault.halfOpen.rawValue, client)
         link.halfOpenSince = clock.now
         link.isOpenForServer = false
         if random.isOne(in: 2) { orphans.append((link, clock.now)) } else { machine?.disconnect(link.number) }
@@ -60,8 +67,9 @@ extension Simulation {
 
     private func clog(_ client: SimulatedClient) {
         guard let link = client.process?.link else { return }
-        tally.mark(SimulationPlan.Fault.clog.rawValue)
+        mark(SimulationPlan.Fault.clog.rawValue, client)
         link.cloggedUntil = clock.now + Int64(random.pick([100, 5_000, 100_000]))
+        record("clog", client, ["\(link.cloggedUntil)"])
     }
 
     // MARK: Processes and disks
@@ -78,7 +86,7 @@ extension Simulation {
         guard random.isOne(in: 3) else {
             return store.plan(random.isOne(in: 2) ? .ends : .endsBehind, behind: random.below(6))
         }
-        tally.mark(SimulationPlan.Fault.serverCrash.rawValue)
+        mark(SimulationPlan.Fault.serverCrash.rawValue)
         endServer(for: Int64(random.pick([0, 1_000, 60_000])))
     }
 
@@ -88,7 +96,7 @@ extension Simulation {
     }
 
     private func stall() {
-        tally.mark(SimulationPlan.Fault.slowStore.rawValue)
+        mark(SimulationPlan.Fault.slowStore.rawValue)
         serverIsBusyUntil = clock.now + Int64(random.pick([100, 2_000, 20_000]))
     }
 
@@ -102,7 +110,7 @@ extension Simulation {
         orphans.removeAll { orphan in
             let isSuperseded = machine?.isSuperseded(orphan.link.number) ?? false
             guard isCalm || clock.now >= orphan.since + 180_000 || isSuperseded else { return false }
-            if isSuperseded { tally.mark("superseded") }
+            if isSuperseded { mark("superseded") }
             machine?.disconnect(orphan.link.number)
             return true
         }
@@ -111,7 +119,7 @@ extension Simulation {
     /// Restores the server's store from the last backup, or makes a backup.
     private func restoreBackup() throws {
         guard let backup, random.isOne(in: 2) else { return backup = store.backup() }
-        tally.mark(SimulationPlan.Fault.restore.rawValue)
+        mark(SimulationPlan.Fault.restore.rawValue)
         endServer(for: 1_000)
         let restored = backup.copy()
         restored.renewSalts(using: &random)
@@ -122,6 +130,7 @@ extension Simulation {
             digests[file] = digests[file].filter { $0.key <= opened.head.version }
             ledger.restored(file, with: Set(try WriteLedger.counts(in: try restored.state(of: opened.id)).keys))
         }
+        record("restore", logEnds.map { "\($0)" })
     }
 
     // MARK: People
@@ -132,7 +141,7 @@ extension Simulation {
         let others = clients.filter { $0 !== client && $0.file == client.file && !$0.isTwin && $0.process?.old == nil }
         guard !others.isEmpty else { return }
         let other = random.pick(others)
-        tally.mark(SimulationPlan.Fault.clone.rawValue)
+        mark(SimulationPlan.Fault.clone.rawValue, client)
         throwAway(other)
         other.copyFile(of: client)
         for twin in [client, other] {
@@ -143,13 +152,13 @@ extension Simulation {
 
     /// Sets the server's clock forward or back.
     private func jump() {
-        tally.mark(SimulationPlan.Fault.clockJump.rawValue)
+        mark(SimulationPlan.Fault.clockJump.rawValue)
         clock.serverOffset += Int64(random.pick([-3_600, 3_600, 86_400 * 400, -86_400 * 400]))
     }
 
     /// Lets so much time pass that client files can expire, with one client away.
     private func beAbsent() {
-        tally.mark(SimulationPlan.Fault.absence.rawValue)
+        mark(SimulationPlan.Fault.absence.rawValue)
         let milliseconds = Int64(random.pick([8, 61])) * 86_400_000
         let away = random.pick(clients)
         if away.process != nil { end(away) }
@@ -158,13 +167,13 @@ extension Simulation {
     }
 
     private func changeRights(of client: SimulatedClient) {
-        tally.mark(SimulationPlan.Fault.rights.rawValue)
+        mark(SimulationPlan.Fault.rights.rawValue, client)
         permissions.set(random.pick([.none, .read, .read, .write]), of: client.user.user)
         machine?.recheckPermissions()
     }
 
     private func changeRoles() throws {
-        tally.mark(SimulationPlan.Fault.roles.rawValue)
+        mark(SimulationPlan.Fault.roles.rawValue)
         let changed = try roles.change(&random)
         note("roles: \(changed)")
         machine?.followExport()
@@ -173,7 +182,7 @@ extension Simulation {
     /// Lets an application add a column that others have, or will have, with another type.
     private func conflict(_ client: SimulatedClient) throws {
         guard let replica = client.process?.replica, client.process?.old == nil else { return }
-        tally.mark(SimulationPlan.Fault.schemaConflict.rawValue)
+        mark(SimulationPlan.Fault.schemaConflict.rawValue, client)
         let asText = client.number.isMultiple(of: 2)
         do {
             try client.process?.replica.write(at: writingTime(of: client, replica)) { transaction in

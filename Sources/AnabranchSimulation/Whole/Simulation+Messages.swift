@@ -26,6 +26,7 @@ extension Simulation {
             enlist(client)
         }
         note(message.bytes, "client \(client.number) says")
+        record(message: "say", client, message.bytes)
         hostile.overhear(message.bytes)
         link.send(message.bytes) { plan.partBytesMax == .max ? .max : 1 + random.below(plan.partBytesMax) }
         return true
@@ -38,9 +39,11 @@ extension Simulation {
         switch output {
         case .close(let code):
             note("client \(client.number) hears that the connection is closed, with \(code)")
+            record("close", client, ["\(code)"])
             disconnect(client, code == 1000 ? .lost : .closeCode(code))
         case .message(let message):
             note(message.bytes, "client \(client.number) hears")
+            record(message: "hear", client)
             try guardingDisk(of: client) { try hear(message.bytes, client) }
         }
         return true
@@ -58,7 +61,7 @@ extension Simulation {
         switch event {
         case .session(process.session.ident, let message)?: try carryOut(message, client)
         case .failed(let error)?:
-            tally.mark("error \(error.code.rawValue)")
+            mark("error \(error.code.rawValue)", client)
             disconnect(client, .failed(error), error)
         case .session?, .log?, nil: break
         }
@@ -70,7 +73,7 @@ extension Simulation {
         guard client.isTwin else {
             throw SimulationFailure("client \(client.number) is told what may not be: \(error)")
         }
-        tally.mark("twin stopped")
+        mark("twin stopped", client)
         disconnect(client, .violation(.badMessageOrder))
     }
 
@@ -93,7 +96,7 @@ extension Simulation {
             try client.process?.replica.downloaded()
             try endReset(of: client)
         case .queryRefused(let refusal)?:
-            tally.mark("query refused")
+            mark("query refused", client)
             try client.process?.replica.subscriptionsRefused(refusal.version, refusal.message)
         case .failed(let error)?: try react(to: error, client)
         case .downloadRefused(let code, let reason)?:
@@ -111,8 +114,8 @@ extension Simulation {
         } catch let error as ReplicaError where error.code != .storeFailed {
             return try violation(error, client)
         }
-        if hadLocal, !download.changesets.isEmpty { tally.mark("merge") }
-        if case .bootstrap(_, let isLast) = kind { tally.mark(isLast ? "bootstrap" : "part of a bootstrap") }
+        if hadLocal, !download.changesets.isEmpty { mark("merge", client) }
+        if case .bootstrap(_, let isLast) = kind { mark(isLast ? "bootstrap" : "part of a bootstrap", client) }
         _ = client.process?.session.integrated()
         noteProgress(of: client)
         try checkDigest(of: client)
@@ -125,7 +128,7 @@ extension Simulation {
     /// Stops a client that cannot integrate, and reports the error to the server: its application has given a column
     /// two types, or has removed one that others use.
     func refuse(_ error: ReplicaError, _ client: SimulatedClient) {
-        tally.mark("refused by client")
+        mark("refused by client", client)
         note("client \(client.number) cannot integrate: \(error)")
         client.process?.session.integrationFailed(.badChangeset, error.reason)
         client.process?.isStopped = true
@@ -135,6 +138,7 @@ extension Simulation {
         guard let process = client.process, process.old == nil else { return }
         let acknowledged = process.replica.progress.upload.clientVersion
         for _ in 0..<ledger.acknowledge(through: acknowledged, of: client.number) { tally.mark("acknowledged") }
+        recordPlace(of: client)
         guard process.isRecovering, process.replica.isAcknowledged else { return }
         client.process?.isRecovering = false
         ledger.recovered(client.number)
@@ -143,8 +147,9 @@ extension Simulation {
     // MARK: Errors
 
     func react(to error: ErrorMessage, _ client: SimulatedClient) throws {
-        tally.mark("error \(error.code.rawValue)")
+        mark("error \(error.code.rawValue)", client)
         note("client \(client.number): \(error.message)")
+        record("error", client, ["\(error.code.rawValue)", Recording.text(error.message)])
         if error.code == .invalidSchemaChange { client.isSchemaRefused = true }
         switch error.reaction {
         case .retry:
@@ -167,7 +172,7 @@ extension Simulation {
     }
 
     func beginReset(of client: SimulatedClient, recovers: Bool) throws {
-        tally.mark("client reset")
+        mark("client reset", client)
         disconnect(client, .closedByClient)
         try client.beginReset(recovers: recovers, session: nextSession(), at: clock.now)
     }
@@ -190,7 +195,7 @@ extension Simulation {
         try require(
             !old.recovers || sets?.latest.subscriptions == old.replica.record.subscriptions?.latest.subscriptions,
             "P1: client \(client.number) has lost in a client reset what it had asked for last")
-        tally.mark(old.recovers ? "recovered" : "discarded")
+        mark(old.recovers ? "recovered" : "discarded", client)
         if plan.isFlexible { ledger.untold(client.number) }
         ledger.reset(client.number, isRecovered: old.recovers)
         client.isTwin = false
@@ -202,6 +207,7 @@ extension Simulation {
         client.stopCount += 1
         guard client.stopCount < 3 else { return throwAway(client) }
         note("client \(client.number) is started again")
+        record("again", client)
         loseLink(of: client)
         client.process = nil
         client.startsAt = clock.now
@@ -210,11 +216,12 @@ extension Simulation {
     /// Starts over with an empty file, as an application does.
     func throwAway(_ client: SimulatedClient) {
         note("client \(client.number) begins anew")
+        record("anew", client)
         loseLink(of: client)
         ledger.reset(client.number, isRecovered: false)
         if plan.isFlexible { ledger.untold(client.number) }
         client.beginAnew()
         client.startsAt = clock.now
-        tally.mark("thrown away")
+        mark("thrown away", client)
     }
 }

@@ -11,18 +11,21 @@ extension Simulation {
     /// Moves parts of messages in both directions.
     func moveLink(of client: SimulatedClient) throws {
         guard let link = client.process?.link, !link.isClogged(at: clock.now) else { return }
-        if random.isOne(in: 2) || isCalm { deliver(link, partsMax: isCalm ? .max : random.pick([1, 5, 100])) }
+        if random.isOne(in: 2) || isCalm {
+            deliver(link, of: client, partsMax: isCalm ? .max : random.pick([1, 5, 100]))
+        }
         guard link.halfOpenSince == nil else { return }
         for _ in 0..<(isCalm ? 1_000 : random.pick([0, 1, 3, 10])) {
             guard client.process?.link === link, try hear(client) else { return }
         }
     }
 
-    private func deliver(_ link: SimulatedLink, partsMax: Int) {
+    private func deliver(_ link: SimulatedLink, of client: SimulatedClient, partsMax: Int) {
         guard link.halfOpenSince == nil, link.isOpenForServer else { return }
         var count = 0
         while count < partsMax, let part = link.nextPart() {
             machine?.receive(part.bytes, isFirst: part.isFirst, isLast: part.isLast, from: link.number)
+            if part.isLast { record(message: "arrive", client) }
             count += 1
         }
         hasMoved = hasMoved || count > 0
@@ -52,7 +55,7 @@ extension Simulation {
             clock.now >= serverIsBusyUntil
         else { return }
         if machine.isSuperseded(link.number) {
-            tally.mark("superseded")
+            mark("superseded", client)
             machine.disconnect(link.number)
             return link.close()
         }
@@ -61,6 +64,7 @@ extension Simulation {
         for case .message(let message) in messages {
             let isDownload = message.head.starts(with: "download ".utf8)
             try require(mayRead || !isDownload, "P8: client \(client.number) is sent what its user may not read")
+            record(message: "tell", client, message.bytes)
         }
         link.send(messages)
         hasMoved = hasMoved || !messages.isEmpty
@@ -111,7 +115,7 @@ extension Simulation {
     /// Checks and records what the store has committed: versions follow without gaps, and none is by a user who may not
     /// write.
     func noteCommits() throws {
-        for happened in store.takeHappened() { tally.mark(happened) }
+        for happened in store.takeHappened() { mark(happened) }
         for (path, commit) in store.takeCommits() {
             guard let file = file(at: path) else { continue }
             try note(commit, of: file)
@@ -131,6 +135,7 @@ extension Simulation {
             logEnds[file] = entry.version
             note(entry.changeset, "version \(entry.version), salt \(entry.salt), by \(entry.origin)")
         }
+        record(commit, of: file)
         if commit.clientFiles.contains(where: \.isExpired) { tally.mark("expired") }
         if commit.sealed != nil { tally.mark("sealed") }
         if commit.trim != nil { tally.mark("trimmed") }

@@ -9,7 +9,7 @@ extension Simulation {
     /// connection.
     func expireToken(of client: SimulatedClient) throws {
         guard !client.hasExpiredToken else { return }
-        tally.mark(SimulationPlan.Fault.expiredToken.rawValue)
+        mark(SimulationPlan.Fault.expiredToken.rawValue, client)
         client.hasExpiredToken = true
         guard client.dialect.hasTokensOfIssuers else { return }
         client.renewsTokenAt = clock.now + Int64(random.pick([1_000, 60_000, 1_000_000]))
@@ -23,7 +23,7 @@ extension Simulation {
     func refuseToken(of client: SimulatedClient, _ machine: ServerMachine) throws {
         guard client.dialect.hasTokensOfIssuers else {
             client.hasExpiredToken = false
-            tally.mark("token refused")
+            mark("token refused", client)
             return retry(client, behind: .status(401))
         }
         client.refusals = client.refusals.filter { clock.now - $0 < 60_000 } + [clock.now]
@@ -31,11 +31,11 @@ extension Simulation {
             client.refusals.count <= 10,
             "client \(client.number) comes again and again with its token: \(client.refusals.count) times in a minute")
         guard let error = machine.refusal(ofExpired: "\(client.number), \(client.tokenCount)") else {
-            tally.mark("token of a fork refused")
+            mark("token of a fork refused", client)
             client.process?.connectsAt = clock.now
             return
         }
-        tally.mark("error \(error.code.rawValue)")
+        mark("error \(error.code.rawValue)", client)
         retry(client, behind: .failed(error), error)
     }
 

@@ -36,6 +36,8 @@ extension Simulation {
         // A process that has ended in between does not know whether it has written.
         if !isDone { ledger.undone(token) }
         note("client \(client.number) writes \(token)")
+        if isDone { record("write", client) }
+        recordPlace(of: client)
     }
 
     func writeAnything(_ client: SimulatedClient) throws {
@@ -55,6 +57,8 @@ extension Simulation {
                 if replica.state.classes.isEmpty { try RandomWorld.begin(transaction) }
                 try world.edit(transaction, seed: seed)
             }
+            record("write", client)
+            recordPlace(of: client)
         } catch is ApplyError {
             // The edit needed something that is not there.
         }
@@ -71,5 +75,6 @@ extension Simulation {
             Subscription(CountedWrites.entry, query), Subscription(CountedWrites.board),
         ])
         note("client \(client.number) asks for \(query)")
+        record("ask", client, [JSONText.quoted(query)])
     }
 }

@@ -49,6 +49,10 @@ package final class Simulation {
     var hasMoved = false
     package var tally = SimulationTally()
     package private(set) var trace = TraceHash()
+    /// Nil unless the world is recorded.
+    var recording: Recording?
+    /// The newest `place` events of the recording, by the numbers of their clients.
+    var recordedPlaces: [Int: [String]] = [:]
     /// Receives a line for each event.
     package var narrate: ((String) -> Void)?
 
@@ -186,6 +190,7 @@ package final class Simulation {
     /// Ends all faults, so that everything goes well from now on. Clients whose file was copied start over.
     private func calmDown() throws {
         isCalm = true
+        record("calm")
         store.heal()
         steps.areShort = false
         diskIsFullUntil = nil
@@ -295,18 +300,20 @@ package final class Simulation {
         store = store.reopened()
         machine = ServerMachine(over: store, paths: (0..<plan.fileCount).map(path), settings)
         note("server starts")
+        record("serve")
     }
 
     /// Ends the server's process, and with it all connections.
     func endServer(for milliseconds: Int64) {
         machine = nil
         note("server ends")
+        record("stop")
         serverStartsAt = clock.now + milliseconds
         hostile.lose()
         for client in clients {
             guard let link = client.process?.link else { continue }
             link.isOpenForServer = false
-            link.drop(toServer: true, toClient: random.isOne(in: 2))
+            drop(link, of: client, toServer: true, toClient: random.isOne(in: 2))
             // A machine that has lost its power closes no connection.
             if random.isOne(in: 4), !isCalm { link.halfOpenSince = clock.now } else { link.close() }
         }
