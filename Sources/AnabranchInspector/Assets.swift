@@ -44,6 +44,9 @@ struct Assets: Sendable {
             "schema.js": Asset(PackageResources.schema_js, script),
             "as.js": Asset(PackageResources.as_js, script),
             "people.js": Asset(PackageResources.people_js, script),
+            "world.js": Asset(PackageResources.world_js, script),
+            "recording.js": Asset(PackageResources.recording_js, script),
+            "world.css": Asset(PackageResources.world_css, "text/css; charset=utf-8"),
         ]
     }
 

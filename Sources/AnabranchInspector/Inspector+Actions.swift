@@ -11,21 +11,23 @@ extension Inspector {
         "/revoke": "POST /v1/users/revoke", "/disable": "POST /v1/users/disable", "/enable": "POST /v1/users/enable",
     ]
 
-    func act(_ request: EndpointRequest) async throws(PageError) -> EndpointResponse {
+    func act(_ request: EndpointRequest, _ onlooker: Onlooker) async throws(PageError) -> EndpointResponse {
         let isTrial = request.path == "/expire" ? try request.object()["dry_run"] == true : false
         guard mode == .readWrite || isTrial else {
             throw PageError(
                 .forbidden, "ReadOnly",
                 "this inspector only looks: inspector: read-write in the configuration lets it act")
         }
-        if request.path == "/restore" { return try await restore(request) }
+        if request.path == "/restore" { return try await restore(request, onlooker) }
         guard let endpoint = Self.actions[request.path] else { throw .noSuch("page") }
         guard case .whole(let body) = request.body else { throw .unavailable }
-        return try await forward(endpoint, body: body, address: request.address)
+        return try await forward(endpoint, body: body, by: onlooker, address: request.address)
     }
 
     /// Writes a value again that a merge has discarded (`Spec/Explain.md`, section 5).
-    private func restore(_ request: EndpointRequest) async throws(PageError) -> EndpointResponse {
+    private func restore(
+        _ request: EndpointRequest, _ onlooker: Onlooker
+    ) async throws(PageError) -> EndpointResponse {
         let body = try request.object()
         guard let word = body["path"]?.string, let path = VirtualPath(description: word),
             let version = body["version"]?.integer, let number = body["number"]?.integer
@@ -42,7 +44,8 @@ extension Inspector {
             return (view.path, value.line)
         }
         return try await forward(
-            "POST /v1/import", "path=\(name.queryText)&strict=true", body: Array(line.utf8), address: request.address)
+            "POST /v1/import", "path=\(name.queryText)&strict=true", body: Array(line.utf8), by: onlooker,
+            address: request.address)
     }
 }
 

@@ -23,23 +23,32 @@ package struct Inspector: AdminPages {
     let lists = ObjectLists()
     let listing: FileListing
     let series: MetricSeries
-    private let logIns: LogIns
+    let logIns: LogIns
+    /// The idents of the users who may log in.
+    let administrators: Set<String>
     private let assets = Assets()
 
     /// An inspector of a running server.
-    /// - Parameter version: that of the server, to be shown.
-    package init(of access: AdminAccess, mode: Mode, version: String) {
+    /// - Parameters:
+    ///   - version: that of the server, to be shown.
+    ///   - administrators: the idents of the users who may log in beside whoever has the token.
+    ///   - endedLogIns: the file in which log-ins are that were ended early; nil to forget them with the process.
+    package init(
+        of access: AdminAccess, mode: Mode, version: String, administrators: Set<String> = [],
+        endedLogIns: String? = nil
+    ) {
+        self.administrators = administrators
         self.access = access
         self.mode = mode
         self.version = version
         reads = StateReads(access)
         listing = FileListing(access.catalog)
         series = MetricSeries(access)
-        logIns = LogIns(access.token)
+        logIns = LogIns(access.token, path: endedLogIns)
     }
 
     package func isTrusted(_ head: HTTPRequestHead) -> Bool {
-        logIns.has(head.headers, at: access.unixSeconds)
+        logIns.logIn(head.headers, at: access.unixSeconds) != nil
     }
 
     package func respond(to request: EndpointRequest) async -> EndpointResponse {
@@ -58,7 +67,7 @@ package struct Inspector: AdminPages {
 
     /// Nothing but the inspector's own files runs or is loaded, no text becomes markup, and no other page can hold or
     /// read these.
-    private static let headers: HTTPHeaders = [
+    static let headers: HTTPHeaders = [
         "Content-Security-Policy": """
         default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
         base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
@@ -74,67 +83,16 @@ package struct Inspector: AdminPages {
             if let asset = assets.response(to: request) { return asset }
             if Self.pages.contains(request.path) { return assets.page }
             if request.path == "/session.json" { return await session(request) }
-            try await checkLogIn(request)
+            _ = try await checkLogIn(request)
             return EndpointResponse(status: .ok, text: try await look(request))
         case .POST:
             try Origins.check(request)
             if request.path == "/log-in" { return try await logIn(request) }
-            try await checkLogIn(request)
-            if request.path == "/log-out" { return logOut(request) }
-            return try await act(request)
+            let onlooker = try await checkLogIn(request)
+            if request.path == "/log-out" { return await logOut(request) }
+            return try await act(request, onlooker)
         default: throw PageError(.methodNotAllowed, "MethodNotAllowed", "only GET and POST are answered")
         }
-    }
-
-    // MARK: Log-in
-
-    /// Programs send the token with each request that looks; what acts takes the cookie alone.
-    private func isLoggedIn(_ request: EndpointRequest) async -> Bool {
-        if logIns.has(request.headers, at: access.unixSeconds) { return Origins.isOwn(request.headers) }
-        guard request.method != .POST, request.headers.contains(name: "authorization") else { return false }
-        return await hasToken(request.headers, from: request.address)
-    }
-
-    /// The admin interface itself compares the token, and counts and logs those that are wrong.
-    private func hasToken(_ headers: HTTPHeaders, from address: String?) async -> Bool {
-        let probe = EndpointRequest(
-            method: .GET, path: "/health", headers: ["Authorization": headers["authorization"].joined(separator: ",")],
-            address: address)
-        return await access.respond(to: probe).status == .ok
-    }
-
-    private func checkLogIn(_ request: EndpointRequest) async throws(PageError) {
-        guard await isLoggedIn(request) else {
-            throw PageError(.unauthorized, "NotLoggedIn", "log in with the token of the admin interface")
-        }
-    }
-
-    private func session(_ request: EndpointRequest) async -> EndpointResponse {
-        let isLoggedIn = await isLoggedIn(request)
-        var members: [String: JSONValue] = ["logged_in": .bool(isLoggedIn)]
-        if isLoggedIn {
-            members["version"] = .string(version)
-            members["writes"] = .bool(mode == .readWrite)
-        }
-        return EndpointResponse(status: .ok, text: JSONValue.object(members).encoded)
-    }
-
-    private func logIn(_ request: EndpointRequest) async throws(PageError) -> EndpointResponse {
-        let token = try request.object()["token"]?.string ?? ""
-        guard await hasToken(["Authorization": "Bearer \(token)"], from: request.address) else {
-            throw PageError(.unauthorized, "WrongToken", "this is not the token of the admin interface")
-        }
-        var response = EndpointResponse(status: .ok, text: #"{"logged_in":true}"#)
-        response.headers.add(
-            name: "Set-Cookie", value: logIns.newCookie(at: access.unixSeconds, isSecure: request.isSecure))
-        return response
-    }
-
-    private func logOut(_ request: EndpointRequest) -> EndpointResponse {
-        logIns.end(request.headers, at: access.unixSeconds)
-        var response = EndpointResponse(status: .ok, text: #"{"logged_in":false}"#)
-        response.headers.add(name: "Set-Cookie", value: logIns.emptyCookie(isSecure: request.isSecure))
-        return response
     }
 
     // MARK: Pages
@@ -142,7 +100,7 @@ package struct Inspector: AdminPages {
     /// The paths of pages. Which file, object or version they show stands in their query.
     private static let pages: Set<String> = [
         "/", "/files", "/file", "/objects", "/object", "/history", "/edits", "/version", "/diff", "/clients",
-        "/sessions", "/users", "/user", "/log-in",
+        "/sessions", "/users", "/user", "/log-in", "/world",
     ]
 
     private func look(_ request: EndpointRequest) async throws(PageError) -> String {
@@ -174,13 +132,14 @@ package struct Inspector: AdminPages {
 
     /// The answer of an endpoint of the admin interface.
     func forward(
-        _ endpoint: String, _ query: String = "", body: [UInt8] = [], address: String? = nil
+        _ endpoint: String, _ query: String = "", body: [UInt8] = [], by onlooker: Onlooker = Onlooker(user: nil),
+        address: String? = nil
     ) async throws(PageError) -> EndpointResponse {
         let words = endpoint.split(separator: " ")
         let response = await access.answer(
             EndpointRequest(
                 method: HTTPMethod(rawValue: String(words[0])), path: String(words[1]), query: query,
-                headers: ["X-Operator": "inspector"], body: .whole(body), address: address))
+                headers: ["X-Operator": onlooker.name], body: .whole(body), address: address))
         guard response.status.code < 400 else { throw PageError(passingOn: response) }
         return response
     }

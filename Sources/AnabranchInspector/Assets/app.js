@@ -14,13 +14,15 @@ const pages = {
   "/": overview.page, "/files": files.list, "/file": files.page, "/objects": objects.page, "/object": object.page,
   "/history": history.page, "/edits": history.edits, "/version": version.page, "/diff": version.diff, "/clients": people.clients,
   "/sessions": people.sessions, "/users": people.users, "/user": people.user, "/log-in": logIn,
+  // Few look at it, so it is not part of the first view.
+  "/world": async (context) => (await import("./world.js")).page(context),
 };
 
 const main = document.getElementById("main"), bar = document.getElementById("bar");
 let session = { logged_in: false }, ending = new AbortController();
 
 function drawBar() {
-  const places = [["/", "Overview"], ["/files", "Files"], ["/sessions", "Sessions"], ["/users", "Users"]];
+  const places = session.plays ? [["/world", "World"]] : [["/", "Overview"], ["/files", "Files"], ["/sessions", "Sessions"], ["/users", "Users"], ["/world", "World"]];
   const filePages = ["/file", "/objects", "/object", "/history", "/edits", "/version", "/diff", "/clients"];
   const here = filePages.includes(location.pathname) ? "/files" : location.pathname === "/user" ? "/users" : location.pathname;
   fill(bar,
@@ -29,9 +31,17 @@ function drawBar() {
     session.logged_in && h("nav", { "aria-label": "Pages" }, places.map(([place, name]) =>
       h("a", { href: place, "aria-current": place === here ? "page" : null }, name))),
     h("span", { class: "gap" }),
-    session.logged_in && h("span", { class: "rights", "data-tip": session.writes ? "The configuration lets the inspector act." : "The inspector only looks." },
+    session.logged_in && !session.plays && h("span", { class: "rights", "data-tip": session.writes ? "The configuration lets the inspector act." : "The inspector only looks." },
       session.writes ? "read and write" : "read only"),
-    session.logged_in && button("Log out", async () => { await post("/log-out"); session = { logged_in: false }; go("/log-in"); }, { class: "quiet" }));
+    session.user && h("a", { class: "rights", href: link("/user", { user: session.user }) }, `user ${session.user}`),
+    session.logged_in && !session.plays && button("Log out", logOut, { class: "quiet" }));
+}
+
+async function logOut() {
+  const answer = await post("/log-out");
+  await begin();
+  if (answer.remembered === false) notify("Logged out in this browser, but the server cannot write that down: after its next start, the old cookie would count again.", true);
+  go("/log-in");
 }
 
 /** Shows the page of an address. */
@@ -48,6 +58,8 @@ async function show({ keepsFocus = false } = {}) {
     const then = location.pathname + location.search;
     window.history.replaceState(null, "", link("/log-in", { then: then === "/" ? "" : then }));
   }
+  // A simulation that is played has no server to look into.
+  if (session.plays && location.pathname !== "/world") window.history.replaceState(null, "", "/world");
   const signal = ending.signal, place = location.pathname, query = new URLSearchParams(location.search);
   keepView(query.get("path"), query.get("as"), query.get("client"));
   drawBar();
@@ -109,28 +121,37 @@ const missing = async () => h("section", { class: "failure" }, h("h1", {}, "Ther
 async function logIn(context) {
   context.title("Log in");
   if (session.logged_in) { go(context.get("then") || "/", { replaces: true }); return ""; }
-  const field = h("input", { type: "password", id: "token", name: "token", autocomplete: "current-password", required: true, spellcheck: "false", "aria-describedby": "token-help token-error" });
-  const error = h("p", { class: "error", id: "token-error", role: "alert" });
-  const form = h("form", {
-    class: "login", onsubmit: async (event) => {
-      event.preventDefault();
-      error.textContent = "";
-      try {
-        await post("/log-in", { token: field.value.trim() });
-      } catch (refusal) {
-        error.textContent = refusal.message;
-        field.select();
-        return;
-      }
-      await begin();
-      const then = context.get("then");
-      go(then.startsWith("/") && !then.startsWith("//") ? then : "/", { replaces: true });
-    },
-  }, h("h1", {}, "Log in"), h("label", { for: "token" }, "Token of the admin interface"), field,
-  h("p", { class: "muted", id: "token-help" }, "It is in the file ", h("code", {}, "admin-token"), " of the server's data directory."),
-  error, h("button", { type: "submit", class: "primary" }, "Log in"));
-  form.started = () => field.focus();
-  return form;
+  const field = (id, label, properties, help) => [h("label", { for: id }, label),
+    h("input", { id, name: id, required: true, spellcheck: "false", "aria-describedby": help ? `${id}-help ${id}-error` : `${id}-error`, ...properties })];
+  const form = (fields, body, errorID, ...rest) => {
+    const error = h("p", { class: "error", id: errorID, role: "alert" });
+    return h("form", {
+      class: "login", onsubmit: async (event) => {
+        event.preventDefault();
+        error.textContent = "";
+        const value = (id) => event.target.elements[id].value;
+        try {
+          await post("/log-in", body(value));
+        } catch (refusal) {
+          error.textContent = refusal.message;
+          event.target.querySelector("input[type=password]").select();
+          return;
+        }
+        await begin();
+        const then = context.get("then");
+        go(then.startsWith("/") && !then.startsWith("//") ? then : "/", { replaces: true });
+      },
+    }, fields, rest, error, h("button", { type: "submit", class: "primary" }, "Log in"));
+  };
+  const byToken = form([h("h1", {}, "Log in"), field("token", "Token of the admin interface", { type: "password", autocomplete: "current-password" }, true)],
+    (value) => ({ token: value("token").trim() }), "token-error",
+    h("p", { class: "muted", id: "token-help" }, "It is in the file ", h("code", {}, "admin-token"), " of the server's data directory."));
+  const byPassword = session.takes_users && form([h("h2", {}, "Or as a user with the right"), field("email", "E-mail address", { type: "email", autocomplete: "username", inputmode: "email" }),
+    field("password", "Password", { type: "password", autocomplete: "current-password", "aria-describedby": "email-error" })],
+  (value) => ({ username: value("email").trim(), password: value("password") }), "email-error");
+  const content = h("div", {}, byToken, byPassword);
+  content.started = () => content.querySelector("#token").focus();
+  return content;
 }
 
 async function begin() {
@@ -152,7 +173,7 @@ addEventListener("click", (event) => {
 addEventListener("popstate", () => show());
 // Whoever leaves a page abandons what it has asked for.
 addEventListener("unhandledrejection", (event) => { if (event.reason?.name === "AbortError") event.preventDefault(); });
-addEventListener("go", (event) => { session = { logged_in: false }; go(event.detail, { replaces: true }); });
+addEventListener("go", async (event) => { session.logged_in = false; await begin(); go(event.detail, { replaces: true }); });
 addEventListener("again", async () => { await begin(); show({ keepsFocus: true }); });
 addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.target.closest("input, textarea, select")) return;

@@ -27,9 +27,15 @@ struct SimulateCommand: AsyncParsableCommand {
             With --faults nothing goes wrong but what is named, in each world; clients count their writes, and \
             in the end those compete in each of them. Names: \(SimulationPlan.Fault.names).
 
+            With --record one world goes into a file, with its clients, messages, faults, merges and end, and with \
+            --play a page in the browser shows it, at a link that begins the same world again for whoever has the \
+            command (Spec/Inspector.md, section 8).
+
             EXAMPLES
               anabranch-lab simulate --seed 1 --count 200
               anabranch-lab simulate --seed 4711 --verbose
+              anabranch-lab simulate --seed 7 --record world.jsonl
+              anabranch-lab simulate --seed 7 --play
               anabranch-lab simulate --faults clientClock --count 20000 --once
             """)
 
@@ -53,10 +59,22 @@ struct SimulateCommand: AsyncParsableCommand {
     @Flag(help: "Print what happens; with one seed.")
     var verbose = false
 
+    @Option(help: ArgumentHelp("Record one seed in this file; - for the standard output.", valueName: "file"))
+    var record: String?
+
+    @Flag(help: "Show one seed in a page, and serve it until the command is interrupted.")
+    var play = false
+
     func validate() throws {
         guard count > 0 else { throw ValidationError("--count must be 1 or more.") }
         guard jobs > 0 else { throw ValidationError("--jobs must be 1 or more.") }
         guard !verbose || count == 1 else { throw ValidationError("--verbose is for one seed.") }
+        guard count == 1 || record == nil && !play else {
+            throw ValidationError("--record and --play are for one seed.")
+        }
+        guard [verbose, record != nil, play].count(where: { $0 }) <= 1 else {
+            throw ValidationError("--verbose, --record and --play go one at a time.")
+        }
     }
 
     /// The options that, with the same seeds, give the same worlds.
@@ -74,8 +92,20 @@ struct SimulateCommand: AsyncParsableCommand {
         print("1 passed, 0 failed")
     }
 
+    private func recordWorld(in path: String) throws {
+        let (bytes, failure) = try Simulation.recording(of: seed, faults: faults)
+        let file = try OutputFile(path)
+        try file.write(Data(bytes))
+        try file.finish()
+        guard let failure else { return }
+        RunProgress.note("FAILED: \(failure)")
+        throw ExitCode.failure
+    }
+
     func run() async throws {
         if verbose { return try narrate() }
+        if let record { return try recordWorld(in: record) }
+        if play { return try await WorldPlayer(seed: seed, faults: faults).run() }
         let interruption = Interruption()
         if count == 1 { print(try Simulation(seed: seed, faults: faults).plan) }
         let tally = try await SimulationTally.sum(
@@ -111,8 +141,12 @@ extension SimulationPlan.Fault {
     fileprivate static let names = allCases.map(\.rawValue).sorted().joined(separator: ", ")
 
     fileprivate static func named(_ list: String) throws -> Set<Self> {
-        let faults = try list.split(separator: ",", omittingEmptySubsequences: false).map { name in
-            guard let fault = Self(rawValue: String(name)) else {
+        try named(list.split(separator: ",", omittingEmptySubsequences: false).map(String.init))
+    }
+
+    static func named(_ list: [String]) throws -> Set<Self> {
+        let faults = try list.map { name in
+            guard let fault = Self(rawValue: name) else {
                 throw ValidationError("There is no fault '\(name)'. The faults are \(names).")
             }
             return fault

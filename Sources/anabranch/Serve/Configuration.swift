@@ -56,6 +56,8 @@ struct Configuration {
     var adminToken: String?
     /// Nil for no inspector.
     var inspector: Inspector.Mode? = .readOnly
+    /// The idents of the users who may log in to it.
+    var inspectorUsers: Set<String> = []
     var connectionsMax: Int?
     var connectionsPerAddressMax: Int?
     var connectionsPerUserMax: Int?
@@ -90,6 +92,9 @@ struct Configuration {
 
     /// The file in which the running server announces where its admin interface is.
     var adminAddressPath: String { inData("admin-address") }
+
+    /// The log-ins to the inspector that were ended early.
+    var endedLogInsPath: String { inData("inspector-log-outs") }
 
     /// The effective configuration as a file with the same effect.
     var yaml: String { ConfigurationText(self).description }

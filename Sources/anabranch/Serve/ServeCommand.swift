@@ -152,7 +152,11 @@ struct ServeCommand: AsyncParsableCommand {
                 }
             })
         if let mode = configuration.inspector {
-            admin.makePages = { Inspector(of: $0, mode: mode, version: BuildInfo.version) }
+            admin.makePages = {
+                Inspector(
+                    of: $0, mode: mode, version: BuildInfo.version, administrators: configuration.inspectorUsers,
+                    endedLogIns: configuration.endedLogInsPath)
+            }
         }
         return admin
     }

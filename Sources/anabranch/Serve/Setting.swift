@@ -71,6 +71,9 @@ struct Setting {
                 "inspector", \.inspector, .inspector,
                 "Whether the admin interface has pages for people, and whether these only show or also act."),
             Setting(
+                "inspector-users", \.inspectorUsers, .idents,
+                "The users who may log in to it with their e-mail address and password, beside whoever has the token."),
+            Setting(
                 "smtp-password", \.smtpPassword, .password,
                 "The password that apps send e-mails with, unless they have a password-file."),
             Setting("connections", \.connectionsMax, .count(), "The most connections at a time."),
@@ -221,6 +224,19 @@ extension SettingForm<ListenAddress?> {
             allowed: "off, or host:port, like 127.0.0.1:9091",
             parse: { $0 == "off" ? .some(nil) : ListenAddress(argument: $0).map { .some($0) } },
             print: { $0?.description ?? "off" })
+    }
+}
+
+extension SettingForm<Set<String>> {
+    static var idents: Self {
+        Self(
+            allowed: "idents of users, as anabranch admin users prints them, with commas between them",
+            parse: { text in
+                let words = text.split(separator: ",", omittingEmptySubsequences: false)
+                let idents = words.compactMap { $0.wholeMatch(of: #/ *([0-9a-f]{24}) */#)?.output.1 }
+                return idents.count == words.count ? Set(idents.map(String.init)) : nil
+            },
+            print: { $0.isEmpty ? nil : $0.sorted().joined(separator: ", ") })
     }
 }
 

@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import accessibility  # noqa: E402
 import payloads  # noqa: E402
 from roles import Roles  # noqa: E402
-from world import NOTES, SCHEMA, Browser, Server, fill, note, path_query, program_from, wait_for  # noqa: E402
+from world import ADMINISTRATOR, NOTES, SCHEMA, Browser, Server, fill, note, path_query, program_from, wait_for  # noqa: E402
 
 P = path_query(NOTES)
 ONE = quote('{"int":"1"}')
@@ -69,7 +69,7 @@ class Checks:
         for path in ["/overview.json", "/files.json", f"/objects.json?path={P}&class=Note", "/nothing.json", "/nothing"]:
             status, _, body = self.http(path)
             assert status == 401 and b"NotLoggedIn" in body, (path, status)
-        assert json.loads(self.http("/session.json")[2]) == {"logged_in": False}
+        assert json.loads(self.http("/session.json")[2]) == {"logged_in": False, "takes_users": True}
         assert self.http("/assets/nothing.js")[0] == 401 and self.http("/assets/../admin-token")[0] == 401
         # The wrong token, whose answer is a status of its own, is in the console by then.
         assert all("log-in" in message for message in browser.console())
@@ -463,6 +463,57 @@ class Checks:
         browser.find("#bar button").click()
         browser.shown("/log-in")
         assert self.http("/files.json", Cookie=cookie)[0] == 401, "the cookie is worth something after the log-out"
+        server = self.server
+        server.stop()
+        server.start()
+        assert self.http("/files.json", Cookie=cookie)[0] == 401, "the log-out is forgotten with a restart"
+        assert (server.data / "inspector-log-outs").stat().st_mode & 0o777 == 0o600
+
+    def check_users_with_the_right(self):
+        browser, server = self.browser, self.server
+
+        def admin(path, **body):
+            status, _, answer = self.http(path, method="POST", body=json.dumps(body).encode(), Authorization=f"Bearer {server.token}")
+            assert status in (200, 201), (path, status, answer)
+        admin("/v1/users/add", app="tasks", email="anna@example.com", password="correct horse", user=ADMINISTRATOR)
+        admin("/v1/users/add", app="tasks", email="bert@example.com", password="battery staple")
+
+        def log_in(email, password):
+            for name, value in [("#email", email), ("#password", password)]:
+                browser.find(name).clear()
+                browser.find(name).send_keys(value)
+            browser.all("form.login button")[1].click()
+        browser.open(f"{server.pages}/users", "/log-in")
+        accessibility.check_names(browser, "/log-in")
+        accessibility.check_contrast(browser, "/log-in")
+        refusal = "the address and the password are not those of a user who may log in here"
+        for email, password in [("anna@example.com", "wrong horse"), ("bert@example.com", "battery staple"), ("nobody@example.com", "x")]:
+            browser.script("document.querySelector('#email-error').textContent = ''")
+            log_in(email, password)
+            browser.until(lambda: browser.text("#email-error") == refusal, f"{email} is refused in other words")
+        assert not browser.driver.get_cookies()
+        log_in("ANNA@example.com", "correct horse")
+        browser.shown("/users")
+        browser.says(f"user {ADMINISTRATOR}", "#bar")
+        cookie = self.cookie()
+        assert json.loads(self.http("/session.json", Cookie=cookie)[2])["user"] == ADMINISTRATOR
+        assert self.http("/files.json", Cookie=cookie)[0] == 200 and self.http("/v1/files", Cookie=cookie)[0] == 401
+        server.stop()
+        server.start()
+        assert self.http("/files.json", Cookie=cookie)[0] == 200, "the log-in does not outlive a restart"
+        admin("/v1/users/revoke", user=ADMINISTRATOR)
+        assert self.http("/files.json", Cookie=cookie)[0] == 401, "the log-in outlives a revocation"
+        browser.open(f"{server.pages}/users", "/log-in")
+        log_in("anna@example.com", "correct horse")
+        browser.shown("/users")
+        cookie = self.cookie()
+        browser.script("[...document.querySelectorAll('#bar button')].at(-1).click()")
+        browser.shown("/log-in")
+        assert self.http("/files.json", Cookie=cookie)[0] == 401, "the cookie is worth something after the log-out"
+        trail = [json.loads(line) for line in (server.data / "audit.log").read_text().splitlines()]
+        logins = [line for line in trail if line["audit"] == "log-in"]
+        assert len(logins) == 2 and logins[0]["user"] == ADMINISTRATOR and ADMINISTRATOR in logins[0]["by"], trail
+        browser.console()
 
     # MARK: As one user
 
@@ -608,6 +659,124 @@ class Checks:
         assert not elsewhere, elsewhere
         assert 0 < sizes < 200_000, sizes
         self.figures.update(bytes=sizes, elsewhere=0, first_view_ms=round(statistics.median(times), 1))
+
+    # MARK: A world that plays
+
+    def check_a_world_that_plays(self):
+        from selenium.webdriver.common.keys import Keys
+        browser, folder, lab = self.browser, self.server.folder, str(pathlib.Path(self.server.program).with_name("anabranch-lab"))
+        recording, hostile = folder / "world.jsonl", folder / "hostile.jsonl"
+        # Hashes differ from process to process, and recordings do not.
+        for path in (hostile, recording):
+            subprocess.run([lab, "simulate", "--seed", "7", "--record", str(path)], check=True)
+        assert recording.read_bytes() == hostile.read_bytes()
+        lines = recording.read_text().splitlines()
+        events, total = [json.loads(line) for line in lines[1:-1]], len(lines) - 2
+        self.page("/world", "anabranch-lab simulate --seed 7 --record world.jsonl")
+        accessibility.check_names(browser, "/world")
+        hostile.write_text("hello\n")
+        browser.find("input[type=file]").send_keys(str(hostile))
+        browser.says("cannot be played: line 1", "#notice")
+        browser.find("input[type=file]").send_keys(str(recording))
+        browser.says("The world of seed 7")
+        browser.says(f"0 of {total:,}")
+        assert "seed=7" in browser.driver.current_url and browser.text(".plan") == json.loads(lines[0])["plan"]
+
+        def press(name):
+            browser.script("[...document.querySelectorAll('.controls button')].find((each) => each.textContent === arguments[0]).click()", name)
+
+        def at(count):
+            browser.says(f"{count:,} of {total:,}", ".clocktext")
+        press("Step")
+        at(1)
+        browser.find("body").send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_LEFT)
+        at(2)
+        browser.until(lambda: "at=2" in browser.driver.current_url, "the place is not part of the address")
+        press("Next merge")
+        merge = next(number for number, event in enumerate(events) if event[1] == "version" and event[7])
+        at(merge + 1)
+        browser.says(events[merge][7]["effects"][0]["sentence"], ".merged")
+        press("Next fault")
+        browser.until(lambda: browser.text(".said"), "no words for a fault")
+        # Somewhere in between messages are on their way, and go on while it plays.
+        crowded = next(number for number, event in enumerate(events) if number > total // 3 and event[1] == "say")
+        move = "const s = document.querySelector('.world > input[type=range]'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))"
+        browser.script(move, crowded + 1)
+        at(crowded + 1)
+        assert browser.script("return document.querySelectorAll('.lanes .message:not([visibility=hidden])').length") > 0
+        assert browser.script("return document.querySelectorAll('.lanes .arm').length") == len(json.loads(lines[0])["clients"])
+        accessibility.check_names(browser, "a world")
+        accessibility.check_contrast(browser, "a world")
+        accessibility.check_keyboard(browser, "a world")
+        browser.script("document.activeElement.blur()")
+        browser.find("body").send_keys(Keys.SPACE)
+        browser.until(lambda: browser.script("return Number(document.querySelector('.world > input[type=range]').value)") > crowded + 3, "it does not play")
+        browser.find("body").send_keys(Keys.SPACE)
+        browser.until(lambda: browser.text(".play") == "Play", "it does not pause")
+        browser.scheme("dark", motion="reduce")
+        browser.script(move, total)
+        at(total)
+        browser.says("have version", ".ended")
+        assert browser.script("return [...document.querySelectorAll('.lanes .place')].every((each) => each.textContent.startsWith('✓'))")
+        accessibility.check_contrast(browser, "a world in the dark")
+        for width in (360, 3840):
+            browser.size(width, 900)
+            browser.until(lambda: browser.script("return document.querySelector('.lanes').clientWidth") <= width, "the picture is too wide")
+            accessibility.check_room(browser, "a world", width)
+        browser.scheme("light")
+        browser.size(1280, 800)
+        # What a file says is text.
+        text = "<img src=x onerror='window.ran=1'>"
+        hostile.write_text("\n".join([lines[0], json.dumps([0, "error", 0, 1, text]), json.dumps([0, "happens", text]), lines[-1]]) + "\n")
+        browser.find("input[type=file]").send_keys(str(hostile))
+        browser.says("0 of 2")
+        press("Step")
+        browser.says(text, ".said")
+        press("Step")
+        browser.says(text, ".said")
+        assert browser.script("return window.ran") is None and not browser.all("main img")
+        # A link alone cannot hold a recording: it says how to make it.
+        browser.driver.refresh()
+        browser.says("anabranch-lab simulate --seed 7 --record world.jsonl")
+        others = [message for message in browser.console() if "status of 4" not in message]
+        assert not others, others
+        self.play_from_links(lab, total)
+
+    def play_from_links(self, lab, total):
+        browser = self.browser
+        player = subprocess.Popen([lab, "simulate", "--seed", "7", "--play"], stdout=subprocess.PIPE, text=True)
+        try:
+            link = player.stdout.readline().strip()
+            assert link.startswith("http://127.0.0.1:") and link.endswith("/world?seed=7"), link
+            browser.open(f"{link}&at=200&speed=16", "/world")
+            browser.says(f"200 of {total:,}")
+            assert "Overview" not in browser.text("#bar") and "Log out" not in browser.text("#bar")
+            browser.find(".seed input").clear()
+            browser.find(".seed input").send_keys("8\n")
+            browser.says("The world of seed 8")
+            browser.driver.back()
+            browser.says("The world of seed 7")
+            pages = link.split("/world")[0]
+            browser.open(f"{pages}/world?seed=8&faults=nothing", "/world")
+            browser.says("There is no fault 'nothing'")
+            browser.open(f"{pages}/files", "/world")
+
+            def status(path, **headers):
+                request = urllib.request.Request(pages + path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+                try:
+                    with urllib.request.urlopen(request) as answer:
+                        return answer.status, answer.headers
+                except urllib.error.HTTPError as error:
+                    return error.code, error.headers
+            assert "default-src 'none'" in status("/world")[1]["Content-Security-Policy"]
+            assert status("/world.jsonl?seed=7")[0] == 200
+            assert status("/world.jsonl?seed=7", Host="evil.example")[0] == 403
+            assert status("/world.jsonl?seed=7", Sec_Fetch_Site="cross-site")[0] == 403
+            assert status("/world.jsonl?seed=x")[0] == 400 and status("/overview.json")[0] == 404
+            browser.console()
+        finally:
+            player.terminate()
+            assert player.wait(20) in (0, -15), player.returncode
 
 
 def run(program):

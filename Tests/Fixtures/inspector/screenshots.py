@@ -20,6 +20,23 @@ PAGES = {
 }
 
 
+def world(program, place, browser, server):
+    """Opens a world that plays, in the middle of what goes wrong."""
+    recording = pathlib.Path(place) / "world.jsonl"
+    subprocess.run([pathlib.Path(program).with_name("anabranch-lab"), "simulate", "--seed", "7", "--record", recording], check=True)
+    browser.scheme("light")
+    browser.open(f"{server.pages}/world")
+    browser.find("input[type=file]").send_keys(str(recording))
+    browser.says("The world of seed 7")
+    browser.script("const s = document.querySelector('.world > input[type=range]'); s.value = s.max * 0.4; s.dispatchEvent(new Event('input'))")
+    browser.until(lambda: "at=" in browser.driver.current_url, "the place is not part of the address")
+
+
+def save(browser, picture):
+    browser.driver.save_screenshot(str(picture))
+    subprocess.run(["pngquant", "--force", "--strip", "--ext", ".png", "64", str(picture)], check=True)
+
+
 def run(program, folder):
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -40,9 +57,9 @@ def run(program, folder):
                 browser.scheme(scheme)
                 browser.open(server.pages + address)
                 browser.says(text)
-                picture = folder / f"{name}.png"
-                browser.driver.save_screenshot(str(picture))
-                subprocess.run(["pngquant", "--force", "--strip", "--ext", ".png", "64", str(picture)], check=True)
+                save(browser, folder / f"{name}.png")
+            world(program, place, browser, server)
+            save(browser, folder / "world.png")
         finally:
             if browser:
                 browser.quit()

@@ -56,6 +56,10 @@ def free_port():
         return probe.getsockname()[1]
 
 
+# The ident of the user who may log in to the inspector.
+ADMINISTRATOR = "5eed0000000000000000ad31"
+
+
 class Server:
     """`anabranch serve` over a directory; a restart keeps its ports."""
 
@@ -68,7 +72,7 @@ class Server:
         self.start()
 
     def start(self):
-        environment = {**os.environ, "ANABRANCH_INSPECTOR": self.inspector}
+        environment = {**os.environ, "ANABRANCH_INSPECTOR": self.inspector, "ANABRANCH_INSPECTOR_USERS": ADMINISTRATOR}
         self.process = subprocess.Popen(
             [self.program, "serve", *self.options, "--data", str(self.data), "--listen", f"127.0.0.1:{self.ports[0]}",
              "--admin-listen", f"127.0.0.1:{self.ports[1]}", "--log-level", "notice"],
@@ -235,4 +239,4 @@ def path_query(path):
     return quote(path, safe="")
 
 
-__all__ = ["Server", "Browser", "fill", "note", "double", "wait_for", "NOTES", "SCHEMA", "program_from", "path_query", "re"]
+__all__ = ["ADMINISTRATOR", "Server", "Browser", "fill", "note", "double", "wait_for", "NOTES", "SCHEMA", "program_from", "path_query", "re"]
