@@ -117,16 +117,20 @@ export class VirtualTable extends HTMLElement {
       slot.element.style.transform = `translateY(${index * rowHeight + offset}px)`;
       slot.element.classList.toggle("active", index === this.#active);
       if (slot.index === index && slot.row === row) continue;
+      // Rows that are still to come look alike: while all flies by, nothing is drawn.
+      const isDrawn = row !== undefined || slot.row !== undefined || slot.index < 0 || slot.columns !== this.columns;
       slot.index = index;
       slot.row = row;
       slot.element.setAttribute("aria-rowindex", index + 2);
       slot.element.classList.toggle("odd", index % 2 === 1);
-      this.#drawRow(slot.element, row, index);
+      if (isDrawn) this.#drawRow(slot, row, index);
     }
     this.#fetchLater(first, last);
   }
 
-  #drawRow(element, row, index) {
+  #drawRow(slot, row, index) {
+    const { element } = slot;
+    slot.columns = this.columns;
     element.onclick = row ? (event) => {
       if (event.target.closest("a, button") || getSelection().toString()) return;
       this.#active = index;

@@ -759,7 +759,8 @@ class Checks:
             pages = link.split("/world")[0]
             browser.open(f"{pages}/world?seed=8&faults=nothing", "/world")
             browser.says("There is no fault 'nothing'")
-            browser.open(f"{pages}/files", "/world")
+            browser.open(pages + "/", "/world")
+            browser.says("Play it")
 
             def status(path, **headers):
                 request = urllib.request.Request(pages + path, headers={name.replace("_", "-"): value for name, value in headers.items()})
