@@ -511,7 +511,7 @@ class Checks:
         browser.shown("/log-in")
         assert self.http("/files.json", Cookie=cookie)[0] == 401, "the cookie is worth something after the log-out"
         trail = [json.loads(line) for line in (server.data / "audit.log").read_text().splitlines()]
-        logins = [line for line in trail if line["audit"] == "log-in"]
+        logins = [line for line in trail if line["what"] == "log-in"]
         assert len(logins) == 2 and logins[0]["user"] == ADMINISTRATOR and ADMINISTRATOR in logins[0]["by"], trail
         browser.console()
 
@@ -695,7 +695,7 @@ class Checks:
         press("Next merge")
         merge = next(number for number, event in enumerate(events) if event[1] == "version" and event[7])
         at(merge + 1)
-        browser.says(events[merge][7]["effects"][0]["sentence"], ".merged")
+        browser.says(events[merge][7]["effects"][0]["sentence"], "div.merged")
         press("Next fault")
         browser.until(lambda: browser.text(".said"), "no words for a fault")
         # Somewhere in between messages are on their way, and go on while it plays.
