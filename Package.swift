@@ -143,6 +143,14 @@ let package = Package(
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ]),
         .target(
+            name: "AnabranchOverTheAirWire",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchOverTheAir", "AnabranchPropertyList", "AnabranchServer",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ]),
+        .target(
             name: "AnabranchInspector",
             dependencies: [
                 "AnabranchCore", "AnabranchExplain", "AnabranchHistory", "AnabranchQuery", "AnabranchServer",
@@ -185,7 +193,8 @@ let package = Package(
             dependencies: [
                 "AnabranchCapture",
                 "AnabranchClient", "AnabranchCore", "AnabranchHTTP", "AnabranchHistory", "AnabranchProtocol",
-                "AnabranchExplain", "AnabranchInspector", "AnabranchQuery", "AnabranchRealmFile", "AnabranchReplica",
+                "AnabranchExplain", "AnabranchInspector", "AnabranchOverTheAirWire", "AnabranchQuery",
+                "AnabranchRealmFile", "AnabranchReplica",
                 "AnabranchRules", "AnabranchSQLite", "AnabranchServer", "AnabranchSimperiumWire", "CMalloc", "CZlib",
                 "CommandSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),

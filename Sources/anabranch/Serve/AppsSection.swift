@@ -1,6 +1,7 @@
 import AnabranchHistory
 import AnabranchProtocol
 import AnabranchServer
+import AnabranchOverTheAirWire
 import AnabranchSimperiumWire
 import CommandSupport
 import Yams
@@ -17,6 +18,7 @@ import Yams
 ///         barq: {}                         # see ForkSection
 ///         email: {}                        # see EmailSection
 ///         simperium: {}                    # see SimperiumSection
+///         property-list: {}                # see PropertyListSection
 struct AppsSection {
     /// The place of the section, for messages.
     let place: String
@@ -25,10 +27,12 @@ struct AppsSection {
     private(set) var emails: [String: EmailSettings] = [:]
     /// The buckets of the apps that serve Simperium's clients.
     private(set) var simperium: [String: SimperiumApp] = [:]
+    /// The dataclasses of the apps that serve devices with property lists.
+    private(set) var overTheAir: [String: ConfiguredDataclasses] = [:]
     private(set) var problems: [String] = []
 
     private static let keys =
-        ["providers", "sync", "app-config", "destructive-schema", "issuer", "email", "simperium"]
+        ["providers", "sync", "app-config", "destructive-schema", "issuer", "email", "simperium", "property-list"]
         + WireDialect.forks.map(\.name)
     private static let issuerKeys = ["jwks", "iss", "aud", "ca"]
 
@@ -83,6 +87,10 @@ struct AppsSection {
                 var section = SimperiumSection(place: "\(place): simperium")
                 simperium[app] = section.read(value)
                 problems += section.problems
+            case "property-list":
+                var section = PropertyListSection(place: "\(place): property-list")
+                overTheAir[app] = section.read(value)
+                problems += section.problems
             case let name where WireDialect.forks.contains { $0.name == name }: break
             case let name:
                 problems.append("\(place): " + KnownWords.unknown("setting", name ?? "", of: Self.keys))
@@ -109,6 +117,12 @@ struct AppsSection {
             if settings.isFlexible { problems.append("\(place): simperium: only with sync: partition") }
             if !settings.providers.contains(.emailPassword) {
                 problems.append("\(place): simperium: only with the provider local-userpass")
+            }
+        }
+        if let url = overTheAir[app]?.app.url {
+            if settings.isFlexible { problems.append("\(place): property-list: only with sync: partition") }
+            if overTheAir.contains(where: { $0.key != app && $0.value.app.url == url }) {
+                problems.append("\(place): property-list: url: \(url) is another app's too; allowed: one for each app")
             }
         }
         if settings.exportPath != nil, !settings.isFlexible {

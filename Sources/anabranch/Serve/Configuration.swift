@@ -49,6 +49,8 @@ struct Configuration {
     var emails: [String: EmailSettings] = [:]
     /// The buckets of the apps that serve Simperium's clients, by their ids.
     var simperium: [String: SimperiumApp] = [:]
+    /// The dataclasses of the apps that serve devices with property lists, by their ids.
+    var overTheAir: [String: ConfiguredDataclasses] = [:]
     var smtpPassword: String?
     /// Nil for no admin interface.
     var adminListen: ListenAddress? = ListenAddress(host: "127.0.0.1", port: 0)

@@ -132,6 +132,7 @@ struct ConfigurationSources {
                 configuration.apps = section.apps
                 configuration.emails = section.emails
                 configuration.simperium = section.simperium
+                configuration.overTheAir = section.overTheAir
                 problems += section.problems
             } else if name == Setting.historySection {
                 readHistory(value, place: "\(path): \(name)", settings)

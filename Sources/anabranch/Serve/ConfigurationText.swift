@@ -1,4 +1,5 @@
 import AnabranchHistory
+import AnabranchOverTheAirWire
 import AnabranchProtocol
 import AnabranchSQLite
 import AnabranchServer
@@ -66,6 +67,10 @@ struct ConfigurationText: CustomStringConvertible {
             }
             if let simperium = configuration.simperium[app] {
                 lines += ["    simperium:"] + simperium.lines(quoted: quoted).map { "      \($0)" }
+            }
+            if let devices = configuration.overTheAir[app] {
+                let files = devices.files.map(quoted).joined(separator: ", ")
+                lines.append("    property-list: {url: \(quoted(devices.app.url)), dataclasses: [\(files)]}")
             }
             for (fork, words) in settings.forks.sorted(by: { $0.key.name < $1.key.name }) {
                 lines.append("    \(fork.name): \(words.words(quoted: quoted))")

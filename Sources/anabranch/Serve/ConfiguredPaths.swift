@@ -19,6 +19,13 @@ struct ConfiguredPaths {
         for (key, value) in mapping {
             if let path = value.scalar?.string, Self.keys.contains(key.scalar?.string ?? "") {
                 mapping[key]?.scalar?.string = resolved(path)
+            } else if key.scalar?.string == "dataclasses", let files = value.sequence {
+                mapping[key]?.sequence = Node.Sequence(
+                    files.map { file in
+                        var file = file
+                        if let path = file.scalar?.string { file.scalar?.string = resolved(path) }
+                        return file
+                    })
             } else {
                 mapping[key] = resolved(value)
             }

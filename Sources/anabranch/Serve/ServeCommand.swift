@@ -2,6 +2,7 @@ import AnabranchHistory
 import AnabranchInspector
 import AnabranchSQLite
 import AnabranchServer
+import AnabranchOverTheAirWire
 import AnabranchSimperiumWire
 import ArgumentParser
 import CommandSupport
@@ -71,9 +72,10 @@ struct ServeCommand: AsyncParsableCommand {
             keys: try await KeyFile(path: configuration.keyPath, now: unixSeconds(), logger: logger),
             emails: configuration.mailers, logger: logger, metrics: metrics, unixSeconds: unixSeconds)
         let simperium = simperium(configuration, apps, authorizer, logger, metrics, unixSeconds)
+        let overTheAir = overTheAir(configuration, apps, authorizer, logger, unixSeconds)
         let server = SyncServer(
             settings: settings, store: store, authenticator: apps,
-            routes: [HTTPRoute(to: apps)] + (simperium?.routes ?? []),
+            routes: [HTTPRoute(to: apps)] + (simperium?.routes ?? []) + (overTheAir?.routes ?? []),
             wires: simperium.map { [$0.wire] } ?? [],
             authorizer: authorizer, exports: exports, tls: tls, logger: logger, metrics: metrics,
             admin: try admin(configuration, store, accounts, metrics, logger),
@@ -84,6 +86,7 @@ struct ServeCommand: AsyncParsableCommand {
                 fflush(nil)
             })
         simperium?.wire.attach(to: server)
+        overTheAir?.attach(to: server)
         defer { try? FileManager.default.removeItem(atPath: configuration.adminAddressPath) }
         try await ServiceGroup(
             services: [server], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger
@@ -106,6 +109,18 @@ struct ServeCommand: AsyncParsableCommand {
         let data = HTTPRoute(
             "/1", to: SimperiumEndpoints(apps, wire), body: .whole(bytesMax: SimperiumEndpoints.bodyBytesMax))
         return (wire, [data, HTTPRoute("/sock", to: SockJSEndpoints(wire))])
+    }
+
+    /// The property-list wire; nil if no app serves its devices.
+    private func overTheAir(
+        _ configuration: Configuration, _ apps: AppServices, _ authorizer: any Authorizer, _ logger: Logger,
+        _ unixSeconds: @escaping @Sendable () -> UInt64
+    ) -> OverTheAirWire? {
+        guard !configuration.overTheAir.isEmpty else { return nil }
+        var settings = OverTheAirSettings()
+        settings.apps = configuration.overTheAir.mapValues(\.app)
+        return OverTheAirWire(
+            settings: settings, services: apps, authorizer: authorizer, logger: logger, unixSeconds: unixSeconds)
     }
 
     private func openStore(_ configuration: Configuration, _ logger: Logger) throws -> SQLiteStore {

@@ -1,0 +1,55 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchPropertyList
+
+/// What has happened to the records of a dataclass after a version.
+struct Feed {
+    private var rows: [RecordID: [ChangeRow]] = [:]
+
+    init(_ dataclass: Dataclass, after version: UInt64, _ view: RecordView, _ records: PendingRecords) throws {
+        let last = ChangeRow.key(dataclass.uri, version, .max).bytes
+        try records.forEachRow(.change, RowKey(dataclass.uri).bytes, after: last) { record in
+            let row = ChangeRow(
+                try PendingRecords.dictionary(record.value), version: ChangeRow.version(record.place.key))
+            guard let entity = dataclass.index(ofEntity: row.entity),
+                let id = view.candidates(row.id, of: entity).first
+            else { return }
+            rows[id, default: []].append(row)
+        }
+    }
+
+    /// The records that have changed.
+    var ids: some Collection<RecordID> { rows.keys }
+
+    /// A record as a device knows it: as it was at a version, with what the device itself has changed since laid over
+    /// it. Nil if the device does not have it.
+    /// - Parameters:
+    ///   - now: the record at the head.
+    ///   - wasShown: false for records that the filter of that time kept from the device.
+    func known(
+        _ id: RecordID, _ now: RecordFields?, to device: String, since version: UInt64,
+        _ wasShown: (RecordFields) -> Bool
+    ) -> RecordFields? {
+        let rows = (rows[id] ?? []).filter { $0.version > version }
+        // The states after each change, from the last to the first.
+        var states: [RecordFields?] = [now]
+        for row in rows.reversed() {
+            var state = states.last ?? nil
+            switch row.kind {
+            case .creation: state = nil
+            case .erasure: state = row.before
+            case .change: for field in row.fields { state?[field] = row.before[field] }
+            }
+            states.append(state)
+        }
+        states.reverse()
+        var known = states[0].flatMap { wasShown($0) ? $0 : nil }
+        for (row, state) in zip(rows, states.dropFirst()) where row.device.map({ $0.hasBytes(of: device) }) ?? false {
+            switch row.kind {
+            case .creation, .erasure: known = state
+            case .change: for field in row.fields { known?[field] = state?[field] }
+            }
+        }
+        return known
+    }
+}

@@ -1,0 +1,166 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchOverTheAir
+import AnabranchPropertyList
+
+extension FileData {
+    /// The last names of sets of changes that were accepted, the newest last.
+    static func names(_ sync: PropertyListDictionary) -> [String] {
+        sync["names"]?.array?.compactMap { $0["name"]?.string } ?? []
+    }
+
+    /// Negotiates (`Spec/OverTheAirServer.md`, section 4).
+    mutating func start(_ uri: String, _ anchors: Anchors) throws {
+        let dataclass = try dataclass(uri)
+        guard device.utf8.count <= 128,
+            [anchors.nextDeviceAnchor, anchors.lastDeviceAnchor].allSatisfy({
+                $0?.utf8.count ?? 0 <= 256
+            })
+        else { throw Status(.limitExceeded, "deviceid has at most 128 bytes, an anchor 256", paramName: "anchors") }
+        try noteDevice()
+        try prepareClasses(of: dataclass)
+        var row = try sync(uri)
+        let classRow = try records.row(.dataclass, RowKey(uri)) ?? [:]
+        let mode = anchors.mode ?? .fast, names = Self.names(row)
+        func refusal(_ mode: Anchors.Mode, _ reason: String) -> StartRefusal {
+            var wanted = Anchors()
+            (wanted.mode, wanted.lastDeviceAnchor) = (mode, names.last)
+            wanted.resetAnchor = classRow.text("reset")
+            return StartRefusal(wanted, reason)
+        }
+        if mode != .reset, !names.isEmpty, anchors.resetAnchor ?? "" != classRow.text("reset") ?? "" {
+            throw refusal(.reset, "the data were reset")
+        }
+        guard let next = anchors.nextDeviceAnchor, !names.dropLast().contains(where: { $0.hasBytes(of: next) }) else {
+            throw refusal(.slow, "next_device_anchor names changes that came long ago")
+        }
+        let isRepeat = names.last == next
+        var base: PropertyListDictionary?
+        if let last = anchors.lastServerAnchor, last.utf8.count <= 64 {
+            base = try records.row(.anchor, RowKey(device, uri, last))
+        }
+        if mode == .fast {
+            let last = anchors.lastDeviceAnchor, before = isRepeat ? names.dropLast().last : names.last
+            guard last == names.last || last == before else {
+                throw refusal(.slow, "last_device_anchor is not the name that was accepted last")
+            }
+            guard let base else { throw refusal(.slow, "last_server_anchor is not known") }
+            let oldest = base["before"] == nil ? base.number("version") : base.number("before")
+            guard base["whole"] != nil || oldest >= classRow.number("base"),
+                base.number("version") >= classRow.number("base"),
+                base.number("time") + (limits.changeDays - 1) * 86_400 > now
+            else { throw refusal(.slow, "last_server_anchor is too old") }
+        }
+        try settle(&row, base, isRepeat: isRepeat, dataclass)
+        if try row != sync(uri) { try setSync(row, uri) }
+    }
+
+    /// Takes the anchor for the proof of what has arrived.
+    private mutating func settle(
+        _ row: inout PropertyListDictionary, _ base: PropertyListDictionary?, isRepeat: Bool, _ dataclass: Dataclass
+    ) throws {
+        let proven = (base?.number("round") ?? 0, base?["chunk"]?.integer ?? 0)
+        let ids = localIDs(dataclass)
+        for pending in row["pending"]?.array ?? [] {
+            guard let entry = pending.array, entry.count == 3, let local = entry[0].string else { continue }
+            let place = (UInt64(bitPattern: entry[1].integer ?? 0), entry[2].integer ?? 0)
+            if place > proven { try ids.erase(local, &records) }
+        }
+        row["pending"] = nil
+        guard let base else { return }
+        let isComplete = base["chunk"]?.integer == .max
+        if isComplete, base.number("round") >= row.number("round") {
+            row["forced"] = nil
+            if !isRepeat {
+                for local in row.texts("erased") { try ids.erase(local, &records) }
+                row["erased"] = nil
+            }
+        }
+        let prefix = RowKey(device, dataclass.uri).bytes
+        var old: [(RecordPlace, UInt64)] = []
+        try records.forEachRow(.anchor, prefix) { record in
+            old.append((record.place, try PendingRecords.dictionary(record.value).number("round")))
+        }
+        // One that was never used is not missed, but the last ones may still be on their way.
+        old.sort { $0.1 > $1.1 }
+        for (index, (place, round)) in old.enumerated()
+        where round < base.number("round") || index >= Self.anchorsMax && round > base.number("round") {
+            records.set(nil, at: place)
+        }
+    }
+
+    /// How many anchors of a device and a dataclass are kept.
+    private static let anchorsMax = 64
+
+    // MARK: Classes
+
+    /// Adds the classes and columns of a dataclass that the file lacks.
+    private func prepareClasses(of dataclass: Dataclass) throws {
+        var view = view(dataclass)
+        if dataclass.entities.indices.contains(where: { !isComplete($0, view) }) {
+            guard canWrite else { throw Status(.notAllowed, "its classes are not there yet", paramName: "uri") }
+            do throws(ApplyError) {
+                for entity in dataclass.entities {
+                    try transaction.addClass(entity.className, key: entity.key, entity.keyType)
+                }
+                for entity in dataclass.entities { try addColumns(entity, dataclass) }
+            } catch {
+                guard error.code != .unavailable else { throw error }
+                throw Status(
+                    .notSupported, "its classes do not fit those of the file: \(error.reason)", paramName: "uri")
+            }
+            view = self.view(dataclass)
+        }
+        for (index, entity) in dataclass.entities.enumerated() {
+            if let misfit = misfit(entity, index, view) {
+                throw Status(
+                    .notSupported, "\(entity.className).\(misfit) of the file is of another type", paramName: "uri")
+            }
+        }
+    }
+
+    private func isComplete(_ entity: Int, _ view: RecordView) -> Bool {
+        guard let schema = view.schema(of: entity) else { return false }
+        let entity = view.dataclass.entities[entity]
+        let properties = entity.fields.values.map(\.property) + entity.relationships.values.map(\.property)
+        return properties.allSatisfy { schema.property(named: Array($0.utf8)) != nil }
+    }
+
+    private func addColumns(_ entity: Dataclass.Entity, _ dataclass: Dataclass) throws(ApplyError) {
+        let present = Set(transaction.state.schema(ofClass: Array(entity.className.utf8))?.properties.map(\.name) ?? [])
+        for (_, field) in entity.fields.sorted(by: { $0.key < $1.key })
+        where !present.contains(Array(field.property.utf8)) {
+            try transaction.addColumn(
+                field.property, field.type.payloadType, isNullable: field.type.collection == .single,
+                collection: field.type.collection, to: entity.className)
+        }
+        for (_, relationship) in entity.relationships.sorted(by: { $0.key < $1.key })
+        where !present.contains(Array(relationship.property.utf8)) {
+            guard let target = dataclass.index(ofEntity: relationship.entity) else { continue }
+            try transaction.addLink(
+                relationship.property, to: dataclass.entities[target].className,
+                collection: relationship.isMany ? .list : .single, of: entity.className)
+        }
+    }
+
+    /// The property of a class that the registration does not fit; nil if all do.
+    private func misfit(_ entity: Dataclass.Entity, _ index: Int, _ view: RecordView) -> String? {
+        guard let schema = view.schema(of: index), let key = schema.key,
+            key.name == Array(entity.key.utf8), key.type == entity.keyType, schema.kind == .topLevel
+        else { return entity.key }
+        for (_, field) in entity.fields {
+            let property = schema.property(named: Array(field.property.utf8))
+            guard let property, property.type == field.type.payloadType, !property.isKey,
+                property.collection == field.type.collection
+            else { return field.property }
+        }
+        for (_, relationship) in entity.relationships {
+            let property = schema.property(named: Array(relationship.property.utf8))
+            let target = view.dataclass.index(ofEntity: relationship.entity).flatMap { view.schema(of: $0) }
+            guard let property, property.type == .link, !property.isEmbedded, property.target == target?.number,
+                property.collection == (relationship.isMany ? .list : .single)
+            else { return relationship.property }
+        }
+        return nil
+    }
+}

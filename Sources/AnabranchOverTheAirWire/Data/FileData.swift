@@ -1,0 +1,191 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchOverTheAir
+import AnabranchPropertyList
+
+/// The data of an account at the head of its file, for one message of a device.
+struct FileData: SessionData {
+    let dataclasses: [Dataclass]
+    let limits: DoorLimits
+    let device: String
+    let canWrite: Bool
+    /// In seconds since 1970.
+    let now: UInt64
+    let transaction: WriteTransaction
+    var records: PendingRecords
+    /// Items that were found to be too large when they were written: dataclass and id.
+    let tooLarge: Set<[ExactString]>
+    /// The most bytes and items that the server would put into a message, whatever the device takes.
+    let itemsMax: Int, itemBytesMax: Int
+
+    static let deviceInfo = "deviceinfo"
+    private static let filterSuffix = "/filter"
+
+    var day: Int64 { Int64(now / 86_400) }
+
+    /// The version at the head, below what this message writes.
+    func position() throws -> UInt64 { try records.row(.door, RowKey())?.number("position") ?? 0 }
+
+    func dataclass(_ uri: String) throws -> Dataclass {
+        guard let dataclass = dataclasses.first(where: { $0.uri.hasBytes(of: uri) }) else {
+            throw Status(.notSupported, "no such dataclass", paramName: "uri")
+        }
+        return dataclass
+    }
+
+    func sync(_ uri: String) throws -> PropertyListDictionary { try records.row(.sync, RowKey(device, uri)) ?? [:] }
+
+    mutating func setSync(_ row: PropertyListDictionary, _ uri: String) throws {
+        try records.setRow(row, .sync, RowKey(device, uri))
+    }
+
+    func view(_ dataclass: Dataclass) -> RecordView { RecordView(dataclass, transaction.state) }
+
+    func localIDs(_ dataclass: Dataclass) -> LocalIDs { LocalIDs(device: device, view: view(dataclass)) }
+
+    // MARK: The device
+
+    func info() throws -> PropertyListDictionary? {
+        try records.row(.device, RowKey(device))?["info"]?.dictionary
+    }
+
+    func hasDeviceInfo() throws -> Bool { try info() != nil }
+
+    /// Notes that the device has come.
+    mutating func noteDevice() throws {
+        var row = try records.row(.device, RowKey(device))
+        if row == nil { try makeRoom() }
+        guard row == nil || now - min(now, row?.number("seen") ?? 0) >= 86_400 else { return }
+        row = row ?? [:]
+        row?["seen"] = .number(now)
+        try records.setRow(row, .device, RowKey(device))
+    }
+
+    /// Forgets devices that have not come for long.
+    private mutating func makeRoom() throws {
+        var devices: [(String, seen: UInt64)] = []
+        try records.forEachRow(.device, []) { record in
+            let name = String(decoding: record.place.key.dropFirst(4), as: UTF8.self)
+            devices.append((name, try PendingRecords.dictionary(record.value).number("seen")))
+        }
+        var count = devices.count
+        for (device, seen) in devices where seen + limits.deviceDays * 86_400 < now {
+            for kind in [RowKind.device, .sync, .anchor, .localID, .serverID] {
+                try records.eraseRows(kind, RowKey(device).bytes)
+            }
+            count -= 1
+        }
+        guard count < limits.devicesMax else {
+            throw Status(.limitExceeded, "the account has \(limits.devicesMax) devices already")
+        }
+    }
+
+    /// The fields that the device knows of an entity; nil for all.
+    func supported(_ entity: Dataclass.Entity, of uri: String) throws -> Set<ExactString>? {
+        let entities = try info()?["dataclasses"]?[uri]?["entities"]
+        return entities?[entity.name]?.array.map { Set($0.compactMap(\.string).map { ExactString($0) }) }
+    }
+
+    // MARK: Resources
+
+    func value(of uri: String) throws -> PropertyList {
+        if uri == Self.deviceInfo, let info = try info() { return .dictionary(info) }
+        if let filtered = try filtered(uri), let filter = try sync(filtered)["filter"] { return filter }
+        throw Status(.notFound, paramName: "uri")
+    }
+
+    mutating func set(_ value: PropertyList?, of uri: String) throws {
+        if uri == Self.deviceInfo {
+            guard let info = value?.dictionary, Self.isInfo(info) else {
+                throw Status(value == nil ? .notSupported : .badValue, paramName: value == nil ? "uri" : "value")
+            }
+            try noteDevice()
+            var row = try records.row(.device, RowKey(device)) ?? [:]
+            guard row["info"] != .dictionary(info) else { return }
+            row["info"] = .dictionary(info)
+            return try records.setRow(row, .device, RowKey(device))
+        }
+        guard let filtered = try filtered(uri) else { throw Status(.notFound, paramName: "uri") }
+        var row = try sync(filtered)
+        if let value {
+            if let fault = RecordFilter.fault(of: value) { throw Status(.badValue, fault, paramName: "value") }
+        } else if row["filter"] == nil {
+            throw Status(.notFound, paramName: "uri")
+        }
+        guard row["filter"] != value else { return }
+        row["filter"] = value
+        row["filter anchor"] = .string("\(row.number("filters") + 1)")
+        row["filters"] = .number(row.number("filters") + 1)
+        try noteDevice()
+        try setSync(row, filtered)
+    }
+
+    /// The longest information about a device, in bytes of the binary form.
+    private static let infoBytesMax = 64 << 10
+
+    private static func isInfo(_ info: PropertyListDictionary) -> Bool {
+        guard let bytes = try? PropertyList.dictionary(info).encoded(as: .binary) else { return false }
+        return bytes.count <= infoBytesMax
+    }
+
+    /// The dataclass whose filter a resource is.
+    private func filtered(_ uri: String) throws -> String? {
+        guard uri.hasSuffix(Self.filterSuffix) else { return nil }
+        return try dataclass(String(uri.dropLast(Self.filterSuffix.count))).uri
+    }
+
+    /// The filter of the device as it is today.
+    func filter(_ dataclass: Dataclass, _ sync: PropertyListDictionary) throws -> RecordFilter {
+        var filter = RecordFilter(day: day)
+        guard let value = sync["filter"]?.dictionary else { return filter }
+        filter.days = value["discard_after_days"]?.integer
+        let containers = value["constrain_containers"]?.array?.compactMap(\.string)
+        filter.containers = try containers?.compactMap { try serverID($0, dataclass) }
+        return filter
+    }
+
+    /// The server's id of a record by either id.
+    func serverID(_ text: String, _ dataclass: Dataclass) throws -> String? {
+        let ids = localIDs(dataclass)
+        if let id = try ids.record(text, records) { return ids.view.text(of: id) }
+        return ids.view.candidates(text).first.flatMap(ids.view.text)
+    }
+
+    // MARK: The device's ids
+
+    mutating func takeIDs(_ idMap: PropertyListDictionary, of uri: String, from push: (Push, sent: Int)?) throws {
+        let dataclass = try dataclass(uri)
+        let ids = localIDs(dataclass)
+        var row = try sync(uri)
+        var pushed: [ExactString: RecordID] = [:]
+        if let (push, sent) = push {
+            for item in push.items.prefix(sent) {
+                pushed[ExactString(item.id)] = PushPlan.id(item.place, ids.view)
+            }
+        }
+        var pending = row["pending"]?.array ?? []
+        for (text, value) in idMap {
+            guard let local = value.string, ids.view.candidates(local).isEmpty else { continue }
+            var id = pushed[ExactString(text)]
+            if push == nil {
+                let candidates = ids.view.candidates(text)
+                id = try candidates.first { try ids.view.object($0) != nil } ?? candidates.first
+            }
+            guard let id, try ids.set(local, id, &records) else { continue }
+            guard let (push, sent) = push else { continue }
+            pending.append([.string(local), push.context["round"] ?? 0, .integer(Int64(sent))])
+        }
+        guard pending.count != row["pending"]?.array?.count ?? 0 else { return }
+        row["pending"] = .array(pending)
+        try setSync(row, uri)
+    }
+
+    mutating func rename(_ uri: String, to name: String) throws {
+        var row = try sync(uri)
+        guard var names = row["names"]?.array, let last = names.popLast()?.dictionary, last.text("name") != name else {
+            return
+        }
+        row["names"] = .array(names + [["name": .string(name), "at": .number(now)]])
+        try setSync(row, uri)
+    }
+}

@@ -1,0 +1,62 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchPropertyList
+
+/// The device's ids of the records of a dataclass. They lead to one record each, and a record has one.
+struct LocalIDs {
+    let device: String
+    let view: RecordView
+
+    private var uri: String { view.dataclass.uri }
+
+    private func key(_ local: String) -> RowKey { RowKey(device, uri, local) }
+
+    private func key(_ id: RecordID) -> RowKey? {
+        view.text(of: id).map { RowKey(device, uri, view.dataclass.entities[id.entity].name, $0) }
+    }
+
+    /// The record of a device's id; it may have been erased.
+    func record(_ local: String, _ records: PendingRecords) throws(HistoryError) -> RecordID? {
+        guard let row = try records.row(.localID, key(local)), let entity = row.text("entity"), let id = row.text("id")
+        else { return nil }
+        return view.dataclass.index(ofEntity: entity).flatMap { view.candidates(id, of: $0).first }
+    }
+
+    /// The device's id of a record: the server's if it has given none.
+    func text(of id: RecordID, _ records: PendingRecords) throws(HistoryError) -> String? {
+        try key(id).flatMap { key throws(HistoryError) in try records.row(.serverID, key)?.text("local") }
+            ?? view.text(of: id)
+    }
+
+    /// - Returns: false if the id is another record's, or the record has another id.
+    func set(_ local: String, _ id: RecordID, _ records: inout PendingRecords) throws -> Bool {
+        guard let text = view.text(of: id), let serverKey = key(id) else { return false }
+        if let known = try records.row(.serverID, serverKey)?.text("local") { return known.hasBytes(of: local) }
+        guard try records.row(.localID, key(local)) == nil else { return false }
+        let entity = view.dataclass.entities[id.entity].name
+        try records.setRow(["entity": .string(entity), "id": .string(text)], .localID, key(local))
+        try records.setRow(["local": .string(local)], .serverID, serverKey)
+        return true
+    }
+
+    func erase(_ local: String, _ records: inout PendingRecords) throws {
+        if let id = try record(local, records), let key = key(id) { try records.setRow(nil, .serverID, key) }
+        try records.setRow(nil, .localID, key(local))
+    }
+
+    /// All ids of the device that lead to records.
+    func all(_ records: PendingRecords) throws -> [(local: String, id: RecordID)] {
+        var all: [(String, RecordID)] = []
+        let prefix = RowKey(device, uri).bytes
+        try records.forEachRow(.localID, prefix) { record in
+            let local = String(decoding: record.place.key.dropFirst(prefix.count + 4), as: UTF8.self)
+            if let id = try self.record(local, records) { all.append((local, id)) }
+        }
+        return all
+    }
+
+    func eraseAll(_ records: inout PendingRecords) throws {
+        try records.eraseRows(.localID, RowKey(device, uri).bytes)
+        try records.eraseRows(.serverID, RowKey(device, uri).bytes)
+    }
+}

@@ -1,0 +1,398 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchOverTheAir
+import AnabranchPropertyList
+
+/// The write of an item found a record too large: the message is processed again without it.
+struct ItemTooLarge: Error {
+    let uri: String, id: String
+}
+
+extension FileData {
+    func newName(_ pull: Pull) -> String { pull.anchors.nextDeviceAnchor ?? "" }
+
+    mutating func mingle(_ pulls: [Pull]) throws -> [Mingled] {
+        var outcomes: [Mingled] = []
+        for pull in pulls {
+            var mingle = try ClassMingle(self, pull)
+            try mingle.run(&self)
+            outcomes.append(Mingled(failures: mingle.failures, push: try mingle.push(&self)))
+        }
+        return outcomes
+    }
+}
+
+/// The merge of what a device has sent of a dataclass with what the server has (`Spec/OverTheAirServer.md`, section 5).
+struct ClassMingle {
+    let pull: Pull
+    let dataclass: Dataclass
+    /// The records before the merge.
+    let view: RecordView
+    var sync: PropertyListDictionary
+    /// The anchor that the device came with; nil in a slow sync and after a reset.
+    let base: PropertyListDictionary?
+    let feed: Feed?
+    let isRepeat: Bool
+    let filter: RecordFilter
+    var writer: RecordWriter
+    var failures: [ExactString: Status] = [:]
+    /// The records as the device knows them by what it has sent; nil for those that it has not.
+    var knownRecords: [RecordID: RecordFields?] = [:]
+    /// The ids of records that are told to the device as they are, whatever it knows.
+    var forced: Set<String>
+    /// The fields of each entity that the device knows; nil for all.
+    let supported: [Set<ExactString>?]
+    private var items: [ReadItem] = []
+
+    init(_ data: FileData, _ pull: Pull) throws {
+        self.pull = pull
+        dataclass = try data.dataclass(pull.uri)
+        view = data.view(dataclass)
+        sync = try data.sync(pull.uri)
+        isRepeat = FileData.names(sync).last.map { $0.hasBytes(of: data.newName(pull)) } ?? false
+        filter = try data.filter(dataclass, sync)
+        writer = RecordWriter(data.transaction, view)
+        forced = Set(sync.texts("forced"))
+        supported = try dataclass.entities.map { try data.supported($0, of: pull.uri) }
+        if pull.mode == .fast {
+            let token = RowKey(data.device, pull.uri, pull.anchors.lastServerAnchor ?? "")
+            guard let base = try data.records.row(.anchor, token) else {
+                throw HistoryError(.storeDamaged, "the anchor of a start is gone")
+            }
+            self.base = base
+            let first = base["whole"] != nil || base["before"] == nil ? base.number("version") : base.number("before")
+            feed = try Feed(dataclass, after: first, view, data.records)
+        } else {
+            (base, feed) = (nil, nil)
+        }
+    }
+
+    // MARK: What the device knows
+
+    /// A record as the device knows it; nil if the device does not have it.
+    mutating func known(_ id: RecordID, _ data: FileData) throws -> RecordFields? {
+        if let known = knownRecords[id] { return known }
+        guard let base, let feed else { return nil }
+        let entity = dataclass.entities[id.entity]
+        let end = base["position"]?.data, place = PushPlan.place(of: id, view)
+        var version = base.number("version"), shown = RecordFilter(base["filter"]?.dictionary ?? [:])
+        if let end, end.lexicographicallyPrecedes(place) {
+            // The push was cut off before it.
+            if base["whole"] != nil { return nil }
+            version = base.number("before")
+            shown = RecordFilter(base["filter before"]?.dictionary ?? [:])
+        }
+        let known = feed.known(id, try view.record(id), to: data.device, since: version) { shown.shows($0, of: entity) }
+        knownRecords[id] = .some(known)
+        return known
+    }
+
+    // MARK: Merging
+
+    mutating func run(_ data: inout FileData) throws {
+        var reader = ItemReader(data, dataclass)
+        items = try reader.items(of: pull, isMatched: pull.mode == .slow && !isRepeat)
+        switch pull.mode {
+        case .fast: if !isRepeat { try mergeChanges(&reader, &data) }
+        case .slow: try mergeRecords(&reader, &data)
+        case .reset:
+            let ids = data.localIDs(dataclass)
+            try ids.eraseAll(&data.records)
+            forced = []
+        }
+        failures = isRepeat ? storedFailures() : reader.failures
+        try note(&data)
+    }
+
+    private func storedFailures() -> [ExactString: Status] {
+        var failures: [ExactString: Status] = [:]
+        for (id, value) in sync["failures"]?.dictionary ?? [:] {
+            failures[ExactString(id)] = try? Status(value, at: "")
+        }
+        return failures
+    }
+
+    /// Notes the name of the changes and their outcome.
+    private mutating func note(_ data: inout FileData) throws {
+        sync = try data.sync(pull.uri)
+        if !isRepeat {
+            var names = sync["names"]?.array ?? []
+            names.append(["name": .string(data.newName(pull)), "at": .number(data.now)])
+            // The last two are needed whenever the device comes again.
+            let old = data.now - min(data.now, data.limits.nameDays * 86_400)
+            while names.count > 2, names.count > 64 || names[0].dictionary?.number("at") ?? 0 < old {
+                names.removeFirst()
+            }
+            sync["names"] = .array(names)
+            var stored: PropertyListDictionary = [:]
+            for (id, status) in failures { stored[id.text] = status.propertyList }
+            sync["failures"] = stored.isEmpty ? nil : .dictionary(stored)
+        }
+        if let type = pull.commands.last(where: { $0.changes.itemType != nil })?.changes.itemType {
+            sync["form"] = .string(type.rawValue)
+        }
+        sync["round"] = .number(sync.number("round") + 1)
+    }
+
+    // MARK: Changes since an anchor
+
+    private mutating func mergeChanges(_ reader: inout ItemReader, _ data: inout FileData) throws {
+        var new: [ExactString: RecordID] = [:], refused: Set<RecordID> = []
+        for item in items where item.isNewOrWhole && new[ExactString(item.id)] == nil {
+            if let id = try newRecord(item, data) { new[ExactString(item.id)] = id }
+        }
+        try reader.resolve(&items, new, new: Set(new.keys))
+        let ids = reader.ids
+        for item in items {
+            guard let id = new[ExactString(item.id)], try writer.record(id) == nil else { continue }
+            try create(id, item, ids, &data)
+        }
+        for item in items {
+            let id = new[ExactString(item.id)] ?? item.target
+            if let id { try apply(item, id, &data) }
+        }
+        for command in pull.commands {
+            for id in command.changes.items.keys where reader.failures[ExactString(id)] != nil {
+                // The device gets the record of a refused change as it is.
+                let target = try reader.ids.record(id, data.records) ?? view.candidates(id).first
+                if let target, try view.record(target) != nil || known(target, data) != nil { refused.insert(target) }
+            }
+        }
+        for id in refused { force(id) }
+    }
+
+    private mutating func force(_ id: RecordID) {
+        if let text = view.text(of: id) { forced.insert("\(id.entity) \(text)") }
+    }
+
+    /// The key of a record that an item makes; nil if it makes none.
+    private mutating func newRecord(_ item: ReadItem, _ data: FileData) throws -> RecordID? {
+        guard let target = item.target else {
+            var random = SystemRandomNumberGenerator()
+            return RecordID(
+                entity: item.entity, key: view.newKey(of: item.entity, random.next(), random.next()))
+        }
+        // A record that others have erased stays so, and the device is told.
+        let hasLocal = try LocalIDs(device: data.device, view: view).record(item.id, data.records) != nil
+        guard try view.record(target) == nil, !hasLocal, try known(target, data) == nil else { return nil }
+        return target
+    }
+
+    private mutating func create(
+        _ id: RecordID, _ item: ReadItem, _ ids: LocalIDs, _ data: inout FileData
+    ) throws {
+        try writer.create(id)
+        knownRecords[id] = .some([:])
+        if view.candidates(item.id, of: id.entity).first != id { _ = try ids.set(item.id, id, &data.records) }
+        let entity = dataclass.entities[id.entity]
+        guard let container = entity.container, !item.links.contains(where: { $0.name == container }),
+            let text = sync["filter"]?["default_container"]?.string,
+            let target = try data.serverID(text, dataclass)
+        else { return }
+        try writer.set(container, toLinks: [target], of: id)
+        force(id)
+    }
+
+    /// Carries out an item on a record.
+    private mutating func apply(_ item: ReadItem, _ id: RecordID, _ data: inout FileData) throws {
+        guard try writer.record(id) != nil else {
+            // Others have erased it.
+            force(id)
+            return
+        }
+        do {
+            switch item.kind {
+            case .delete:
+                // Of what a filter hides from the device, it has only deleted its own copy.
+                guard try known(id, data) != nil || pull.mode == .slow else { return }
+                try writer.erase(id)
+                knownRecords[id] = .some(nil)
+                return
+            case .record(let unchanged): try replace(item, id, unchanged, data)
+            case .add: try change(item, id, clear: [], data)
+            case .modify(let clear): try change(item, id, clear: clear, data)
+            }
+        } catch let error as ApplyError where error.code == .objectTooLarge {
+            throw ItemTooLarge(uri: pull.uri, id: item.id)
+        }
+    }
+
+    /// Compares a whole record with what the device knew, and writes what it has changed.
+    private mutating func replace(
+        _ item: ReadItem, _ id: RecordID, _ unchanged: Set<ExactString>, _ data: FileData
+    ) throws {
+        let before = try known(id, data), supported = supported[id.entity]
+        func counts(_ name: String) -> Bool {
+            !unchanged.contains(ExactString(name)) && supported?.contains(ExactString(name)) ?? true
+        }
+        for (name, value) in item.values where counts(name) && (before == nil || before?[name] != value.told) {
+            try set(name, value, id)
+        }
+        for (name, links) in item.linked where counts(name) && (before?[name] ?? []) != .texts(links) {
+            try set(name, links, before, id)
+        }
+        guard let before else { return }
+        let said = Set((item.values.map(\.name) + item.links.map(\.name)).map { ExactString($0) })
+        for name in before.keys where counts(name) && !said.contains(ExactString(name)) {
+            try writer.clear(name, of: id)
+            knownRecords[id] = .some(writerKnows(id, name))
+        }
+    }
+
+    private mutating func change(_ item: ReadItem, _ id: RecordID, clear: [String], _ data: FileData) throws {
+        let before = try known(id, data)
+        for (name, value) in item.values { try set(name, value, id) }
+        for (name, links) in item.linked { try set(name, links, before, id) }
+        for name in clear {
+            try writer.clear(name, of: id)
+            knownRecords[id] = .some(writerKnows(id, name))
+        }
+    }
+
+    private mutating func set(_ name: String, _ value: FieldType.Written, _ id: RecordID) throws {
+        try writer.set(name, to: value, of: id)
+        knownRecords[id] = .some(writerKnows(id, name))
+    }
+
+    private mutating func set(_ name: String, _ links: [String], _ before: RecordFields?, _ id: RecordID) throws {
+        let base = before?[name]?.array?.compactMap(\.string) ?? []
+        let current = try writer.record(id)?[name]?.array?.compactMap(\.string) ?? []
+        let isMany = dataclass.entities[id.entity].relationships[exactly: name]?.isMany ?? false
+        let merged = isMany ? RecordWriter.merged(base, links, over: current) : links
+        try writer.set(name, toLinks: merged, of: id)
+        // The device has its own array, and is told if that is another one.
+        var record = knownRecords[id] ?? nil
+        record?[name] = links.isEmpty ? nil : .texts(links)
+        knownRecords[id] = .some(record)
+        if merged != links { force(id) }
+    }
+
+    /// What the device knows of a record, of which it has just sent a field.
+    private mutating func writerKnows(_ id: RecordID, _ name: String) -> RecordFields? {
+        var record = knownRecords[id] ?? nil
+        let now = (try? writer.record(id)) ?? nil
+        record?[name] = now?[name]
+        return record
+    }
+
+    // MARK: All records
+
+    private mutating func mergeRecords(_ reader: inout ItemReader, _ data: inout FileData) throws {
+        let whole = items.filter(\.isNewOrWhole), edits = items.filter { !$0.isNewOrWhole }
+        var pairs: [ExactString: RecordID] = [:], byID: Set<ExactString> = [], erased: Set<ExactString> = []
+        let names = FileData.names(sync), last = pull.anchors.lastDeviceAnchor
+        let isTrusted = last != nil && (last == names.last || isRepeat)
+        for item in whole where item.target != nil && isTrusted {
+            // It has been erased elsewhere: the device gets the delete, unless it has an edit of it behind.
+            guard let target = item.target, try view.record(target) == nil else { continue }
+            guard !edits.contains(where: { $0.id.hasBytes(of: item.id) && !$0.isDeletion }) else { continue }
+            erased.insert(ExactString(item.id))
+            knownRecords[target] = .some([:])
+            force(target)
+        }
+        let live = whole.filter { !erased.contains(ExactString($0.id)) }
+        if isRepeat {
+            for item in live { if let target = item.target { pairs[ExactString(item.id)] = target } }
+        } else {
+            var match = try SlowMatch(view)
+            try match.match(live, isTrusted: isTrusted) { try data.supported($0, of: pull.uri) }
+            (pairs, byID) = (match.pairs, match.byID)
+        }
+        var found = pairs, random = SystemRandomNumberGenerator()
+        for item in live where found[ExactString(item.id)] == nil && !isRepeat {
+            let free = view.candidates(item.id, of: item.entity).first
+            found[ExactString(item.id)] =
+                free
+                ?? RecordID(
+                    entity: item.entity, key: view.newKey(of: item.entity, random.next(), random.next()))
+        }
+        let ids = reader.ids
+        var told = live
+        try reader.resolve(&told, found, new: Set(found.keys))
+        if !isRepeat {
+            let old = erased.isEmpty ? [] : try ids.all(data.records)
+            let erasedIDs = old.filter { erased.contains(ExactString($0.local)) }
+            try ids.eraseAll(&data.records)
+            for (local, id) in erasedIDs { _ = try ids.set(local, id, &data.records) }
+            for item in told {
+                guard let id = found[ExactString(item.id)] else { continue }
+                if pairs[ExactString(item.id)] == nil {
+                    try create(id, item, ids, &data)
+                } else if view.candidates(item.id, of: id.entity).first != id {
+                    _ = try ids.set(item.id, id, &data.records)
+                }
+            }
+        }
+        for item in told {
+            guard let id = found[ExactString(item.id)] else { continue }
+            do {
+                try merge(
+                    item, id, writes: !isRepeat, isNew: pairs[ExactString(item.id)] == nil,
+                    isWonByServer: !names.isEmpty, byID.contains(ExactString(item.id)))
+            } catch let error as ApplyError where error.code == .objectTooLarge {
+                throw ItemTooLarge(uri: pull.uri, id: item.id)
+            }
+        }
+        try mergeEdits(edits, found, &reader, &data)
+    }
+
+    /// The edits that come after all records.
+    private mutating func mergeEdits(
+        _ edits: [ReadItem], _ found: [ExactString: RecordID], _ reader: inout ItemReader, _ data: inout FileData
+    ) throws {
+        var edits = edits
+        for index in edits.indices {
+            if let id = found[ExactString(edits[index].id)] { edits[index].target = id }
+        }
+        var there = found
+        for item in edits { if let target = item.target { there[ExactString(item.id)] = target } }
+        try reader.resolve(&edits, there, new: [])
+        for item in edits {
+            guard let id = item.target else { continue }
+            if isRepeat {
+                if item.isDeletion { knownRecords[id] = .some(nil) }
+                for (name, value) in item.values { overlay(id, name, value.told) }
+                for (name, links) in item.linked { overlay(id, name, links.isEmpty ? nil : .texts(links)) }
+            } else {
+                try apply(item, id, &data)
+            }
+        }
+    }
+
+    private mutating func overlay(_ id: RecordID, _ name: String, _ value: PropertyList?) {
+        var record = knownRecords[id] ?? nil
+        record?[name] = value
+        knownRecords[id] = .some(record)
+    }
+
+    /// Merges a record of the device with the one that it was found to be.
+    private mutating func merge(
+        _ item: ReadItem, _ id: RecordID, writes: Bool, isNew: Bool, isWonByServer: Bool, _ isByID: Bool
+    ) throws {
+        var sent: RecordFields = [:]
+        for (name, value) in item.values { sent[name] = value.told }
+        for (name, links) in item.linked where !links.isEmpty { sent[name] = .texts(links) }
+        knownRecords[id] = .some(sent)
+        guard writes else { return }
+        let now = try writer.record(id) ?? [:]
+        func isWritten(_ name: String) -> Bool {
+            guard sent[name] != nil, sent[name] != now[name] else { return false }
+            if isNew || !isWonByServer { return true }
+            return now[name] == nil && !isByID
+        }
+        for (name, value) in item.values where isWritten(name) { try writer.set(name, to: value, of: id) }
+        for (name, links) in item.linked where isWritten(name) { try writer.set(name, toLinks: links, of: id) }
+    }
+}
+
+extension ReadItem {
+    /// True for items that make a record if there is none.
+    var isNewOrWhole: Bool {
+        switch kind {
+        case .record, .add: true
+        case .modify, .delete: false
+        }
+    }
+
+    var isDeletion: Bool { if case .delete = kind { true } else { false } }
+}

@@ -1,0 +1,273 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchOverTheAir
+import AnabranchPropertyList
+
+/// The places of records in a push: entity by entity, targets of relationships first, then by the server's ids.
+enum PushPlan {
+    static func place(of id: RecordID, _ view: RecordView) -> [UInt8] {
+        var key = RowKey()
+        key.append(UInt16(clamping: id.entity))
+        return key.bytes + (view.text(of: id) ?? "").utf8
+    }
+
+    /// The record at a place.
+    static func id(_ place: [UInt8], _ view: RecordView) -> RecordID? {
+        guard place.count > 2 else { return nil }
+        let entity = Int(place[0]) << 8 | Int(place[1])
+        guard view.dataclass.entities.indices.contains(entity) else { return nil }
+        return view.candidates(String(decoding: place[2...], as: UTF8.self), of: entity).first
+    }
+
+    /// About the bytes of a value in a message; not less in either form.
+    static func byteCount(_ value: PropertyList) -> Int {
+        switch value {
+        case .string(let text): text.utf8.count + 5 * text.utf8.count { $0 == 0x26 || $0 == 0x3C || $0 == 0x3E } + 24
+        case .data(let bytes): bytes.count * 4 / 3 + bytes.count / 50 + 24
+        case .array(let values): values.reduce(24) { $0 + byteCount($1) }
+        case .dictionary(let members): members.reduce(24) { $0 + byteCount(.string($1.key)) + byteCount($1.value) }
+        default: 48
+        }
+    }
+}
+
+extension ClassMingle {
+    private struct Told {
+        var id: RecordID
+        var place: [UInt8]
+        var isNew: Bool
+        var item: Changes.Item
+        /// The fields with links, by the server's ids.
+        var links: [(name: String, ids: [String])]
+    }
+
+    /// What the device is told: what it lacks, and has otherwise.
+    mutating func push(_ data: inout FileData) throws -> Push {
+        let view = data.view(dataclass), ids = data.localIDs(dataclass)
+        var forcedIDs: Set<RecordID> = []
+        for entry in forced {
+            let parts = entry.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
+            guard parts.count == 2, let entity = Int(parts[0]), dataclass.entities.indices.contains(entity) else {
+                continue
+            }
+            forcedIDs.formUnion(view.candidates(String(parts[1]), of: entity))
+        }
+        let form = try form(data)
+        var told: [Told] = [], erased = sync.texts("erased")
+        if pull.direction != .toServer {
+            for id in try candidates(view, forcedIDs) {
+                let entity = dataclass.entities[id.entity]
+                let record = try view.record(id).flatMap { filter.shows($0, of: entity) ? $0 : nil }
+                let known = try known(id, data), supported = supported[id.entity]
+                guard let item = difference(known, record, id, form, supported, forcedIDs.contains(id)) else {
+                    continue
+                }
+                if record == nil, try view.record(id) == nil, let local = try ids.text(of: id, data.records) {
+                    erased.append(local)
+                }
+                told.append(item)
+            }
+        }
+        told.sort { $0.place.lexicographicallyPrecedes($1.place) }
+        sync["erased"] = erased.isEmpty ? nil : .texts(Set(erased).sorted())
+        sync["forced"] = forced.isEmpty ? nil : .texts(forced.sorted())
+        try data.setSync(sync, pull.uri)
+        return try items(told, form, ids, data)
+    }
+
+    private func form(_ data: FileData) throws -> Changes.ItemType {
+        let stated = try data.info()?["dataclasses"]?[pull.uri]?["item_type"]?.string
+        switch sync.text("form") ?? stated {
+        case "records"?, "record"?: return .records
+        default: return .changes
+        }
+    }
+
+    /// The records that the device may have to be told.
+    private func candidates(_ view: RecordView, _ forced: Set<RecordID>) throws -> Set<RecordID> {
+        var ids = forced.union(knownRecords.keys)
+        let isShownOtherwise =
+            ["filter", "filter before"].contains { key in
+                base?[key]?.dictionary.map { !RecordFilter($0).isSame(as: filter) } ?? false
+            }
+        if let feed { ids.formUnion(feed.ids) }
+        if feed == nil || isShownOtherwise || base?["whole"] != nil { try view.forEach { id, _ in ids.insert(id) } }
+        return ids
+    }
+
+    private func difference(
+        _ known: RecordFields?, _ record: RecordFields?, _ id: RecordID, _ form: Changes.ItemType,
+        _ supported: Set<ExactString>?, _ isForced: Bool
+    ) -> Told? {
+        let entity = dataclass.entities[id.entity]
+        guard view.text(of: id) != nil else { return nil }
+        let place = PushPlan.place(of: id, view)
+        guard let record else {
+            guard known != nil || isForced else { return nil }
+            let item: Changes.Item =
+                form == .records ? .deletedRecord(entity: entity.name) : .delete(entity: entity.name)
+            return Told(id: id, place: place, isNew: false, item: item, links: [])
+        }
+        func isTold(_ name: String) -> Bool { supported?.contains(ExactString(name)) ?? true }
+        let names = Set(record.keys).union(known?.keys.map { $0 } ?? []).filter(isTold)
+        let changed = isForced || known == nil ? names : names.filter { known?[$0] != record[$0] }
+        if known != nil, changed.isEmpty, !isForced { return nil }
+        let sent = known == nil || form == .records ? names : changed
+        var links: [(name: String, ids: [String])] = []
+        var fields: PropertyListDictionary = [:], cleared: [String] = []
+        for name in sent.sorted() {
+            if entity.relationships[exactly: name] != nil {
+                links.append((name, record[name]?.array?.compactMap(\.string) ?? []))
+            } else if let value = record[name] {
+                fields[name] = value
+            } else {
+                cleared.append(name)
+            }
+        }
+        if isForced, known != nil {
+            // Of what is not there the device may have something.
+            cleared = entity.fields.keys.filter { isTold($0) && record[$0] == nil }.sorted()
+            for name in entity.relationships.keys.sorted() where isTold(name) && record[name] == nil {
+                if !links.contains(where: { $0.name == name }) { links.append((name, [])) }
+            }
+        }
+        let item: Changes.Item =
+            switch (form, known) {
+            case (.records, _): .record(entity: entity.name, fields: fields, unchanged: [])
+            case (.changes, nil): .add(entity: entity.name, set: fields)
+            case (.changes, _?): .modify(entity: entity.name, set: fields, clear: cleared, conflict: nil)
+            }
+        return Told(id: id, place: place, isNew: known == nil, item: item, links: links)
+    }
+
+    // MARK: Items
+
+    private func items(
+        _ told: [Told], _ form: Changes.ItemType, _ ids: LocalIDs, _ data: FileData
+    ) throws -> Push {
+        var items: [Push.Item] = []
+        for one in told { items.append(try item(one, one.links, ids, data)) }
+        let info = try data.info() ?? [:]
+        let bytesMax = Self.bound(info["max_message_bytes"], data.itemBytesMax) { $0 * 3 / 4 - 2_000 }
+        let countMax = Self.bound(info["max_items"], data.itemsMax) { $0 }
+        let isSplit = items.count > countMax || items.reduce(0) { $0 + $1.byteCount } > bytesMax
+        var hasCheckpoints = pull.mode != .slow
+        if isSplit {
+            // What links to a record that comes later, is told its links at the end.
+            var places: [ExactString: Int] = [:]
+            for (index, one) in told.enumerated() where one.isNew {
+                if let text = view.text(of: one.id) { places[ExactString("\(one.id.entity) \(text)")] = index }
+            }
+            for (index, one) in told.enumerated() {
+                let entity = dataclass.entities[one.id.entity]
+                let early = one.links.map { name, links in
+                    let target = entity.relationships[exactly: name].flatMap {
+                        dataclass.index(ofEntity: $0.entity)
+                    }
+                    return (
+                        name: name,
+                        ids: links.filter { places[ExactString("\(target ?? -1) \($0)")] ?? -1 <= index }
+                    )
+                }
+                guard zip(early, one.links).contains(where: { $0.ids != $1.ids }) else { continue }
+                hasCheckpoints = false
+                items[index] = try item(one, early, ids, data)
+                var last = one
+                if form == .changes {
+                    last.item = .modify(entity: entity.name, set: [:], clear: [], conflict: nil)
+                }
+                items.append(try item(last, one.links, ids, data))
+            }
+        }
+        var context: PropertyListDictionary = [
+            "round": sync["round"] ?? 0, "version": .number(try data.position()), "filter row": .dictionary(filter.row),
+            "time": .number(data.now),
+        ]
+        if pull.mode == .reset { context["whole"] = true }
+        if let base {
+            context["whole"] = base["whole"]
+            let isCut = base["before"] != nil
+            context["before"] = isCut ? base["before"] : base["version"]
+            context["filter before"] = isCut ? base["filter before"] : base["filter"]
+            context["position"] = base["position"]
+            context["time before"] = base["time"]
+        }
+        // What was covered stays where it was.
+        if pull.direction == .toServer { context["base"] = .dictionary(base ?? [:]) }
+        context["filter"] = sync["filter anchor"]
+        context["reset"] = try data.records.row(.dataclass, RowKey(pull.uri))?["reset"]
+        var push = Push(form, items, isSplit: isSplit, hasCheckpoints: hasCheckpoints, context: context)
+        (push.itemsMax, push.bytesMax) = (countMax, bytesMax)
+        return push
+    }
+
+    /// The least of the server's bound and the device's.
+    private static func bound(_ value: PropertyList?, _ max: Int, _ usable: (Int) -> Int) -> Int {
+        guard let number = value?.integer, number > 0 else { return max }
+        return min(max, Swift.max(1, usable(Int(clamping: min(number, 1 << 40)))))
+    }
+
+    private func item(
+        _ told: Told, _ links: [(name: String, ids: [String])], _ ids: LocalIDs, _ data: FileData
+    ) throws -> Push.Item {
+        var fields: PropertyListDictionary = [:]
+        for (name, targets) in links {
+            let relationship = dataclass.entities[told.id.entity].relationships[exactly: name]
+            guard let entity = relationship.flatMap({ dataclass.index(ofEntity: $0.entity) }) else { continue }
+            var texts: [String] = []
+            for target in targets {
+                guard let id = view.candidates(target, of: entity).first else { continue }
+                texts.append(try ids.text(of: id, data.records) ?? target)
+            }
+            fields[name] = .texts(texts)
+        }
+        var item = told.item
+        switch item {
+        case .record(let entity, let values, let unchanged):
+            item = .record(entity: entity, fields: values.with(fields), unchanged: unchanged)
+        case .add(let entity, let values): item = .add(entity: entity, set: values.with(fields))
+        case .modify(let entity, let values, let clear, let conflict):
+            item = .modify(entity: entity, set: values.with(fields), clear: clear, conflict: conflict)
+        case .delete, .deletedRecord: break
+        }
+        let value = Changes.propertyList(item), id = try ids.text(of: told.id, data.records) ?? ""
+        return Push.Item(
+            id: id, value: value, byteCount: PushPlan.byteCount(value) + id.utf8.count + 24, place: told.place)
+    }
+}
+
+extension PropertyListDictionary {
+    fileprivate func with(_ others: PropertyListDictionary) -> PropertyListDictionary {
+        var all = self
+        for (key, value) in others { all[key] = value }
+        return all
+    }
+}
+
+extension FileData {
+    mutating func anchor(of push: Push, after count: Int?, _ uri: String) throws -> String? {
+        let context = push.context
+        var row: PropertyListDictionary = [
+            "round": context["round"] ?? 0, "chunk": .integer(count.map { Int64($0) } ?? .max),
+            "version": context["version"] ?? 0, "filter": context["filter row"] ?? [:],
+            "time": context["time"] ?? 0,
+        ]
+        if let base = context["base"]?.dictionary {
+            if base.isEmpty { return nil }
+            row = base
+        } else if let count {
+            guard count > 0, count <= push.items.count else { return nil }
+            let place = push.items[count - 1].place
+            // An anchor names two versions: not while the push is before the place where the last one was cut off.
+            if let position = context["position"]?.data, !position.lexicographicallyPrecedes(place) { return nil }
+            row["position"] = .data(place)
+            for key in ["before", "filter before", "whole"] { row[key] = context[key] }
+            if let time = context["time before"] { row["time"] = time }
+        }
+        var random = SystemRandomNumberGenerator()
+        let token = String(random.next() as UInt64, radix: 36) + "." + String(random.next() as UInt64, radix: 36)
+        let expiry = now + limits.changeDays * 86_400
+        try records.setRow(row, .anchor, RowKey(device, uri, token), expiresAt: expiry)
+        return token
+    }
+}

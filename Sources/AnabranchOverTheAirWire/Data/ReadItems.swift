@@ -1,0 +1,199 @@
+import AnabranchCore
+import AnabranchOverTheAir
+import AnabranchPropertyList
+
+/// An item of a device's, read and checked but for its links.
+struct ReadItem {
+    enum Kind {
+        /// A record as a whole; the names are fields that are what they were.
+        case record(unchanged: Set<ExactString>)
+        case add
+        case modify(clear: [String])
+        case delete
+    }
+
+    var id: String
+    var kind: Kind
+    /// The entity; nil of a deletion of something unknown.
+    var entity: Int
+    /// The record that the id leads to; nil for one that is new.
+    var target: RecordID?
+    var values: [(name: String, value: FieldType.Written)] = []
+    var links: [(name: String, ids: [String])] = []
+    /// The records that the links lead to, by the server's ids.
+    var linked: [(name: String, ids: [String])] = []
+
+    var isWhole: Bool { if case .record = kind { true } else { false } }
+}
+
+/// Reads the items of a dataclass.
+struct ItemReader {
+    let data: FileData
+    let ids: LocalIDs
+    var failures: [ExactString: Status] = [:]
+    /// The entities of records that came before in the pull.
+    private var added: [ExactString: Int] = [:]
+
+    private var dataclass: Dataclass { ids.view.dataclass }
+
+    init(_ data: FileData, _ dataclass: Dataclass) {
+        self.data = data
+        ids = data.localIDs(dataclass)
+    }
+
+    /// The items of all commands in their order, without those that are refused.
+    /// - Parameter isMatched: true if ids without a record of the device's lead nowhere: a slow sync finds out where.
+    mutating func items(of pull: Pull, isMatched: Bool) throws -> [ReadItem] {
+        var items: [ReadItem] = []
+        for command in pull.commands {
+            for id in command.changes.items.keys {
+                do {
+                    if pull.direction == .toDevice || pull.mode == .reset || !data.canWrite {
+                        throw Status(.notAllowed, paramName: "items", paramKey: id)
+                    }
+                    if data.tooLarge.contains([ExactString(pull.uri), ExactString(id)]) {
+                        throw Status(.limitExceeded, "the record is too large", paramName: "items", paramKey: id)
+                    }
+                    guard let item = try read(id, try command.changes.item(id), isMatched: isMatched) else { continue }
+                    if item.isNewOrWhole { added[ExactString(id)] = item.entity }
+                    items.append(item)
+                } catch let status as Status {
+                    failures[ExactString(id)] = status
+                }
+            }
+        }
+        return items
+    }
+
+    private func bad(_ id: String, _ reason: String) -> Status {
+        Status(.badValue, reason, paramName: "items", paramKey: id)
+    }
+
+    /// - Returns: nil if there is nothing to do, as what it is about has gone.
+    private func read(_ id: String, _ item: Changes.Item, isMatched: Bool) throws -> ReadItem? {
+        var name: String?
+        switch item {
+        case .record(let entity, _, _), .deletedRecord(let entity), .add(let entity, _): name = entity
+        case .modify(let entity, _, _, _), .delete(let entity): name = entity
+        }
+        var entity = name.flatMap(dataclass.index(ofEntity:))
+        if let name, entity == nil { throw bad(id, "no entity \(String(excerptOf: name.utf8))") }
+        let local = try ids.record(id, data.records)
+        var target = local
+        if target == nil {
+            let candidates = ids.view.candidates(id, of: entity)
+            target = try candidates.first { try ids.view.object($0) != nil }
+            // An id of the server's form of a record that is not there: it was, or the device makes it.
+            if target == nil, !isMatched || !item.isWhole { target = candidates.first }
+        }
+        if let target, let entity, entity != target.entity { throw bad(id, "the record is of another entity") }
+        let before = added[ExactString(id)]
+        entity = entity ?? target?.entity ?? before
+        guard let entity else {
+            if case .delete = item { return nil }
+            throw bad(id, "the id is not known")
+        }
+        var read = ReadItem(id: id, kind: .delete, entity: entity, target: target)
+        switch item {
+        case .record(_, let fields, let unchanged):
+            read.kind = .record(unchanged: Set(unchanged.map { ExactString($0) }))
+            try fill(&read, fields)
+        case .add(_, let set):
+            read.kind = .add
+            try fill(&read, set)
+        case .modify(_, let set, let clear, _):
+            guard target != nil || before == entity else { throw bad(id, "the id is not known") }
+            if let unknown = clear.first(where: { !dataclass.entities[entity].has($0) }) {
+                throw bad(id, "no field \(String(excerptOf: unknown.utf8))")
+            }
+            read.kind = .modify(clear: clear)
+            try fill(&read, set)
+        case .deletedRecord, .delete: if target == nil, before != entity { return nil }
+        }
+        return read
+    }
+
+    private func fill(_ item: inout ReadItem, _ fields: PropertyListDictionary) throws(Status) {
+        let entity = dataclass.entities[item.entity]
+        for (name, value) in fields {
+            if let relationship = entity.relationships[exactly: name] {
+                let links = value.array?.compactMap(\.string)
+                guard let links, links.count == value.array?.count, relationship.isMany || links.count <= 1 else {
+                    throw bad(item.id, "\(name) is no array of \(relationship.isMany ? "ids" : "one id")")
+                }
+                item.links.append((name, links))
+            } else if let field = entity.fields[exactly: name] {
+                do {
+                    item.values.append((name, try field.type.written(value)))
+                } catch {
+                    throw bad(item.id, "\(name): \(error.reason)")
+                }
+            } else {
+                throw bad(item.id, "no field \(String(excerptOf: name.utf8))")
+            }
+        }
+    }
+
+    // MARK: Links
+
+    /// Finds the records that links lead to. Items with links that lead nowhere are refused, and then what links to
+    /// them.
+    /// - Parameters:
+    ///   - found: the records of ids, before those that the device's map has.
+    ///   - new: those of them that are there only if their item is not refused.
+    mutating func resolve(
+        _ items: inout [ReadItem], _ found: [ExactString: RecordID], new: Set<ExactString>
+    ) throws {
+        var isStable = false
+        while !isStable {
+            isStable = true
+            let refused = new.subtracting(items.map { ExactString($0.id) })
+            var kept: [ReadItem] = []
+            for var item in items {
+                do {
+                    item.linked = []
+                    for (name, links) in item.links {
+                        item.linked.append((name, try linked(links, name, in: item, found, refused)))
+                    }
+                    kept.append(item)
+                } catch let status as Status {
+                    failures[ExactString(item.id)] = status
+                    isStable = false
+                }
+            }
+            items = kept
+        }
+    }
+
+    private func linked(
+        _ links: [String], _ name: String, in item: ReadItem, _ found: [ExactString: RecordID],
+        _ refused: Set<ExactString>
+    ) throws -> [String] {
+        let entity = dataclass.entities[item.entity]
+        guard let relationship = entity.relationships[exactly: name],
+            let target = dataclass.index(ofEntity: relationship.entity)
+        else { return [] }
+        return try links.compactMap { link in
+            var id: RecordID?
+            if let new = found[ExactString(link)] {
+                guard !refused.contains(ExactString(link)) else { throw bad(item.id, "\(name): a record was refused") }
+                id = new
+            } else {
+                id = try ids.record(link, data.records) ?? ids.view.candidates(link, of: target).first
+            }
+            guard let id, id.entity == target else {
+                throw bad(item.id, "\(name): no \(relationship.entity) \(String(excerptOf: link.utf8))")
+            }
+            return ids.view.text(of: id)
+        }
+    }
+}
+
+extension Changes.Item {
+    fileprivate var isWhole: Bool {
+        switch self {
+        case .record, .add: true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,160 @@
+import AnabranchCore
+import AnabranchPropertyList
+
+/// Writes the fields of records, and knows what they are afterwards.
+struct RecordWriter {
+    let transaction: WriteTransaction
+    /// The records before anything was written.
+    let view: RecordView
+    /// Records that were looked at or written, as they are now; nil for those that are not there.
+    private var current: [RecordID: RecordFields?] = [:]
+    private var erased: Set<ExactString> = []
+
+    init(_ transaction: WriteTransaction, _ view: RecordView) { (self.transaction, self.view) = (transaction, view) }
+
+    mutating func record(_ id: RecordID) throws -> RecordFields? {
+        if let known = current[id] { return known }
+        let record = try view.record(id)
+        current[id] = .some(record)
+        return record
+    }
+
+    private func entity(_ id: RecordID) -> Dataclass.Entity { view.dataclass.entities[id.entity] }
+
+    private func object(_ id: RecordID) throws -> DynamicObject? {
+        try transaction.object(entity(id).className, key: id.key)
+    }
+
+    mutating func create(_ id: RecordID) throws {
+        _ = try transaction.create(entity(id).className, key: id.key)
+        current[id] = .some([:])
+    }
+
+    mutating func erase(_ id: RecordID) throws {
+        guard let object = try object(id) else { return }
+        try transaction.delete(object)
+        current[id] = .some(nil)
+        if let text = view.text(of: id) { erased.insert(ExactString(text)) }
+    }
+
+    /// Sets a field, if it is another value than now.
+    mutating func set(_ name: String, to value: FieldType.Written, of id: RecordID) throws {
+        guard let field = entity(id).fields[exactly: name], let object = try object(id) else { return }
+        var record = try record(id) ?? [:]
+        guard record[name] != value.told else { return }
+        switch field.type.collection {
+        case .list:
+            let list = try object.list(field.property)
+            try list.removeAll()
+            for element in value.elements { try list.append(element) }
+        case .dictionary:
+            let dictionary = try object.dictionary(field.property)
+            try dictionary.removeAll()
+            for (key, element) in value.entries { try dictionary.set(element, for: key) }
+        default: try object.set(field.property, to: value.payload)
+        }
+        record[name] = value.told
+        current[id] = .some(record)
+    }
+
+    /// Takes the value of a field away: null, or the initial value where null does not fit.
+    mutating func clear(_ name: String, of id: RecordID) throws {
+        guard var record = try record(id), record[name] != nil, let object = try object(id) else { return }
+        if entity(id).relationships[exactly: name] != nil {
+            try set(name, toLinks: [], of: id)
+            return
+        }
+        guard let field = entity(id).fields[exactly: name] else { return }
+        var left: PropertyList?
+        switch field.type.collection {
+        case .list: try object.list(field.property).removeAll()
+        case .dictionary: try object.dictionary(field.property).removeAll()
+        default:
+            if view.property(name, of: id.entity)?.isNullable ?? true {
+                try object.set(field.property, to: .null)
+            } else {
+                try object.set(field.property, to: field.type.initialPayload)
+                left = try field.type.written(field.type.initialValue).told
+            }
+        }
+        record[name] = left
+        current[id] = .some(record)
+    }
+
+    /// Makes a relationship lead to other records, with few changes of the list.
+    /// - Returns: the server's ids of those that it leads to: what has been erased is left out.
+    @discardableResult
+    mutating func set(_ name: String, toLinks ids: [String], of id: RecordID) throws -> [String] {
+        guard let relationship = entity(id).relationships[exactly: name], var record = try record(id),
+            let target = view.dataclass.index(ofEntity: relationship.entity), let object = try object(id)
+        else { return [] }
+        var kept: [String] = [], links: [Payload] = []
+        for text in ids where !erased.contains(ExactString(text)) {
+            guard let linked = view.candidates(text, of: target).first, try self.record(linked) != nil,
+                let link = try self.object(linked)?.link
+            else { continue }
+            kept.append(text)
+            links.append(link)
+        }
+        let told = record[name]?.array?.compactMap(\.string).filter { !erased.contains(ExactString($0)) } ?? []
+        guard told != kept else { return kept }
+        if relationship.isMany {
+            try object.list(relationship.property).become(links)
+        } else {
+            try object.set(relationship.property, to: links.first ?? .null)
+        }
+        record[name] = kept.isEmpty ? nil : .texts(kept)
+        current[id] = .some(record)
+        return kept
+    }
+
+    /// The links that a device's change of an array leads to: what it has added and removed since `base`, in what
+    /// the array is now, and its order where that is another one.
+    static func merged(_ base: [String], _ device: [String], over current: [String]) -> [String] {
+        guard current != base, [base, device, current].allSatisfy({ Set($0).count == $0.count }) else {
+            return device
+        }
+        let removed = Set(base).subtracting(device)
+        var merged = current.filter { !removed.contains($0) }
+        if base.filter(device.contains) != device.filter(base.contains) {
+            var ordered = device.filter(Set(merged).contains)[...]
+            let common = Set(ordered)
+            merged = merged.map { common.contains($0) ? ordered.removeFirst() : $0 }
+        }
+        var there = Set(merged)
+        let old = Set(base)
+        for (index, id) in device.enumerated() where !old.contains(id) && there.insert(id).inserted {
+            let before = device[..<index].last { there.contains($0) }
+            let place = before.flatMap(merged.firstIndex(of:)).map { $0 + 1 } ?? 0
+            merged.insert(id, at: place)
+        }
+        return merged
+    }
+}
+
+extension DynamicList {
+    /// Makes the list have other elements: what stands at both ends already stays.
+    fileprivate func become(_ new: [Payload]) throws(ApplyError) {
+        let old = try values
+        let first = zip(old, new).prefix { $0 == $1 }.count
+        let last = zip(old.dropFirst(first).reversed(), new.dropFirst(first).reversed()).prefix { $0 == $1 }.count
+        try removeSubrange(first..<old.count - last)
+        for index in first..<new.count - last { try insert(new[index], at: index) }
+    }
+}
+
+extension FieldType {
+    /// The value that stands for none where null does not fit.
+    fileprivate var initialValue: PropertyList {
+        switch self {
+        case .string: ""
+        case .integer, .integerText: 0
+        case .real: .real(0)
+        case .boolean: false
+        case .date: PropertyListDate(seconds: 0).map { .date($0) } ?? ""
+        case .data: .data([])
+        case .array: []
+        case .dictionary: [:]
+        }
+    }
+}

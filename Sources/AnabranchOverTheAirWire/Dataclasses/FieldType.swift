@@ -1,0 +1,194 @@
+import AnabranchCore
+import AnabranchPropertyList
+
+/// The type of a field, which says how its values are read (`Spec/OverTheAirServer.md`, section 2).
+package enum FieldType: String, CaseIterable, Sendable {
+    case string, integer, real, boolean, date, data, array, dictionary
+    /// An integer that travels as text.
+    case integerText = "string-integer"
+
+    /// The type of a value in a column; Mixed for the elements of collections.
+    var payloadType: PayloadType {
+        switch self {
+        case .string: .string
+        case .integer, .integerText: .int
+        case .real: .double
+        case .boolean: .bool
+        case .date: .timestamp
+        case .data: .binary
+        case .array, .dictionary: .null
+        }
+    }
+
+    var collection: CollectionType {
+        switch self {
+        case .array: .list
+        case .dictionary: .dictionary
+        default: .single
+        }
+    }
+
+    /// The value of a new object where it cannot be null.
+    var initialPayload: Payload {
+        switch self {
+        case .string: .string([])
+        case .integer, .integerText: .int(0)
+        case .real: .double(0)
+        case .boolean: .bool(false)
+        case .date: .timestamp(Timestamp(seconds: 0, nanoseconds: 0))
+        case .data: .binary([])
+        case .array, .dictionary: .null
+        }
+    }
+
+    // MARK: Telling
+
+    /// A stored value as devices are told it; nil if there is none, or one that they cannot be told.
+    func told(_ value: StateValue) -> PropertyList? {
+        switch (self, value) {
+        case (.array, .list(let list)):
+            let values = list.values.compactMap(Self.toldElement)
+            return values.isEmpty ? nil : .array(values)
+        case (.dictionary, .dictionary(let entries)):
+            let members = zip(entries.keys, entries.values).compactMap { key, value in
+                Self.toldElement(value).map { (String(decoding: key, as: UTF8.self), $0) }
+            }
+            return members.isEmpty ? nil : .dictionary(PropertyListDictionary(members) { $1 })
+        case (.array, _), (.dictionary, _): return nil
+        case (.integerText, .int(let number)): return .string(String(number))
+        default: return Self.toldElement(value)
+        }
+    }
+
+    private static func toldElement(_ value: StateValue) -> PropertyList? {
+        switch value {
+        case .string(let bytes): .string(carried(String(decoding: bytes, as: UTF8.self)))
+        case .int(let number): .integer(number)
+        case .bool(let flag): .bool(flag)
+        case .double(let number): number.isFinite ? .real(number == 0 ? 0 : number) : nil
+        case .float(let number): number.isFinite ? .real(Double(number)) : nil
+        case .binary(let bytes): .data(bytes)
+        case .timestamp(let time):
+            PropertyListDate(seconds: time.nanoseconds < 0 ? time.seconds - 1 : time.seconds).map { .date($0) }
+        case .uuid(let ident): .string(ident.description)
+        case .objectID(let ident): .string(ident.description)
+        case .decimal(let number): .string(number.description)
+        default: nil
+        }
+    }
+
+    /// A text without the characters that XML cannot carry.
+    private static func carried(_ text: String) -> String {
+        func isCarried(_ scalar: Unicode.Scalar) -> Bool {
+            switch scalar.value {
+            case 9, 10, 13: true
+            case ..<0x20, 0xFFFE, 0xFFFF: false
+            default: true
+            }
+        }
+        guard !text.unicodeScalars.allSatisfy(isCarried) else { return text }
+        var carried = String.UnicodeScalarView()
+        for scalar in text.unicodeScalars { carried.append(isCarried(scalar) ? scalar : "\u{FFFD}") }
+        return String(carried)
+    }
+
+    // MARK: Reading
+
+    /// A value of a device's, as it is stored.
+    struct Written {
+        /// One value, of a field that is no collection.
+        var payload = Payload.null
+        var elements: [Payload] = []
+        var entries: [(key: String, value: Payload)] = []
+        /// As devices are told it.
+        var told: PropertyList?
+    }
+
+    /// Reads a value of a device's.
+    /// - Throws: the reason why it is none of the type.
+    func written(_ value: PropertyList) throws(WrongValue) -> Written {
+        switch self {
+        case .array:
+            guard let values = value.array else { throw WrongValue(reason: "no array") }
+            var written = Written()
+            for value in values { written.elements.append(try Self.element(value)) }
+            let told = written.elements.compactMap { Self.told($0) }
+            written.told = told.isEmpty ? nil : .array(told)
+            return written
+        case .dictionary:
+            guard let members = value.dictionary else { throw WrongValue(reason: "no dictionary") }
+            var written = Written(), told: PropertyListDictionary = [:]
+            for (key, value) in members {
+                guard !key.hasPrefix("$"), !key.contains(".") else {
+                    throw WrongValue(reason: "the key \(String(excerptOf: key.utf8)) begins with $ or has a point")
+                }
+                let element = try Self.element(value)
+                written.entries.append((key, element))
+                told[key] = Self.told(element)
+            }
+            written.told = told.isEmpty ? nil : .dictionary(told)
+            return written
+        default:
+            let payload = try scalar(value)
+            var told = Self.told(payload)
+            if self == .integerText, let number = told?.integer { told = .string(String(number)) }
+            return Written(payload: payload, told: told)
+        }
+    }
+
+    private static func told(_ payload: Payload) -> PropertyList? {
+        switch payload {
+        case .string(let bytes): toldElement(.string(bytes))
+        case .int(let number): .integer(number)
+        case .bool(let flag): .bool(flag)
+        case .double(let number): .real(number == 0 ? 0 : number)
+        case .binary(let bytes): .data(bytes)
+        case .timestamp(let time): toldElement(.timestamp(time))
+        default: nil
+        }
+    }
+
+    private func scalar(_ value: PropertyList) throws(WrongValue) -> Payload {
+        switch (self, value) {
+        case (.string, .string(let text)): return .string(Array(text.utf8))
+        case (.string, .integer(let number)): return .string(Array(String(number).utf8))
+        case (.string, .largeInteger(let number)): return .string(Array(String(number).utf8))
+        case (.integer, .integer(let number)), (.integerText, .integer(let number)): return .int(number)
+        case (.integerText, .string(let text)):
+            guard let number = Int64(text) else { throw WrongValue(reason: "the text is no integer of 64 bits") }
+            return .int(number)
+        case (.real, .real(let number)) where number.isFinite: return .double(number)
+        case (.real, .integer(let number)): return .double(Double(number))
+        case (.boolean, .bool(let flag)): return .bool(flag)
+        case (.date, .date(let date)): return Self.payload(date)
+        case (.data, .data(let bytes)): return .binary(bytes)
+        default: throw WrongValue(reason: "no \(rawValue)")
+        }
+    }
+
+    private static func element(_ value: PropertyList) throws(WrongValue) -> Payload {
+        switch value {
+        case .string(let text): return .string(Array(text.utf8))
+        case .integer(let number): return .int(number)
+        case .real(let number) where number.isFinite: return .double(number)
+        case .bool(let flag): return .bool(flag)
+        case .date(let date): return payload(date)
+        case .data(let bytes): return .binary(bytes)
+        default: throw WrongValue(reason: "an element that is no text, number, boolean, date or data")
+        }
+    }
+
+    private static func payload(_ date: PropertyListDate) -> Payload {
+        // Both parts of a stored time have one sign.
+        let isBefore = date.seconds < 0 && date.nanoseconds > 0
+        return .timestamp(
+            Timestamp(
+                seconds: date.seconds + (isBefore ? 1 : 0),
+                nanoseconds: date.nanoseconds - (isBefore ? 1_000_000_000 : 0)))
+    }
+}
+
+/// The reason why a value of a device's is none.
+struct WrongValue: Error {
+    var reason: String
+}

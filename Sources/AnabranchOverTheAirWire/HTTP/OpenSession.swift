@@ -1,0 +1,172 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchOverTheAir
+import AnabranchPropertyList
+import AnabranchServer
+import Synchronization
+
+/// A session that the server has open. Its messages are processed one after the other, each in one write at the head.
+final class OpenSession: Sendable {
+    private struct State {
+        var session: DeviceSession
+        /// The last message, and its answer.
+        var last: (bytes: [UInt8], answer: [UInt8])?
+        var isDoorOpen = false
+        var tooLarge: Set<[ExactString]> = []
+        var seenAt: UInt64
+    }
+
+    let cookie: String
+    let app: String, user: String, device: String
+    private let wire: OverTheAirWire
+    private let state: Mutex<State>
+    /// The end of the message before.
+    private let tail = Mutex<Task<Void, Never>?>(nil)
+
+    init(cookie: String, app: String, user: String, device: String, wire: OverTheAirWire, now: UInt64) {
+        (self.cookie, self.app, self.user, self.device, self.wire) = (cookie, app, user, device, wire)
+        let session = DeviceSession(serverID: wire.settings.serverID, limits: wire.settings.session)
+        state = Mutex(State(session: session, seenAt: now))
+    }
+
+    var seenAt: UInt64 { state.withLock { $0.seenAt } }
+
+    /// About the memory that it takes.
+    var byteCount: Int {
+        state.withLock { 4_096 + ($0.last?.bytes.count ?? 0) + ($0.last?.answer.count ?? 0) + $0.session.heldBytes }
+    }
+
+    /// True if a message is the first one, which has been answered and may not have arrived.
+    func isFirst(_ bytes: [UInt8]) -> Bool {
+        state.withLock { $0.session.messageCount == 1 && $0.last?.bytes == bytes }
+    }
+
+    /// Answers a message, after those before it.
+    /// - Throws: trouble of the store, after which the message may come again.
+    func answer(_ message: Message, _ bytes: [UInt8], isAllowed: Bool, canWrite: Bool) async throws -> [UInt8] {
+        let task = tail.withLock { tail in
+            let before = tail
+            let task = Task {
+                await before?.value
+                return try await self.process(message, bytes, isAllowed: isAllowed, canWrite: canWrite)
+            }
+            tail = Task { _ = await task.result }
+            return task
+        }
+        return try await task.value
+    }
+
+    private func process(
+        _ message: Message, _ bytes: [UInt8], isAllowed: Bool, canWrite: Bool
+    ) async throws -> [UInt8] {
+        let now = wire.unixSeconds()
+        var (session, last) = state.withLock { state in
+            state.seenAt = now
+            return (state.session, state.last)
+        }
+        if let last, last.bytes == bytes { return last.answer }
+        let form = PropertyList.Form(sniffing: bytes)
+        var reply: Message
+        do {
+            (session, reply) = try await receive(message, bytes.count, isAllowed: isAllowed, canWrite: canWrite)
+        } catch let status as Status {
+            reply = session.refusal(status, of: message.header)
+        }
+        let answer: [UInt8]
+        do { answer = try reply.encoded(as: form) } catch {
+            reply = session.refusal(Status(.failed, "\(error)"), of: message.header)
+            answer = try reply.encoded(as: form)
+        }
+        last = (bytes, answer)
+        state.withLock { [session, last] state in (state.session, state.last) = (session, last) }
+        return answer
+    }
+
+    private var path: VirtualPath { VirtualPath(app: app, partition: OverTheAirWire.partition(of: user)) }
+
+    private func receive(
+        _ message: Message, _ byteCount: Int, isAllowed: Bool, canWrite: Bool
+    ) async throws -> (DeviceSession, Message) {
+        let server = try wire.server(), dataclasses = wire.settings.apps[exactly: app]?.dataclasses ?? []
+        if !state.withLock({ $0.isDoorOpen }) {
+            try await Door(path: path, server: server, dataclasses: dataclasses, now: wire.unixSeconds()).open()
+            state.withLock { $0.isDoorOpen = true }
+        }
+        let settings = wire.settings
+        while true {
+            let (session, tooLarge) = state.withLock { ($0.session, $0.tooLarge) }
+            guard tooLarge.count <= settings.tooLargeMax else {
+                throw Status(.limitExceeded, "more than \(settings.tooLargeMax) records are too large")
+            }
+            let device = device, now = wire.unixSeconds()
+            let done = Mutex<(DeviceSession, Message)?>(nil)
+            let write = HeadWrite(at: ChangesetTime(secondsSince1970: Double(now))) { transaction, records in
+                var next = session
+                var data = FileData(
+                    dataclasses: dataclasses, limits: settings.door, device: device, canWrite: canWrite, now: now,
+                    transaction: transaction, records: records, tooLarge: tooLarge,
+                    itemsMax: settings.session.itemsMax, itemBytesMax: settings.session.itemBytesMax)
+                let reply = try next.receive(message, bytes: byteCount, isAllowed: isAllowed, &data)
+                records = data.records
+                done.withLock { $0 = (next, reply) }
+                return ChangeAuthor(device: device).bytes
+            }
+            guard let outcome = try await server.write([write], atHeadOf: path).first else { throw CancellationError() }
+            do {
+                _ = try outcome.get()
+            } catch let error as ItemTooLarge {
+                state.withLock { _ = $0.tooLarge.insert([ExactString(error.uri), ExactString(error.id)]) }
+                continue
+            }
+            guard let result = done.withLock({ $0 }) else { throw CancellationError() }
+            return result
+        }
+    }
+}
+
+/// The door of a file: it knows what each entry did from the moment on at which it is opened.
+struct Door {
+    let path: VirtualPath
+    let server: SyncServer
+    let dataclasses: [Dataclass]
+    let now: UInt64
+
+    /// Opens the door. If entries were missed, or a dataclass is another one than before, devices begin anew.
+    func open() async throws {
+        while true {
+            let found = Mutex<(UInt64?, Bool)>((nil, false)), dataclasses = dataclasses
+            let version = try await write { records in
+                let position = try records.row(.door, RowKey())?.number("position")
+                let isKnown = try dataclasses.allSatisfy {
+                    try records.row(.dataclass, RowKey($0.uri))?.number("stamp") == $0.stamp
+                }
+                found.withLock { $0 = (position, isKnown) }
+            }
+            let (position, isKnown) = found.withLock { $0 }
+            if position == version.rawValue, isKnown { return }
+            _ = try await write { records in
+                guard try records.row(.door, RowKey())?.number("position") == position else { return }
+                for dataclass in dataclasses {
+                    var row = try records.row(.dataclass, RowKey(dataclass.uri)) ?? [:]
+                    guard row.number("stamp") != dataclass.stamp || position != version.rawValue else { continue }
+                    row["stamp"] = .number(dataclass.stamp)
+                    (row["base"], row["bytes"]) = (.number(version.rawValue), 0)
+                    try records.setRow(row, .dataclass, RowKey(dataclass.uri))
+                }
+                try records.setRow(["position": .number(version.rawValue)], .door, RowKey())
+            }
+        }
+    }
+
+    /// - Returns: the version at the head.
+    private func write(
+        _ body: @escaping @Sendable (inout PendingRecords) throws -> Void
+    ) async throws -> ServerVersion {
+        let write = HeadWrite(at: ChangesetTime(secondsSince1970: Double(now))) { _, records in
+            try body(&records)
+            return []
+        }
+        guard let outcome = try await server.write([write], atHeadOf: path).first else { throw CancellationError() }
+        return try outcome.get()
+    }
+}

@@ -1,0 +1,32 @@
+package import AnabranchOverTheAir
+
+/// The dataclasses of an app that devices sync.
+package struct OverTheAirApp: Equatable, Sendable {
+    /// The path of the URL, as `/ota`.
+    package var url: String
+    package var dataclasses: [Dataclass]
+
+    package init(url: String, dataclasses: [Dataclass]) { (self.url, self.dataclasses) = (url, dataclasses) }
+}
+
+/// The bounds of the property-list wire (`Spec/OverTheAirServer.md`, section 8).
+package struct OverTheAirSettings: Sendable {
+    /// The apps that are served, by their ids.
+    package var apps: [String: OverTheAirApp] = [:]
+    package var door = DoorLimits()
+    package var session = SessionLimits()
+    /// The id of the server in its messages.
+    package var serverID = "anabranch"
+    /// How long a session waits for the device, in seconds.
+    package var sessionSeconds: UInt64 = 600
+    /// How many sessions there may be.
+    package var sessionsMax = 10_000
+    /// How many bytes sessions may keep before no new one begins.
+    package var sessionBytesMax = 256 << 20
+    /// The longest message of a device, in bytes.
+    package var messageBytesMax = 4 << 20
+    /// How many items of a session may be found too large before it ends.
+    package var tooLargeMax = 16
+
+    package init() {}
+}

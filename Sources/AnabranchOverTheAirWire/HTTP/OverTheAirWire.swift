@@ -1,0 +1,111 @@
+import AnabranchCore
+package import AnabranchHistory
+import AnabranchOverTheAir
+package import AnabranchServer
+package import Logging
+import Synchronization
+
+/// The property-list wire: the sessions of devices, and their door (`Spec/OverTheAirServer.md`).
+package final class OverTheAirWire: RecordDoor {
+    private struct State {
+        weak var server: SyncServer?
+        var sessions: [String: OpenSession] = [:]
+        /// The cookies of sessions by app, user and device.
+        var cookies: [[ExactString]: String] = [:]
+        var sweptAt: UInt64 = 0
+    }
+
+    let settings: OverTheAirSettings
+    let services: AppServices
+    let authorizer: any Authorizer
+    let logger: Logger
+    let unixSeconds: @Sendable () -> UInt64
+    private let state = Mutex(State())
+
+    /// - Parameter unixSeconds: the clock, in seconds since 1970.
+    package init(
+        settings: OverTheAirSettings, services: AppServices, authorizer: any Authorizer, logger: Logger,
+        unixSeconds: @escaping @Sendable () -> UInt64
+    ) {
+        self.settings = settings
+        self.services = services
+        self.authorizer = authorizer
+        self.logger = logger
+        self.unixSeconds = unixSeconds
+    }
+
+    /// Serves the files of a server. To be called before it runs.
+    package func attach(to server: SyncServer) {
+        state.withLock { $0.server = server }
+        server.attach(self)
+    }
+
+    /// The routes of all apps.
+    package var routes: [HTTPRoute] {
+        settings.apps.sorted { $0.key < $1.key }.map { app, settings in
+            HTTPRoute(
+                settings.url, to: OverTheAirEndpoints(self, app: app, settings),
+                body: .whole(bytesMax: self.settings.messageBytesMax))
+        }
+    }
+
+    func server() throws -> SyncServer {
+        guard let server = state.withLock({ $0.server }) else {
+            throw HistoryError(.storeFailed, "there is no server")
+        }
+        return server
+    }
+
+    // MARK: The door
+
+    package func observer(of path: VirtualPath) -> (any RecordObserver)? {
+        guard path.partition?.starts(with: "\"\(Self.folder)".utf8) == true else { return nil }
+        let app = String(decoding: path.bytes.prefix { $0 != UInt8(ascii: "/") }, as: UTF8.self)
+        guard let dataclasses = settings.apps[exactly: app]?.dataclasses else { return nil }
+        return DataclassObserver(dataclasses: dataclasses, limits: settings.door, unixSeconds: unixSeconds)
+    }
+
+    /// The beginning of the partitions of this wire.
+    private static let folder = "ota/"
+
+    /// The partition with the records of a user.
+    static func partition(of user: String) -> PartitionValue { .string(folder + user) }
+
+    // MARK: Sessions
+
+    /// The session of a cookie; nil if there is none, or it has ended.
+    func session(_ cookie: String) -> OpenSession? {
+        let now = unixSeconds()
+        return state.withLock { state in
+            state.sessions[cookie].flatMap { $0.seenAt + settings.sessionSeconds >= now ? $0 : nil }
+        }
+    }
+
+    /// The session that a device has open.
+    func session(of device: String, _ user: String, _ app: String) -> OpenSession? {
+        let cookie = state.withLock { $0.cookies[[app, user, device].map { ExactString($0) }] }
+        return cookie.flatMap(session)
+    }
+
+    /// A new session of a device, in place of its earlier one; nil if there are too many.
+    func open(_ device: String, _ user: String, _ app: String) -> OpenSession? {
+        let now = unixSeconds(), name = [app, user, device].map { ExactString($0) }
+        return state.withLock { state in
+            if let old = state.cookies[name] { state.sessions[old] = nil }
+            if now >= state.sweptAt + 10 || state.sessions.count >= settings.sessionsMax {
+                state.sweptAt = now
+                state.sessions = state.sessions.filter { $0.value.seenAt + settings.sessionSeconds >= now }
+                state.cookies = state.cookies.filter { state.sessions[$0.value] != nil }
+            }
+            guard state.sessions.count < settings.sessionsMax,
+                state.sessions.values.reduce(0, { $0 + $1.byteCount }) < settings.sessionBytesMax
+            else { return nil }
+            var random = SystemRandomNumberGenerator()
+            let cookie = (0..<2).map { _ in String(random.next() as UInt64, radix: 36) }.joined()
+            let session = OpenSession(cookie: cookie, app: app, user: user, device: device, wire: self, now: now)
+            state.sessions[cookie] = session
+            state.cookies[name] = cookie
+            return session
+        }
+    }
+}

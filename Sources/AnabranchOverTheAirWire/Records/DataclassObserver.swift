@@ -1,0 +1,119 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchPropertyList
+
+/// How long and how much the door keeps (`Spec/OverTheAirServer.md`, section 7).
+package struct DoorLimits: Sendable {
+    /// How long changes are kept, in days. A device that stays away longer begins with a slow sync.
+    package var changeDays: UInt64 = 90
+    /// How long a device is known that does not come, in days.
+    package var deviceDays: UInt64 = 180
+    /// How long names of sets of changes are known, in days.
+    package var nameDays: UInt64 = 30
+    /// The bytes of changes that are kept of a dataclass in a file.
+    package var changeBytesMax: UInt64 = 64 << 20
+    /// How many devices an account may have.
+    package var devicesMax = 100
+
+    package init() {}
+}
+
+/// Keeps what each entry of a file did to records, whoever makes it: with it the door knows what a record was at an
+/// earlier version.
+struct DataclassObserver: RecordObserver {
+    let dataclasses: [Dataclass]
+    let limits: DoorLimits
+    let unixSeconds: @Sendable () -> UInt64
+
+    func observe(_ step: RecordStep, _ records: inout PendingRecords) throws(HistoryError) {
+        let key = RowKey()
+        // Without it, no device has opened the file.
+        guard let door = try records.row(.door, key) else { return }
+        let version = step.entry.version.rawValue, isNext = door.number("position") &+ 1 == version
+        do {
+            let changes = isNext ? try self.changes(step) : [:]
+            for dataclass in dataclasses {
+                guard var row = try records.row(.dataclass, RowKey(dataclass.uri)) else { continue }
+                if !isNext {
+                    // Entries were missed: what was before them is not known.
+                    (row["base"], row["bytes"]) = (.number(version), 0)
+                    try records.setRow(row, .dataclass, RowKey(dataclass.uri))
+                } else if let changes = changes[dataclass.uri] {
+                    try note(changes, of: dataclass.uri, &row, version, &records)
+                }
+            }
+            try records.setRow(["position": .number(version)], .door, key)
+        } catch let error as HistoryError {
+            throw error
+        } catch {
+            throw HistoryError(.storeFailed, "a record cannot be read: \(error)")
+        }
+    }
+
+    private func note(
+        _ changes: [ChangeRow], of uri: String, _ row: inout PropertyListDictionary, _ version: UInt64,
+        _ records: inout PendingRecords
+    ) throws {
+        let expiry = unixSeconds() + limits.changeDays * 86_400
+        var bytes = row.number("bytes")
+        for (ordinal, change) in changes.enumerated() {
+            let value = try PropertyList.dictionary(change.row).encoded(as: .binary, limits: .rows)
+            bytes += UInt64(value.count + 100)
+            let key = ChangeRow.key(uri, version, UInt32(clamping: ordinal))
+            records.set(value, at: RowKind.change.place(key.bytes), expiresAt: expiry)
+        }
+        var base = row.number("base")
+        if bytes > limits.changeBytesMax { (base, bytes) = (version, 0) }
+        (row["base"], row["bytes"]) = (.number(base), .number(bytes))
+        try records.setRow(row, .dataclass, RowKey(uri))
+        // What is at the base or below is not needed: a few of them go with each entry.
+        var range = RowKind.change.range(RowKey(uri).bytes)
+        range.upper = ChangeRow.key(uri, base &+ 1, 0).bytes
+        for old in try records.records(in: range, countMax: changes.count + 64) { records.set(nil, at: old.place) }
+    }
+
+    /// The changes of records by the entry, by dataclass.
+    private func changes(_ step: RecordStep) throws -> [String: [ChangeRow]] {
+        let (objects, erasedClasses) = try step.touched()
+        var changes: [String: [ChangeRow]] = [:]
+        for dataclass in dataclasses {
+            var ids: [RecordID] = [], seen: Set<RecordID> = []
+            func add(_ id: RecordID) { if seen.insert(id).inserted { ids.append(id) } }
+            for (index, entity) in dataclass.entities.enumerated() {
+                let name = Array(entity.className.utf8)
+                for object in objects where object.className == name { add(RecordID(entity: index, key: object.key)) }
+                guard erasedClasses.contains(name), let number = step.before.classID(of: name) else { continue }
+                try step.before.forEachObject(of: number) { object throws(ApplyError) in
+                    if let key = object.key { add(RecordID(entity: index, key: key)) }
+                }
+            }
+            guard !ids.isEmpty else { continue }
+            let before = RecordView(dataclass, step.before), after = RecordView(dataclass, step.after)
+            let device = ChangeAuthor(step.author)?.device
+            changes[dataclass.uri] = try ids.compactMap { id in
+                try change(of: id, before, after, step.entry.version.rawValue, device)
+            }
+        }
+        return changes
+    }
+
+    private func change(
+        of id: RecordID, _ before: RecordView, _ after: RecordView, _ version: UInt64, _ device: String?
+    ) throws -> ChangeRow? {
+        let old = try before.record(id), new = try after.record(id)
+        guard let text = after.text(of: id) else { return nil }
+        var row = ChangeRow(
+            version: version, entity: after.dataclass.entities[id.entity].name, id: text, kind: .change,
+            device: device, fields: [], before: [:])
+        switch (old, new) {
+        case (nil, nil): return nil
+        case (nil, _?): row.kind = .creation
+        case (let old?, nil): (row.kind, row.before) = (.erasure, old)
+        case (let old?, let new?):
+            row.fields = Set(old.keys).union(new.keys).filter { old[$0] != new[$0] }.sorted()
+            for field in row.fields { row.before[field] = old[field] }
+            if row.fields.isEmpty { return nil }
+        }
+        return row
+    }
+}

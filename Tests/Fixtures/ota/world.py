@@ -1,0 +1,193 @@
+"""Devices of all kinds on one account, with a server that is killed and connections that are cut at random: at rest
+all have the same. `world.py SERVER FOLDER SEED COUNT`, where SERVER is a command that serves FOLDER."""
+
+import datetime
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import device as devices
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FILES = [os.path.join(HERE, name) for name in ("contacts.json", "calendars.json", "bookmarks.json")]
+
+
+class Server:
+    def __init__(self, command, folder):
+        self.command, self.folder, self.process = command, folder, None
+        self.start()
+
+    def make_user(self, name):
+        self.request("auth/providers/local-userpass/register", {"email": name, "password": "secret-word"})
+        login = self.request("auth/providers/local-userpass/login", {"username": name, "password": "secret-word"})
+        self.token, self.user = login["access_token"], login["user_id"]
+
+    def start(self):
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True)
+        self.port = int(self.process.stdout.readline().rsplit(":", 1)[1])
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+
+    def request(self, path, body):
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/api/client/v2.0/app/my-app/{path}", json.dumps(body).encode(),
+            {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request) as response:
+            text = response.read()
+        return json.loads(text) if text else None
+
+
+class World:
+    def __init__(self, server, schema, seed, log):
+        self.server, self.schema, self.rng, self.log = server, schema, random.Random(seed), log
+        self.tags = 0
+        self.seed = seed
+        self.made, self.deleted = set(), set()
+        self.devices = []
+        for index, (form, binary, maps) in enumerate(
+                self.rng.sample([("records", False, True), ("changes", True, True), ("changes", False, False),
+                                 ("records", True, False)], self.rng.randint(2, 3))):
+            self.devices.append(self.device(f"d{index}-{seed}", form, binary, maps))
+
+    def device(self, name, form, binary, maps):
+        device = devices.Device(self.server.port, "/ota", self.server.token, self.server.user, name, form, binary,
+                                maps, self.schema, self.rng)
+        if self.rng.random() < 0.5:
+            device.info = {"max_items": self.rng.choice([2, 5, 100])}
+        device.defers = self.rng.random() < 0.4
+        return device
+
+    def value(self, kind):
+        rng = self.rng
+        return {
+            "string": lambda: rng.choice(["a", "b", "<c>&", "d\u00e9", "\U0001F600", "x" * rng.randint(1, 90)]),
+            "integer": lambda: rng.randint(-2**63, 2**63 - 1), "string-integer": lambda: str(rng.randint(-9, 9)),
+            "real": lambda: rng.choice([0.5, -1.25, 1e300, 3.0]), "boolean": lambda: rng.random() < 0.5,
+            "date": lambda: datetime.datetime(rng.randint(1, 9999), 3, rng.randint(1, 28), 1, 2, rng.randint(0, 59)),
+            "data": lambda: rng.randbytes(rng.randint(1, 40)),
+            "array": lambda: [rng.choice(["a", 1, 2.5, True, b"x"]) for _ in range(rng.randint(1, 3))],
+            "dictionary": lambda: {rng.choice("abc"): rng.choice(["a", 1, 2.5]) for _ in range(2)},
+        }[kind]()
+
+    def links(self, device, uri, entity, field):
+        relationship = self.schema[uri][entity]["links"][field]
+        targets = [name for name, (kind, _) in device.stores[uri].records.items() if kind == relationship["entity"]]
+        count = self.rng.randint(0, min(3, len(targets))) if relationship.get("many") else self.rng.randint(0, 1)
+        return self.rng.sample(targets, min(count, len(targets)))
+
+    def fields(self, device, uri, entity, all_fields):
+        chosen = {}
+        for field, kind in self.schema[uri][entity]["fields"].items():
+            if field != "tag" and self.rng.random() < (0.7 if all_fields else 0.3):
+                chosen[field] = None if not all_fields and self.rng.random() < 0.2 else self.value(kind)
+        for field in self.schema[uri][entity]["links"]:
+            if self.rng.random() < 0.5:
+                links = self.links(device, uri, entity, field)
+                if links:
+                    chosen[field] = links
+                elif not all_fields:
+                    chosen[field] = None
+        return chosen
+
+    def edit(self, device):
+        uri = self.rng.choice(list(self.schema))
+        records = device.stores[uri].records
+        if not records or self.rng.random() < 0.35:
+            entity = self.rng.choice(list(self.schema[uri]))
+            self.tags += 1
+            tag = f"{self.seed}-{self.tags}"
+            name = device.add(uri, entity, dict(self.fields(device, uri, entity, True), tag=tag))
+            self.made.add((uri, tag))
+            self.log.append(f"{device.name} adds {uri} {entity} {name} {tag} {records[name][1]}")
+            return
+        name = self.rng.choice(sorted(records))
+        entity = records[name][0]
+        if self.rng.random() < 0.2:
+            self.deleted.add((uri, records[name][1]["tag"]))
+            self.log.append(f"{device.name} deletes {uri} {name} {records[name][1]['tag']}")
+            device.delete(uri, name)
+            return
+        fields = self.fields(device, uri, entity, False)
+        if fields:
+            self.log.append(f"{device.name} changes {uri} {name} {records[name][1]['tag']} {fields}")
+            device.change(uri, name, fields)
+
+    def sync(self, device, calm=False):
+        cut = None if calm or self.rng.random() < 0.5 else self.rng.randint(1, 12)
+        uris = [uri for uri in self.schema if calm or self.rng.random() < 0.8] or list(self.schema)
+        try:
+            count = device.sync(uris, cut, repeats=not calm)
+            self.log.append(f"{device.name} syncs {uris} in {count} messages {device.log}")
+        except devices.Cut:
+            assert not calm, "a calm session is cut"
+            self.log.append(f"{device.name} is cut at {cut}: {uris} {device.log}")
+        device.log = []
+
+    def run(self):
+        for _ in range(self.rng.randint(5, 25)):
+            device = self.rng.choice(self.devices)
+            for _ in range(self.rng.randint(0, 4)):
+                self.edit(device)
+            self.sync(device)
+            if self.rng.random() < 0.04:
+                self.log.append("the server is killed")
+                self.server.kill()
+                self.server.start()
+                for device in self.devices:
+                    device.port = self.server.port
+        for _ in range(3):
+            for device in self.devices:
+                self.sync(device, calm=True)
+        fresh = self.device(f"fresh-{self.seed}", "changes", True, self.rng.random() < 0.5)
+        self.sync(fresh, calm=True)
+        for uri in self.schema:
+            expected = fresh.content(uri)
+            for device in self.devices:
+                found = device.content(uri)
+                mine = {tag for other, tag in self.made if other == uri}
+                for tag in sorted(set(found) | set(expected)):
+                    assert found.get(tag) == expected.get(tag), \
+                        f"{uri} {tag}: {device.name} has {found.get(tag)}, the server {expected.get(tag)}"
+                lost = mine - set(expected) - {tag for other, tag in self.deleted if other == uri}
+                assert not lost, f"{uri}: lost {lost}"
+            for device in self.devices:
+                assert not device.stores[uri].edits and device.stores[uri].pending is None
+
+
+def main():
+    command, first, count = sys.argv[1:-2], int(sys.argv[-2]), int(sys.argv[-1])
+    folder = tempfile.mkdtemp()
+    command = [word.replace("FOLDER", folder) for word in command]
+    schema = devices.schema(*FILES)
+    server = Server(command, folder)
+    failed = 0
+    try:
+        for seed in range(first, first + count):
+            log = []
+            server.make_user(f"{seed}@example.com")
+            try:
+                World(server, schema, seed, log).run()
+            except Exception as error:  # noqa: BLE001
+                import traceback
+                traceback.print_exc()
+                print(f"seed {seed}: {error}\n" + "\n".join(log))
+                failed = 1
+                break
+        else:
+            print(f"ok {count} worlds from seed {first}")
+    finally:
+        server.kill()
+    sys.exit(failed)
+
+
+main()
