@@ -291,6 +291,16 @@ let package = Package(
             name: "AnabranchOverTheAirTests",
             dependencies: ["AnabranchCore", "AnabranchOverTheAir", "AnabranchPropertyList"]),
         .testTarget(
+            name: "AnabranchOverTheAirWireTests",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchOverTheAir", "AnabranchOverTheAirWire",
+                "AnabranchPropertyList", "AnabranchServer", "AnabranchSQLite", "AnabranchTestClient",
+                "AnabranchTesting",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ]),
+        .testTarget(
             name: "AnabranchPropertyListTests", dependencies: ["AnabranchPropertyList", "AnabranchTesting"],
             exclude: ["Tools/Programs"]),
         .testTarget(

@@ -20,6 +20,10 @@ import Testing
         "AnabranchRealmFile": ["AnabranchCore", "CZlib", "Crypto", "CryptoExtras"],
         "AnabranchReplica": ["AnabranchCore"],
         "AnabranchSimperium": ["AnabranchCore"],
+        "AnabranchOverTheAirWire": [
+            "AnabranchCore", "AnabranchHistory", "AnabranchOverTheAir", "AnabranchPropertyList", "AnabranchServer",
+            "Crypto", "Logging", "NIOHTTP1",
+        ],
         "AnabranchSimperiumWire": [
             "AnabranchCore", "AnabranchHistory", "AnabranchServer", "AnabranchSimperium", "Crypto", "Logging",
             "NIOHTTP1",
@@ -62,7 +66,7 @@ import Testing
         "anabranch": [
             "AnabranchCapture",
             "AnabranchClient", "AnabranchCore", "AnabranchExplain", "AnabranchHTTP", "AnabranchHistory",
-            "AnabranchInspector",
+            "AnabranchInspector", "AnabranchOverTheAirWire",
             "AnabranchProtocol", "AnabranchQuery", "AnabranchRealmFile", "AnabranchReplica", "AnabranchRules",
             "AnabranchSQLite",
             "AnabranchServer", "AnabranchSimperiumWire", "ArgumentParser", "CMalloc", "CZlib", "CommandSupport",

@@ -44,7 +44,7 @@ package struct StartRefusal: Error, Sendable {
     package init(_ anchors: Anchors, _ reason: String) { (self.anchors, self.reason) = (anchors, reason) }
 }
 
-/// What a device has sent of a dataclass.
+/// The changes that a device has sent of a dataclass.
 package struct Pull: Sendable {
     package struct Command: Sendable {
         package var sequence: Int
@@ -69,7 +69,7 @@ package struct Mingled: Sendable {
     package init(failures: [ExactString: Status] = [:], push: Push) { (self.failures, self.push) = (failures, push) }
 }
 
-/// What the server sends of a dataclass.
+/// The items that the server sends of a dataclass.
 package struct Push: Sendable {
     package struct Item: Sendable {
         package var id: String
@@ -92,7 +92,7 @@ package struct Push: Sendable {
     package var hasCheckpoints: Bool
     /// The most items and bytes of items of a message that the device takes. A single item may be longer.
     package var itemsMax = Int.max, bytesMax = Int.max
-    /// What `SessionData` knows about it.
+    /// The words of `SessionData` about it.
     package var context: PropertyListDictionary
 
     package init(

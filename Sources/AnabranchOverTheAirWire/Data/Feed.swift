@@ -2,7 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchPropertyList
 
-/// What has happened to the records of a dataclass after a version.
+/// The changes of the records of a dataclass after a version.
 struct Feed {
     private var rows: [RecordID: [ChangeRow]] = [:]
 

@@ -249,7 +249,7 @@ struct ClassMingle {
         }
     }
 
-    private mutating func set(_ name: String, _ value: FieldType.Written, _ id: RecordID) throws {
+    private mutating func set(_ name: String, _ value: FieldType.Value, _ id: RecordID) throws {
         try writer.set(name, to: value, of: id)
         knownRecords[id] = .some(writerKnows(id, name))
     }
@@ -267,7 +267,7 @@ struct ClassMingle {
         if merged != links { force(id) }
     }
 
-    /// What the device knows of a record, of which it has just sent a field.
+    /// A record as the device knows it, of which it has just sent a field.
     private mutating func writerKnows(_ id: RecordID, _ name: String) -> RecordFields? {
         var record = knownRecords[id] ?? nil
         let now = (try? writer.record(id)) ?? nil
@@ -283,7 +283,7 @@ struct ClassMingle {
         let names = FileData.names(sync), last = pull.anchors.lastDeviceAnchor
         let isTrusted = last != nil && (last == names.last || isRepeat)
         for item in whole where item.target != nil && isTrusted {
-            // It has been erased elsewhere: the device gets the delete, unless it has an edit of it behind.
+            // It has been erased elsewhere: the device gets the delete, unless it sends an edit of it afterwards.
             guard let target = item.target, try view.record(target) == nil else { continue }
             guard !edits.contains(where: { $0.id.hasBytes(of: item.id) && !$0.isDeletion }) else { continue }
             erased.insert(ExactString(item.id))

@@ -41,7 +41,7 @@ extension ClassMingle {
         var links: [(name: String, ids: [String])]
     }
 
-    /// What the device is told: what it lacks, and has otherwise.
+    /// The items that the device is told: what it lacks, and has otherwise.
     mutating func push(_ data: inout FileData) throws -> Push {
         let view = data.view(dataclass), ids = data.localIDs(dataclass)
         var forcedIDs: Set<RecordID> = []

@@ -18,7 +18,7 @@ struct ReadItem {
     var entity: Int
     /// The record that the id leads to; nil for one that is new.
     var target: RecordID?
-    var values: [(name: String, value: FieldType.Written)] = []
+    var values: [(name: String, value: FieldType.Value)] = []
     var links: [(name: String, ids: [String])] = []
     /// The records that the links lead to, by the server's ids.
     var linked: [(name: String, ids: [String])] = []
@@ -137,50 +137,53 @@ struct ItemReader {
     // MARK: Links
 
     /// Finds the records that links lead to. Items with links that lead nowhere are refused, and then what links to
-    /// them.
+    /// them, and what else is about them.
     /// - Parameters:
     ///   - found: the records of ids, before those that the device's map has.
     ///   - new: those of them that are there only if their item is not refused.
     mutating func resolve(
         _ items: inout [ReadItem], _ found: [ExactString: RecordID], new: Set<ExactString>
     ) throws {
-        var isStable = false
-        while !isStable {
-            isStable = true
-            let refused = new.subtracting(items.map { ExactString($0.id) })
-            var kept: [ReadItem] = []
-            for var item in items {
-                do {
-                    item.linked = []
-                    for (name, links) in item.links {
-                        item.linked.append((name, try linked(links, name, in: item, found, refused)))
+        // The items that go with an id.
+        var dependents: [ExactString: [Int]] = [:], refused: [Int: Status] = [:]
+        for index in items.indices {
+            let id = ExactString(items[index].id)
+            if new.contains(id) { dependents[id, default: []].append(index) }
+            do {
+                for (name, links) in items[index].links {
+                    items[index].linked.append((name, try linked(links, name, in: items[index], found)))
+                    for link in Set(links.map { ExactString($0) }) where new.contains(link) {
+                        dependents[link, default: []].append(index)
                     }
-                    kept.append(item)
-                } catch let status as Status {
-                    failures[ExactString(item.id)] = status
-                    isStable = false
                 }
+            } catch let status as Status {
+                refused[index] = status
             }
-            items = kept
         }
+        var left = new.subtracting(items.map { ExactString($0.id) }).union(
+            refused.keys.map { ExactString(items[$0].id) }.filter(new.contains))
+        while let id = left.popFirst() {
+            for index in dependents[id] ?? [] where refused[index] == nil {
+                refused[index] = bad(items[index].id, "a record was refused that it needs")
+                let next = ExactString(items[index].id)
+                if new.contains(next) { left.insert(next) }
+            }
+        }
+        for (index, status) in refused { failures[ExactString(items[index].id)] = status }
+        items = items.indices.filter { refused[$0] == nil }.map { items[$0] }
     }
 
     private func linked(
-        _ links: [String], _ name: String, in item: ReadItem, _ found: [ExactString: RecordID],
-        _ refused: Set<ExactString>
+        _ links: [String], _ name: String, in item: ReadItem, _ found: [ExactString: RecordID]
     ) throws -> [String] {
         let entity = dataclass.entities[item.entity]
         guard let relationship = entity.relationships[exactly: name],
             let target = dataclass.index(ofEntity: relationship.entity)
         else { return [] }
         return try links.compactMap { link in
-            var id: RecordID?
-            if let new = found[ExactString(link)] {
-                guard !refused.contains(ExactString(link)) else { throw bad(item.id, "\(name): a record was refused") }
-                id = new
-            } else {
-                id = try ids.record(link, data.records) ?? ids.view.candidates(link, of: target).first
-            }
+            let id =
+                try found[ExactString(link)] ?? ids.record(link, data.records)
+                ?? ids.view.candidates(link, of: target).first
             guard let id, id.entity == target else {
                 throw bad(item.id, "\(name): no \(relationship.entity) \(String(excerptOf: link.utf8))")
             }

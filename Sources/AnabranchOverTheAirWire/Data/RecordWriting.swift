@@ -38,7 +38,7 @@ struct RecordWriter {
     }
 
     /// Sets a field, if it is another value than now.
-    mutating func set(_ name: String, to value: FieldType.Written, of id: RecordID) throws {
+    mutating func set(_ name: String, to value: FieldType.Value, of id: RecordID) throws {
         guard let field = entity(id).fields[exactly: name], let object = try object(id) else { return }
         var record = try record(id) ?? [:]
         guard record[name] != value.told else { return }

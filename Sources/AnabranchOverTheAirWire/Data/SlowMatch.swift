@@ -42,40 +42,55 @@ struct SlowMatch {
                 byID.insert(ExactString(item.id))
             }
             for identity in entity.identities {
-                let found = candidates(number) { fields in Self.folded(identity) { fields[$0] } }
+                var found = candidates(number) { fields in Self.folded(identity) { fields[$0] } }
                 for item in items where pairs[ExactString(item.id)] == nil {
                     let values = Dictionary(item.values.map { ($0.name, $0.value.told) }) { $1 }
                     guard let key = Self.folded(identity, { values[$0] ?? nil }) else { continue }
-                    choose(for: item, among: found[key] ?? [], fields)
+                    guard let id = best(for: item, among: found[key], fields) else { continue }
+                    Self.remove(id, from: &found[key, default: []])
+                    pair(item, id)
                 }
             }
             let known = try supported(entity)
             let compared = entity.fields.keys.sorted().filter { known?.contains(ExactString($0)) ?? true }
-            let found = candidates(number) { fields in Self.exact(compared) { fields[$0] } }
+            var found = candidates(number) { fields in Self.exact(compared) { fields[$0] } }
             for item in items where pairs[ExactString(item.id)] == nil {
                 let values = Dictionary(item.values.map { ($0.name, $0.value.told) }) { $1 }
                 guard let key = Self.exact(compared, { values[$0] ?? nil }) else { continue }
-                choose(for: item, among: (found[key] ?? []).filter { agree(item, fields[$0] ?? [:]) }, fields)
+                let fitting = found[key]?.suffix(Self.lookedAt).filter { agree(item, fields[$0] ?? [:]) }
+                guard let id = best(for: item, among: fitting, fields) else { continue }
+                Self.remove(id, from: &found[key, default: []])
+                pair(item, id)
             }
         }
     }
 
     private func candidates<Key: Hashable>(_ entity: Int, _ key: (RecordFields) -> Key?) -> [Key: [RecordID]] {
         var found: [Key: [RecordID]] = [:]
-        for (id, fields) in others[entity] where !taken.contains(id) {
+        // The smallest key at the end, where one is taken out at once.
+        for (id, fields) in others[entity].reversed() where !taken.contains(id) {
             if let key = key(fields) { found[key, default: []].append(id) }
         }
         return found
     }
 
-    /// Takes the candidate with most equal fields, of several the one with the smallest key.
-    private mutating func choose(for item: ReadItem, among ids: [RecordID], _ fields: [RecordID: RecordFields]) {
+    /// How many candidates are looked at.
+    private static let lookedAt = 64
+
+    /// The candidate with most equal fields, of several the one with the smallest key, which comes last.
+    private func best(
+        for item: ReadItem, among ids: [RecordID]?, _ fields: [RecordID: RecordFields]
+    ) -> RecordID? {
         var best: (id: RecordID, count: Int)?
-        for id in ids where !taken.contains(id) {
+        for id in ids?.suffix(Self.lookedAt).reversed() ?? [] {
             let count = item.values.count { $0.value.told == fields[id]?[$0.name] }
             if best.map({ count > $0.count }) ?? true { best = (id, count) }
         }
-        if let best { pair(item, best.id) }
+        return best?.id
+    }
+
+    private static func remove(_ id: RecordID, from ids: inout [RecordID]) {
+        if let index = ids.lastIndex(of: id) { ids.remove(at: index) }
     }
 
     /// True if the links of both lead to the same records, as far as those are matched already.

@@ -33,7 +33,7 @@ package struct Dataclass: Equatable, Sendable {
     package let uri: String
     /// Targets of relationships before those that refer to them, but for cycles.
     package let entities: [Entity]
-    /// What changes if anything about the dataclass does.
+    /// A number that is another one if anything about the dataclass is.
     package let stamp: UInt64
 
     init(uri: String, entities: [Entity], text: some Sequence<UInt8>) {

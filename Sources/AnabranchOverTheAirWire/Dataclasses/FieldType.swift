@@ -95,7 +95,7 @@ package enum FieldType: String, CaseIterable, Sendable {
     // MARK: Reading
 
     /// A value of a device's, as it is stored.
-    struct Written {
+    struct Value {
         /// One value, of a field that is no collection.
         var payload = Payload.null
         var elements: [Payload] = []
@@ -106,18 +106,18 @@ package enum FieldType: String, CaseIterable, Sendable {
 
     /// Reads a value of a device's.
     /// - Throws: the reason why it is none of the type.
-    func written(_ value: PropertyList) throws(WrongValue) -> Written {
+    func written(_ value: PropertyList) throws(WrongValue) -> Value {
         switch self {
         case .array:
             guard let values = value.array else { throw WrongValue(reason: "no array") }
-            var written = Written()
+            var written = Value()
             for value in values { written.elements.append(try Self.element(value)) }
             let told = written.elements.compactMap { Self.told($0) }
             written.told = told.isEmpty ? nil : .array(told)
             return written
         case .dictionary:
             guard let members = value.dictionary else { throw WrongValue(reason: "no dictionary") }
-            var written = Written(), told: PropertyListDictionary = [:]
+            var written = Value(), told: PropertyListDictionary = [:]
             for (key, value) in members {
                 guard !key.hasPrefix("$"), !key.contains(".") else {
                     throw WrongValue(reason: "the key \(String(excerptOf: key.utf8)) begins with $ or has a point")
@@ -132,7 +132,7 @@ package enum FieldType: String, CaseIterable, Sendable {
             let payload = try scalar(value)
             var told = Self.told(payload)
             if self == .integerText, let number = told?.integer { told = .string(String(number)) }
-            return Written(payload: payload, told: told)
+            return Value(payload: payload, told: told)
         }
     }
 

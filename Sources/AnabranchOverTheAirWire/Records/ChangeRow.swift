@@ -2,7 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchPropertyList
 
-/// What one entry of the log did to one record (`Spec/OverTheAirServer.md`, section 7).
+/// The change of one record by one entry of the log (`Spec/OverTheAirServer.md`, section 7).
 struct ChangeRow {
     enum Kind: Int64 {
         case change = 0

@@ -1,5 +1,5 @@
 """Devices of all kinds on one account, with a server that is killed and connections that are cut at random: at rest
-all have the same. `world.py SERVER FOLDER SEED COUNT`, where SERVER is a command that serves FOLDER."""
+all have the same. `world.py ANABRANCH SEED COUNT`."""
 
 import datetime
 import json
@@ -17,11 +17,32 @@ import device as devices
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FILES = [os.path.join(HERE, name) for name in ("contacts.json", "calendars.json", "bookmarks.json")]
+SCHEMA = devices.schema(*FILES)
+
+
+def command_in(words):
+    """The command that serves a folder of its own: with a configuration, if it is `anabranch`."""
+    folder = tempfile.mkdtemp()
+    if len(words) > 1:
+        return [word.replace("FOLDER", folder) for word in words]
+    with open(os.path.join(folder, "anabranch.yaml"), "w") as file:
+        file.write(f"""data: {folder}/data
+listen: 127.0.0.1:0
+rules: {folder}/rules.yaml
+log-level: error
+apps:
+  my-app:
+    providers: [local-userpass]
+    property-list: {{url: /ota, dataclasses: [{', '.join(FILES)}]}}
+""")
+    with open(os.path.join(folder, "rules.yaml"), "w") as file:
+        file.write("rules:\n  - path: '\"ota/${user}\"'\n    right: write\n")
+    return [words[0], "serve", "--config", os.path.join(folder, "anabranch.yaml")]
 
 
 class Server:
-    def __init__(self, command, folder):
-        self.command, self.folder, self.process = command, folder, None
+    def __init__(self, command):
+        self.command, self.process = command, None
         self.start()
 
     def make_user(self, name):
@@ -166,17 +187,14 @@ class World:
 
 def main():
     command, first, count = sys.argv[1:-2], int(sys.argv[-2]), int(sys.argv[-1])
-    folder = tempfile.mkdtemp()
-    command = [word.replace("FOLDER", folder) for word in command]
-    schema = devices.schema(*FILES)
-    server = Server(command, folder)
+    server = Server(command_in(command))
     failed = 0
     try:
         for seed in range(first, first + count):
             log = []
             server.make_user(f"{seed}@example.com")
             try:
-                World(server, schema, seed, log).run()
+                World(server, SCHEMA, seed, log).run()
             except Exception as error:  # noqa: BLE001
                 import traceback
                 traceback.print_exc()
@@ -190,4 +208,5 @@ def main():
     sys.exit(failed)
 
 
-main()
+if __name__ == "__main__":
+    main()
