@@ -327,8 +327,8 @@ let package = Package(
             name: "CommandTests",
             dependencies: [
                 "AnabranchCore", "AnabranchExplain", "AnabranchHistory", "AnabranchProtocol", "AnabranchRules",
-                "AnabranchSQLite", "AnabranchServer", "AnabranchSimperiumWire", "AnabranchTesting", "CommandSupport",
-                "anabranch", "anabranch-lab",
+                "AnabranchOverTheAirWire", "AnabranchSQLite", "AnabranchServer", "AnabranchSimperiumWire",
+                "AnabranchTesting", "CommandSupport", "anabranch", "anabranch-lab",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
