@@ -11,7 +11,7 @@ import Testing
     /// `ANABRANCH_SEED` and `ANABRANCH_COUNT` choose others.
     @Test func devicesAgreeAtRest() async throws {
         let environment = ProcessInfo.processInfo.environment
-        let seed = environment["ANABRANCH_SEED"] ?? "1", count = environment["ANABRANCH_COUNT"] ?? "15"
+        let seed = environment["ANABRANCH_SEED"] ?? "1", count = environment["ANABRANCH_COUNT"] ?? "8"
         let text = try await Self.run("world.py", seed, count)
         #expect(
             text.contains("ok \(count) worlds"),

@@ -60,7 +60,7 @@ def main():
     count = 0
     try:
         for number, kind in enumerate(KINDS):
-            for mode in ("fast", "slow"):
+            for mode in ("fast", "slow")[:1 if number > 1 else 2]:
                 case = Case(server, f"whole-{number}-{mode}", kind, mode)
                 messages = case.two.sync()
                 expected = case.contents()
