@@ -27,6 +27,7 @@ let package = Package(
         .library(name: "AnabranchReplica", targets: ["AnabranchReplica"]),
         .library(name: "AnabranchClient", targets: ["AnabranchClient"]),
         .library(name: "AnabranchCapture", targets: ["AnabranchCapture"]),
+        .library(name: "AnabranchFiles", targets: ["AnabranchFiles"]),
         .library(name: "AnabranchTestClient", targets: ["AnabranchTestClient"]),
         .executable(name: "anabranch", targets: ["anabranch"]),
         .executable(name: "anabranch-lab", targets: ["anabranch-lab"]),
@@ -151,6 +152,25 @@ let package = Package(
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ]),
         .target(
+            name: "AnabranchChunks",
+            dependencies: ["AnabranchCore", .product(name: "Crypto", package: "swift-crypto")]),
+        .target(
+            name: "AnabranchFilesWire",
+            dependencies: [
+                "AnabranchChunks", "AnabranchCore", "AnabranchHistory", "AnabranchServer",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ]),
+        .target(
+            name: "AnabranchFiles",
+            dependencies: [
+                "AnabranchChunks", "AnabranchClient", "AnabranchCore",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ]),
+        .target(
             name: "AnabranchInspector",
             dependencies: [
                 "AnabranchCore", "AnabranchExplain", "AnabranchHistory", "AnabranchQuery", "AnabranchServer",
@@ -191,7 +211,7 @@ let package = Package(
         .executableTarget(
             name: "anabranch",
             dependencies: [
-                "AnabranchCapture",
+                "AnabranchCapture", "AnabranchChunks", "AnabranchFiles", "AnabranchFilesWire",
                 "AnabranchClient", "AnabranchCore", "AnabranchHTTP", "AnabranchHistory", "AnabranchProtocol",
                 "AnabranchExplain", "AnabranchInspector", "AnabranchOverTheAirWire", "AnabranchQuery",
                 "AnabranchRealmFile", "AnabranchReplica",
@@ -321,6 +341,15 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
             ],
             exclude: ["Transcripts"]),
+        .testTarget(
+            name: "AnabranchFilesTests",
+            dependencies: [
+                "AnabranchChunks", "AnabranchClient", "AnabranchCore", "AnabranchFiles", "AnabranchFilesWire",
+                "AnabranchHistory", "AnabranchServer", "AnabranchSQLite", "AnabranchTesting",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ]),
         .testTarget(
             name: "AnabranchTestingTests", dependencies: ["AnabranchCore", "AnabranchTesting"]),
         .testTarget(

@@ -1,5 +1,6 @@
 import AnabranchCapture
 import AnabranchClient
+import AnabranchFiles
 import AnabranchHistory
 import AnabranchReplica
 import ArgumentParser
@@ -30,7 +31,7 @@ struct Anabranch: AsyncParsableCommand {
                     InspectCommand.self, LogCommand.self, ShowCommand.self, ExplainCommand.self, BlameCommand.self,
                     DiffCommand.self, RestoreValueCommand.self, ChangesetCommand.self,
                 ]),
-            CommandGroup(name: "Client", subcommands: [ClientCommand.self, CaptureCommand.self]),
+            CommandGroup(name: "Client", subcommands: [ClientCommand.self, CaptureCommand.self, FilesCommand.self]),
         ])
 
     static func main() async {
@@ -42,6 +43,8 @@ struct Anabranch: AsyncParsableCommand {
             case let error as SyncError: (error.reason, .failure)
             case let error as AppError: (error.reason, .failure)
             case let error as CaptureError: (error.description, .failure)
+            case let error as SpaceError: (error.description, .failure)
+            case let error as FileIssue: (error.description, .failure)
             case let error as InputError: (error.description, .failure)
             case let error as OutputError: (error.description, .failure)
             case let error as ConfigurationError: (error.description, .validationFailure)

@@ -27,6 +27,8 @@ struct BackupCommand: ParsableCommand {
             another. While it is made, it needs the space of a whole one and of the largest part that it keeps; where \
             that has no room, a database stays whole. After 63 that need one another the next one has to be whole.
 
+            The contents of files (Spec/Files.md) are in every backup, as links where it is on the same disk.
+
             Prints a summary. The exit status is 1 if there is no backup, or if --verify finds damage: then the \
             backup is there and holds what the data hold, damage included.
 
@@ -66,11 +68,13 @@ struct BackupCommand: ParsableCommand {
         var progress = CopyProgress(isAsked: progress)
         let backup = try StoreBackup(of: try store.directory(), to: to, bases: base)
         let summary = try backup.run(isVerified: verify) { progress.note($0) }
+        let chunkCount = try ChunkFolder(of: try store.directory()).copy(to: to)
         progress.end()
         let whole = base.isEmpty ? "" : " of \(CopyProgress.size(summary.wholeBytes))"
         let damages = summary.damages.isEmpty ? "no damage" : counted(summary.damages.count, "damage")
         let verdict = verify ? ", \(damages)" : ""
-        let users = summary.userCount.map { counted($0, "user") } ?? "no accounts"
+        var users = summary.userCount.map { counted($0, "user") } ?? "no accounts"
+        if chunkCount > 0 { users += ", \(counted(chunkCount, "chunk")) of files" }
         print(
             """
             \(to): \(counted(summary.fileCount, "file")), \(users), \

@@ -84,7 +84,10 @@ struct RestoreCommand: ParsableCommand {
         var progress = CopyProgress(isAsked: progress)
         let damages = try BackupRestoration(from: backup, bases: base, to: directory).run { progress.note($0) }
         progress.end()
-        guard !damages.isEmpty else { return }
+        guard !damages.isEmpty else {
+            _ = try ChunkFolder(of: backup).copy(to: directory)
+            return
+        }
         for damage in damages { print(damage) }
         throw InputError(
             description: """

@@ -49,6 +49,9 @@ struct VerifyCommand: ParsableCommand {
     @Flag(help: "Print a JSON object for each synced file, and one for the whole.")
     var json = false
 
+    @Flag(help: "Read also the contents of files, and compare them with their hashes (Spec/Files.md).")
+    var chunks = false
+
     func run() throws {
         if try verify(store.directory()) > 0 { throw HistoryError(.storeDamaged, "the store is damaged") }
     }
@@ -59,7 +62,9 @@ struct VerifyCommand: ParsableCommand {
         defer { for source in signals { source.cancel() } }
         let verification = try StoreVerification(
             directory: directory, bases: base, temporaryDirectory: temporary.note)
-        let ofDatabase = try verification.checkDatabase() + Self.checkKeys(in: directory)
+        let ofDatabase =
+            try verification.checkDatabase() + Self.checkKeys(in: directory)
+            + (chunks ? Self.checkChunks(in: directory) : [])
         if !json { for damage in ofDatabase { print(damage) } }
         var fileCount = 0, entryCount = 0, damageCount = ofDatabase.count
         try verification.checkFiles { file in
@@ -86,6 +91,16 @@ struct VerifyCommand: ParsableCommand {
             print("\(counted(fileCount, "file")), \(entryCount) log entries: \(sum)")
         }
         return damageCount
+    }
+
+    private static func checkChunks(in directory: String) throws(HistoryError) -> [StoreDamage] {
+        do {
+            return try ChunkFolder(of: directory).check().damaged.map {
+                StoreDamage(kind: .value, place: $0, finding: "it has other bytes than its name says")
+            }
+        } catch {
+            throw HistoryError(.storeFailed, "the contents of files cannot be read: \(error)")
+        }
     }
 
     private static func checkKeys(in directory: String) -> [StoreDamage] {

@@ -28,6 +28,14 @@ import Testing
             "AnabranchCore", "AnabranchHistory", "AnabranchServer", "AnabranchSimperium", "Crypto", "Logging",
             "NIOHTTP1",
         ],
+        "AnabranchChunks": ["AnabranchCore", "Crypto"],
+        "AnabranchFilesWire": [
+            "AnabranchChunks", "AnabranchCore", "AnabranchHistory", "AnabranchServer", "Foundation", "Logging",
+            "NIOCore", "NIOHTTP1", "NIOPosix",
+        ],
+        "AnabranchFiles": [
+            "AnabranchChunks", "AnabranchClient", "AnabranchCore", "Crypto", "Dispatch", "Foundation", "GRDB",
+        ],
         "AnabranchClient": [
             "AnabranchCore", "AnabranchFoundation", "AnabranchHTTP", "AnabranchProtocol", "AnabranchQuery",
             "AnabranchRealmFile", "AnabranchReplica", "AnabranchRows", "CMalloc", "Dispatch", "Foundation", "GRDB",
@@ -64,7 +72,7 @@ import Testing
             "Foundation", "NIOHTTP1", "NIOPosix",
         ],
         "anabranch": [
-            "AnabranchCapture",
+            "AnabranchCapture", "AnabranchChunks", "AnabranchFiles", "AnabranchFilesWire",
             "AnabranchClient", "AnabranchCore", "AnabranchExplain", "AnabranchHTTP", "AnabranchHistory",
             "AnabranchInspector", "AnabranchOverTheAirWire",
             "AnabranchProtocol", "AnabranchQuery", "AnabranchRealmFile", "AnabranchReplica", "AnabranchRules",

@@ -25,6 +25,18 @@ extension SyncServer {
         try await runningFiles().run(on: path) { try $0.existingFile()?.readHead(body) }
     }
 
+    /// The version that the clients of a file have all seen: none of them can send a change that was made before it.
+    /// - Returns: nil if there is no such file.
+    /// - Throws: `SyncServerError` if the server does not run; trouble of the store.
+    package func versionSeenByAll(of path: VirtualPath) async throws -> ServerVersion? {
+        try await runningFiles().run(on: path) { turns in
+            try turns.existingFile().map { file in
+                let status = try file.historyStatus()
+                return status.lowestPin?.version ?? status.head.version
+            }
+        }
+    }
+
     /// A follower that is woken when there are new durable entries in a file.
     /// - Throws: `SyncServerError` if the server does not run.
     package func follow(_ path: VirtualPath) throws(SyncServerError) -> LogFollower {

@@ -8,5 +8,5 @@ public struct FileError: Error, Equatable, Sendable, CustomStringConvertible {
     init(_ path: String, _ reason: String) { description = "\(path): \(reason)" }
 
     /// An error with the reason of the system call that has just failed.
-    static func last(_ path: String) -> FileError { FileError(path, String(cString: strerror(errno))) }
+    package static func last(_ path: String) -> FileError { FileError(path, String(cString: strerror(errno))) }
 }

@@ -57,16 +57,21 @@ struct ClientLogin: ParsableArguments {
 extension ClientOptions {
     /// The route for the user who logs in now, for the one who did so before, or for a client without a token.
     func route(to server: ClientServer) async throws -> any RouteProvider {
+        guard let (app, user) = try await appUser(at: server) else {
+            return FixedRoute(server.route(to: try target().app))
+        }
+        return AppRoute(app, user: user)
+    }
+
+    /// The user who logs in now, or the one who did so before; nil for a client without a token.
+    func appUser(at server: ClientServer) async throws -> (AppClient, String)? {
         let target = try target()
-        guard !target.app.isEmpty, !server.isRoute else { return FixedRoute(server.route(to: target.app)) }
+        guard !target.app.isEmpty, !server.isRoute else { return nil }
         let app = try AppClient(
             appID: target.app, baseURL: server.baseURL,
             store: FileUserStore(path: try folder().appendingPathComponent(target.usersName).path),
             http: NIOHTTPSender(tls: try tls()))
-        if let credentials = try login.credentials() {
-            return AppRoute(app, user: try await app.logIn(credentials).id)
-        }
-        guard let user = await app.currentUser else { return FixedRoute(server.route(to: target.app)) }
-        return AppRoute(app, user: user.id)
+        if let credentials = try login.credentials() { return (app, try await app.logIn(credentials).id) }
+        return await app.currentUser.map { (app, $0.id) }
     }
 }

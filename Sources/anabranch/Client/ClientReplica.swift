@@ -133,9 +133,14 @@ extension ClientOptions {
 
     /// Has a client synchronize the replica from now on.
     func connect(_ replica: SyncedReplica, to server: ClientServer) async throws -> SyncClient {
+        try await connect(replica, by: try await route(to: server))
+    }
+
+    /// Has a client synchronize the replica from now on, by a route that is known already.
+    func connect(_ replica: SyncedReplica, by route: any RouteProvider) async throws -> SyncClient {
         let target = try target()
         var configuration = SyncConfiguration(
-            try await route(to: server), mode: target.partition == nil ? .flexible : .partition,
+            route, mode: target.partition == nil ? .flexible : .partition,
             transport: NIOTransport(tls: try tls()))
         configuration.application = "anabranch/\(BuildInfo.version)"
         let client = SyncClient(configuration)

@@ -1,3 +1,4 @@
+import AnabranchFilesWire
 import AnabranchHistory
 import AnabranchProtocol
 import AnabranchServer
@@ -19,6 +20,7 @@ import Yams
 ///         email: {}                        # see EmailSection
 ///         simperium: {}                    # see SimperiumSection
 ///         property-list: {}                # see PropertyListSection
+///         files: {}                        # see FilesSection
 struct AppsSection {
     /// The place of the section, for messages.
     let place: String
@@ -29,10 +31,15 @@ struct AppsSection {
     private(set) var simperium: [String: SimperiumApp] = [:]
     /// The dataclasses of the apps that serve devices with property lists.
     private(set) var overTheAir: [String: ConfiguredDataclasses] = [:]
+    /// The settings of the apps with file spaces.
+    private(set) var files: [String: FilesApp] = [:]
     private(set) var problems: [String] = []
 
     private static let keys =
-        ["providers", "sync", "app-config", "destructive-schema", "issuer", "email", "simperium", "property-list"]
+        [
+            "providers", "sync", "app-config", "destructive-schema", "issuer", "email", "simperium", "property-list",
+            "files",
+        ]
         + WireDialect.forks.map(\.name)
     private static let issuerKeys = ["jwks", "iss", "aud", "ca"]
 
@@ -91,6 +98,10 @@ struct AppsSection {
                 var section = PropertyListSection(place: "\(place): property-list")
                 overTheAir[app] = section.read(value)
                 problems += section.problems
+            case "files":
+                var section = FilesSection(place: "\(place): files")
+                files[app] = section.read(value)
+                problems += section.problems
             case let name where WireDialect.forks.contains { $0.name == name }: break
             case let name:
                 problems.append("\(place): " + KnownWords.unknown("setting", name ?? "", of: Self.keys))
@@ -113,6 +124,7 @@ struct AppsSection {
         if emails[app] != nil, !settings.providers.contains(.emailPassword) {
             problems.append("\(place): email: only with the provider local-userpass")
         }
+        if files[app] != nil, settings.isFlexible { problems.append("\(place): files: only with sync: partition") }
         if simperium[app] != nil {
             if settings.isFlexible { problems.append("\(place): simperium: only with sync: partition") }
             if !settings.providers.contains(.emailPassword) {

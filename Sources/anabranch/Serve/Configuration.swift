@@ -1,4 +1,5 @@
 import AnabranchHTTP
+import AnabranchFilesWire
 import AnabranchHistory
 import AnabranchInspector
 import AnabranchProtocol
@@ -51,6 +52,8 @@ struct Configuration {
     var simperium: [String: SimperiumApp] = [:]
     /// The dataclasses of the apps that serve devices with property lists, by their ids.
     var overTheAir: [String: ConfiguredDataclasses] = [:]
+    /// The settings of the apps with file spaces, by their ids.
+    var files: [String: FilesApp] = [:]
     var smtpPassword: String?
     /// Nil for no admin interface.
     var adminListen: ListenAddress? = ListenAddress(host: "127.0.0.1", port: 0)

@@ -133,6 +133,7 @@ struct ConfigurationSources {
                 configuration.emails = section.emails
                 configuration.simperium = section.simperium
                 configuration.overTheAir = section.overTheAir
+                configuration.files = section.files
                 problems += section.problems
             } else if name == Setting.historySection {
                 readHistory(value, place: "\(path): \(name)", settings)

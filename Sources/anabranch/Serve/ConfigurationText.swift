@@ -1,3 +1,4 @@
+import AnabranchFilesWire
 import AnabranchHistory
 import AnabranchOverTheAirWire
 import AnabranchProtocol
@@ -71,6 +72,9 @@ struct ConfigurationText: CustomStringConvertible {
             if let devices = configuration.overTheAir[app] {
                 let files = devices.files.map(quoted).joined(separator: ", ")
                 lines.append("    property-list: {url: \(quoted(devices.app.url)), dataclasses: [\(files)]}")
+            }
+            if let files = configuration.files[app] {
+                lines.append("    files: {trash-days: \(files.trashDays), quota-bytes: \(files.quotaBytes)}")
             }
             for (fork, words) in settings.forks.sorted(by: { $0.key.name < $1.key.name }) {
                 lines.append("    \(fork.name): \(words.words(quoted: quoted))")

@@ -1,3 +1,4 @@
+import AnabranchFilesWire
 import AnabranchHistory
 import AnabranchInspector
 import AnabranchSQLite
@@ -73,9 +74,11 @@ struct ServeCommand: AsyncParsableCommand {
             emails: configuration.mailers, logger: logger, metrics: metrics, unixSeconds: unixSeconds)
         let simperium = simperium(configuration, apps, authorizer, logger, metrics, unixSeconds)
         let overTheAir = overTheAir(configuration, apps, authorizer, logger, unixSeconds)
+        let files = files(configuration, apps, authorizer, logger, unixSeconds)
         let server = SyncServer(
             settings: settings, store: store, authenticator: apps,
-            routes: [HTTPRoute(to: apps)] + (simperium?.routes ?? []) + (overTheAir?.routes ?? []),
+            routes: [HTTPRoute(to: apps)] + (simperium?.routes ?? []) + (overTheAir?.routes ?? [])
+                + (files?.routes ?? []),
             wires: simperium.map { [$0.wire] } ?? [],
             authorizer: authorizer, exports: exports, tls: tls, logger: logger, metrics: metrics,
             admin: try admin(configuration, store, accounts, metrics, logger),
@@ -87,6 +90,9 @@ struct ServeCommand: AsyncParsableCommand {
             })
         simperium?.wire.attach(to: server)
         overTheAir?.attach(to: server)
+        files?.attach(to: server)
+        let sweeping = Task { await files?.maintain() }
+        defer { sweeping.cancel() }
         defer { try? FileManager.default.removeItem(atPath: configuration.adminAddressPath) }
         try await ServiceGroup(
             services: [server], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger
@@ -121,6 +127,19 @@ struct ServeCommand: AsyncParsableCommand {
         settings.apps = configuration.overTheAir.mapValues(\.app)
         return OverTheAirWire(
             settings: settings, services: apps, authorizer: authorizer, logger: logger, unixSeconds: unixSeconds)
+    }
+
+    /// The contents of files; nil if no app has file spaces.
+    private func files(
+        _ configuration: Configuration, _ apps: AppServices, _ authorizer: any Authorizer, _ logger: Logger,
+        _ unixSeconds: @escaping @Sendable () -> UInt64
+    ) -> FilesWire? {
+        guard !configuration.files.isEmpty else { return nil }
+        var settings = FilesSettings()
+        settings.apps = configuration.files
+        return FilesWire(
+            settings: settings, store: FolderChunkStore(folder: FolderChunkStore.folder(in: configuration.data)),
+            authenticator: apps, authorizer: authorizer, logger: logger, unixSeconds: unixSeconds)
     }
 
     private func openStore(_ configuration: Configuration, _ logger: Logger) throws -> SQLiteStore {

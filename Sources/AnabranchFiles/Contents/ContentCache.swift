@@ -1,0 +1,352 @@
+import AnabranchChunks
+import AnabranchCore
+import Foundation
+import GRDB
+import Synchronization
+
+/// The chunks that are on this device, in files of a folder, and what waits for upload, in a database beside them.
+/// Every call blocks for as long as the disk takes.
+final class ContentCache: Sendable {
+    /// A content that was written here and is not published yet.
+    struct Pending: Equatable, Sendable {
+        let file: UUID
+        let content: Manifest
+        /// The content that it was made from; nil for a file that is to be made.
+        let base: ChunkHash?
+        /// The name of a file that is to be made, and its folder.
+        let name: String
+        let parent: UUID?
+        let modified: Date
+        /// True if it is the loser of a conflict: a file of its own.
+        let isCopy: Bool
+    }
+
+    private let folder: String
+    private let database: DatabaseQueue
+    /// The most bytes of chunks that nothing holds.
+    private let bytesMax: Int64
+    /// The contents that were published from here, which may lose a conflict that is not known yet.
+    private let published = Mutex<[UUID: ChunkHash]>([:])
+
+    /// - Throws: `SpaceError`.
+    init(folder: String, bytesMax: Int64) throws {
+        self.folder = folder
+        self.bytesMax = bytesMax
+        do {
+            try FileManager.default.createDirectory(
+                atPath: folder + "/chunks", withIntermediateDirectories: true,
+                attributes: [.posixPermissions: 0o700])
+            var settings = GRDB.Configuration()
+            settings.prepareDatabase { database in
+                try database.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
+            }
+            settings.busyMode = .timeout(10)
+            database = try DatabaseQueue(path: folder + "/files.db", configuration: settings)
+            try database.write { database in
+                try database.execute(
+                    sql: """
+                        CREATE TABLE IF NOT EXISTS chunk (hash BLOB PRIMARY KEY, bytes INTEGER, used INTEGER)
+                            WITHOUT ROWID;
+                        CREATE INDEX IF NOT EXISTS chunk_used ON chunk (used);
+                        CREATE TABLE IF NOT EXISTS pending (
+                            file BLOB PRIMARY KEY, content BLOB, base BLOB, name TEXT, parent BLOB, modified REAL,
+                            is_copy INTEGER, number INTEGER);
+                        CREATE TABLE IF NOT EXISTS published (file BLOB PRIMARY KEY, content BLOB);
+                        CREATE TABLE IF NOT EXISTS pin (file BLOB PRIMARY KEY);
+                        """)
+            }
+            let rows = try database.read { try Row.fetchAll($0, sql: "SELECT file, content FROM published") }
+            for row in rows {
+                guard let file = UUID(data: row["file"]), let content = Manifest(Array(row["content"] as Data)) else {
+                    continue
+                }
+                published.withLock { $0[file] = content.id }
+            }
+        } catch {
+            throw Self.failure(error)
+        }
+    }
+
+    func close() throws { try database.close() }
+
+    private func file(_ chunk: ChunkHash) -> String {
+        let name = chunk.description
+        return "\(folder)/chunks/\(name.prefix(2))/\(name)"
+    }
+
+    // MARK: Chunks
+
+    /// The chunks of a content that are not here.
+    func missing(of content: Manifest) throws -> [ChunkHash] {
+        try perform { database in
+            let known = try database.cachedStatement(sql: "SELECT 1 FROM chunk WHERE hash = ?")
+            var missing: [ChunkHash] = [], seen: Set<ChunkHash> = []
+            for chunk in content.chunks where seen.insert(chunk).inserted {
+                if try Row.fetchOne(known, arguments: [Data(chunk.bytes)]) == nil { missing.append(chunk) }
+            }
+            return missing
+        }
+    }
+
+    func has(_ content: Manifest) throws -> Bool { try missing(of: content).isEmpty }
+
+    /// The bytes of a chunk; nil if it is not here.
+    func chunk(_ chunk: ChunkHash, in range: Range<Int>? = nil) throws -> [UInt8]? {
+        let path = file(chunk), descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            guard errno == ENOENT else { throw Self.lastError(path) }
+            try forget(chunk)
+            return nil
+        }
+        defer { Foundation.close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { throw Self.lastError(path) }
+        let range = range ?? 0..<Int(status.st_size)
+        let bytes = try Self.read(descriptor, range.count, from: range.lowerBound, path)
+        guard bytes.count == range.count else {
+            try forget(chunk)
+            return nil
+        }
+        return bytes
+    }
+
+    /// Keeps a chunk. It is durable when this returns.
+    func put(_ chunk: ChunkHash, _ bytes: [UInt8]) throws {
+        let path = file(chunk), draft = "\(path).\(UInt64.random(in: .min ... .max)).new"
+        let descriptor = try Self.create(draft)
+        defer {
+            Foundation.close(descriptor)
+            unlink(draft)
+        }
+        try bytes.withUnsafeBytes { bytes in
+            var rest = bytes[...]
+            while !rest.isEmpty {
+                let count = write(descriptor, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
+                guard count > 0 else { throw Self.lastError(draft) }
+                rest = rest.dropFirst(count)
+            }
+        }
+        guard fdatasync(descriptor) == 0, rename(draft, path) == 0 else { throw Self.lastError(path) }
+        try note(chunk, bytes.count)
+    }
+
+    private func note(_ chunk: ChunkHash, _ byteCount: Int) throws {
+        try perform { database in
+            try database.execute(
+                sql: "INSERT OR REPLACE INTO chunk VALUES (?, ?, ?)",
+                arguments: [Data(chunk.bytes), byteCount, Self.now])
+        }
+    }
+
+    private static func create(_ path: String) throws -> Int32 {
+        let flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC
+        var descriptor = open(path, flags, 0o600)
+        if descriptor < 0, errno == ENOENT {
+            mkdir(URL(fileURLWithPath: path).deletingLastPathComponent().path, 0o700)
+            descriptor = open(path, flags, 0o600)
+        }
+        guard descriptor >= 0 else { throw lastError(path) }
+        return descriptor
+    }
+
+    private func forget(_ chunk: ChunkHash) throws {
+        try perform { try $0.execute(sql: "DELETE FROM chunk WHERE hash = ?", arguments: [Data(chunk.bytes)]) }
+    }
+
+    /// Takes bytes into chunks.
+    /// - Parameter read: the next bytes, at most as many as asked for, and fewer only at the end.
+    func store(_ read: (Int) throws -> [UInt8]) throws -> Manifest {
+        var chunks: [ChunkHash] = [], size: Int64 = 0
+        while true {
+            let bytes = try read(Manifest.chunkBytes)
+            if bytes.isEmpty { break }
+            guard chunks.count < Manifest.chunksMax else { throw SpaceError(.tooLarge, "a file has at most 400 GB") }
+            let chunk = ChunkHash(of: bytes)
+            if access(file(chunk), F_OK) != 0 { try put(chunk, bytes) } else { try note(chunk, bytes.count) }
+            chunks.append(chunk)
+            size += Int64(bytes.count)
+            if bytes.count < Manifest.chunkBytes { break }
+        }
+        guard let content = Manifest(size: size, chunks: chunks) else {
+            throw SpaceError(.storageFailed, "the bytes of the content came in parts of another size")
+        }
+        return content
+    }
+
+    /// Takes the content of a file into chunks.
+    func store(contentsOf url: URL, followsLinks: Bool = true) throws -> Manifest {
+        let descriptor = open(url.path, O_RDONLY | O_CLOEXEC | (followsLinks ? 0 : O_NOFOLLOW))
+        guard descriptor >= 0 else { throw Self.lastError(url.path) }
+        defer { Foundation.close(descriptor) }
+        var place = 0
+        return try store { count in
+            let bytes = try Self.read(descriptor, count, from: place, url.path)
+            place += bytes.count
+            return bytes
+        }
+    }
+
+    func touch(_ chunks: [ChunkHash]) throws {
+        try perform { database in
+            for chunk in chunks {
+                try database.execute(
+                    sql: "UPDATE chunk SET used = ? WHERE hash = ?", arguments: [Self.now, Data(chunk.bytes)])
+            }
+        }
+    }
+
+    /// Removes chunks, those first that were used longest ago, until the cache has its size.
+    /// - Parameter held: what handles and pins hold. What waits for upload is held as well.
+    func evict(except held: [Manifest]) throws {
+        let total = try perform { try Int64.fetchOne($0, sql: "SELECT sum(bytes) FROM chunk") } ?? 0
+        guard total > bytesMax else { return }
+        let kept = Set((held + (try pending().map(\.content))).flatMap(\.chunks))
+        var rest = total, gone: [ChunkHash] = []
+        try perform { database in
+            let rows = try Row.fetchCursor(database, sql: "SELECT hash, bytes FROM chunk ORDER BY used")
+            while rest > bytesMax, let row = try rows.next() {
+                guard let chunk = ChunkHash(bytes: row["hash"] as Data), !kept.contains(chunk) else { continue }
+                gone.append(chunk)
+                rest -= row["bytes"] as Int64
+            }
+        }
+        for chunk in gone {
+            try forget(chunk)
+            unlink(file(chunk))
+        }
+    }
+
+    // MARK: Pending and published contents
+
+    func pending() throws -> [Pending] {
+        try perform { database in
+            try Row.fetchAll(database, sql: "SELECT * FROM pending ORDER BY number").compactMap { row in
+                guard let file = UUID(data: row["file"]), let content = Manifest(Array(row["content"] as Data)) else {
+                    return nil
+                }
+                return Pending(
+                    file: file, content: content, base: (row["base"] as Data?).flatMap { ChunkHash(bytes: $0) },
+                    name: row["name"], parent: (row["parent"] as Data?).flatMap { UUID(data: $0) },
+                    modified: Date(timeIntervalSince1970: row["modified"]), isCopy: row["is_copy"])
+            }
+        }
+    }
+
+    /// Has a content wait for upload, in place of one of the same file that waits.
+    func add(_ pending: Pending) throws { try perform { try Self.insert(pending, $0) } }
+
+    private static func insert(_ pending: Pending, _ database: Database) throws {
+        try database.execute(
+            sql: """
+                INSERT OR REPLACE INTO pending
+                SELECT ?, ?, ?, ?, ?, ?, ?, coalesce(max(number), 0) + 1 FROM pending
+                """,
+            arguments: [
+                pending.file.data, Data(pending.content.bytes), pending.base.map { Data($0.bytes) }, pending.name,
+                pending.parent?.data, pending.modified.timeIntervalSince1970, pending.isCopy,
+            ])
+    }
+
+    /// A content is published: as that of its file, or not at all, since it has become a copy, which waits now.
+    func finish(_ done: Pending, isPublished: Bool, copy: Pending? = nil) throws {
+        try perform { database in
+            try database.execute(
+                sql: "DELETE FROM pending WHERE file = ? AND content = ?",
+                arguments: [done.file.data, Data(done.content.bytes)])
+            if let copy { try Self.insert(copy, database) }
+            if isPublished {
+                try database.execute(
+                    sql: "INSERT OR REPLACE INTO published VALUES (?, ?)",
+                    arguments: [done.file.data, Data(done.content.bytes)])
+            }
+        }
+        if isPublished { published.withLock { $0[done.file] = done.content.id } }
+    }
+
+    /// The content id that was published last from here; nil if none was, or another one names it.
+    func publishedContent(of file: UUID) -> ChunkHash? { published.withLock { $0[file] } }
+
+    var publishedFiles: [UUID] { published.withLock { Array($0.keys) } }
+
+    /// A content that was published from here is known to who wrote next, or has lost, so that a copy waits.
+    /// - Parameter content: nothing happens if another one was published since.
+    /// - Returns: the copy.
+    @discardableResult
+    func forgetPublished(
+        of file: UUID, _ content: ChunkHash, copy makeCopy: ((Manifest) -> Pending)? = nil
+    ) throws -> Pending? {
+        let copy = try perform { database -> Pending? in
+            let bytes = try Data.fetchOne(
+                database, sql: "SELECT content FROM published WHERE file = ?", arguments: [file.data])
+            guard let found = bytes.flatMap({ Manifest(Array($0)) }), found.id == content else { return nil }
+            let copy = makeCopy?(found)
+            if let copy { try Self.insert(copy, database) }
+            try database.execute(sql: "DELETE FROM published WHERE file = ?", arguments: [file.data])
+            return copy
+        }
+        published.withLock { if $0[file] == content { $0[file] = nil } }
+        return copy
+    }
+
+    // MARK: Pins
+
+    func setPin(_ file: UUID, _ isPinned: Bool) throws {
+        try perform { database in
+            try database.execute(
+                sql: isPinned ? "INSERT OR IGNORE INTO pin VALUES (?)" : "DELETE FROM pin WHERE file = ?",
+                arguments: [file.data])
+        }
+    }
+
+    func pins() throws -> [UUID] {
+        try perform { try Data.fetchAll($0, sql: "SELECT file FROM pin").compactMap { UUID(data: $0) } }
+    }
+
+    // MARK: Support
+
+    private static var now: Int64 { Int64(Date().timeIntervalSince1970 * 1_000) }
+
+    private func perform<Value>(_ body: (Database) throws -> Value) throws -> Value {
+        do {
+            return try database.write(body)
+        } catch {
+            throw Self.failure(error)
+        }
+    }
+
+    static func read(_ descriptor: Int32, _ count: Int, from place: Int, _ path: String) throws -> [UInt8] {
+        var failed = false
+        let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
+            while filled < count {
+                let read = pread(descriptor, buffer.baseAddress.map { $0 + filled }, count - filled, place + filled)
+                failed = read < 0
+                guard read > 0 else { return }
+                filled += read
+            }
+        }
+        if failed { throw lastError(path) }
+        return bytes
+    }
+
+    static func lastError(_ path: String) -> SpaceError {
+        let isFull = [ENOSPC, EDQUOT].contains(errno)
+        return SpaceError(isFull ? .storageFull : .storageFailed, "\(path): \(String(cString: strerror(errno)))")
+    }
+
+    private static func failure(_ error: any Error) -> SpaceError {
+        switch error {
+        case let error as SpaceError: error
+        case let error as DatabaseError where error.resultCode == .SQLITE_FULL: SpaceError(.storageFull, "\(error)")
+        default: SpaceError(.storageFailed, "\(error)")
+        }
+    }
+}
+
+extension UUID {
+    var data: Data { withUnsafeBytes(of: uuid) { Data($0) } }
+
+    init?(data: Data) {
+        guard data.count == 16 else { return nil }
+        self.init(uuid: data.withUnsafeBytes { $0.loadUnaligned(as: uuid_t.self) })
+    }
+}

@@ -1,0 +1,99 @@
+import AnabranchChunks
+import Foundation
+
+/// From the space to the folder.
+extension FolderMirror {
+    func bringDown() async throws {
+        let entries = try space.everything()
+        let living = Set(entries.map(\.key))
+        // First what makes room.
+        let gone = rows.byKey.values.filter { !living.contains($0.key) }
+        for row in gone.sorted(by: { $0.path.components.count > $1.path.components.count }) {
+            try await attempt(row.path) { try self.remove(row) }
+        }
+        for entry in entries {
+            try await attempt(entry.path) {
+                if let row = self.rows.byKey[entry.key], row.path != entry.path { try self.move(row, to: entry.path) }
+                if entry.isFolder {
+                    try self.makeFolder(entry)
+                } else if self.rows.byKey[entry.key]?.content != entry.contentID {
+                    try await self.bring(entry)
+                }
+            }
+        }
+    }
+
+    /// Removes what was deleted in the space, if it is as it was.
+    private func remove(_ row: MirrorRows.Row) throws {
+        let path = try safe(row.path), now = FolderScan.look(path)
+        if row.found.isFolder {
+            if now?.isFolder == true, rmdir(path) != 0, errno != ENOTEMPTY, errno != EEXIST {
+                throw ContentCache.lastError(path)
+            }
+        } else if let now, now == row.found {
+            guard unlink(path) == 0 else { throw ContentCache.lastError(path) }
+        }
+        if now != nil, !FolderScan.isTaken(path) { did(.down("deleted", row.path)) }
+        try rows.remove(row.key)
+    }
+
+    private func move(_ row: MirrorRows.Row, to target: SpacePath) throws {
+        let path = try safe(row.path)
+        guard let now = FolderScan.look(path), now.isFolder == row.found.isFolder, now.inode == row.found.inode else {
+            return try rows.remove(row.key)
+        }
+        // Its folder may have been moved before.
+        guard row.path != target else { return }
+        let newPath = try safe(target)
+        guard !FolderScan.isTaken(newPath) else { throw SpaceError(.exists, "something else has that name") }
+        guard rename(path, newPath) == 0 else { throw ContentCache.lastError(newPath) }
+        try rows.move(row.path, to: target)
+        did(.down("moved", target))
+    }
+
+    private func makeFolder(_ entry: SpaceEntry) throws {
+        let path = try safe(entry.path)
+        if rows.byKey[entry.key] != nil, FolderScan.look(path)?.isFolder == true { return }
+        if !FolderScan.isTaken(path) {
+            guard mkdir(path, 0o777) == 0 else { throw ContentCache.lastError(path) }
+            did(.down("created", entry.path))
+        }
+        guard let found = FolderScan.look(path), found.isFolder else {
+            throw SpaceError(.notFolder, "something that is no folder has that name")
+        }
+        try rows.set(.init(key: entry.key, path: entry.path, found: found, content: nil))
+    }
+
+    /// Brings a content that is new in the space.
+    private func bring(_ entry: SpaceEntry) async throws {
+        let path = try safe(entry.path), row = rows.byKey[entry.key]
+        // What was written here since is taken up first.
+        if FolderScan.isTaken(path), FolderScan.look(path) != row?.found || row == nil { return }
+        let file = try space.open(entry.path)
+        defer { file.close() }
+        let draft = "\(path).\(UInt32.random(in: .min ... .max))\(FolderScan.draftEnding)"
+        defer { unlink(draft) }
+        try await file.copy(to: URL(fileURLWithPath: draft))
+        chmod(draft, 0o644)
+        guard let found = FolderScan.look(draft), try safe(entry.path) == path else { return }
+        let isAsBefore = FolderScan.isTaken(path) ? FolderScan.look(path) == row?.found && row != nil : true
+        guard isAsBefore else { return }
+        guard rename(draft, path) == 0 else { throw ContentCache.lastError(path) }
+        try rows.set(
+            .init(key: entry.key, path: entry.path, found: found, content: try file.content().id.description))
+        did(.down(row == nil ? "created" : "updated", entry.path))
+    }
+
+    /// The place of a path on the disk.
+    /// - Throws: `SpaceError` if a folder that it is in is none: with a link there, it would be somewhere else.
+    private func safe(_ path: SpacePath) throws -> String {
+        var folder = SpacePath.root
+        for name in path.components.dropLast() {
+            folder = folder.child(name)
+            if FolderScan.isTaken(self.path(folder)), FolderScan.look(self.path(folder))?.isFolder != true {
+                throw SpaceError(.notFolder, "\(self.path(folder)) is no folder")
+            }
+        }
+        return self.path(path)
+    }
+}

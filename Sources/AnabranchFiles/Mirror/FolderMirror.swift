@@ -1,0 +1,204 @@
+import AnabranchChunks
+package import Foundation
+
+/// Keeps a folder of the disk equal to a space, both ways (`Spec/Files.md`, section 8).
+///
+/// It compares folder and space with what both had when they were compared last. What has changed on one side is done
+/// on the other; what has changed on both stays twice. Nothing outside of the folder is touched, and no link followed.
+package actor FolderMirror {
+    /// Something that the mirror does, or does not do.
+    package enum Report: Sendable {
+        /// The space has got it from the folder.
+        case up(String, SpacePath)
+        /// The folder has got it from the space.
+        case down(String, SpacePath)
+        /// It is passed over, for this reason.
+        case skipped(String, reason: String)
+    }
+
+    let space: FileSpace
+    let root: String
+    let tell: @Sendable (Report) -> Void
+    var rows: MirrorRows
+    /// The things that were passed over and told already.
+    private var toldSkips: Set<String> = []
+    /// The actions of this comparison.
+    private var actionCount = 0
+
+    /// - Parameters:
+    ///   - folder: it has to exist.
+    ///   - database: the file that remembers what both have in common.
+    package init(
+        _ space: FileSpace, folder: URL, database: String, tell: @escaping @Sendable (Report) -> Void = { _ in }
+    ) throws {
+        self.space = space
+        root = folder.standardizedFileURL.resolvingSymlinksInPath().path
+        rows = try MirrorRows(database)
+        self.tell = tell
+    }
+
+    /// Keeps both equal until the task is cancelled.
+    package func run() async throws {
+        let bell = Bell(), watch = FolderWatch(bell), changes = space.changes()
+        let following = Task { for await _ in changes { bell.ring() } }
+        defer { following.cancel() }
+        var isWatched = true
+        repeat {
+            // What belongs together comes together.
+            try await Task.sleep(for: .milliseconds(50))
+            for folder in [SpacePath.root] + (try await scan().found.filter { $0.value.isFolder }.map(\.key)) {
+                isWatched = watch?.add(path(folder)) ?? false && isWatched
+            }
+            while try await compare() > 0 { try Task.checkCancellation() }
+        } while await bell.wait(atMost: isWatched ? .seconds(30) : .seconds(1))
+    }
+
+    /// Compares folder and space once, and does what is to be done.
+    /// - Returns: the number of changes that it made: none when both are equal.
+    @discardableResult
+    package func compare() async throws -> Int {
+        actionCount = 0
+        let scan = try await scan()
+        for (path, reason) in scan.skipped { skip(path, reason) }
+        try await takeUp(scan.found)
+        try await bringDown()
+        return actionCount
+    }
+
+    func path(_ path: SpacePath) -> String { path.components.isEmpty ? root : "\(root)\(path)" }
+
+    private func scan() async throws -> FolderScan {
+        let root = root
+        return try await space.disk.run { try FolderScan(root) }
+    }
+
+    func did(_ report: Report) {
+        actionCount += 1
+        tell(report)
+    }
+
+    func skip(_ path: String, _ reason: String) {
+        if toldSkips.insert(path).inserted { tell(.skipped(path, reason: reason)) }
+    }
+
+    // MARK: From the folder to the space
+
+    private func takeUp(_ found: [SpacePath: FolderScan.Found]) async throws {
+        try await takeUpMoves(found, isFolder: true)
+        let new = found.keys.sorted { $0.components.count < $1.components.count }
+        for path in new where found[path]?.isFolder == true && rows.row(at: path) == nil {
+            try await attempt(path) {
+                let known = try? self.space.info(path)
+                if known == nil {
+                    try await self.space.createFolder(path)
+                    self.did(.up("created", path))
+                }
+                let entry = try self.space.info(path)
+                guard entry.isFolder, let found = found[path] else {
+                    throw SpaceError(.exists, "the space has a file of that name")
+                }
+                try self.rows.set(.init(key: entry.key, path: path, found: found, content: nil))
+            }
+        }
+        try await takeUpMoves(found, isFolder: false)
+        for path in new {
+            guard let now = found[path], !now.isFolder, rows.row(at: path)?.found != now else { continue }
+            try await attempt(path) { try await self.takeUp(path, now) }
+        }
+        try await takeUpDeletions(found)
+    }
+
+    /// Moves in the space whatever has disappeared in one place and come in another, so that it stays the same file.
+    private func takeUpMoves(_ found: [SpacePath: FolderScan.Found], isFolder: Bool) async throws {
+        var gone: [UInt64: UUID] = [:]
+        for row in rows.byKey.values where row.found.isFolder == isFolder && found[row.path] == nil {
+            gone[row.found.inode] = row.key
+        }
+        let new = found.filter { $0.value.isFolder == isFolder }.sorted {
+            $0.key.components.count < $1.key.components.count
+        }
+        for (path, now) in new where rows.row(at: path) == nil {
+            guard let key = gone[now.inode], let row = rows.byKey[key], row.found == now, found[row.path] == nil,
+                let entry = try space.entry(key), entry.path == row.path
+            else { continue }
+            try await attempt(path) {
+                try await self.space.move(row.path, to: path)
+                try self.rows.move(row.path, to: path)
+                self.did(.up("moved", path))
+            }
+        }
+    }
+
+    /// A file that is new, or that has changed.
+    private func takeUp(_ path: SpacePath, _ now: FolderScan.Found) async throws {
+        let row = rows.row(at: path)
+        let entry = try? space.info(path)
+        if let entry, entry.isFolder { throw SpaceError(.exists, "the space has a folder of that name") }
+        if let entry, entry.key != row?.key || entry.contentID != row?.content {
+            // Both sides have something new: that of the folder gets another name.
+            return try await keepBoth(path, now, entry)
+        }
+        let file: SpaceFile
+        if entry == nil {
+            file = try await space.create(path)
+        } else {
+            file = try space.open(path)
+            try await file.fetch()
+        }
+        defer { file.close() }
+        let url = URL(fileURLWithPath: self.path(path))
+        try await space.write(file) { try $0.store(contentsOf: url, followsLinks: false) }
+        let content = try file.content().id.description
+        if content != row?.content { did(.up(row == nil ? "created" : "updated", path)) }
+        if let row, row.key != file.key { try rows.remove(row.key) }
+        try rows.set(.init(key: file.key, path: path, found: now, content: content))
+    }
+
+    private func keepBoth(_ path: SpacePath, _ now: FolderScan.Found, _ entry: SpaceEntry) async throws {
+        let file = try space.open(path)
+        defer { file.close() }
+        try await file.fetch()
+        let url = URL(fileURLWithPath: self.path(path)), cache = space.cache, disk = space.disk
+        let own = try await disk.run { try cache.store(contentsOf: url, followsLinks: false) }
+        if own.chunks == (try file.content().chunks) {
+            return try rows.set(.init(key: entry.key, path: path, found: now, content: entry.contentID))
+        }
+        let name = FileSpace.conflictName(path.name, space.settings.deviceName, space.settings.now())
+        var target = (path.parent ?? .root).child(name), number = 2
+        while FolderScan.isTaken(self.path(target)) {
+            target = (path.parent ?? .root).child(SpaceTree.marked(name, "(\(number))"))
+            number += 1
+        }
+        guard rename(self.path(path), self.path(target)) == 0 else { throw ContentCache.lastError(self.path(target)) }
+        // The other content comes down, and this one goes up as a new file.
+        if let row = rows.row(at: path) { try rows.remove(row.key) }
+        did(.up("kept beside the other", target))
+    }
+
+    private func takeUpDeletions(_ found: [SpacePath: FolderScan.Found]) async throws {
+        let gone = rows.byKey.values.filter { found[$0.path] == nil && FolderScan.look(path($0.path)) == nil }
+        for row in gone.sorted(by: { $0.path.components.count > $1.path.components.count }) {
+            try await attempt(row.path) {
+                let entry = try self.space.entry(row.key)
+                // What has changed there meanwhile comes back, and a folder stays in which something is.
+                let isUnchanged = entry?.contentID == row.content && entry?.path == row.path
+                let isEmpty =
+                    entry?.isFolder == true && isUnchanged ? try await self.space.list(row.path).isEmpty : true
+                if let entry, isUnchanged, isEmpty {
+                    try await self.space.delete(entry.path)
+                    self.did(.up("deleted", row.path))
+                }
+                try self.rows.remove(row.key)
+            }
+        }
+    }
+
+    /// Carries out one action. What cannot be done now is told, and tried again later.
+    func attempt(_ path: SpacePath, _ body: () async throws -> Void) async throws {
+        do {
+            try await body()
+        } catch let error as SpaceError {
+            skip(self.path(path), error.reason)
+        }
+    }
+}

@@ -1,0 +1,81 @@
+import Foundation
+
+/// The files and folders in a folder of the disk. Links and special files are passed over, and never followed.
+struct FolderScan: Sendable {
+    /// A file or folder as the disk has it.
+    struct Found: Equatable, Sendable {
+        var isFolder: Bool
+        var inode: UInt64
+        var size: Int64 = 0
+        /// Nanoseconds since 1970.
+        var modified: Int64 = 0
+    }
+
+    /// The ending of files that are being written here.
+    static let draftEnding = ".anabranch-part"
+
+    /// By the paths below the folder.
+    private(set) var found: [SpacePath: Found] = [:]
+    /// The things that are passed over, and why.
+    private(set) var skipped: [(path: String, reason: String)] = []
+
+    /// - Throws: `SpaceError` if a folder cannot be read.
+    init(_ root: String) throws {
+        var waiting: [SpacePath] = [.root]
+        while let folder = waiting.popLast() {
+            let path = root + (folder.components.isEmpty ? "" : "\(folder)")
+            guard let stream = opendir(path) else {
+                // It was removed meanwhile.
+                if errno == ENOENT, !folder.components.isEmpty { continue }
+                throw ContentCache.lastError(path)
+            }
+            defer { closedir(stream) }
+            while let next = readdir(stream) {
+                let bytes = withUnsafeBytes(of: next.pointee.d_name) { Array($0.prefix { $0 != 0 }) }
+                if bytes == [0x2E] || bytes == [0x2E, 0x2E] { continue }
+                guard let name = String(validating: bytes, as: UTF8.self), let child = try? folder.appending(name)
+                else {
+                    skipped.append(("\(path)/\(String(decoding: bytes, as: UTF8.self))", "its name is not in UTF-8"))
+                    continue
+                }
+                guard !name.hasSuffix(Self.draftEnding), let status = Self.status(root + "\(child)") else { continue }
+                if let other = found.keys.contains(child) ? child : nil {
+                    skipped.append(("\(root)\(other)", "another has the same name, composed of other letters"))
+                    continue
+                }
+                switch status.st_mode & S_IFMT {
+                case S_IFREG: found[child] = Found(status)
+                case S_IFDIR:
+                    found[child] = Found(status)
+                    waiting.append(child)
+                case S_IFLNK: skipped.append(("\(root)\(child)", "it is a link"))
+                default: skipped.append(("\(root)\(child)", "it is a special file"))
+                }
+            }
+        }
+    }
+
+    private static func status(_ path: String) -> stat? {
+        var status = stat()
+        return lstat(path, &status) == 0 ? status : nil
+    }
+
+    /// A file or folder as it is now; nil if there is none, or a link or something else.
+    static func look(_ path: String) -> Found? {
+        guard let status = status(path), [S_IFREG, S_IFDIR].contains(status.st_mode & S_IFMT) else { return nil }
+        return Found(status)
+    }
+
+    /// True if something has that name, whatever it is.
+    static func isTaken(_ path: String) -> Bool { status(path) != nil }
+}
+
+extension FolderScan.Found {
+    fileprivate init(_ status: stat) {
+        isFolder = status.st_mode & S_IFMT == S_IFDIR
+        inode = UInt64(status.st_ino)
+        guard !isFolder else { return }
+        size = Int64(status.st_size)
+        modified = Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec)
+    }
+}

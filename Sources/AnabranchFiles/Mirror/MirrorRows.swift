@@ -1,0 +1,81 @@
+import AnabranchChunks
+import Foundation
+import GRDB
+
+/// The things that space and folder had in common when they were compared last, in a file.
+struct MirrorRows: Sendable {
+    struct Row: Equatable, Sendable {
+        let key: UUID
+        var path: SpacePath
+        var found: FolderScan.Found
+        /// Nil for a folder.
+        var content: String?
+    }
+
+    private let database: DatabaseQueue
+    private(set) var byKey: [UUID: Row] = [:]
+    private(set) var byPath: [SpacePath: UUID] = [:]
+
+    /// - Throws: `SpaceError` if the file cannot be used.
+    init(_ path: String) throws {
+        do {
+            database = try DatabaseQueue(path: path)
+            try database.write { database in
+                try database.execute(
+                    sql: """
+                        CREATE TABLE IF NOT EXISTS mirrored (
+                            key BLOB PRIMARY KEY, path TEXT, is_folder INTEGER, inode INTEGER, size INTEGER,
+                            modified INTEGER, content TEXT)
+                        """)
+            }
+            for row in try database.read({ try GRDB.Row.fetchAll($0, sql: "SELECT * FROM mirrored") }) {
+                guard let key = UUID(data: row["key"]), let path = try? SpacePath(row["path"] as String) else {
+                    continue
+                }
+                let found = FolderScan.Found(
+                    isFolder: row["is_folder"], inode: UInt64(bitPattern: row["inode"]), size: row["size"],
+                    modified: row["modified"])
+                byKey[key] = Row(key: key, path: path, found: found, content: row["content"])
+                byPath[path] = key
+            }
+        } catch {
+            throw SpaceError(.storageFailed, "\(path): \(error)")
+        }
+    }
+
+    func row(at path: SpacePath) -> Row? { byPath[path].flatMap { byKey[$0] } }
+
+    mutating func set(_ row: Row) throws {
+        if let old = byKey[row.key] { byPath[old.path] = nil }
+        byKey[row.key] = row
+        byPath[row.path] = row.key
+        try write { database in
+            try database.execute(
+                sql: "INSERT OR REPLACE INTO mirrored VALUES (?, ?, ?, ?, ?, ?, ?)",
+                arguments: [
+                    row.key.data, row.path.description, row.found.isFolder, Int64(bitPattern: row.found.inode),
+                    row.found.size, row.found.modified, row.content,
+                ])
+        }
+    }
+
+    mutating func remove(_ key: UUID) throws {
+        guard let old = byKey.removeValue(forKey: key) else { return }
+        if byPath[old.path] == key { byPath[old.path] = nil }
+        try write { try $0.execute(sql: "DELETE FROM mirrored WHERE key = ?", arguments: [key.data]) }
+    }
+
+    /// Everything at and below a path is at another one now.
+    mutating func move(_ path: SpacePath, to target: SpacePath) throws {
+        for row in byKey.values where path.contains(row.path) {
+            var row = row
+            row.path = SpacePath(
+                unchecked: target.components + row.path.components.dropFirst(path.components.count))
+            try set(row)
+        }
+    }
+
+    private func write(_ body: (Database) throws -> Void) throws {
+        do { try database.write(body) } catch { throw SpaceError(.storageFailed, "\(error)") }
+    }
+}

@@ -1,0 +1,275 @@
+import AnabranchChunks
+public import AnabranchClient
+import Foundation
+import Synchronization
+
+extension FileSpace {
+    // MARK: Handles
+
+    /// Opens a file at the version that it has.
+    /// - Throws: `SpaceError` with the code `alreadyOpen` if there is an open handle of it.
+    public func open(_ path: SpacePath) throws -> SpaceFile {
+        let key = try withTree { tree in
+            let key = try Self.key(at: path, in: tree)
+            guard tree.nodes[key]?.isFolder == false else { throw SpaceError(.isFolder, "\(path) is a folder") }
+            return key
+        }
+        return try openFile(key, path)
+    }
+
+    func openFile(_ key: UUID, _ path: SpacePath) throws -> SpaceFile {
+        guard let content = newestContent(of: key) else { throw Self.notFound(path) }
+        let file = SpaceFile(key, content, at: path, in: self)
+        try state.withLock { state in
+            guard state.handles[key]?.file == nil else {
+                throw SpaceError(.alreadyOpen, "\(path) is open already")
+            }
+            state.handles[key] = WeakHandle(file: file)
+        }
+        if wantsNewer(of: key) { fetch(content) }
+        return file
+    }
+
+    func closed(_ file: SpaceFile) {
+        state.withLock { state in
+            if state.handles[file.key]?.file === file { state.handles[file.key] = nil }
+        }
+    }
+
+    func released(_ key: UUID) {
+        state.withLock { state in
+            if state.handles[key]?.file == nil { state.handles[key] = nil }
+        }
+    }
+
+    /// The content that was written here, or that the file has.
+    func newestContent(of key: UUID) -> Manifest? {
+        _ = try? refresh()
+        return knownContent(of: key)
+    }
+
+    /// The same, as far as the space has looked at the store.
+    func knownContent(of key: UUID) -> Manifest? {
+        state.withLock { $0.pending[key]?.content ?? $0.contents[key] }
+    }
+
+    // MARK: Status
+
+    /// How a file stands, at the version that it has.
+    /// - Throws: `SpaceError`; an error of the store.
+    public func status(of path: SpacePath) async throws -> FileStatus {
+        let key = try withTree { try Self.key(at: path, in: $0) }
+        guard let content = newestContent(of: key) else { throw SpaceError(.isFolder, "\(path) is a folder") }
+        let isPending = try await store.status(of: FileRecord.self, key).isPending
+        return status(of: content, key, isRecordPending: isPending)
+    }
+
+    func status(of content: Manifest, _ key: UUID, isRecordPending: Bool) -> FileStatus {
+        var status = FileStatus()
+        let isWaiting = state.withLock { $0.pending[key]?.content.id == content.id }
+        status.isCached = isWaiting || (try? cache.has(content)) ?? false
+        status.isPending = isWaiting || isRecordPending
+        status.progress = FileProgress(transferred: status.isCached ? content.size : 0, total: content.size)
+        if isWaiting {
+            let transfer = board.transfer(.upload(key))
+            status.issue = transfer?.issue
+            status.state = transfer?.issue == nil ? .uploading : .idle
+            status.progress = transfer?.progress ?? FileProgress(transferred: 0, total: content.size)
+        } else if !status.isCached, let transfer = board.transfer(.download(content.id)) {
+            status.issue = transfer.issue
+            status.state = transfer.isMoving ? .downloading : .idle
+            status.progress = transfer.progress
+        } else if isRecordPending, store.status.isUploading {
+            status.state = .uploading
+        }
+        if status.issue != nil, status.issue?.path == nil {
+            status.issue?.path = state.withLock { $0.tree.path(of: key) }
+        }
+        return status
+    }
+
+    /// How the space stands.
+    public struct Status: Equatable, Sendable {
+        /// The names and places.
+        public let store: StoreStatus
+        /// The contents that are being uploaded now, and downloaded.
+        public let uploads: Int
+        /// The contents that are being downloaded now.
+        public let downloads: Int
+        /// The files whose contents wait for upload.
+        public let pendingFiles: Int
+        /// The bytes that the transfers under way have transferred.
+        public let transferred: Int64
+        /// The bytes that they have to transfer.
+        public let total: Int64
+        /// The issues that keep contents from being transferred.
+        public let issues: [FileIssue]
+
+        /// True if nothing has to be transferred any more.
+        public var isIdle: Bool {
+            uploads == 0 && downloads == 0 && pendingFiles == 0 && store.pendingTransactions == 0
+        }
+    }
+
+    /// How the space stands now.
+    public var status: Status {
+        let moving = board.moving
+        return Status(
+            store: store.status, uploads: moving.up, downloads: moving.down,
+            pendingFiles: state.withLock { $0.pending.count }, transferred: moving.progress.transferred,
+            total: moving.progress.total, issues: board.issues)
+    }
+
+    /// `status`, at once and each time that it changes. A slow observer gets only the newest.
+    public var statusUpdates: AsyncStream<Status> {
+        let (stream, continuation) = AsyncStream.makeStream(of: Status.self, bufferingPolicy: .bufferingNewest(1))
+        let number = hub.addStatusObserver { [weak self] _ in
+            guard let self else { return continuation.finish() }
+            continuation.yield(status)
+        }
+        let stores = store.statusUpdates
+        let task = Task { [hub] in for await _ in stores { hub.statusChanged(nil) } }
+        continuation.onTermination = { [hub] _ in
+            hub.remove(number)
+            task.cancel()
+        }
+        continuation.yield(status)
+        return stream
+    }
+
+    /// Waits until the server has everything that was written here, contents and names.
+    /// - Throws: `FileIssue` if something cannot be uploaded although the server can be reached, and is not tried
+    ///   again by itself with any hope: a quota, a right that is missing; `SyncError` if no client synchronizes the
+    ///   store; `CancellationError`.
+    public func waitForUpload() async throws {
+        for await status in statusUpdates {
+            let hopeless: Set<FileIssue.Kind> = [
+                .quotaExceeded, .forbidden, .unauthorized, .storageFailed, .storageFull, .damaged,
+            ]
+            if let issue = board.uploadIssues.first(where: { hopeless.contains($0.kind) }) { throw issue }
+            if status.pendingFiles == 0 { break }
+        }
+        try Task.checkCancellation()
+        try await store.wait(for: .upload)
+    }
+
+    // MARK: Cache
+
+    /// Keeps the content of a file on the device, and each newer one, until it is unpinned.
+    public func setPinned(_ path: SpacePath, _ isPinned: Bool) async throws {
+        let key = try withTree { try Self.key(at: path, in: $0) }, cache = cache
+        try await disk.run { try cache.setPin(key, isPinned) }
+        state.withLock { state in
+            if isPinned { state.pins.insert(key) } else { state.pins.remove(key) }
+        }
+        if isPinned, let content = newestContent(of: key) { fetch(content) }
+    }
+
+    /// True if the content of a file is kept on the device.
+    public func isPinned(_ path: SpacePath) throws -> Bool {
+        let key = try withTree { try Self.key(at: path, in: $0) }
+        return state.withLock { $0.pins.contains(key) }
+    }
+
+    /// Notes that a content was used, and makes room.
+    func touch(_ content: Manifest) async throws {
+        let held = held, cache = cache
+        try await disk.run {
+            try cache.touch(content.chunks)
+            try cache.evict(except: held)
+        }
+    }
+
+    /// The contents that may not go.
+    private var held: [Manifest] {
+        state.withLock { state in
+            let shown = state.handles.values.compactMap { $0.file?.state.withLock { $0.content } }
+            return shown + state.pins.compactMap { state.contents[$0] }
+        }
+    }
+
+    // MARK: Newer contents
+
+    private func wantsNewer(of key: UUID) -> Bool {
+        let (isPinned, isOpen) = state.withLock { ($0.pins.contains(key), $0.handles[key]?.file != nil) }
+        return switch settings.policy {
+        case .always: true
+        case .onOpen: isPinned || isOpen
+        case .when(let holds): (isPinned || isOpen) && holds()
+        case .manual: isPinned
+        }
+    }
+
+    func fetchWanted(among keys: [UUID]) {
+        for key in keys where wantsNewer(of: key) {
+            guard let content = state.withLock({ $0.contents[key] }) else { continue }
+            fetch(content)
+        }
+    }
+
+    /// Brings a content in the background, for as often as it takes.
+    private func fetch(_ content: Manifest) {
+        guard service != nil else { return }
+        let downloads = downloads
+        Task { [weak self] in
+            var seconds = 1.0
+            while true {
+                do {
+                    try await downloads.fetch(content)
+                    return
+                } catch let error as SpaceError where error.code == .unavailable {
+                    try? await Task.sleep(for: .seconds(seconds))
+                    seconds = min(60, seconds * 2)
+                    guard let self, self.isNamed(content) else { return }
+                } catch {
+                    return
+                }
+            }
+        }
+    }
+
+    private func isNamed(_ content: Manifest) -> Bool {
+        state.withLock { state in state.contents.values.contains { $0.id == content.id } } && !isClosed
+    }
+
+    // MARK: Writing
+
+    /// Makes what `store` returns the content of a file.
+    func write(_ file: SpaceFile, _ store: @escaping @Sendable (ContentCache) throws -> Manifest) async throws {
+        let cache = cache, key = file.key, shown = try file.content()
+        guard try await disk.run({ try cache.has(shown) }) else {
+            throw SpaceError(.notCached, "the content of \(file.path) is not on this device")
+        }
+        // Nobody waits for it.
+        let stored = try await disk.run { try store(cache) }
+        try await turns.perform { [self] in
+            let shown = try file.content()
+            guard stored.chunks != shown.chunks,
+                let content = Manifest(
+                    size: stored.size, chunks: stored.chunks, ancestors: [shown.id] + shown.ancestors)
+            else { return }
+            guard let node = try withTree({ $0.nodes[key] }) else { throw Self.notFound(file.path) }
+            let waiting = state.withLock { $0.pending[key] }
+            let row = ContentCache.Pending(
+                file: key, content: content,
+                base: waiting?.content.id == shown.id ? waiting?.base : shown.id, name: node.name,
+                parent: node.parent, modified: settings.now(), isCopy: waiting?.isCopy ?? false)
+            try await disk.run { try cache.add(row) }
+            setWaiting(row, key, origin: .local)
+            file.state.withLock { $0.content = content }
+            board.begin(.upload(key), transferred: 0, total: content.size)
+        }
+        uploadBell.ring()
+    }
+
+    /// Changes what is seen of a file, and tells observers.
+    func setWaiting(_ row: ContentCache.Pending?, _ key: UUID, origin: SpaceChange.Origin) {
+        state.withLock { state in
+            let before = Self.places(of: [key], in: state)
+            state.pending[key] = row
+            state.tree.setWritten(row.map { SpaceTree.ContentNote($0.content) }, of: key)
+            hub.tell(before, Self.places(of: [key], in: state)) { _ in origin }
+        }
+        hub.statusChanged(.upload(key))
+    }
+}

@@ -1,0 +1,232 @@
+import AnabranchChunks
+public import AnabranchClient
+import AnabranchCore
+import Foundation
+import Synchronization
+
+/// Files and folders that are there off line, and that all devices of a store share (`Spec/Files.md`).
+///
+///     let store = try await SyncedStore("files.store")
+///     try await client.add(store, partition: "files")
+///     let space = try await FileSpace(
+///         store, folder: "files", service: FileService(server: url, app: "my-app", partition: "files"))
+///     let note = try await space.create(SpacePath("/note.txt"))
+///     try await note.write(string: "Water the plants")
+///
+/// Names and places are objects of the store, and come and go with it; contents are transferred by themselves, in the
+/// background. All changes take effect here at once, and reach the server when it can be reached.
+public final class FileSpace: Sendable {
+    /// The space that an application uses everywhere, if it wants one.
+    public static var shared: FileSpace? {
+        get { sharedSpace.withLock { $0 } }
+        set { sharedSpace.withLock { $0 = newValue } }
+    }
+    private static let sharedSpace = Mutex<FileSpace?>(nil)
+
+    struct State {
+        var tree = SpaceTree()
+        var pending: [UUID: ContentCache.Pending] = [:]
+        var handles: [UUID: WeakHandle] = [:]
+        var pins: Set<UUID> = []
+        /// The contents that the metadata name.
+        var contents: [UUID: Manifest] = [:]
+    }
+
+    struct WeakHandle {
+        weak var file: SpaceFile?
+    }
+
+    /// The store with the names and places.
+    public let store: SyncedStore
+    /// The settings.
+    public let settings: SpaceSettings
+    let cache: ContentCache
+    let service: FileService?
+    let disk = Disk()
+    let turns = Turns()
+    let hub = SpaceHub()
+    let board: TransferBoard
+    let downloads: Downloads
+    let state = Mutex(State())
+    private let news = SpaceNews()
+    private let tasks = Mutex<[Task<Void, Never>]>([])
+    /// How often in a row the upload of a file has failed.
+    let attempts = Mutex<[UUID: Int]>([:])
+    private let hasClosed = Mutex(false)
+    var isClosed: Bool { hasClosed.withLock { $0 } }
+    let uploadBell = Bell()
+    /// The observations of owners that are not streams.
+    let owners = OwnedTasks()
+
+    /// Opens a space over a store.
+    /// - Parameters:
+    ///   - store: it is synchronized by partition, with a client of the caller's.
+    ///   - folder: for the contents; made if it is missing. No two spaces may share it.
+    ///   - service: where contents are kept; nil to work off line.
+    /// - Throws: `SpaceError`; an error of the store.
+    public init(
+        _ store: SyncedStore, folder: String, service: FileService?, settings: SpaceSettings = SpaceSettings()
+    ) async throws {
+        self.store = store
+        self.settings = settings
+        self.service = service
+        let bytesMax = settings.cacheBytesMax
+        cache = try await disk.run { try ContentCache(folder: folder, bytesMax: bytesMax) }
+        let hub = hub
+        board = TransferBoard { hub.transferChanged($0) }
+        downloads = Downloads(cache, service, board, disk)
+        let pending = try cache.pending(), pins = try cache.pins()
+        state.withLock { state in
+            for row in pending { state.pending[row.file] = row }
+            state.pins = Set(pins)
+        }
+        let news = news
+        await store.replica.follow { news.add($0, isLocal: $1) }
+        news.add(nil, isLocal: false)
+        try refresh(tells: false)
+        let newsBell = news.bell, uploadBell = uploadBell
+        tasks.withLock { tasks in
+            tasks = [
+                Task { [weak self] in
+                    while await newsBell.wait() {
+                        guard let self else { return }
+                        await self.followStore()
+                    }
+                },
+                Task { [weak self] in
+                    var delay: Duration?
+                    while await uploadBell.wait(atMost: delay) {
+                        guard let self else { return }
+                        delay = await self.uploadAll()
+                    }
+                },
+            ]
+        }
+        news.bell.ring()
+        uploadBell.ring()
+        try await lookForLostContents(cache.publishedFiles)
+    }
+
+    /// Ends all transfers and observations. What waits for upload goes on when the space is opened again. The store
+    /// stays open.
+    public func close() async throws {
+        hasClosed.withLock { $0 = true }
+        for task in tasks.withLock({ $0 }) { task.cancel() }
+        news.bell.ring()
+        uploadBell.ring()
+        for task in tasks.withLock({ $0 }) { await task.value }
+        await downloads.stop()
+        for handle in state.withLock({ $0.handles.values.compactMap(\.file) }) { handle.close() }
+        owners.end()
+        hub.end()
+        try cache.close()
+    }
+
+    deinit { for task in tasks.withLock({ $0 }) { task.cancel() } }
+
+    // MARK: Keeping up with the store
+
+    /// Takes over what has changed in the store, and tells observers.
+    /// - Returns: the files that have changed.
+    @discardableResult
+    func refresh(tells: Bool = true) throws -> [UUID] {
+        let changed = try takeOver(tells: tells)
+        if tells, !changed.isEmpty { hub.statusChanged(nil) }
+        return changed
+    }
+
+    private func takeOver(tells: Bool) throws -> [UUID] {
+        try state.withLock { state in
+            let (noted, isAll) = news.take()
+            guard isAll || !noted.isEmpty else { return [] }
+            var found: [UUID: (node: SpaceTree.Node, content: Manifest?)] = [:]
+            do {
+                try store.read { snapshot in
+                    if isAll {
+                        for file in try snapshot.objects(FileRecord.all) {
+                            found[file.id] = (.init(file), file.content)
+                        }
+                        for folder in try snapshot.objects(FolderRecord.all) where found[folder.id] == nil {
+                            found[folder.id] = (.init(folder), nil)
+                        }
+                    } else {
+                        for key in noted.keys {
+                            if let file = try snapshot.find(FileRecord.self, key) {
+                                found[key] = (.init(file), file.content)
+                            } else if let folder = try snapshot.find(FolderRecord.self, key) {
+                                found[key] = (.init(folder), nil)
+                            }
+                        }
+                    }
+                }
+            } catch {
+                // Nothing is forgotten.
+                news.putBack(noted, isAll: isAll)
+                throw error
+            }
+            let keys = isAll ? Array(Set(state.tree.nodes.keys).union(found.keys)) : Array(noted.keys)
+            let before = tells ? Self.places(of: keys, in: state) : [:]
+            for key in keys {
+                state.tree.set(found[key]?.node, key)
+                state.contents[key] = found[key]?.content
+            }
+            if isAll { for (key, row) in state.pending { state.tree.setWritten(.init(row.content), of: key) } }
+            state.tree.findCuts()
+            if tells {
+                hub.tell(before, Self.places(of: keys, in: state)) { noted[$0] ?? .remote }
+            }
+            return keys
+        }
+    }
+
+    /// Where something is, and what is in it.
+    struct Place: Equatable {
+        let path: SpacePath
+        let content: SpaceTree.ContentNote?
+    }
+
+    static func places(of keys: [UUID], in state: State) -> [UUID: Place] {
+        var places: [UUID: Place] = [:]
+        for key in keys where state.tree.lives(key) {
+            guard let path = state.tree.path(of: key) else { continue }
+            places[key] = Place(path: path, content: state.tree.content(of: key))
+        }
+        return places
+    }
+
+    /// Takes over changes of the store, and does what they ask for.
+    private func followStore() async {
+        do {
+            let changed = try refresh()
+            try await lookForLostContents(changed)
+            fetchWanted(among: changed)
+        } catch {
+            // It is tried again with the next change.
+        }
+    }
+
+    /// The tree as it is now.
+    func withTree<Value>(_ body: (SpaceTree) throws -> Value) throws -> Value {
+        try refresh()
+        return try state.withLock { try body($0.tree) }
+    }
+}
+
+extension SpaceTree.ContentNote {
+    init(_ content: Manifest) { self.init(id: content.id, size: content.size) }
+}
+
+extension SpaceTree.Node {
+    init(_ file: FileRecord) {
+        self.init(
+            key: file.id, isFolder: false, name: SpaceTree.shown(file.name), parent: file.parent, moved: file.moved,
+            content: SpaceTree.ContentNote(file.content), trashed: file.trashed.map { Array($0) },
+            modified: file.modified)
+    }
+
+    init(_ folder: FolderRecord) {
+        self.init(
+            key: folder.id, isFolder: true, name: SpaceTree.shown(folder.name), parent: folder.parent,
+            moved: folder.moved, content: nil, trashed: folder.trashed.map { _ in [] }, modified: nil)
+    }
+}

@@ -1,0 +1,119 @@
+import AnabranchChunks
+import Foundation
+import Synchronization
+
+/// Tells observers of a space what has changed.
+final class SpaceHub: Sendable {
+    /// Somebody who wants to know.
+    final class Observer: Sendable {
+        private struct Pending {
+            var changes: [SpaceChange] = []
+            var places: [SpacePath: Int] = [:]
+        }
+
+        let bell: AsyncStream<Void>
+        private let continuation: AsyncStream<Void>.Continuation
+        private let isWanted: @Sendable (SpaceChange) -> Bool
+        private let pending = Mutex(Pending())
+
+        init(_ isWanted: @escaping @Sendable (SpaceChange) -> Bool) {
+            self.isWanted = isWanted
+            (bell, continuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
+        }
+
+        /// Adds a change to those that wait. Several of one path are one, of the last kind.
+        func add(_ change: SpaceChange) {
+            guard isWanted(change) else { return }
+            pending.withLock { pending in
+                guard let place = pending.places[change.path] else {
+                    pending.places[change.path] = pending.changes.count
+                    pending.changes.append(change)
+                    return
+                }
+                pending.changes[place] = pending.changes[place].joined(with: change)
+            }
+            continuation.yield()
+        }
+
+        func take() -> [SpaceChange] {
+            pending.withLock { pending in
+                defer { pending = Pending() }
+                // What was created and deleted again was never there.
+                return pending.changes.filter { $0.kind != .vanished }
+            }
+        }
+
+        func end() { continuation.finish() }
+    }
+
+    private struct State {
+        var observers: [Int: Observer] = [:]
+        var statusObservers: [Int: @Sendable (TransferBoard.Way?) -> Void] = [:]
+        var lastNumber = 0
+        var hasEnded = false
+    }
+
+    private let state = Mutex(State())
+
+    func add(_ observer: Observer) -> Int {
+        state.withLock { state in
+            state.lastNumber += 1
+            if state.hasEnded { observer.end() } else { state.observers[state.lastNumber] = observer }
+            return state.lastNumber
+        }
+    }
+
+    /// Has `body` called whenever a status may have changed: nil stands for any. It reads statuses, so it is never
+    /// called with a lock of the space.
+    func addStatusObserver(_ body: @escaping @Sendable (TransferBoard.Way?) -> Void) -> Int {
+        state.withLock { state in
+            state.lastNumber += 1
+            state.statusObservers[state.lastNumber] = body
+            return state.lastNumber
+        }
+    }
+
+    func remove(_ number: Int) {
+        state.withLock { state in
+            state.observers[number] = nil
+            state.statusObservers[number] = nil
+        }
+    }
+
+    func end() {
+        let observers = state.withLock { state in
+            state.hasEnded = true
+            defer { state.observers = [:] }
+            return Array(state.observers.values)
+        }
+        for observer in observers { observer.end() }
+    }
+
+    func tell(_ change: SpaceChange) {
+        for observer in state.withLock({ Array($0.observers.values) }) { observer.add(change) }
+    }
+
+    /// Tells the difference between what was shown before and what is now.
+    func tell(
+        _ before: [UUID: FileSpace.Place], _ after: [UUID: FileSpace.Place],
+        origin: (UUID) -> SpaceChange.Origin
+    ) {
+        for key in Set(before.keys).union(after.keys) {
+            let kind: SpaceChange.Kind, path: SpacePath
+            switch (before[key], after[key]) {
+            case (nil, let new?): (kind, path) = (.created, new.path)
+            case (let old?, nil): (kind, path) = (.deleted, old.path)
+            case (let old?, let new?) where old.path != new.path: (kind, path) = (.moved(from: old.path), new.path)
+            case (let old?, let new?) where old.content != new.content: (kind, path) = (.updated, new.path)
+            default: continue
+            }
+            tell(SpaceChange(path: path, key: key, kind: kind, origin: origin(key)))
+        }
+    }
+
+    func transferChanged(_ way: TransferBoard.Way) { statusChanged(way) }
+
+    func statusChanged(_ way: TransferBoard.Way?) {
+        for body in state.withLock({ Array($0.statusObservers.values) }) { body(way) }
+    }
+}

@@ -1,0 +1,111 @@
+import AnabranchChunks
+import Foundation
+
+/// Brings contents from the server, each once however many want it.
+actor Downloads {
+    /// How many chunks are on their way at once.
+    static let parallelMax = 2
+
+    private let cache: ContentCache
+    private let service: FileService?
+    private let board: TransferBoard
+    private let disk: Disk
+    private var running: [ChunkHash: Task<Void, any Error>] = [:]
+
+    init(_ cache: ContentCache, _ service: FileService?, _ board: TransferBoard, _ disk: Disk) {
+        self.cache = cache
+        self.service = service
+        self.board = board
+        self.disk = disk
+    }
+
+    /// Brings a content, unless it is here.
+    /// - Throws: `SpaceError`; `CancellationError` if this task is cancelled: the download goes on.
+    func fetch(_ content: Manifest) async throws {
+        if try await disk.run({ [cache] in try cache.missing(of: content).isEmpty }) {
+            board.end(.download(content.id))
+            return
+        }
+        let task =
+            running[content.id]
+            ?? Task {
+                defer { running[content.id] = nil }
+                try await download(content)
+            }
+        running[content.id] = task
+        try await task.valueUnlessCancelled
+    }
+
+    /// Brings one chunk, unless it is here.
+    func fetch(_ chunk: ChunkHash) async throws -> [UInt8] {
+        let cache = cache
+        if let bytes = try await disk.run({ try cache.chunk(chunk) }) { return bytes }
+        do {
+            return try await download(chunk)
+        } catch let issue as FileIssue {
+            throw Self.error(issue)
+        }
+    }
+
+    func stop() {
+        for task in running.values { task.cancel() }
+        running = [:]
+    }
+
+    private func download(_ content: Manifest) async throws {
+        let way = TransferBoard.Way.download(content.id), cache = cache
+        do {
+            let missing = try await disk.run { try cache.missing(of: content) }, wanted = Set(missing)
+            let rest = content.chunks.indices.filter { wanted.contains(content.chunks[$0]) }
+            board.begin(
+                way, transferred: content.size - rest.reduce(0) { $0 + Int64(content.byteCount(ofChunk: $1)) },
+                total: content.size)
+            try await withThrowingTaskGroup(of: Int.self) { group in
+                var waiting = missing[...]
+                func addNext() {
+                    guard let chunk = waiting.popFirst() else { return }
+                    let count = content.chunks.indices.reduce(0) {
+                        content.chunks[$1] == chunk ? $0 + content.byteCount(ofChunk: $1) : $0
+                    }
+                    group.addTask {
+                        _ = try await self.download(chunk)
+                        return count
+                    }
+                }
+                for _ in 0..<Self.parallelMax { addNext() }
+                while let count = try await group.next() {
+                    board.advance(way, by: count)
+                    addNext()
+                }
+            }
+            board.end(way)
+        } catch let issue as FileIssue {
+            board.stop(way, because: issue)
+            throw Self.error(issue)
+        } catch let error as SpaceError {
+            board.stop(way, because: FileIssue(error))
+            throw error
+        } catch {
+            board.end(way)
+            throw error
+        }
+    }
+
+    private func download(_ chunk: ChunkHash) async throws -> [UInt8] {
+        guard let service else { throw FileIssue(.offline, "there is no server", isRetrying: false) }
+        let bytes = try await service.get(chunk), cache = cache
+        try await disk.run { try cache.put(chunk, bytes) }
+        return bytes
+    }
+
+    private static func error(_ issue: FileIssue) -> SpaceError {
+        SpaceError(issue.kind == .damaged ? .damaged : .unavailable, issue.reason)
+    }
+}
+
+extension FileIssue {
+    /// Trouble of this device.
+    init(_ error: SpaceError) {
+        self.init(error.code == .storageFull ? .storageFull : .storageFailed, error.reason)
+    }
+}

@@ -1,0 +1,71 @@
+import Dispatch
+import Synchronization
+
+/// Lets one operation run after another.
+actor Turns {
+    private var isTaken = false
+    private var waiting: [CheckedContinuation<Void, Never>] = []
+
+    func perform<Value: Sendable>(_ body: @Sendable () async throws -> Value) async throws -> Value {
+        if isTaken { await withCheckedContinuation { waiting.append($0) } }
+        isTaken = true
+        defer {
+            if waiting.isEmpty { isTaken = false } else { waiting.removeFirst().resume() }
+        }
+        return try await body()
+    }
+}
+
+/// Runs work that blocks on threads that may block.
+struct Disk: Sendable {
+    private let queue = DispatchQueue(label: "anabranch.files", attributes: .concurrent)
+
+    func run<Value: Sendable>(_ work: @escaping @Sendable () throws -> Value) async throws -> Value {
+        try await withCheckedThrowingContinuation { continuation in
+            queue.async { continuation.resume(with: Result { try work() }) }
+        }
+    }
+}
+
+/// Wakes the one task that waits for it. A ring that nobody waits for is kept.
+final class Bell: Sendable {
+    private let rings: AsyncStream<Void>
+    private let continuation: AsyncStream<Void>.Continuation
+
+    init() { (rings, continuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1)) }
+
+    func ring() { continuation.yield() }
+
+    /// Waits for a ring, or for a time.
+    /// - Returns: false if the task was cancelled.
+    func wait(atMost limit: Duration? = nil) async -> Bool {
+        let timer = limit.map { limit in
+            Task {
+                try? await Task.sleep(for: limit)
+                if !Task.isCancelled { ring() }
+            }
+        }
+        defer { timer?.cancel() }
+        for await _ in rings { return !Task.isCancelled }
+        return false
+    }
+}
+
+extension Task where Failure == any Error {
+    /// The result of the task. A caller that is cancelled stops waiting, and the task goes on for the others.
+    var valueUnlessCancelled: Success {
+        get async throws {
+            let (values, continuation) = AsyncThrowingStream.makeStream(of: Success.self)
+            Task<Void, Never> {
+                do {
+                    continuation.yield(try await value)
+                    continuation.finish()
+                } catch {
+                    continuation.finish(throwing: error)
+                }
+            }
+            for try await value in values { return value }
+            throw _Concurrency.CancellationError()
+        }
+    }
+}

@@ -1,0 +1,78 @@
+import AnabranchChunks
+import Foundation
+import Synchronization
+
+/// The transfers of contents that are under way, and what keeps others from it.
+final class TransferBoard: Sendable {
+    struct Transfer: Equatable, Sendable {
+        var progress = FileProgress()
+        var isMoving = false
+        var issue: FileIssue?
+    }
+
+    /// One content on its way: up, of a file; or down.
+    enum Way: Hashable, Sendable {
+        case upload(UUID)
+        case download(ChunkHash)
+    }
+
+    private let transfers = Mutex<[Way: Transfer]>([:])
+    private let onChange: @Sendable (Way) -> Void
+
+    init(onChange: @escaping @Sendable (Way) -> Void) { self.onChange = onChange }
+
+    func transfer(_ way: Way) -> Transfer? { transfers.withLock { $0[way] } }
+
+    /// The numbers of uploads and downloads that move, and their progress together.
+    var moving: (up: Int, down: Int, progress: FileProgress) {
+        transfers.withLock { transfers in
+            transfers.reduce(into: (0, 0, FileProgress())) { sum, next in
+                guard next.value.isMoving else { return }
+                if case .upload = next.key { sum.0 += 1 } else { sum.1 += 1 }
+                sum.2.transferred += next.value.progress.transferred
+                sum.2.total += next.value.progress.total
+            }
+        }
+    }
+
+    var issues: [FileIssue] { transfers.withLock { $0.values.compactMap(\.issue) } }
+
+    var uploadIssues: [FileIssue] {
+        transfers.withLock { transfers in
+            transfers.compactMap { way, transfer in if case .upload = way { transfer.issue } else { nil } }
+        }
+    }
+
+    /// Begins a transfer, or goes on with it.
+    func begin(_ way: Way, transferred: Int64, total: Int64) {
+        change(way) { transfer in
+            transfer.progress.total = total
+            transfer.progress.transferred = max(transfer.progress.transferred, min(transferred, total))
+            transfer.isMoving = true
+        }
+    }
+
+    func advance(_ way: Way, by bytes: Int) {
+        change(way) { transfer in
+            transfer.progress.transferred = min(transfer.progress.total, transfer.progress.transferred + Int64(bytes))
+            transfer.issue = nil
+        }
+    }
+
+    func stop(_ way: Way, because issue: FileIssue) {
+        change(way) { transfer in
+            transfer.isMoving = false
+            transfer.issue = issue
+        }
+    }
+
+    func end(_ way: Way) {
+        transfers.withLock { _ = $0.removeValue(forKey: way) }
+        onChange(way)
+    }
+
+    private func change(_ way: Way, _ body: (inout Transfer) -> Void) {
+        transfers.withLock { body(&$0[way, default: Transfer()]) }
+        onChange(way)
+    }
+}

@@ -1,0 +1,101 @@
+import AnabranchChunks
+import AnabranchCore
+package import AnabranchHistory
+import AnabranchServer
+import Logging
+
+/// The removal of chunks that no file uses, and of what is in the trash.
+extension FilesWire {
+    private static let daySeconds: UInt64 = 86_400
+    /// How many records one commit changes.
+    private static let pageCount = 500
+
+    /// Looks at everything once an hour, until its task is cancelled.
+    package func maintain() async {
+        repeat {
+            for path in (try? await store.paths()) ?? [] where app(of: path) != nil {
+                do {
+                    try await sweep(path)
+                } catch {
+                    logger.warning("files: nothing is cleared", metadata: ["path": "\(path)", "error": "\(error)"])
+                }
+            }
+        } while (try? await Task.sleep(for: .seconds(3_600))) != nil
+    }
+
+    /// Removes what is no longer needed of a synced file.
+    package func sweep(_ path: VirtualPath) async throws {
+        try await eraseTrash(of: path)
+        try await removeChunks(of: path)
+        try await removeUnknown(of: path)
+        try await repairLoops(of: path)
+    }
+
+    /// Erases what has been in the trash for long enough, if every client knows that it is there: an edit that was made
+    /// without that knowledge would be lost.
+    private func eraseTrash(of path: VirtualPath) async throws {
+        guard let app = app(of: path), let seen = try await server().versionSeenByAll(of: path) else { return }
+        let now = unixSeconds(), kept = UInt64(clamping: app.trashDays) * Self.daySeconds
+        try await forEachPage(of: .trash, in: path) { transaction, records, page in
+            for record in page {
+                guard let name = SpaceObjectKey(record.place.key), let row = PendingRecords.trash(record.value),
+                    row.since + kept <= now, row.version <= seen,
+                    let object = try transaction.object(name.className, key: .uuid(name.key))
+                else { continue }
+                // A folder in which something lives is not deleted.
+                if name.isFolder, try transaction.state.hasChildren(name.key) { continue }
+                try transaction.delete(object)
+            }
+        }
+    }
+
+    private func removeChunks(of path: VirtualPath) async throws {
+        let now = unixSeconds(), kept = UInt64(clamping: settings.unusedDays) * Self.daySeconds, store = store
+        try await forEachPage(of: .chunk, in: path) { _, records, page in
+            for record in page {
+                guard let hash = ChunkHash(bytes: record.place.key), let row = PendingRecords.chunk(record.value),
+                    row.goesAt(keptSeconds: kept) <= now, try !records.isUsed(hash)
+                else { continue }
+                // If the commit fails, the chunk counts as missing, which nobody needs.
+                try store.remove(hash, of: path)
+                try records.set(nil, of: hash)
+            }
+        }
+    }
+
+    /// Removes what was stored, and of which there is no record since a day, because a crash came between.
+    private func removeUnknown(of path: VirtualPath) async throws {
+        let time = max(Self.daySeconds, unixSeconds()) - Self.daySeconds, store = store
+        for chunk in try await store.chunks(of: path, putBefore: time) {
+            _ = try await read(path) { _, records in
+                if try records.chunk(chunk) == nil { try store.remove(chunk, of: path) }
+            }
+        }
+    }
+
+    /// Has `body` look at all records of a kind, and change what it likes, in commits of a page each.
+    private func forEachPage(
+        of kind: FileRecord, in path: VirtualPath,
+        _ body: @escaping @Sendable (WriteTransaction, inout PendingRecords, [DoorRecord]) throws -> Void
+    ) async throws {
+        var after: [UInt8] = []
+        while true {
+            let range = kind.range(after: after), count = Self.pageCount
+            let page = try await read(path) { try $1.records(in: range, countMax: count) } ?? []
+            guard let last = page.last else { return }
+            try await write(path) { try body($0, &$1, page) }
+            after = last.place.key
+        }
+    }
+}
+
+extension ObjectGraph {
+    /// True if anything is in a folder, in the trash or not.
+    fileprivate func hasChildren(_ folder: UUIDBytes) throws -> Bool {
+        var hasChildren = false
+        for isFolder in [false, true] {
+            try forEachSpaceObject(isFolder: isFolder) { if $1.parent == folder { hasChildren = true } }
+        }
+        return hasChildren
+    }
+}

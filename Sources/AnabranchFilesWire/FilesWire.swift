@@ -1,0 +1,113 @@
+import AnabranchChunks
+import AnabranchCore
+package import AnabranchHistory
+package import AnabranchServer
+package import Logging
+import NIOHTTP1
+import Synchronization
+
+/// The contents of files over HTTP, and the door that keeps account of them (`Spec/Files.md`).
+package final class FilesWire: RecordDoor {
+    private struct State {
+        weak var server: SyncServer?
+        /// The synced files in which folders may lie in themselves.
+        var looped: Set<VirtualPath> = []
+        var isRepairing = false
+    }
+
+    let settings: FilesSettings
+    let store: any ChunkStore
+    let authenticator: any Authenticator
+    let authorizer: any Authorizer
+    let logger: Logger
+    let unixSeconds: @Sendable () -> UInt64
+    private let state = Mutex(State())
+
+    /// - Parameter unixSeconds: the clock, in seconds since 1970.
+    package init(
+        settings: FilesSettings, store: any ChunkStore, authenticator: any Authenticator,
+        authorizer: any Authorizer, logger: Logger, unixSeconds: @escaping @Sendable () -> UInt64
+    ) {
+        self.settings = settings
+        self.store = store
+        self.authenticator = authenticator
+        self.authorizer = authorizer
+        self.logger = logger
+        self.unixSeconds = unixSeconds
+    }
+
+    /// The routes of its HTTP requests.
+    package var routes: [HTTPRoute] {
+        [HTTPRoute("/files", to: ChunkEndpoints(self), body: .stream(bytesMax: Manifest.chunkBytes))]
+    }
+
+    /// Serves the files of a server. To be called before it runs.
+    package func attach(to server: SyncServer) {
+        state.withLock { $0.server = server }
+        server.attach(self)
+    }
+
+    package func observer(of path: VirtualPath) -> (any RecordObserver)? {
+        guard path.partition != nil, app(of: path) != nil else { return nil }
+        return FilesObserver(unixSeconds: unixSeconds, onLoop: { [weak self] in self?.repair(path) })
+    }
+
+    /// The settings of the app of a synced file; nil if it has no files.
+    func app(of path: VirtualPath) -> FilesApp? {
+        settings.apps[String(decoding: path.bytes.prefix { $0 != UInt8(ascii: "/") }, as: UTF8.self)]
+    }
+
+    // MARK: Reading and writing at the head
+
+    func read<Value: Sendable>(
+        _ path: VirtualPath, _ body: @escaping @Sendable (WriteTransaction, PendingRecords) throws -> Value
+    ) async throws -> Value? {
+        try await server().readHead(of: path, body)
+    }
+
+    func write(
+        _ path: VirtualPath, _ body: @escaping @Sendable (WriteTransaction, inout PendingRecords) throws -> Void
+    ) async throws {
+        let write = HeadWrite(at: ChangesetTime(secondsSince1970: Double(unixSeconds()))) { transaction, records in
+            try body(transaction, &records)
+            return []
+        }
+        guard let outcome = try await server().write([write], atHeadOf: path).first else { throw CancellationError() }
+        _ = try outcome.get()
+    }
+
+    func server() throws -> SyncServer {
+        guard let server = state.withLock({ $0.server }) else {
+            throw HistoryError(.storeFailed, "there is no server")
+        }
+        return server
+    }
+
+    // MARK: Loops
+
+    /// Has the folders of a synced file looked at, soon and once.
+    private func repair(_ path: VirtualPath) {
+        let begins = state.withLock { state in
+            state.looped.insert(path)
+            defer { state.isRepairing = true }
+            return !state.isRepairing
+        }
+        if begins { Task { await repairAll() } }
+    }
+
+    private func repairAll() async {
+        while true {
+            let path = state.withLock { state in
+                let path = state.looped.popFirst()
+                state.isRepairing = path != nil
+                return path
+            }
+            guard let path else { return }
+            do {
+                try await repairLoops(of: path)
+            } catch {
+                logger.warning("files: loops of folders stay", metadata: ["path": "\(path)", "error": "\(error)"])
+            }
+        }
+    }
+}

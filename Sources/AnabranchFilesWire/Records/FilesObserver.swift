@@ -1,0 +1,99 @@
+import AnabranchChunks
+import AnabranchCore
+import AnabranchHistory
+
+/// Keeps the records of the files and folders of a synced file: which chunks are used, and what is in the trash since
+/// when.
+struct FilesObserver: RecordObserver {
+    let unixSeconds: @Sendable () -> UInt64
+    /// Called when an entry has put a folder into itself.
+    let onLoop: @Sendable () -> Void
+
+    func observe(_ step: RecordStep, _ records: inout PendingRecords) throws(HistoryError) {
+        guard step.after.hasFileSpace || step.before.hasFileSpace else { return }
+        var noting = FilesNoting(now: unixSeconds(), version: step.entry.version)
+        do {
+            let position = try records.position()
+            if position?.rawValue == step.entry.version.rawValue - 1 {
+                try noting.note(step, &records)
+            } else {
+                // It has missed entries.
+                try noting.noteAll(of: step.after, &records)
+            }
+            records.setPosition(step.entry.version)
+        } catch let error as HistoryError {
+            throw error
+        } catch {
+            throw HistoryError(.storeFailed, "a file cannot be read: \(error)")
+        }
+        if noting.hasLoop { onLoop() }
+    }
+}
+
+/// Makes the records about an entry.
+private struct FilesNoting {
+    let now: UInt64
+    let version: ServerVersion
+    /// True if a folder was put into itself.
+    private(set) var hasLoop = false
+
+    init(now: UInt64, version: ServerVersion) { (self.now, self.version) = (now, version) }
+
+    mutating func note(_ step: RecordStep, _ records: inout PendingRecords) throws {
+        let (objects, erasedClasses) = try step.touched()
+        var names: Set<SpaceObjectKey> = []
+        for object in objects {
+            guard case .uuid(let key) = object.key, let isFolder = Self.isFolder(object.className) else { continue }
+            names.insert(SpaceObjectKey(isFolder: isFolder, key: key))
+        }
+        for isFolder in erasedClasses.compactMap(Self.isFolder) {
+            try step.before.forEachSpaceObject(isFolder: isFolder) { key, _ in
+                names.insert(SpaceObjectKey(isFolder: isFolder, key: key))
+            }
+        }
+        for name in names {
+            try note(name, from: step.before.spaceObject(name), to: step.after.spaceObject(name), &records)
+            if name.isFolder, !hasLoop { hasLoop = try step.after.foldersAbove(name.key) == nil }
+        }
+    }
+
+    /// Notes everything that there is, since it is not known what was there before.
+    mutating func noteAll(of state: ObjectGraph, _ records: inout PendingRecords) throws {
+        try records.eraseUses()
+        for isFolder in [false, true] {
+            var found: [(SpaceObjectKey, SpaceObject)] = []
+            try state.forEachSpaceObject(isFolder: isFolder) { key, object in
+                found.append((SpaceObjectKey(isFolder: isFolder, key: key), object))
+            }
+            for (name, object) in found { try note(name, from: nil, to: object, &records) }
+        }
+        hasLoop = true
+    }
+
+    private func note(
+        _ name: SpaceObjectKey, from before: SpaceObject?, to after: SpaceObject?, _ records: inout PendingRecords
+    ) throws {
+        let old = before?.chunks ?? [], new = after?.chunks ?? []
+        for chunk in old.subtracting(new) { try records.setUse(chunk, by: name.key, false, now: now) }
+        for chunk in new.subtracting(old) { try records.setUse(chunk, by: name.key, true, now: now) }
+        let former = try records.trash(name)
+        if let after, after.isMarked {
+            let content = after.manifest?.id.bytes ?? []
+            if former?.content != content {
+                records.set(TrashRow(since: now, version: version, content: content), of: name)
+            }
+        } else if former != nil {
+            records.set(nil, of: name)
+        }
+        guard name.isFolder, let before, before.parent != after?.parent else { return }
+        records.setFormerParent(after == nil ? nil : before.parent, of: name.key)
+    }
+
+    private static func isFolder(_ className: [UInt8]) -> Bool? {
+        switch String(decoding: className, as: UTF8.self) {
+        case SpaceClasses.file: false
+        case SpaceClasses.folder: true
+        default: nil
+        }
+    }
+}

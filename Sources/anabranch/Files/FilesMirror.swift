@@ -1,0 +1,88 @@
+import AnabranchCore
+import AnabranchFiles
+import ArgumentParser
+import CommandSupport
+import Foundation
+import UnixSignals
+
+/// `anabranch files mirror`.
+struct FilesMirror: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "mirror",
+        abstract: "Keep a folder of the disk equal to the space, both ways.",
+        discussion: """
+            Runs until SIGINT or SIGTERM; with --once it ends when both are equal and uploaded. What has changed in \
+            the folder goes to the space, and what has changed there comes into the folder. A file that has changed on \
+            both sides stays twice, that of the folder under a name with this device and the day. A file that is \
+            moved or renamed stays the same file.
+
+            Links and special files are left alone, and nothing outside of the folder is touched. A name that the disk \
+            cannot have is told on standard error and passed over. What the folder and the space had in common is \
+            remembered beside the replica, so changes that are made while nothing runs are understood as well.
+
+            EXAMPLES
+              anabranch files mirror ./plans --data ./spaces --path 'my-app/"files"' \\
+                  --url wss://sync.example.com --anonymous
+              anabranch files mirror ./plans --once --data ./spaces \\
+                  --path 'my-app/"files"' --url wss://sync.example.com
+            """)
+
+    @OptionGroup var options: FilesOptions
+
+    @Argument(help: "The folder; made if it is missing.")
+    var folder: String
+
+    @Flag(help: "End when both are equal.")
+    var once = false
+
+    func validate() throws {
+        guard options.client.url != nil else { throw ValidationError("A mirror needs a server: give --url.") }
+    }
+
+    func run() async throws {
+        let folder = URL(fileURLWithPath: folder, isDirectory: true), (once, json) = (once, options.json)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
+        let name = Data(folder.standardizedFileURL.path.utf8).reduce(UInt64(0xcbf2_9ce4_8422_2325)) {
+            ($0 ^ UInt64($1)) &* 0x100_0000_01b3
+        }
+        let rows = try options.client.file() + ".mirror-\(String(name, radix: 16))"
+        try await OpenSpace.with(options) { open in
+            try await open.bringNames()
+            let mirror = try FolderMirror(open.space, folder: folder, database: rows) { Self.show($0, json) }
+            let showing = open.show("transferred")
+            defer { showing.cancel() }
+            if once {
+                while try await mirror.compare() > 0 {}
+                return try await open.upload()
+            }
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { for await _ in signals { break } }
+                group.addTask { try await mirror.run() }
+                try await group.next()
+                group.cancelAll()
+            }
+        }
+    }
+
+    private static func show(_ report: FolderMirror.Report, _ json: Bool) {
+        let members: [String: JSONValue], text: String
+        switch report {
+        case .up(let word, let path):
+            members = ["from": "folder", "change": .string(word), "path": .string(path.description)]
+            text = "> \(word)  \(path)"
+        case .down(let word, let path):
+            members = ["from": "space", "change": .string(word), "path": .string(path.description)]
+            text = "< \(word)  \(path)"
+        case .skipped(let path, let reason):
+            FileHandle.standardError.write(Data(TerminalText.escaped("passed over: \(path): \(reason)\n").utf8))
+            return
+        }
+        if json {
+            StandardOutput.write(line: Array(JSONValue.object(members).encoded.utf8))
+        } else {
+            print(text)
+        }
+        fflush(nil)
+    }
+}

@@ -1,0 +1,169 @@
+import AnabranchChunks
+import AnabranchClient
+import AnabranchCore
+import AnabranchFilesWire
+import AnabranchHistory
+import AnabranchServer
+import Foundation
+import Testing
+
+@testable import AnabranchFiles
+
+/// Chunks over HTTP: what is kept, who sees it, and when it goes.
+@Suite struct ChunkTests {
+    private static let bytes = Array("a chunk".utf8)
+    private static let hash = ChunkHash(of: bytes)
+
+    @Test func aChunkIsPutAndRead() async throws {
+        try await FilesRig.run { rig in
+            let (bytes, name) = (Self.bytes, "chunks/\(Self.hash)")
+            #expect(try await rig.missing([Self.hash]) == ["\(Self.hash)"])
+            #expect(try await rig.status("GET", name) == 404)
+            #expect(try await rig.status("PUT", name, body: bytes) == 201)
+            #expect(try await rig.status("PUT", name, body: bytes) == 200)
+            #expect(try await rig.missing([Self.hash]) == [])
+            #expect(try await rig.send("GET", name).body == bytes)
+            let part = try await rig.send("GET", name, headers: [("Range", "bytes=2-4")])
+            #expect(part.status == 206)
+            #expect(part.body == Array("chu".utf8))
+            #expect(try await rig.send("GET", name, headers: [("Range", "bytes=-5")]).body == Array("chunk".utf8))
+            #expect(try await rig.send("GET", name, headers: [("Range", "bytes=7-")]).status == 416)
+            #expect(try await rig.send("GET", name, headers: [("Range", "bytes=x")]).status == 200)
+            #expect(try await rig.status("HEAD", name) == 200)
+            #expect(try await rig.status("DELETE", name) == 405)
+        }
+    }
+
+    @Test func aLargeChunkComesInParts() async throws {
+        try await FilesRig.run { rig in
+            let bytes = (0..<Manifest.chunkBytes).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }
+            let hash = ChunkHash(of: bytes)
+            let status = try await rig.status("PUT", "chunks/\(hash)", body: bytes)
+            #expect(status == 201)
+            #expect(try await rig.send("GET", "chunks/\(hash)").body == bytes)
+            #expect(try await rig.status("PUT", "chunks/\(hash)", body: bytes + [1]) == 413)
+        }
+    }
+
+    /// Nothing is kept of what is refused.
+    @Test func whatIsNoChunkIsRefused() async throws {
+        try await FilesRig.run { rig in
+            let (bytes, name) = (Self.bytes, "chunks/\(Self.hash)")
+            #expect(try await rig.status("PUT", name, body: bytes + [0]) == 422)
+            #expect(try await rig.status("PUT", "chunks/..%2f..%2fkeys.json", body: bytes) == 400)
+            #expect(try await rig.status("PUT", "chunks/../../keys.json", body: bytes) == 404)
+            #expect(try await rig.status("PUT", "chunks/\("\(Self.hash)".uppercased())", body: bytes) == 400)
+            #expect(try await rig.status("PUT", name, body: bytes, query: "") == 400)
+            #expect(try await rig.status("PUT", name, body: bytes, query: "path=%22a%22&path=%22b%22") == 400)
+            #expect(try await rig.status("PUT", name, body: bytes, query: "path={") == 400)
+            #expect(try await rig.status("PUT", name, user: "", body: bytes) == 401)
+            #expect(try await rig.status("POST", "chunks/missing", body: Array("{}".utf8)) == 400)
+            #expect(try await rig.status("POST", "chunks/missing", body: Array("[\"x\"]".utf8)) == 400)
+            let many = "[" + repeatElement("\"\(Self.hash)\"", count: 1_001).joined(separator: ",") + "]"
+            #expect(try await rig.status("POST", "chunks/missing", body: Array(many.utf8)) == 400)
+            #expect(try await rig.missing([Self.hash]) == ["\(Self.hash)"])
+            let kept = try FileManager.default.subpathsOfDirectory(atPath: rig.folder.path)
+            #expect(kept.filter { $0.hasSuffix(".new") || $0.contains("\(Self.hash)") } == [])
+        }
+    }
+
+    /// A user sees what a file uses, and for a day what the user has put; another partition is another world.
+    @Test func nobodyLearnsWhatIsThere() async throws {
+        let authorizer = CallbackAuthorizer { principal, _ in
+            switch principal.user {
+            case "ann", "bob": .write
+            case "eve": .read
+            default: .none
+            }
+        }
+        try await FilesRig.run(authorizer: authorizer) { rig in
+            let name = "chunks/\(Self.hash)"
+            #expect(try await rig.status("PUT", name, user: "eve", body: Self.bytes) == 403)
+            #expect(try await rig.status("PUT", name, user: "mallory", body: Self.bytes) == 404)
+            #expect(try await rig.status("PUT", name, body: Self.bytes) == 201)
+            #expect(try await rig.status("GET", name) == 200)
+            #expect(try await rig.status("GET", name, user: "bob") == 404)
+            #expect(try await rig.missing([Self.hash], user: "bob") == ["\(Self.hash)"])
+            #expect(try await rig.status("GET", name, query: "path=%22other%22") == 404)
+            rig.clock.advance(by: 86_401)
+            #expect(try await rig.status("GET", name) == 404)
+            let device = try await rig.device("one")
+            try await device.connect()
+            try await device.put("/a", "a chunk")
+            try await device.synchronize()
+            for user in ["ann", "bob", "eve"] {
+                #expect(try await rig.status("GET", name, user: user) == 200)
+                #expect(try await rig.missing([Self.hash], user: user) == [])
+            }
+            #expect(try await rig.status("GET", name, user: "mallory") == 404)
+            try await device.close()
+        }
+    }
+
+    @Test func theQuotaCountsWhatIsKept() async throws {
+        try await FilesRig.run(quotaBytes: 10) { rig in
+            let (small, other) = ([UInt8](repeating: 1, count: 6), [UInt8](repeating: 2, count: 5))
+            #expect(try await rig.status("PUT", "chunks/\(ChunkHash(of: small))", body: small) == 201)
+            #expect(try await rig.status("PUT", "chunks/\(ChunkHash(of: other))", body: other) == 507)
+            #expect(try await rig.status("PUT", "chunks/\(ChunkHash(of: small))", body: small) == 200)
+            rig.clock.advance(by: 31 * 86_400)
+            try await rig.wire.sweep(FilesRig.path)
+            #expect(try await rig.status("PUT", "chunks/\(ChunkHash(of: other))", body: other) == 201)
+        }
+    }
+
+    /// A chunk stays for 30 days after its last use.
+    @Test func aChunkGoesWhenNothingUsesIt() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one"), path = FilesRig.path
+            try await device.connect()
+            try await device.put("/a", "a chunk")
+            try await device.synchronize()
+            rig.clock.advance(by: 40 * 86_400)
+            try await rig.wire.sweep(path)
+            #expect(rig.store.contains(Self.hash, of: path))
+            try await device.put("/a", "another")
+            try await device.synchronize()
+            rig.clock.advance(by: 29 * 86_400)
+            try await rig.wire.sweep(path)
+            #expect(rig.store.contains(Self.hash, of: path))
+            rig.clock.advance(by: 2 * 86_400)
+            try await rig.wire.sweep(path)
+            #expect(!rig.store.contains(Self.hash, of: path))
+            #expect(try await rig.missing([Self.hash]) == ["\(Self.hash)"])
+            // It can be written again.
+            try await device.put("/a", "a chunk")
+            try await device.synchronize()
+            #expect(rig.store.contains(Self.hash, of: path))
+            try await device.close()
+        }
+    }
+
+    /// What is in the trash is erased after its days, and what was edited since is not.
+    @Test func theTrashIsEmptied() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one")
+            try await device.connect()
+            try await device.space.createFolder(SpacePath("/f"))
+            try await device.put("/f/a", "1")
+            try await device.put("/b", "2")
+            try await device.space.delete(SpacePath("/f"))
+            try await device.space.delete(SpacePath("/b"))
+            try await device.synchronize()
+            rig.clock.advance(by: 29 * 86_400)
+            try await rig.wire.sweep(FilesRig.path)
+            try await device.synchronize()
+            #expect(try device.space.trash().map(\.path.description) == ["/b", "/f"])
+            let gone = try #require(try device.space.trash().first)
+            try await device.space.restore(gone)
+            try await device.synchronize()
+            rig.clock.advance(by: 2 * 86_400)
+            // A folder is empty when what was in it is erased.
+            for _ in 0..<2 { try await rig.wire.sweep(FilesRig.path) }
+            try await device.synchronize()
+            #expect(try device.space.trash().isEmpty)
+            #expect(try await device.tree() == ["/b": "2"])
+            try await device.close()
+        }
+    }
+}
