@@ -187,8 +187,7 @@ public actor RowCapture {
         try database.sweep()
         while let collected = try Collection.next(in: database, forms) {
             let last = await replica.record.lastWritten
-            var time = ChangesetTime.now.following(last)
-            if time == last { time = ChangesetTime(rawValue: last.rawValue &+ 1) }
+            let time = StepTime.next(after: last)
             try database.beginStep(collected, at: time)
             let changes = collected.changes
             self.time.set(time)
@@ -328,13 +327,4 @@ private final class ChangedObjects: Sendable {
             return (state.isEverything, state.references, state.rows)
         }
     }
-}
-
-/// The clock of the replica: shows the time of the step that is made.
-private final class StepTime: Sendable {
-    private let next = Mutex<ChangesetTime?>(nil)
-
-    func set(_ time: ChangesetTime?) { next.withLock { $0 = time } }
-
-    var now: ChangesetTime { next.withLock { $0 } ?? .now }
 }
