@@ -8,6 +8,10 @@ let isStrict = Context.environment["ANABRANCH_STRICT"] != nil
 /// builds differ that have the same sources.
 let commit = Context.environment["ANABRANCH_COMMIT"] ?? "unknown"
 
+/// The parts that reach PostgreSQL are there under the package trait `Postgres`, and in what the project's own scripts
+/// build. Their sources are compiled where `CLibPQ` can be imported, so that no other module gets other flags.
+let postgres: TargetDependencyCondition? = isStrict ? nil : .when(traits: ["Postgres"])
+
 /// What the next version of the language does without being asked.
 let upcomingFeatures = ["ExistentialAny", "InternalImportsByDefault", "MemberImportVisibility"]
 
@@ -28,11 +32,15 @@ let package = Package(
         .library(name: "AnabranchClient", targets: ["AnabranchClient"]),
         .library(name: "AnabranchCapture", targets: ["AnabranchCapture"]),
         .library(name: "AnabranchFiles", targets: ["AnabranchFiles"]),
+        .library(name: "AnabranchBridge", targets: ["AnabranchBridge"]),
         .library(name: "AnabranchTestClient", targets: ["AnabranchTestClient"]),
         .executable(name: "anabranch", targets: ["anabranch"]),
         .executable(name: "anabranch-lab", targets: ["anabranch-lab"]),
         // For `Benchmarks`, which is a package of its own. Nobody else may count on it.
         .library(name: "_AnabranchTesting", targets: ["AnabranchTesting"]),
+    ],
+    traits: [
+        .trait(name: "Postgres", description: "Bridges to PostgreSQL; needs libpq and its header (libpq-dev).")
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -47,6 +55,7 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
     targets: [
+        .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"]), .brew(["libpq"])]),
         .systemLibrary(name: "CMalloc"),
         .systemLibrary(name: "CZlib"),
         .systemLibrary(name: "CZstd"),
@@ -107,6 +116,13 @@ let package = Package(
             dependencies: [
                 "AnabranchClient", "AnabranchCore", "AnabranchReplica",
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
+            ]),
+        .target(
+            name: "AnabranchPostgresWire", dependencies: [.target(name: "CLibPQ", condition: postgres)]),
+        .target(
+            name: "AnabranchBridge",
+            dependencies: [
+                "AnabranchCapture", "AnabranchClient", "AnabranchCore", "AnabranchPostgresWire", "AnabranchReplica",
             ]),
         .target(
             name: "AnabranchSQLite",
@@ -211,7 +227,7 @@ let package = Package(
         .executableTarget(
             name: "anabranch",
             dependencies: [
-                "AnabranchCapture", "AnabranchChunks", "AnabranchFiles", "AnabranchFilesWire",
+                "AnabranchBridge", "AnabranchCapture", "AnabranchChunks", "AnabranchFiles", "AnabranchFilesWire",
                 "AnabranchClient", "AnabranchCore", "AnabranchHTTP", "AnabranchHistory", "AnabranchProtocol",
                 "AnabranchExplain", "AnabranchInspector", "AnabranchOverTheAirWire", "AnabranchQuery",
                 "AnabranchRealmFile", "AnabranchReplica",
@@ -279,6 +295,14 @@ let package = Package(
             dependencies: [
                 "AnabranchCapture", "AnabranchClient", "AnabranchCore", "AnabranchHistory", "AnabranchServer",
                 "AnabranchTesting",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ]),
+        .testTarget(
+            name: "AnabranchBridgeTests",
+            dependencies: [
+                "AnabranchBridge", "AnabranchClient", "AnabranchCore", "AnabranchHistory", "AnabranchPostgresWire",
+                "AnabranchServer", "AnabranchTesting", "anabranch",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ]),

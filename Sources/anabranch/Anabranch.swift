@@ -1,3 +1,4 @@
+import AnabranchBridge
 import AnabranchCapture
 import AnabranchClient
 import AnabranchFiles
@@ -31,8 +32,27 @@ struct Anabranch: AsyncParsableCommand {
                     InspectCommand.self, LogCommand.self, ShowCommand.self, ExplainCommand.self, BlameCommand.self,
                     DiffCommand.self, RestoreValueCommand.self, ChangesetCommand.self,
                 ]),
-            CommandGroup(name: "Client", subcommands: [ClientCommand.self, CaptureCommand.self, FilesCommand.self]),
+            CommandGroup(
+                name: "Client",
+                subcommands: [ClientCommand.self, CaptureCommand.self, FilesCommand.self] + bridges),
         ])
+
+    /// What is there if the package was built with the trait `Postgres`.
+    private static var bridges: [any ParsableCommand.Type] {
+        #if canImport(CLibPQ)
+        [BridgeCommand.self]
+        #else
+        []
+        #endif
+    }
+
+    private static func bridgeReason(_ error: any Error) -> String? {
+        #if canImport(CLibPQ)
+        (error as? BridgeError)?.description
+        #else
+        nil
+        #endif
+    }
 
     static func main() async {
         await runProgram(moved: moved) { error in
@@ -48,7 +68,7 @@ struct Anabranch: AsyncParsableCommand {
             case let error as InputError: (error.description, .failure)
             case let error as OutputError: (error.description, .failure)
             case let error as ConfigurationError: (error.description, .validationFailure)
-            default: nil
+            default: bridgeReason(error).map { ($0, .failure) }
             }
         }
     }

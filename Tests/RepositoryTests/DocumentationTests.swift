@@ -10,7 +10,7 @@ import Testing
     @Test(arguments: [
         "AnabranchCore", "AnabranchQuery", "AnabranchRules", "AnabranchProtocol", "AnabranchHistory", "AnabranchSQLite",
         "AnabranchExplain", "AnabranchInspector", "AnabranchPropertyList", "AnabranchRealmFile", "AnabranchReplica",
-        "AnabranchClient", "AnabranchCapture", "AnabranchServer", "AnabranchSimulation",
+        "AnabranchClient", "AnabranchCapture", "AnabranchBridge", "AnabranchServer", "AnabranchSimulation",
         "AnabranchTestClient", "AnabranchTesting",
     ])
     func whatIsPublicIsDocumented(module: String) throws {

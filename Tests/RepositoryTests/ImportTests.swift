@@ -44,6 +44,10 @@ import Testing
         "AnabranchCapture": [
             "AnabranchClient", "AnabranchCore", "AnabranchReplica", "GRDBSQLite",
         ],
+        "AnabranchPostgresWire": ["CLibPQ", "Foundation"],
+        "AnabranchBridge": [
+            "AnabranchCapture", "AnabranchClient", "AnabranchCore", "AnabranchPostgresWire", "AnabranchReplica",
+        ],
         "AnabranchRows": ["AnabranchCore", "Foundation", "GRDB", "GRDBSQLite"],
         "AnabranchSQLite": ["AnabranchCore", "AnabranchHistory", "AnabranchRows", "Crypto", "Foundation", "GRDB"],
         "AnabranchServer": [
@@ -72,7 +76,7 @@ import Testing
             "Foundation", "NIOHTTP1", "NIOPosix",
         ],
         "anabranch": [
-            "AnabranchCapture", "AnabranchChunks", "AnabranchFiles", "AnabranchFilesWire",
+            "AnabranchBridge", "AnabranchCapture", "AnabranchChunks", "AnabranchFiles", "AnabranchFilesWire",
             "AnabranchClient", "AnabranchCore", "AnabranchExplain", "AnabranchHTTP", "AnabranchHistory",
             "AnabranchInspector", "AnabranchOverTheAirWire",
             "AnabranchProtocol", "AnabranchQuery", "AnabranchRealmFile", "AnabranchReplica", "AnabranchRules",
@@ -93,6 +97,7 @@ import Testing
         "CommandSupport": ["ArgumentParser", "CBuildInfo", "CoreFoundation", "Foundation"],
         "CBuildInfo": [],
         "CFaultFiles": [],
+        "CLibPQ": [],
         "CMalloc": [],
         "CZlib": [],
         "CZstd": [],

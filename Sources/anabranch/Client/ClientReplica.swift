@@ -1,3 +1,4 @@
+import AnabranchBridge
 import AnabranchCapture
 import AnabranchClient
 import AnabranchCore
@@ -57,10 +58,19 @@ struct ClientReplica {
                 guard let result = try await group.next() else { throw CancellationError() }
                 return result
             }
-        } catch let error where !(error is CaptureError) {
+        } catch let error where !Self.isOfDatabase(error) {
             let reason = error is TimeIsUp ? await started.reason(after: seconds) : "\(error)"
             throw InputError(description: "\(server): \(reason)\(try await unsynchronized())")
         }
+    }
+
+    /// True for an error of the database whose rows are synced, not of the exchange.
+    private static func isOfDatabase(_ error: any Error) -> Bool {
+        #if canImport(CLibPQ)
+        error is CaptureError || error is BridgeError
+        #else
+        error is CaptureError
+        #endif
     }
 
     /// The end of a message: the transactions that wait for upload.
@@ -100,20 +110,23 @@ extension ClientOptions {
     }
 
     /// Tells of what happens to a replica while `body` runs, and closes it.
+    /// - Parameter closing: closes what uses the replica, which it closes itself.
     func telling<Result: Sendable>(
-        _ replica: SyncedReplica, _ body: (ClientReplica) async throws -> Result
+        _ replica: SyncedReplica, closing: (() async throws -> Void)? = nil,
+        _ body: (ClientReplica) async throws -> Result
     ) async throws -> Result {
+        let close = closing ?? { try await replica.close() }
         let events = await replica.events()
         let telling = Task { await Self.tell(events) }
         let result: Result
         do {
             result = try await body(ClientReplica(replica: replica, options: self))
         } catch {
-            try? await replica.close()
+            try? await close()
             _ = await telling.value
             throw error
         }
-        try await replica.close()
+        try await close()
         let refused = await telling.value
         guard refused.undone == 0 else {
             throw InputError(description: "the server has undone \(counted(refused.undone, "write"))")

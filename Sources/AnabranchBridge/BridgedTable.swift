@@ -1,0 +1,295 @@
+#if canImport(CLibPQ)
+import AnabranchCore
+import AnabranchPostgresWire
+
+/// A table that is bridged: its key, its columns, and what else decides how it is read and written.
+struct BridgedTable: Equatable {
+    /// A column that has a property. The key's is not among them.
+    struct Column: Equatable {
+        let name: String
+        /// The type as SQL spells it, with its length and the like.
+        let type: String
+        let kind: ColumnKind
+        let isArray: Bool
+        /// The table whose keys a foreign key says the column has.
+        var target: String?
+
+        /// The value as `json_build_object` is to take it: decimals as texts, for numbers of JSON may be rounded.
+        var selected: String {
+            let name = "t." + name.quoted
+            return kind == .decimal ? isArray ? "\(name)::text[]" : "\(name)::text" : name
+        }
+
+        /// The value as it can be compared with others: each difference counts.
+        func comparable(_ value: String) -> String {
+            switch kind {
+            case .json where type == "json": "\(value)::jsonb"
+            case .text where !isArray: "\(value)::text COLLATE \"C\""
+            default: value
+            }
+        }
+    }
+
+    let oid: String
+    let schema: String
+    let name: String
+    /// The class of its objects.
+    let className: String
+    let key: Column
+    /// The columns in the order of the table.
+    var columns: [Column]
+    /// True if writes to the table can reach it by another one: partitions, and tables that inherit.
+    let isFamily: Bool
+    /// The columns that are not bridged, with the reasons.
+    let omitted: [(name: String, reason: String)]
+
+    /// The table as SQL spells it.
+    var path: String { "\(schema.quoted).\(name.quoted)" }
+
+    static func == (left: BridgedTable, right: BridgedTable) -> Bool {
+        (left.oid, left.schema, left.name, left.className) == (right.oid, right.schema, right.name, right.className)
+            && left.key == right.key && left.columns == right.columns && left.isFamily == right.isFamily
+    }
+
+    // Realm's limits.
+    private static let classBytesMax = 57
+    private static let propertyBytesMax = 63
+
+    /// Reads a table from the catalog.
+    ///
+    /// - Parameter name: the name, with its schema before a point or without.
+    /// - Throws: `BridgeError` with the code `notBridgeable`.
+    init(_ name: String, className: String? = nil, in db: PostgresConnection) throws {
+        func refused(_ reason: String, column: String? = nil) -> BridgeError {
+            BridgeError(.notBridgeable, reason, table: name, column: column)
+        }
+        let (schema, local) = Self.parts(name)
+        let found = try db.query(
+            """
+            SELECT c.oid, n.nspname, c.relname, c.relkind, c.relpersistence,
+              c.relkind = 'p' OR c.relispartition OR EXISTS (
+                SELECT FROM pg_inherits i WHERE i.inhparent = c.oid OR i.inhrelid = c.oid)
+            FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+            WHERE c.relname = $1 AND n.nspname = coalesce($2, n.nspname) AND ($2 IS NOT NULL OR pg_table_is_visible(c.oid))
+            """, [.text(local), schema.map { .text($0) } ?? .null])
+        guard found.count == 1, let oid = found[0, 0], let schema = found[0, 1], let exact = found[0, 2] else {
+            throw refused("there is no such table in the search path: write schema.table")
+        }
+        switch found[0, 3] {
+        case "r", "p": break
+        case "v", "m": throw refused("it is a view: bridge the tables that it shows")
+        default: throw refused("it is no table")
+        }
+        guard found[0, 4] != "t" else { throw refused("it is a temporary table") }
+        guard schema != "anabranch", !schema.hasPrefix("pg_"), schema != "information_schema" else {
+            throw refused("it belongs to PostgreSQL, or to the bridge itself")
+        }
+        (self.oid, self.schema, self.name) = (oid, schema, exact)
+        let wanted = className ?? exact
+        guard wanted.utf8.count <= Self.classBytesMax else {
+            throw refused("the name is longer than \(Self.classBytesMax) bytes, the longest that a class can have")
+        }
+        self.className = wanted
+        isFamily = found[0, 5] == "t"
+
+        let keys = try db.query(
+            """
+            SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+            WHERE i.indrelid = $1::oid AND i.indisprimary
+            """, [.text(oid)])
+        guard keys.count == 1, let keyName = keys[0, 0] else {
+            throw refused(
+                keys.count == 0
+                    ? "it has no primary key"
+                    : "its primary key has several columns: give it a uuid of its own as the key, and make these UNIQUE"
+            )
+        }
+        let columns = try db.query(
+            """
+            SELECT a.attname, format_type(a.atttypid, a.atttypmod), e.typname, e.typtype, b.typname,
+              t.typcategory = 'A' AND t.typelem <> 0, a.attgenerated <> '',
+              (SELECT f.confrelid::regclass::text FROM pg_constraint f
+               WHERE f.conrelid = a.attrelid AND f.contype = 'f' AND f.conkey = ARRAY[a.attnum] LIMIT 1)
+            FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+            JOIN pg_type e ON e.oid = CASE WHEN t.typcategory = 'A' AND t.typelem <> 0 THEN t.typelem ELSE t.oid END
+            LEFT JOIN pg_type b ON b.oid = e.typbasetype
+            WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+            """, [.text(oid)])
+        var key: Column?
+        var kept: [Column] = []
+        var omitted: [(name: String, reason: String)] = []
+        for row in 0..<columns.count {
+            let column = columns[row, 0] ?? "", type = columns[row, 1] ?? ""
+            let isEnum = columns[row, 3] == "e"
+            let kind = ColumnKind(isEnum ? "text" : columns[row, 4] ?? columns[row, 2] ?? "")
+            let isArray = columns[row, 5] == "t"
+            if column == keyName {
+                guard let kind, !isArray, [.int, .text, .uuid].contains(kind), !type.hasPrefix("character(") else {
+                    throw refused("a key of type \(type) cannot be that of an object", column: column)
+                }
+                key = Column(name: column, type: type, kind: kind, isArray: false)
+            } else if columns[row, 6] == "t" {
+                omitted.append((column, "generated"))
+            } else if column.utf8.count > Self.propertyBytesMax {
+                omitted.append((column, "the name is longer than that of a property"))
+            } else if let kind, !(isArray && kind == .json) {
+                kept.append(Column(name: column, type: type, kind: kind, isArray: isArray, target: columns[row, 7]))
+            } else {
+                omitted.append((column, "no property can have the type \(type)"))
+            }
+        }
+        guard let key else { throw refused("its primary key is not a column of its own") }
+        (self.key, self.columns, self.omitted) = (key, kept, omitted)
+    }
+
+    /// The schema, if the name has one, and the name in it.
+    static func parts(_ name: String) -> (schema: String?, name: String) {
+        guard let point = name.firstIndex(of: ".") else { return (nil, name) }
+        return (String(name[..<point]), String(name[name.index(after: point)...]))
+    }
+
+    // MARK: SQL
+
+    /// Reads the rows of some keys: each key, and a JSON object of the columns by their places.
+    var selectRows: String {
+        // A function takes at most a hundred arguments.
+        let size = 40
+        var parts: [String] = []
+        for start in stride(from: 0, to: max(columns.count, 1), by: size) {
+            let pairs = columns.indices.dropFirst(start).prefix(size).map { "'\($0)', \(columns[$0].selected)" }
+            parts.append("json_build_object(\(pairs.joined(separator: ", ")))::text")
+        }
+        return """
+            SELECT t.\(key.name.quoted)::text, \(parts.joined(separator: ", ")) FROM \(path) t
+            WHERE t.\(key.name.quoted) = ANY ($1::\(keyType)[])
+            """
+    }
+
+    /// The type of the key without its length.
+    var keyType: String {
+        switch key.kind {
+        case .int: "int8"
+        case .uuid: "uuid"
+        default: "text"
+        }
+    }
+
+    /// A batch of objects as rows: the key, then the columns.
+    private func rows(_ indices: [Int]) -> String {
+        let types = (["k \(key.type)"] + indices.map { "c\($0) \(columns[$0].type)" }).joined(separator: ", ")
+        return "json_to_recordset($1::json) AS v(\(types))"
+    }
+
+    /// Changes the rows of a batch that are not as their objects.
+    func update(_ indices: [Int]) -> String? {
+        if indices.isEmpty { return nil }
+        let settings = indices.map { "\(columns[$0].name.quoted) = v.c\($0)" }.joined(separator: ", ")
+        let different = indices.map(differs)
+        return """
+            UPDATE \(path) t SET \(settings) FROM \(rows(indices))
+            WHERE t.\(key.name.quoted) = v.k AND (\(different.joined(separator: " OR ")))
+            """
+    }
+
+    /// True if a column of the row has not the value of the batch.
+    private func differs(_ index: Int) -> String {
+        let column = columns[index]
+        return "\(column.comparable("t." + column.name.quoted)) IS DISTINCT FROM \(column.comparable("v.c\(index)"))"
+    }
+
+    /// Finds the rows of a batch that are not there, or not as in the batch: the key, and the columns as a JSON array;
+    /// null for no row.
+    func differences(_ indices: [Int]) -> String {
+        let names = indices.map { "CASE WHEN \(differs($0)) THEN \(columns[$0].name.literal) END" }
+        let list = "array_remove(ARRAY[\(names.joined(separator: ", "))]::text[], NULL)"
+        return """
+            SELECT v.k::text, CASE WHEN t.\(key.name.quoted) IS NOT NULL THEN to_json(\(list)) END
+            FROM \(rows(indices)) LEFT JOIN \(path) t ON t.\(key.name.quoted) = v.k
+            WHERE t.\(key.name.quoted) IS NULL OR \(list) <> '{}'
+            """
+    }
+
+    /// Inserts the rows of a batch that are not there.
+    func insert(_ indices: [Int]) -> String {
+        let names = ([key.name] + indices.map { columns[$0].name }).map(\.quoted).joined(separator: ", ")
+        let values = (["v.k"] + indices.map { "v.c\($0)" }).joined(separator: ", ")
+        return """
+            INSERT INTO \(path) (\(names)) OVERRIDING SYSTEM VALUE SELECT \(values) FROM \(rows(indices))
+            WHERE NOT EXISTS (SELECT FROM \(path) t WHERE t.\(key.name.quoted) = v.k)
+            """
+    }
+
+    /// Deletes the rows of some keys.
+    var delete: String { "DELETE FROM \(path) t WHERE t.\(key.name.quoted) = ANY ($1::\(keyType)[])" }
+
+    // MARK: Keys
+
+    /// The key of an object as the row has it; nil if it can have no such key.
+    func text(of objectKey: PrimaryKey) -> String? {
+        switch (objectKey, key.kind) {
+        case (.int(let value), .int): "\(value)"
+        case (.string(let bytes), .text): bytes.contains(0) ? nil : String(validating: bytes, as: UTF8.self)
+        case (.objectID(let value), .text): "\(value)"
+        case (.uuid(let value), .uuid): "\(value)"
+        default: nil
+        }
+    }
+
+    /// The key of the object of a row, by the type that keys of its class have; nil if it is none.
+    static func objectKey(_ text: String, _ type: PayloadType) -> PrimaryKey? {
+        switch type {
+        case .int: Int64(text).map { .int($0) }
+        case .string: .string(Array(text.utf8))
+        case .objectID: text.utf8.count == 24 ? Hex.decode(text).flatMap { ObjectID($0) }.map { .objectID($0) } : nil
+        case .uuid: UUIDBytes(text: text).map { .uuid($0) }
+        default: nil
+        }
+    }
+}
+
+/// The values that a column can hold.
+enum ColumnKind: Equatable {
+    case int, bool, float, double, text, data, date, decimal, uuid, json
+
+    /// - Returns: nil for a type that no property can have.
+    init?(_ name: String) {
+        switch name {
+        case "int2", "int4", "int8": self = .int
+        case "bool": self = .bool
+        case "float4": self = .float
+        case "float8": self = .double
+        case "text", "varchar", "bpchar", "citext", "name": self = .text
+        case "bytea": self = .data
+        case "timestamptz", "timestamp", "date": self = .date
+        case "numeric": self = .decimal
+        case "uuid": self = .uuid
+        case "json", "jsonb": self = .json
+        default: return nil
+        }
+    }
+
+    /// The type of a property that a column makes.
+    var propertyType: PayloadType {
+        switch self {
+        case .int: .int
+        case .bool: .bool
+        case .float: .float
+        case .double: .double
+        case .text: .string
+        case .data: .binary
+        case .date: .timestamp
+        case .decimal: .decimal
+        case .uuid: .uuid
+        case .json: .null
+        }
+    }
+
+    /// True if the column can hold each value of a property's type.
+    func holds(_ type: PayloadType) -> Bool {
+        switch (self, type) {
+        case (.json, _), (.double, .float), (.text, .objectID): true
+        default: type != .null && type == propertyType
+        }
+    }
+}
+#endif

@@ -1,0 +1,392 @@
+#if canImport(CLibPQ)
+import AnabranchCapture
+public import AnabranchClient
+import AnabranchCore
+import AnabranchPostgresWire
+import AnabranchReplica
+
+/// Keeps the rows of bridged tables and the objects of a replica equal (`Spec/Bridge.md`). The replica is synchronized
+/// as any other one, by a `SyncClient`.
+///
+///     let bridge = try TableBridge(database: "postgres://127.0.0.1/app", replica: "bridge.replica", name: "a")
+///     try await client.add(bridge.replica, partition: #""notes""#)
+///     try await bridge.synchronize()
+///
+/// Of several processes with one database, each with a replica of its own, one has the bridge; another takes it over
+/// when that one is silent.
+public actor TableBridge {
+    private let queue = QueueExecutor(label: "anabranch.bridge")
+    /// The executor that carries out the calls.
+    public nonisolated var unownedExecutor: UnownedSerialExecutor { queue.asUnownedSerialExecutor() }
+
+    /// The replica, for its synchronization. Nobody else may write it.
+    public nonisolated let replica: SyncedReplica
+    let database: BridgeDatabase
+    /// This process, as others see it.
+    public nonisolated let name: String
+    /// The file that the replica is of, as the database remembers it; nil if it is not to be compared.
+    private let file: String?
+    let silence: Double
+    private let allowsDeletions: Bool
+    private let dirty = DirtyObjects()
+    private let time = StepTime()
+    private var isFollowing = false
+    /// The identity of the replica with which the bridge was begun; nil before.
+    private var begun: SaltedFileID?
+    private var preparedFor: SchemaStamp?
+    private var isPassing = false
+    private var waiting: [CheckedContinuation<Void, Never>] = []
+    private var held: ContinuousClock.Instant?
+    private var hasHeld = false
+    private var checked: ContinuousClock.Instant?
+    /// The entries up to which everything is uploaded when the replica's version is.
+    private var sent: (snapshot: String, version: ClientVersion)?
+
+    /// Opens the replica; a new one if there is none. The database is connected to by the first pass.
+    ///
+    /// - Parameters:
+    ///   - target: a connection string of libpq, or a `postgres://` URI, of a database with the bridge installed.
+    ///   - replicaPath: the replica's file.
+    ///   - name: this process, as `status` and other processes see it; each has a name of its own.
+    ///   - file: what the replica is of. The database is bridged to that file alone; nil if any will do.
+    ///   - seconds: the time that a statement may take: from 0.001 to 86,400.
+    ///   - silence: the seconds without a sign of the holder after which another process takes over; at least 0.
+    ///   - allowsDeletions: true if any number of rows may be deleted whose objects are gone (`Spec/Bridge.md`,
+    ///     section 6).
+    /// - Throws: `ReplicaError`, with the code `inUse` if another process has the replica open.
+    public init(
+        database target: String, replica replicaPath: String, name: String, file: String? = nil, seconds: Double = 60,
+        silence: Double = 30, allowsDeletions: Bool = false
+    ) throws {
+        database = BridgeDatabase(target, seconds: seconds)
+        (self.name, self.file, self.silence, self.allowsDeletions) = (name, file, max(0, silence), allowsDeletions)
+        let time = time
+        replica = try SyncedReplica(path: replicaPath) { time.now }
+    }
+
+    /// Gives the bridge up and closes the replica. No other call may follow.
+    public func close() async throws {
+        if hasHeld { try? database.release(name) }
+        database.close()
+        try await replica.close()
+    }
+
+    // MARK: Passes
+
+    /// Makes objects of what has changed in rows, and rows of what has changed in objects.
+    ///
+    /// - Parameter progress: is called after each transaction with what is done so far.
+    /// - Returns: what was done.
+    /// - Throws: `BridgeError`, with the code `heldByOther` while another process has the bridge, and `unreachable` if
+    ///   the database cannot be reached; `ReplicaError`.
+    @discardableResult public func pass(_ progress: @Sendable (BridgeProgress) -> Void = { _ in }) async throws
+        -> BridgeProgress
+    {
+        await enter()
+        defer { leave() }
+        do {
+            for _ in 0..<Self.triesMax {
+                do { return try await carryOut(progress) } catch is BridgeDatabase.TablesChanged { checked = nil }
+            }
+            throw BridgeError(.refused, "the tables do not stay as they are")
+        } catch {
+            // Objects that were under way are not known any more, and others may have changed anything.
+            dirty.add(nil)
+            checked = nil
+            held = nil
+            if let error = error as? BridgeError, error.code == .heldByOther { begun = nil }
+            if let error = error as? PostgresError { throw BridgeError(error) }
+            throw error
+        }
+    }
+
+    /// Lets one call at a time make a pass: others run while it waits for the replica.
+    private func enter() async {
+        guard isPassing else {
+            isPassing = true
+            return
+        }
+        await withCheckedContinuation { waiting.append($0) }
+    }
+
+    private func leave() { if waiting.isEmpty { isPassing = false } else { waiting.removeFirst().resume() } }
+
+    /// The times that a pass is begun anew because tables have changed meanwhile.
+    private static let triesMax = 8
+    /// How often the holder gives a sign, and the triggers are looked at, at least.
+    private static let idleSeconds = 5.0
+
+    private func carryOut(_ progress: @Sendable (BridgeProgress) -> Void) async throws -> BridgeProgress {
+        var total = BridgeProgress()
+        if held.map({ $0 + .seconds(min(Self.idleSeconds, silence / 4)) < .now }) ?? true {
+            try database.checkInstalled()
+            try database.hold(as: name, silence: silence)
+            held = .now
+            hasHeld = true
+        }
+        try await start()
+        if checked.map({ $0 + .seconds(Self.idleSeconds) < .now }) ?? true || database.tables.isEmpty {
+            try await check(&total)
+            checked = .now
+        }
+        try await prepareClasses()
+        try await collect(&total, progress)
+        try await apply(&total, progress)
+        if try database.state("resync") != nil {
+            try await resync(&total, progress)
+        }
+        try await forget()
+        return total
+    }
+
+    /// Uploads what SQL has written, downloads what others have, and makes rows of it.
+    ///
+    /// - Parameter progress: is called after each transaction with what is done so far.
+    /// - Returns: what was done.
+    /// - Throws: what `pass` throws; `SyncError` if waiting for the server is of no use.
+    @discardableResult public func synchronize(_ progress: @Sendable (BridgeProgress) -> Void = { _ in }) async throws
+        -> BridgeProgress
+    {
+        // What is on the server decides what classes there are, and which objects are gone.
+        if await !replica.record.hasSynced { try await replica.waitForDownload() }
+        var total = try await pass(progress)
+        while true {
+            try await replica.waitForUpload()
+            try await replica.waitForDownload()
+            let more = try await pass(progress)
+            total.add(more)
+            if more.isEmpty { return total }
+        }
+    }
+
+    // MARK: Beginning
+
+    private func start() async throws {
+        if !isFollowing {
+            let dirty = dirty
+            await replica.follow { objects, isLocal in if !isLocal { dirty.add(objects) } }
+            isFollowing = true
+        }
+        let record = await replica.record
+        guard let identity = record.file, record.hasSynced else {
+            throw BridgeError(.fileMismatch, "the replica has not been synchronized yet: the bridge begins when it was")
+        }
+        guard identity != begun else { return }
+        if let file {
+            let known = try database.state("file")
+            guard known == nil || known == file else {
+                throw BridgeError(
+                    .fileMismatch,
+                    "the database is bridged to \(known ?? ""), not to \(file): uninstall the bridge first")
+            }
+            if known == nil { try database.set("file", to: file) }
+        }
+        let own = "\(identity.ident.rawValue)-\(identity.salt.rawValue)"
+        let last = record.lastWritten
+        let written = try database.state("written").flatMap(UInt64.init) ?? 0
+        let step = try database.state("step time").flatMap(UInt64.init)
+        if try database.isOfAnotherPast() {
+            try database.forgetEntries()
+            try database.set("resync", to: "1")
+        } else if try database.state("replica") != own || written > last.rawValue {
+            try database.collectAgain()
+        } else if written < last.rawValue, step != last.rawValue {
+            // The database is older than the replica: it was restored.
+            try database.forgetEntries()
+            try database.set("resync", to: "1")
+        }
+        try database.endStep(isWritten: step == last.rawValue, last)
+        try database.set("replica", to: own)
+        try database.set("written", to: "\(last.rawValue)")
+        if try database.state("applied") != "\(record.version.rawValue)" { dirty.add(nil) }
+        if let collected = try database.state("collected") { sent = (collected, .init(rawValue: .max)) }
+        begun = identity
+        preparedFor = nil
+        checked = nil
+    }
+
+    /// Looks at the tables and their triggers, and makes those again that are missing.
+    private func check(_ total: inout BridgeProgress) async throws {
+        if try database.load() { preparedFor = nil }
+        let known = try database.state("shape")
+        if known != database.shape {
+            // A new column has values that no trigger has seen.
+            if known != nil { try database.set("resync", to: "1") }
+            try database.set("shape", to: database.shape)
+        }
+        let broken = try database.tablesWithoutTriggers()
+        guard !broken.isEmpty else { return }
+        try database.transaction { _ in
+            try database.hold(as: name, silence: silence)
+            for table in broken { try database.makeTriggers(of: table) }
+            try database.set("resync", to: "1")
+        }
+        total.renewedTables += broken.map(\.path)
+    }
+
+    /// Makes a transaction of the replica of which the database knows.
+    private func step<Value: Sendable>(
+        _ batch: RowBatch?, _ body: @Sendable (WriteTransaction) throws -> Value
+    ) async throws -> Value {
+        let time = StepTime.next(after: await replica.record.lastWritten)
+        try database.beginStep(batch, at: time, as: name, silence: silence)
+        self.time.set(time)
+        defer { self.time.set(nil) }
+        let value = try await replica.write(body)
+        try database.endStep(isWritten: true, await replica.record.lastWritten)
+        return value
+    }
+
+    /// Adds the classes and properties that the replica does not have.
+    private func prepareClasses() async throws {
+        let stamp = try await replica.read { transaction in transaction.schemaStamp }
+        guard preparedFor != stamp else { return }
+        let wanted = database.tables.map { BridgedClass($0, in: database) }
+        try await step(nil) { transaction in try BridgedClass.add(wanted, to: transaction) }
+        if await replica.record.subscriptions != nil { try await subscribe(to: database.tables.map(\.className)) }
+        preparedFor = try await replica.read { transaction in transaction.schemaStamp }
+    }
+
+    private func subscribe(to classes: [String]) async throws {
+        let known = await replica.record.subscriptions?.latest.subscriptions ?? []
+        let missing = classes.filter { name in !known.contains { $0.className == name } }
+        if !missing.isEmpty { try await replica.subscribe(known + missing.map { Subscription($0) }) }
+    }
+
+    // MARK: Collecting
+
+    private func collect(_ total: inout BridgeProgress, _ progress: @Sendable (BridgeProgress) -> Void) async throws {
+        while let batch = try database.nextBatch() {
+            let changes = batch.changes
+            let conflicts = try await step(batch) { transaction in try RowChange.write(changes, in: transaction) }
+            try database.note(conflicts)
+            if batch.position == nil { sent = (batch.target, await replica.record.version) }
+            total.collected += changes.count
+            progress(total)
+        }
+    }
+
+    // MARK: Applying
+
+    private static let roundsMax = 8
+
+    private func apply(_ total: inout BridgeProgress, _ progress: @Sendable (BridgeProgress) -> Void) async throws {
+        var triesWaiting = total.collected > 0, rounds = 0
+        while true {
+            let (isEverything, references) = dirty.take()
+            if isEverything || !references.isEmpty {
+                // The snapshot has to be gone before the replica is closed.
+                let outcome = try await {
+                    let snapshot = try await replica.snapshot()
+                    return try applyAll(isEverything, references, snapshot.state, &total, progress)
+                }()
+                dirty.add(outcome.left)
+                total.isUnstable = total.isUnstable || outcome.isUnstable
+                triesWaiting = triesWaiting || outcome.count > 0
+                if outcome.uncollected > 0, rounds < Self.roundsMax {
+                    rounds += 1
+                    try await collect(&total, progress)
+                    continue
+                }
+            }
+            guard triesWaiting else { break }
+            // What was in the way of those that wait may be gone.
+            triesWaiting = false
+            let waiting = try await waitingObjects()
+            if waiting.isEmpty { break }
+            dirty.add(waiting)
+        }
+        if dirty.isEmpty {
+            let version = "\(await replica.record.version.rawValue)"
+            if try database.state("applied") != version { try database.set("applied", to: version) }
+        }
+        total.waiting = Int(try database.db.query("SELECT count(*) FROM anabranch.pending")[0, 0] ?? "") ?? 0
+    }
+
+    private func waitingObjects() async throws -> [ObjectReference] {
+        let rows = try database.db.query("SELECT class, key FROM anabranch.pending")
+        if rows.count == 0 { return [] }
+        let state = try await replica.snapshot().state
+        return (0..<rows.count).compactMap { row in
+            guard let name = rows[row, 0], let key = rows[row, 1],
+                let schema = state.schema(ofClass: Array(name.utf8)),
+                let objectKey = BridgedTable.objectKey(key, schema.key?.type ?? .null)
+            else { return nil }
+            return ObjectReference(classID: schema.number, key: objectKey)
+        }
+    }
+
+    private func applyAll(
+        _ isEverything: Bool, _ references: Set<ObjectReference>, _ state: ObjectGraph, _ total: inout BridgeProgress,
+        _ progress: @Sendable (BridgeProgress) -> Void
+    ) throws -> RowApplication.Outcome {
+        let application = RowApplication(database, state, as: name, silence: silence)
+        var all = RowApplication.Outcome()
+        func run(_ batch: [ObjectReference]) throws {
+            let outcome = try application.run(batch)
+            all.add(outcome)
+            total.applied += outcome.count
+            progress(total)
+        }
+        if isEverything {
+            let comparison = ObjectComparison(database, state)
+            for table in database.tables { try comparison.forEachObject(of: table, run) }
+            // Rows that triggers have not seen may be new ones.
+            guard try database.state("resync") == nil else { return all }
+            for table in database.tables.reversed() {
+                let gone = try comparison.rowsWithoutObject(table, limit: allowsDeletions ? .max : nil)
+                for start in stride(from: 0, to: gone.count, by: RowApplication.objectCount) {
+                    try run(Array(gone[start..<min(start + RowApplication.objectCount, gone.count)]))
+                }
+            }
+            return all
+        }
+        let grouped = Dictionary(grouping: references, by: \.classID)
+        var gone: [[ObjectReference]] = []
+        for table in database.tables {
+            guard let number = application.number(of: table), let objects = grouped[number] else { continue }
+            var present: [ObjectReference] = [], erased: [ObjectReference] = []
+            for object in objects {
+                if try state.contains(object) { present.append(object) } else { erased.append(object) }
+            }
+            if !present.isEmpty { try run(present.sorted()) }
+            if !erased.isEmpty { gone.append(erased.sorted()) }
+        }
+        for erased in gone.reversed() { try run(erased) }
+        return all
+    }
+
+    // MARK: Comparing
+
+    /// Has all rows collected as if they had changed, and objects erased whose rows are gone: triggers were missing.
+    private func resync(_ total: inout BridgeProgress, _ progress: @Sendable (BridgeProgress) -> Void) async throws {
+        guard dirty.isEmpty else { return }
+        for table in database.tables {
+            var last: String?
+            repeat {
+                last = try database.transaction { db in
+                    try database.hold(as: name, silence: silence)
+                    return try database.note(table, after: last, in: db).last
+                }
+            } while last != nil
+            let snapshot = try await replica.snapshot()
+            try ObjectComparison(database, snapshot.state).noteMissingRows(table)
+        }
+        try database.set("resync", to: nil)
+        try await collect(&total, progress)
+        try await apply(&total, progress)
+    }
+
+    // MARK: Forgetting
+
+    /// Removes the entries that the server has acknowledged.
+    private func forget() async throws {
+        guard let sent else { return }
+        let acknowledged = await replica.record.progress.upload.clientVersion
+        let isIdle = await replica.unacknowledged.changesets == 0
+        guard isIdle || sent.version <= acknowledged else { return }
+        try database.removeEntries(through: sent.snapshot)
+        self.sent = nil
+    }
+}
+#endif

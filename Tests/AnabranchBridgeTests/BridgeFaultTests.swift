@@ -1,0 +1,224 @@
+import AnabranchBridge
+import AnabranchClient
+import AnabranchTesting
+import Foundation
+import Testing
+
+/// What does not go as it should: values that do not fit, triggers that are missing, processes that take over
+/// (`Spec/Bridge.md`, sections 5 to 7).
+@Suite(.timeLimit(.minutes(30))) struct BridgeFaultTests {
+    private static let notes = "CREATE TABLE note (id bigint PRIMARY KEY, title text UNIQUE, n int CHECK (n < 100))"
+
+    private static func failure(_ body: () async throws -> Void) async throws -> BridgeError {
+        do { try await body() } catch let error as BridgeError { return error }
+        return try #require(nil, "nothing was thrown")
+    }
+
+    @Test func whatATableDoesNotTakeWaitsWithTheReason() async throws {
+        try await BridgeWorld.run(Self.notes, ["note"]) { world in
+            let device = try await world.device(), bridge = try await world.bridge()
+            try await bridge.synchronize()
+            try await device.waitForDownload()
+            try await device.change { transaction in
+                for key in 1...20 {
+                    let title: Payload = key == 7 ? "a\0b" : key == 9 ? "t8" : .string(Array("t\(key)".utf8))
+                    try transaction.create(
+                        "note", key: .int(Int64(key)), ["title": title, "n": key == 3 ? 1_000 : 1])
+                }
+            }
+            #expect(try await bridge.synchronize().waiting == 3)
+            let status = try world.database.status()
+            #expect(status.waiting.map(\.key) == ["3", "7", "9"] && status.uncollected == 0 && status.holder == "a")
+            #expect(status.waiting[0].reason.contains("note_n_check") && status.waiting[2].reason.contains("23505"))
+            #expect(try world.app.rows("SELECT count(*) FROM note") == ["17"])
+            let differences = try await world.differences(bridge.replica)
+            #expect(
+                differences.count == 3 && differences.allSatisfy { $0.contains("noRow") && $0.contains("SQLSTATE") })
+
+            // It is written when what was in its way is gone.
+            try world.app.run("UPDATE note SET title = 'other' WHERE id = 8")
+            try await device.change { transaction in
+                try transaction.object("note", key: 3)?.set("n", to: 3)
+                try transaction.object("note", key: 7)?.set("title", to: "ab")
+            }
+            #expect(try await bridge.synchronize().waiting == 0)
+            #expect(
+                try world.app.rows("SELECT title FROM note WHERE id IN (3, 7, 8, 9) ORDER BY id") == [
+                    "t3", "ab", "other", "t8",
+                ])
+        }
+    }
+
+    @Test func whatTriggersOfTheApplicationDoIsSetBackOnBridgedTablesOnly() async throws {
+        let schema =
+            Self.notes + """
+                ; CREATE TABLE log (at timestamptz DEFAULT now(), note bigint);
+                CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                  INSERT INTO log (note) VALUES (NEW.id);
+                  NEW.n := NEW.n + 1;
+                  IF NEW.id < 100 THEN INSERT INTO note VALUES (NEW.id + 100, 'of ' || NEW.id, 0); END IF;
+                  RETURN NEW; END $$;
+                CREATE TRIGGER touch BEFORE INSERT ON note FOR EACH ROW EXECUTE FUNCTION touch();
+                """
+        try await BridgeWorld.run(schema, ["note"]) { world in
+            let device = try await world.device(), bridge = try await world.bridge()
+            try world.app.run("INSERT INTO note VALUES (1, 'sql', 1)")
+            try await bridge.synchronize()
+            #expect(try await device.values("note", "n") == ["1 2", "101 1"])
+            try await device.change { try $0.create("note", key: 2, ["title": "device", "n": 1]) }
+            #expect(try await bridge.synchronize().isUnstable == false)
+            #expect(try await world.differences(bridge.replica) == [])
+            #expect(try world.app.rows("SELECT id, n FROM note ORDER BY id") == ["1|2", "2|1", "101|1"])
+            #expect(try world.app.rows("SELECT count(*) FROM log") == ["4"])
+            #expect(try await bridge.synchronize().isEmpty)
+        }
+    }
+
+    @Test func writesWithoutTriggersAreFoundByComparing() async throws {
+        try await BridgeWorld.run(Self.notes, ["note"]) { world in
+            let device = try await world.device(), bridge = try await world.bridge()
+            try world.app.run("INSERT INTO note SELECT i, 't' || i, i FROM generate_series(1, 5) i")
+            try await bridge.synchronize()
+            try world.app.run(
+                """
+                SET session_replication_role = replica;
+                UPDATE note SET n = 50 WHERE id = 1; DELETE FROM note WHERE id = 2;
+                INSERT INTO note VALUES (6, 't6', 6); RESET session_replication_role;
+                """)
+            #expect(try await bridge.synchronize().isEmpty)
+            #expect(try await world.differences(bridge.replica).map { $0.split(separator: " ")[1] } == ["1", "2", "6"])
+            try world.database.repairAtNextPass()
+            try await bridge.synchronize()
+            #expect(try await device.values("note", "n") == ["1 50", "3 3", "4 4", "5 5", "6 6"])
+
+            // Triggers that are gone or switched off are made again, and the rows compared.
+            try world.app.run(
+                """
+                ALTER TABLE note DISABLE TRIGGER anabranch_u; DROP TRIGGER anabranch_d ON note;
+                UPDATE note SET n = 51 WHERE id = 1; DELETE FROM note WHERE id = 3
+                """
+            )
+            #expect(try world.database.status().tables.map(\.hasTriggers) == [false])
+            try await bridge.close()
+            let next = try await world.bridge("a")
+            #expect(try await next.synchronize().renewedTables == [#""public"."note""#])
+            #expect(try await device.values("note", "n").first == "1 51")
+            #expect(try world.database.status().tables.map(\.hasTriggers) == [true])
+            #expect(try await world.differences(next.replica) == [])
+        }
+    }
+
+    @Test func oneProcessHasTheBridgeAndAnotherTakesOver() async throws {
+        try await BridgeWorld.run(Self.notes, ["note"]) { world in
+            let device = try await world.device()
+            let a = try await world.bridge("a"), b = try await world.bridge("b")
+            try world.app.run("INSERT INTO note VALUES (1, 'one', 1)")
+            try await a.synchronize()
+            let error = try await Self.failure { try await b.synchronize() }
+            #expect(error.code == .heldByOther && error.reason.hasPrefix("a has the bridge"))
+
+            // What a has collected and not sent is sent by c, which takes over; a notices.
+            try world.app.run("UPDATE note SET n = 2; INSERT INTO note VALUES (2, 'two', 2)")
+            try await a.pass()
+            let c = try await world.bridge("c", silence: 0)
+            try await c.synchronize()
+            try await device.change { try $0.object("note", key: 1)?.set("title", to: "new") }
+            try await c.synchronize()
+            #expect(try await device.values("note", "n") == ["1 2", "2 2"])
+            #expect(try world.app.rows("SELECT title FROM note ORDER BY id") == ["new", "two"])
+            try world.app.run("DELETE FROM note WHERE id = 2")
+            try await c.synchronize()
+            try world.app.run("UPDATE anabranch.holder SET seen = 'infinity'")
+            try await a.replica.waitForDownload()
+            #expect(try await Self.failure { try await a.pass() }.code == .heldByOther)
+            #expect(try await world.differences(c.replica) == [])
+            #expect(try await device.values("note", "title") == ["1 new"])
+
+            // It gives the bridge up when it ends.
+            try world.app.run("UPDATE anabranch.holder SET seen = now()")
+            try await c.close()
+            try await b.synchronize()
+            #expect(try await world.differences(b.replica) == [])
+            #expect(try world.app.rows("SELECT title FROM note") == ["new"])
+        }
+    }
+
+    @Test func anotherFileAndMassDeletionsAreRefused() async throws {
+        try await BridgeWorld.run(Self.notes, ["note"]) { world in
+            try world.app.run("INSERT INTO note SELECT i, 't' || i, 1 FROM generate_series(1, 300) i")
+            let a = try await world.bridge("a", file: "notes")
+            try await a.synchronize()
+            try await a.close()
+            let other = try await world.bridge("b", file: "others")
+            #expect(try await Self.failure { try await other.synchronize() }.code == .fileMismatch)
+            try await other.close()
+
+            // The file has lost most objects while nobody looked.
+            let device = try await world.device()
+            try await device.change { transaction in
+                for object in try transaction.objects("note").dropFirst(10) { try transaction.delete(object) }
+            }
+            let c = try await world.bridge("c", file: "notes")
+            let error = try await Self.failure { try await c.synchronize() }
+            #expect(error.code == .fileMismatch && error.reason.contains("290 of 300 rows"))
+            #expect(try world.app.rows("SELECT count(*) FROM note") == ["300"])
+            try await c.close()
+            let d = try await world.bridge("d", allowsDeletions: true, file: "notes")
+            try await d.synchronize()
+            #expect(try world.app.rows("SELECT count(*) FROM note") == ["10"])
+        }
+    }
+
+    @Test func aRestoredDatabaseTakesWhatTheFileHas() async throws {
+        try await BridgeWorld.run(Self.notes, ["note"]) { world in
+            let device = try await world.device(), bridge = try await world.bridge()
+            try world.app.run("INSERT INTO note VALUES (1, 'one', 1), (2, 'two', 2)")
+            try await bridge.synchronize()
+            try await bridge.close()
+            // As in another cluster, from a dump that is older than the file.
+            try world.app.run(
+                """
+                ALTER TABLE note DISABLE TRIGGER USER;
+                UPDATE note SET n = 99 WHERE id = 1; DELETE FROM note WHERE id = 2;
+                INSERT INTO note VALUES (3, 'three', 3); ALTER TABLE note ENABLE TRIGGER USER;
+                UPDATE anabranch.state SET value = '1' WHERE name = 'system';
+                """)
+            let next = try await world.bridge("a")
+            try await next.synchronize()
+            #expect(try world.app.rows("SELECT * FROM note ORDER BY id") == ["1|one|1", "2|two|2", "3|three|3"])
+            #expect(try await device.values("note", "n") == ["1 1", "2 2", "3 3"])
+            #expect(try await world.differences(next.replica) == [])
+        }
+    }
+
+    @Test func whatCannotBeBridgedIsSaidAndChangesNothing() async throws {
+        let schema = """
+            CREATE TABLE good (id bigint PRIMARY KEY, at interval, total numeric GENERATED ALWAYS AS (1) STORED, n int);
+            CREATE TABLE nokey (id bigint); CREATE TABLE two (a int, b int, PRIMARY KEY (a, b));
+            CREATE TABLE odd (id inet PRIMARY KEY); CREATE VIEW seen AS SELECT * FROM good;
+            """
+        try await BridgeWorld.run(schema) { world in
+            for (name, reason) in [
+                ("nokey", "no primary key"), ("two", "several columns"), ("odd", "a key of type inet"),
+                ("seen", "it is a view"), ("missing", "no such table"),
+                ("pg_catalog.pg_class", "belongs to PostgreSQL"),
+            ] {
+                let error = try await Self.failure { try world.install(["good", name]) }
+                #expect(error.code == .notBridgeable && error.table == name && error.reason.contains(reason))
+                #expect(try world.app.rows("SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal") == ["0"])
+            }
+            #expect(throws: BridgeError.self) { try world.database.status() }
+            #expect(try world.install(["good"]).count == 2)
+            #expect(try world.app.rows("SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal") == ["4"])
+            try world.database.uninstall()
+            #expect(
+                try world.app.rows(
+                    """
+                    SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal
+                    UNION ALL SELECT count(*) FROM pg_namespace WHERE nspname = 'anabranch'
+                    """
+                )
+                    == ["0", "0"])
+        }
+    }
+}

@@ -1,0 +1,124 @@
+import AnabranchPostgresWire
+import Foundation
+import Synchronization
+
+/// A PostgreSQL server that a test has started, with a folder and a socket of its own, as a user without rights. It
+/// ends with the process of the tests, even if that is killed.
+final class TestPostgres: Sendable {
+    /// The server that most tests share, each with a database of its own.
+    static let shared = Result { try TestPostgres() }
+
+    private let folder: URL
+    private let watch: Mutex<Process?>
+    private let databases = Mutex(0)
+
+    private struct Failure: Error { let reason: String }
+
+    init() throws {
+        folder = FileManager.default.temporaryDirectory.appending(path: "pg-\(UUID().uuidString.prefix(8))")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        watch = Mutex(nil)
+        try Self.bash(
+            """
+            [ "$(id -u)" != 0 ] || chown postgres "$1"
+            \(Self.asUser) "$2/initdb" -D "$1/data" -U postgres -A trust -E UTF8 --locale=C --no-sync >"$1/log" 2>&1 ||
+                { cat "$1/log" >&2; exit 1; }
+            """, folder.path(), Self.programs)
+        try start()
+    }
+
+    /// The folder of the newest version's programs.
+    private static let programs: String = {
+        let root = "/usr/lib/postgresql"
+        let versions = ((try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []).compactMap(Int.init)
+        return versions.max().map { "\(root)/\($0)/bin" } ?? "/usr/bin"
+    }()
+
+    /// PostgreSQL refuses to run as root.
+    private static let asUser = #"$([ "$(id -u)" != 0 ] || echo runuser -u postgres --)"#
+
+    private static func bash(_ script: String, _ arguments: String...) throws {
+        let process = Process(), complaint = Pipe()
+        process.executableURL = URL(filePath: "/bin/bash")
+        process.arguments = ["-c", script, "bash"] + arguments
+        process.standardError = complaint
+        process.standardOutput = FileHandle.nullDevice
+        process.standardInput = FileHandle.nullDevice
+        try process.run()
+        let text = String(decoding: try complaint.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+        process.waitUntilExit()
+        guard process.terminationStatus == 0 else { throw Failure(reason: text) }
+    }
+
+    /// Starts the server, and returns when it answers. A shell beside it stops it when our end of a pipe is closed.
+    func start() throws {
+        let process = Process(), life = Pipe(), answer = Pipe()
+        process.executableURL = URL(filePath: "/bin/bash")
+        process.arguments = [
+            "-c",
+            """
+            options="-c listen_addresses= -c unix_socket_directories=$1 -c fsync=off -c max_connections=50"
+            control() { \(Self.asUser) "$0/pg_ctl" -D "$1/data" -w -t 60 "${@:2}" >/dev/null 2>&1 </dev/null; }
+            control "$1" -l "$1/data/log" -o "$options" start || { cat "$1/data/log"; exit 1; }
+            echo ready
+            exec >/dev/null
+            cat >/dev/null
+            control "$1" -m immediate stop
+            [ -e "$1/again" ] || rm -rf "$1"
+            """, Self.programs, folder.path(),
+        ]
+        process.standardInput = life
+        process.standardOutput = answer
+        try process.run()
+        let text = String(decoding: try answer.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+        guard text.hasPrefix("ready") else { throw Failure(reason: "no server: \(text)") }
+        watch.withLock { $0 = process }
+    }
+
+    /// Has the server crash, and starts it again.
+    func crash() throws {
+        let mark = folder.appending(path: "again").path()
+        _ = FileManager.default.createFile(atPath: mark, contents: nil)
+        end()
+        try FileManager.default.removeItem(atPath: mark)
+        try start()
+    }
+
+    /// Stops the server for good.
+    func end() {
+        guard let process = watch.withLock({ $0 }), let life = process.standardInput as? Pipe else { return }
+        try? life.fileHandleForWriting.close()
+        process.waitUntilExit()
+    }
+
+    func url(_ database: String, user: String = "postgres") -> String {
+        "postgres://\(user)@/\(database)?host=\(folder.path())"
+    }
+
+    /// A new database.
+    func makeDatabase() throws -> String {
+        let name = databases.withLock { count in
+            count += 1
+            return "d\(count)"
+        }
+        let connection = try PostgresConnection(url("postgres"), seconds: 60)
+        try connection.query("CREATE DATABASE \(name) TEMPLATE template0")
+        return name
+    }
+}
+
+/// A connection of an application, and what it reads as texts with `|` between values.
+final class Application {
+    let db: PostgresConnection
+
+    init(_ url: String) throws { db = try PostgresConnection(url, seconds: 60) }
+
+    func run(_ script: String) throws { try db.execute(script) }
+
+    func rows(_ sql: String) throws -> [String] {
+        let rows = try db.query(sql)
+        return (0..<rows.count).map { row in
+            (0..<rows.columnCount).map { rows[row, $0] ?? "∅" }.joined(separator: "|")
+        }
+    }
+}
