@@ -53,7 +53,7 @@ import Testing
             .timestamp(Timestamp(seconds: -60_000_000_000, nanoseconds: 0)),
         ],
         "float": [.float(0.1), .float(.infinity), .float(-3.4e38)],
-        "double": [.double(0.1), .double(5e-324), .double(-.infinity), .double(1e300)],
+        "double": [.double(0.1), .double(.leastNonzeroMagnitude), .double(-.infinity), .double(1e300)],
         "dec": ["12.5", "-0.000001", "123456789012345678901234567890.5", "NaN"].compactMap {
             Decimal128($0).map(Payload.decimal)
         },
