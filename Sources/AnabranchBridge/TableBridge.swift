@@ -123,6 +123,8 @@ public actor TableBridge {
             try database.hold(as: name, silence: silence)
             held = .now
             hasHeld = true
+            // Another process may have had the bridge for a while.
+            if let begun, try database.state("replica") != Self.text(begun) { self.begun = nil }
         }
         try await start()
         if checked.map({ $0 + .seconds(Self.idleSeconds) < .now }) ?? true || database.tables.isEmpty {
@@ -161,6 +163,11 @@ public actor TableBridge {
 
     // MARK: Beginning
 
+    /// A replica, as the database names it.
+    private static func text(_ identity: SaltedFileID) -> String {
+        "\(identity.ident.rawValue)-\(identity.salt.rawValue)"
+    }
+
     private func start() async throws {
         if !isFollowing {
             let dirty = dirty
@@ -181,7 +188,7 @@ public actor TableBridge {
             }
             if known == nil { try database.set("file", to: file) }
         }
-        let own = "\(identity.ident.rawValue)-\(identity.salt.rawValue)"
+        let own = Self.text(identity)
         let last = record.lastWritten
         let written = try database.state("written").flatMap(UInt64.init) ?? 0
         let step = try database.state("step time").flatMap(UInt64.init)
@@ -191,8 +198,8 @@ public actor TableBridge {
         } else if try database.state("replica") != own || written > last.rawValue {
             try database.collectAgain()
         } else if written < last.rawValue, step != last.rawValue {
-            // The database is older than the replica: it was restored.
-            try database.forgetEntries()
+            // The database is older than the replica, or somebody else has written this.
+            try database.collectAgain()
             try database.set("resync", to: "1")
         }
         try database.endStep(isWritten: step == last.rawValue, last)
@@ -296,10 +303,9 @@ public actor TableBridge {
             if waiting.isEmpty { break }
             dirty.add(waiting)
         }
-        if dirty.isEmpty {
-            let version = "\(await replica.record.version.rawValue)"
-            if try database.state("applied") != version { try database.set("applied", to: version) }
-        }
+        // What comes after this version makes objects dirty before it is seen here.
+        let version = "\(await replica.record.version.rawValue)"
+        if dirty.isEmpty, try database.state("applied") != version { try database.set("applied", to: version) }
         total.waiting = Int(try database.db.query("SELECT count(*) FROM anabranch.pending")[0, 0] ?? "") ?? 0
     }
 
