@@ -115,7 +115,9 @@ extension SyncedReplica {
         try await waitForDownload()
         return try read { transaction in
             try transaction.objects(className).map { object in
-                "\(object.key.map { StateValue($0).text } ?? "") \(StateValue(try object.value(property)).text)"
+                let isKey = transaction.state.schema(ofClass: Array(className.utf8))?.key?.name == Array(property.utf8)
+                let value = isKey ? Payload.null : try object.value(property)
+                return "\(object.key.map { StateValue($0).text } ?? "") \(StateValue(value).text)"
             }
         }
     }

@@ -57,7 +57,7 @@ final class TestPostgres: Sendable {
         process.arguments = [
             "-c",
             """
-            options="-c listen_addresses= -c unix_socket_directories=$1 -c fsync=off -c max_connections=50"
+            options="-c listen_addresses= -c unix_socket_directories=$1 -c fsync=off -c max_connections=200"
             control() { \(Self.asUser) "$0/pg_ctl" -D "$1/data" -w -t 60 "${@:2}" >/dev/null 2>&1 </dev/null; }
             control "$1" -l "$1/data/log" -o "$options" start || { cat "$1/data/log"; exit 1; }
             echo ready
