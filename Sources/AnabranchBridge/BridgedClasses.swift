@@ -55,7 +55,7 @@ struct BridgedClass: Sendable {
                 guard wanted.fits(column, property, state) else {
                     let kind = property.collection == .single ? "" : "\(property.collection) of "
                     throw wanted.mismatch(
-                        "the property of that name in the file is \(kind)\(property.type), and the column is \(column.type)",
+                        "the property in the file is \(kind)\(property.type), and the column is \(column.type)",
                         column.name)
                 }
             }

@@ -70,7 +70,8 @@ struct BridgedTable: Equatable {
               c.relkind = 'p' OR c.relispartition OR EXISTS (
                 SELECT FROM pg_inherits i WHERE i.inhparent = c.oid OR i.inhrelid = c.oid)
             FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-            WHERE c.relname = $1 AND n.nspname = coalesce($2, n.nspname) AND ($2 IS NOT NULL OR pg_table_is_visible(c.oid))
+            WHERE c.relname = $1 AND n.nspname = coalesce($2, n.nspname)
+              AND ($2 IS NOT NULL OR pg_table_is_visible(c.oid))
             """, [.text(local), schema.map { .text($0) } ?? .null])
         guard found.count == 1, let oid = found[0, 0], let schema = found[0, 1], let exact = found[0, 2] else {
             throw refused("there is no such table in the search path: write schema.table")
@@ -94,7 +95,8 @@ struct BridgedTable: Equatable {
 
         let keys = try db.query(
             """
-            SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+            SELECT a.attname FROM pg_index i
+            JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
             WHERE i.indrelid = $1::oid AND i.indisprimary
             """, [.text(oid)])
         guard keys.count == 1, let keyName = keys[0, 0] else {

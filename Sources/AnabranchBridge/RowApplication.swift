@@ -208,7 +208,7 @@ struct RowApplication {
         return try differences(rows.filter { $0.json != nil && !passed.contains($0.key) }, form)
     }
 
-    /// What no column can hold makes the statement fail: such an object is found by halves, and has no row.
+    /// An object that no row can hold makes the statement fail: it is found by halves, and has no row.
     private func differences(_ rows: [Row], _ form: Form) throws -> [(key: String, columns: [String]?)] {
         if rows.isEmpty { return [] }
         let db = try database.db
