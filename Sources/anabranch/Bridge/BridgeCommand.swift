@@ -13,9 +13,9 @@ struct BridgeCommand: AsyncParsableCommand {
         abstract: "Keep tables in PostgreSQL and a synced file equal.",
         discussion: """
             Back-end programs read and write ordinary typed tables, devices the same data as objects. `run` is a \
-            client with a replica of its own: it makes objects of rows that triggers have noted, and rows of objects that \
-            come from others. The schema `anabranch` holds the notes; `uninstall` removes it. Spec/Bridge.md says \
-            which column a property has, and what becomes of which write.
+            client with a replica of its own: it makes objects of rows that triggers have noted, and rows of objects \
+            that come from others. The schema `anabranch` holds the notes; `uninstall` removes it. Spec/Bridge.md \
+            says which column a property has, and what becomes of which write.
 
             EXAMPLES
               anabranch bridge init --from-file --data ./replicas \\
