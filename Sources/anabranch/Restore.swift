@@ -8,7 +8,7 @@ import CommandSupport
 struct RestoreCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "restore",
-        abstract: "Prepare a backup to be served in place of the lost data.",
+        abstract: "Prepare a backup to be served in place of lost data.",
         discussion: """
             With --from: reads a backup of `anabranch backup`, copies it into a data directory that is empty or \
             missing, checks all of the copy, and prepares it to be served. The backup stays as it is, and can be \
