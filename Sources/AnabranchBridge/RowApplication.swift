@@ -187,6 +187,8 @@ struct RowApplication {
                 try db.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
             }
         } catch let error as PostgresError where Self.isOfRow(error) {
+            // A column may have gone.
+            if error.state?.hasPrefix("42") ?? false { try database.checkShape(of: []) }
             guard rows.count > 1 else { return [(rows[0], "\(error)")] }
             let middle = rows.count / 2
             return try write(Array(rows[..<middle]), form, db, &outcome)
@@ -233,8 +235,7 @@ struct RowApplication {
     /// True for an error for which rows wait: of their values, of rights, of triggers. Others are those of the batch.
     private static func isOfRow(_ error: PostgresError) -> Bool {
         guard error.code == .refused, let state = error.state, !error.isTransient else { return false }
-        return state == "42501"
-            || !["08", "25", "40", "42", "53", "54", "55", "57", "58", "XX"].contains(state.prefix(2))
+        return !["08", "25", "40", "53", "55", "57", "58", "XX"].contains(state.prefix(2))
     }
 
     // MARK: Own entries

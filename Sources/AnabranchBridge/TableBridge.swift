@@ -86,7 +86,10 @@ public actor TableBridge {
         defer { leave() }
         do {
             for _ in 0..<Self.triesMax {
-                do { return try await carryOut(progress) } catch is BridgeDatabase.TablesChanged { checked = nil }
+                do { return try await carryOut(progress) } catch is BridgeDatabase.TablesChanged {
+                    checked = nil
+                    dirty.add(nil)
+                }
             }
             throw BridgeError(.refused, "the tables do not stay as they are")
         } catch {
@@ -134,9 +137,7 @@ public actor TableBridge {
         try await prepareClasses()
         try await collect(&total, progress)
         try await apply(&total, progress)
-        if try database.state("resync") != nil {
-            try await resync(&total, progress)
-        }
+        if try database.state("resync") != nil { try await resync(&total, progress) }
         try await forget()
         return total
     }
