@@ -118,7 +118,7 @@ let package = Package(
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ]),
         .target(
-            name: "AnabranchPostgresWire", dependencies: [.target(name: "CLibPQ", condition: postgres)]),
+            name: "AnabranchPostgresWire", dependencies: [.byName(name: "CLibPQ", condition: postgres)]),
         .target(
             name: "AnabranchBridge",
             dependencies: [

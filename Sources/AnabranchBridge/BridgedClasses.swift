@@ -149,4 +149,13 @@ extension BridgeDatabase {
         }
     }
 }
+
+extension SyncedReplica {
+    /// Subscribes to all objects of some classes, where the replica has subscriptions.
+    func subscribeToAll(of classes: [String]) throws {
+        guard let known = record.subscriptions?.latest.subscriptions else { return }
+        let missing = classes.filter { name in !known.contains { $0.className == name } }
+        if !missing.isEmpty { try subscribe(known + missing.map { Subscription($0) }) }
+    }
+}
 #endif

@@ -183,12 +183,16 @@ struct BridgedTable: Equatable {
     }
 
     /// Changes the rows of a batch that are not as their objects.
-    func update(_ indices: [Int]) -> String? {
+    /// - Parameter keepsValues: true if a null of an object takes no value of its row away.
+    func update(_ indices: [Int], keepsValues: Bool) -> String? {
         if indices.isEmpty { return nil }
-        let settings = indices.map { "\(columns[$0].name.quoted) = v.c\($0)" }.joined(separator: ", ")
-        let different = indices.map(differs)
+        let settings = indices.map { index in
+            let name = columns[index].name.quoted
+            return "\(name) = \(keepsValues ? "coalesce(v.c\(index), t.\(name))" : "v.c\(index)")"
+        }
+        let different = indices.map { keepsValues ? "(v.c\($0) IS NOT NULL AND \(differs($0)))" : differs($0) }
         return """
-            UPDATE \(path) t SET \(settings) FROM \(rows(indices))
+            UPDATE \(path) t SET \(settings.joined(separator: ", ")) FROM \(rows(indices))
             WHERE t.\(key.name.quoted) = v.k AND (\(different.joined(separator: " OR ")))
             """
     }

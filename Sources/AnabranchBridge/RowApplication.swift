@@ -52,7 +52,9 @@ struct RowApplication {
     private let holder: String
     private let silence: Double
 
-    init(_ database: BridgeDatabase, _ state: ObjectGraph, as holder: String, silence: Double) {
+    init(
+        _ database: BridgeDatabase, _ state: ObjectGraph, as holder: String, silence: Double, keepsValues: Bool = false
+    ) {
         (self.database, self.state, self.holder, self.silence) = (database, state, holder, silence)
         writing = ValueWriting(state)
         for table in database.tables {
@@ -63,7 +65,7 @@ struct RowApplication {
             let indices = known.map(\.0)
             forms[schema.number] = Form(
                 table: table, number: schema.number, indices: indices, properties: known.map(\.1),
-                update: table.update(indices), insert: table.insert(indices))
+                update: table.update(indices, keepsValues: keepsValues), insert: table.insert(indices))
         }
     }
 

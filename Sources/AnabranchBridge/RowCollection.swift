@@ -26,8 +26,8 @@ struct RowBatch: Sendable {
 }
 
 extension BridgeDatabase {
-    private static let batchEntries = 5_000
-    private static let batchBytes = 8 << 20
+    private static let batchEntries = 2_000
+    private static let batchBytes = 4 << 20
 
     /// The changes that come next; nil if there are none.
     func nextBatch() throws -> RowBatch? {

@@ -38,6 +38,8 @@ public actor TableBridge {
     private var waiting: [CheckedContinuation<Void, Never>] = []
     private var held: ContinuousClock.Instant?
     private var hasHeld = false
+    /// True until all rows were compared for the first time.
+    private var isFirst = false
     private var checked: ContinuousClock.Instant?
     /// The entries up to which everything is uploaded when the replica's version is.
     private var sent: (snapshot: String, version: ClientVersion)?
@@ -204,6 +206,7 @@ public actor TableBridge {
             try database.set("resync", to: "1")
         }
         try database.endStep(isWritten: step == last.rawValue, last)
+        isFirst = try database.state("replica") == nil
         try database.set("replica", to: own)
         try database.set("written", to: "\(last.rawValue)")
         if try database.state("applied") != "\(record.version.rawValue)" { dirty.add(nil) }
@@ -251,14 +254,8 @@ public actor TableBridge {
         guard preparedFor != stamp else { return }
         let wanted = database.tables.map { BridgedClass($0, in: database) }
         try await step(nil) { transaction in try BridgedClass.add(wanted, to: transaction) }
-        if await replica.record.subscriptions != nil { try await subscribe(to: database.tables.map(\.className)) }
+        try await replica.subscribeToAll(of: database.tables.map(\.className))
         preparedFor = try await replica.read { transaction in transaction.schemaStamp }
-    }
-
-    private func subscribe(to classes: [String]) async throws {
-        let known = await replica.record.subscriptions?.latest.subscriptions ?? []
-        let missing = classes.filter { name in !known.contains { $0.className == name } }
-        if !missing.isEmpty { try await replica.subscribe(known + missing.map { Subscription($0) }) }
     }
 
     // MARK: Collecting
@@ -304,6 +301,7 @@ public actor TableBridge {
             if waiting.isEmpty { break }
             dirty.add(waiting)
         }
+        isFirst = false
         // What comes after this version makes objects dirty before it is seen here.
         let version = "\(await replica.record.version.rawValue)"
         if dirty.isEmpty, try database.state("applied") != version { try database.set("applied", to: version) }
@@ -327,7 +325,9 @@ public actor TableBridge {
         _ isEverything: Bool, _ references: Set<ObjectReference>, _ state: ObjectGraph, _ total: inout BridgeProgress,
         _ progress: @Sendable (BridgeProgress) -> Void
     ) throws -> RowApplication.Outcome {
-        let application = RowApplication(database, state, as: name, silence: silence)
+        // A null of an object says nothing as long as its row was not collected.
+        let keepsValues = try isEverything && (isFirst || database.state("resync") != nil)
+        let application = RowApplication(database, state, as: name, silence: silence, keepsValues: keepsValues)
         var all = RowApplication.Outcome()
         func run(_ batch: [ObjectReference]) throws {
             let outcome = try application.run(batch)

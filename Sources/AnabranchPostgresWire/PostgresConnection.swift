@@ -211,7 +211,7 @@ public final class PostgresConnection {
             if isOpen {
                 PQputCopyEnd(handle, "given up")
                 do throws(PostgresError) { _ = try results(until: Self.deadline(seconds)) } catch {
-                    if error.code != .refused { throw error }
+                    if error.code == .unreachable { throw error }
                 }
             }
             throw error

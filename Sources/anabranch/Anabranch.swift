@@ -37,7 +37,7 @@ struct Anabranch: AsyncParsableCommand {
                 subcommands: [ClientCommand.self, CaptureCommand.self, FilesCommand.self] + bridges),
         ])
 
-    /// What is there if the package was built with the trait `Postgres`.
+    /// The commands that are there if the package was built with the trait `Postgres`.
     private static var bridges: [any ParsableCommand.Type] {
         #if canImport(CLibPQ)
         [BridgeCommand.self]

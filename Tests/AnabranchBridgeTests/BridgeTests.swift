@@ -74,7 +74,7 @@ import Testing
                 INSERT INTO note VALUES (5, 'upserted', 50) ON CONFLICT (id) DO UPDATE SET title = excluded.title;
                 MERGE INTO note USING (VALUES (6), (30)) v (id) ON note.id = v.id
                   WHEN MATCHED THEN UPDATE SET n = 66 WHEN NOT MATCHED THEN INSERT VALUES (30, 'merged', 30);
-                SAVEPOINT s; UPDATE note SET title = 'never'; ROLLBACK TO s;
+                SAVEPOINT s; UPDATE note SET n = 99; ROLLBACK TO s;
                 WITH gone AS (DELETE FROM note WHERE id = 7 RETURNING *)
                   INSERT INTO note SELECT 40, 'moved', n FROM gone;
                 COMMIT;
