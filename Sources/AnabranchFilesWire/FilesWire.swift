@@ -52,6 +52,14 @@ package final class FilesWire: RecordDoor {
         return FilesObserver(unixSeconds: unixSeconds, onLoop: { [weak self] in self?.repair(path) })
     }
 
+    package var name: String { "files" }
+    package var space: UInt16 { FileRecord.space }
+    package var kindNames: [UInt8: String] {
+        Dictionary(uniqueKeysWithValues: FileRecord.allCases.map { ($0.rawValue, "\($0)") })
+    }
+    /// Each request is by itself.
+    package var connectionCount: Int { 0 }
+
     /// The settings of the app of a synced file; nil if it has no files.
     func app(of path: VirtualPath) -> FilesApp? {
         settings.apps[String(decoding: path.bytes.prefix { $0 != UInt8(ascii: "/") }, as: UTF8.self)]

@@ -3,7 +3,7 @@ import AnabranchCore
 import AnabranchHistory
 
 /// The kinds of records that the door keeps, in its space (`Spec/Files.md`, section 4).
-enum FileRecord: UInt8 {
+enum FileRecord: UInt8, CaseIterable {
     /// The last entry that was seen.
     case position = 1
     /// The chunks that are here, by their hashes.

@@ -82,9 +82,13 @@ package struct FolderChunkStore: ChunkStore {
 
     private static func makeFolders(for file: String, in space: String, _ path: VirtualPath) throws {
         let folder = URL(fileURLWithPath: file).deletingLastPathComponent().path
+        let made = sequence(first: folder) { URL(fileURLWithPath: $0).deletingLastPathComponent().path }
+            .prefix { $0 != "/" && !FileManager.default.fileExists(atPath: $0) }
         do {
             try FileManager.default.createDirectory(
                 atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+            // A chunk is not durable in a folder that is not.
+            for folder in made { try Draft.flush(folderOf: folder) }
             // The text of the path is printable, so it says to a reader what the folder is of.
             if size(space + "/path") == nil { try PrivateFile.write(path.description, to: space + "/path") }
         } catch let error as CocoaError where error.code == .fileWriteOutOfSpace {
@@ -208,6 +212,11 @@ private final class Draft: Sendable {
     /// Makes it durable under another name.
     func keep(as target: String) throws {
         guard fsync(descriptor) == 0, rename(path, target) == 0 else { throw Self.lastError(target) }
+        try Self.flush(folderOf: target)
+    }
+
+    /// Makes the name of a file or folder durable.
+    static func flush(folderOf target: String) throws {
         let folder = open(URL(fileURLWithPath: target).deletingLastPathComponent().path, O_RDONLY | O_CLOEXEC)
         guard folder >= 0 else { throw FileError.last(target) }
         defer { close(folder) }

@@ -65,6 +65,17 @@ package final class OverTheAirWire: RecordDoor {
         return DataclassObserver(dataclasses: dataclasses, limits: settings.door, unixSeconds: unixSeconds)
     }
 
+    package var name: String { "property-list" }
+    package var space: UInt16 { RowKind.space }
+    package var kindNames: [UInt8: String] {
+        Dictionary(uniqueKeysWithValues: RowKind.allCases.map { ($0.rawValue, "\($0)") })
+    }
+    /// The sessions of devices that are open.
+    package var connectionCount: Int {
+        let now = unixSeconds()
+        return state.withLock { $0.sessions.values.count { $0.seenAt + settings.sessionSeconds >= now } }
+    }
+
     /// The beginning of the partitions of this wire.
     private static let folder = "ota/"
 

@@ -3,7 +3,7 @@ import AnabranchHistory
 import AnabranchPropertyList
 
 /// The kinds of records that the door keeps (`Spec/OverTheAirServer.md`, section 7).
-enum RowKind: UInt8 {
+enum RowKind: UInt8, CaseIterable {
     case door = 1
     case dataclass, change, device, sync, anchor, localID, serverID
 

@@ -58,7 +58,7 @@ package final class SimperiumWire: TextWire, RecordDoor {
     package var name: String { "simperium" }
     package var space: UInt16 { RecordKind.space }
     package var kindNames: [UInt8: String] {
-        Dictionary(uniqueKeysWithValues: RecordKind.allCases.map { ($0.rawValue, $0.name) })
+        Dictionary(uniqueKeysWithValues: RecordKind.allCases.map { ($0.rawValue, "\($0)") })
     }
     package var connectionCount: Int { state.withLock { $0.connectionCount } }
 

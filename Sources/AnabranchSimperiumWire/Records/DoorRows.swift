@@ -7,22 +7,6 @@ enum RecordKind: UInt8, CaseIterable {
     case door = 1
     case bucket, className, entity, recent, change, version, request, day, last
 
-    /// The name that an operator sees.
-    var name: String {
-        switch self {
-        case .door: "door"
-        case .bucket: "bucket"
-        case .className: "class"
-        case .entity: "entity"
-        case .recent: "recent"
-        case .change: "change"
-        case .version: "version"
-        case .request: "request"
-        case .day: "day"
-        case .last: "last"
-        }
-    }
-
     /// The number of the door.
     static let space: UInt16 = 1
 
