@@ -1,4 +1,5 @@
-/// The content of a file: the hashes of its chunks, and the contents that it was made from (`Spec/Files.md`, section 2).
+/// The content of a file: the hashes of its chunks, and the contents that it was made from (`Spec/Files.md`,
+/// section 2).
 ///
 /// Its bytes are a version (1), the number of ancestors and their content ids, the size (8 bytes), the number of chunks
 /// (4 bytes) and their hashes; numbers with the highest byte first. The content id is the hash of these bytes.

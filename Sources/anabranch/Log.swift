@@ -9,7 +9,7 @@ import Foundation
 struct LogCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "log",
-        abstract: "Print the history of a synced file, the newest version first.",
+        abstract: "Print the history of a synced file, newest first.",
         discussion: """
             A line for each version of the log, and then of the archive if there is one: its number, when its changes \
             were made, by whom, how many bytes they have, and what they begin with. `anabranch show` prints all of a \

@@ -149,7 +149,11 @@ extension [SpaceDevice] {
         for _ in 0..<20 {
             for device in self { try await device.settle() }
             trees = []
-            for device in self { trees.append(try await device.tree()) }
+            do {
+                for device in self { trees.append(try await device.tree()) }
+            } catch let error as SpaceError where error.code == .notFound {
+                continue  // it has been moved since it was listed
+            }
             let isAtRest = allSatisfy {
                 $0.space.status.pendingFiles == 0 && $0.space.store.status.pendingTransactions == 0
             }

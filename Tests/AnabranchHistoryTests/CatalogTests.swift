@@ -60,7 +60,8 @@ import Testing
         for (index, path) in paths.enumerated() {
             let opened = try test.store.open(path)
             var commit = Commit(file: opened.id, lease: opened.lease, head: opened.head)
-            commit.records = [(1, 1, 2), (1, 2, 300), (700, 1, 1)].prefix(3 - index).flatMap { space, kind, count in
+            let kinds: [(UInt16, UInt8, Int)] = [(1, 1, 2), (1, 2, 300), (700, 1, 1)]
+            commit.records = kinds.prefix(3 - index).flatMap { space, kind, count in
                 (0..<count).map { number in
                     RecordChange(
                         place: RecordPlace(space: space, kind: kind, key: [UInt8(number / 256), UInt8(number % 256)]),

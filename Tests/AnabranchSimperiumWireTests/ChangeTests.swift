@@ -1,7 +1,7 @@
 import AnabranchCore
-import AnabranchServer
 import Testing
 
+@testable import AnabranchServer
 @testable import AnabranchSimperiumWire
 
 /// Changes, their merge and their refusals (`Spec/Simperium.md`, section 8).
@@ -58,7 +58,7 @@ import Testing
 
     @Test func changesAndConnectionsAreCounted() async throws {
         let metrics = PrometheusMetrics()
-        func lines() -> Set<Substring> { Set(metrics.text.split(separator: "\n")) }
+        func lines() -> Set<Substring> { Set(metrics.text(values: [:]).split(separator: "\n")) }
         func count(_ outcome: String, _ count: Int) -> Substring {
             "anabranch_door_changes_total{door=\"simperium\",outcome=\"\(outcome)\"} \(count)"
         }

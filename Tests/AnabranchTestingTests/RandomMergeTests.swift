@@ -20,7 +20,7 @@ import Testing
     /// A seed that once showed an error still makes the same changesets.
     @Test func seedsKeepTheirCases() {
         let lines = (0..<2000 as Range<UInt64>).lazy.map { RandomMerge(seed: $0, sizeMax: 60).line.utf8 }
-        #expect(digest(lines.joined()) == 11_798_621_568_798_381_117)
+        #expect(digest(lines.joined()) == 772_747_604_904_591_619)
     }
 
     @Test func sizesKeepTheLimitAndATenthIsBeyond100() {

@@ -11,7 +11,7 @@ import Testing
         "AnabranchQuery": ["AnabranchCore", "Darwin", "Glibc", "Musl"],
         "AnabranchRules": ["AnabranchCore", "AnabranchQuery", "Foundation"],
         "AnabranchProtocol": ["AnabranchCore", "CZlib"],
-        "AnabranchHistory": ["AnabranchCore", "AnabranchQuery", "AnabranchRules", "CZstd", "DequeModule"],
+        "AnabranchHistory": ["AnabranchCore", "AnabranchQuery", "AnabranchRules", "CZstd", "DequeModule", "Dispatch"],
         "AnabranchHTTP": ["Foundation", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"],
         "AnabranchFoundation": ["AnabranchCore", "Foundation"],
         "AnabranchExplain": ["AnabranchCore", "AnabranchHistory"],
@@ -26,7 +26,7 @@ import Testing
         ],
         "AnabranchSimperiumWire": [
             "AnabranchCore", "AnabranchHistory", "AnabranchServer", "AnabranchSimperium", "Crypto", "Logging",
-            "NIOHTTP1",
+            "Metrics", "NIOHTTP1",
         ],
         "AnabranchChunks": ["AnabranchCore", "Crypto"],
         "AnabranchFilesWire": [

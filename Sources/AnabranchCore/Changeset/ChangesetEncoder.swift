@@ -106,8 +106,7 @@ public struct ChangesetEncoder: Sendable {
 
     // MARK: instruction := u64(opcode) operands
 
-    /// The most bytes that an instruction takes, without the elements of its path and the bytes of its value; twice that
-    /// for a word more.
+    /// More than an instruction takes, and a word, without the elements of its path and the bytes of its value.
     private static let instructionBytesMax = 256
     /// The most bytes that a path element takes.
     private static let elementBytesMax = 6

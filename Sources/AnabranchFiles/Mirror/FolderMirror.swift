@@ -85,6 +85,7 @@ package actor FolderMirror {
 
     private func takeUp(_ found: [SpacePath: FolderScan.Found]) async throws {
         try await takeUpMoves(found, isFolder: true)
+        try await takeUpDeletions(replaced(by: found))
         let new = found.keys.sorted { $0.components.count < $1.components.count }
         for path in new where found[path]?.isFolder == true && rows.row(at: path) == nil {
             try await attempt(path) {
@@ -94,9 +95,8 @@ package actor FolderMirror {
                     self.did(.up("created", path))
                 }
                 let entry = try self.space.info(path)
-                guard entry.isFolder, let found = found[path] else {
-                    throw SpaceError(.exists, "the space has a file of that name")
-                }
+                guard entry.isFolder else { return try self.keepBeside(path) }
+                guard let found = found[path] else { return }
                 try self.rows.set(.init(key: entry.key, path: path, found: found, content: nil))
             }
         }
@@ -105,7 +105,8 @@ package actor FolderMirror {
             guard let now = found[path], !now.isFolder, rows.row(at: path)?.found != now else { continue }
             try await attempt(path) { try await self.takeUp(path, now) }
         }
-        try await takeUpDeletions(found)
+        try await takeUpDeletions(
+            rows.byKey.values.filter { found[$0.path] == nil && FolderScan.look(path($0.path)) == nil })
     }
 
     /// Moves in the space whatever has disappeared in one place and come in another, so that it stays the same file.
@@ -133,7 +134,7 @@ package actor FolderMirror {
     private func takeUp(_ path: SpacePath, _ now: FolderScan.Found) async throws {
         let row = rows.row(at: path)
         let entry = try? space.info(path)
-        if let entry, entry.isFolder { throw SpaceError(.exists, "the space has a folder of that name") }
+        if let entry, entry.isFolder { return try keepBeside(path) }
         if let entry, entry.key != row?.key || entry.contentID != row?.content {
             // Both sides have something new: that of the folder gets another name.
             return try await keepBoth(path, now, entry)
@@ -163,6 +164,12 @@ package actor FolderMirror {
         if own.chunks == (try file.content().chunks) {
             return try rows.set(.init(key: entry.key, path: path, found: now, content: entry.contentID))
         }
+        try keepBeside(path)
+    }
+
+    /// Gives what the folder has another name, since the space has something else of that name. That comes down, and
+    /// this goes up as new.
+    private func keepBeside(_ path: SpacePath) throws {
         let name = FileSpace.conflictName(path.name, space.settings.deviceName, space.settings.now())
         var target = (path.parent ?? .root).child(name), number = 2
         while FolderScan.isTaken(self.path(target)) {
@@ -170,13 +177,21 @@ package actor FolderMirror {
             number += 1
         }
         guard rename(self.path(path), self.path(target)) == 0 else { throw ContentCache.lastError(self.path(target)) }
-        // The other content comes down, and this one goes up as a new file.
         if let row = rows.row(at: path) { try rows.remove(row.key) }
         did(.up("kept beside the other", target))
     }
 
-    private func takeUpDeletions(_ found: [SpacePath: FolderScan.Found]) async throws {
-        let gone = rows.byKey.values.filter { found[$0.path] == nil && FolderScan.look(path($0.path)) == nil }
+    /// The things that both had and that are gone here, since something of the other kind has their place or that of a
+    /// folder around them.
+    private func replaced(by found: [SpacePath: FolderScan.Found]) -> [MirrorRows.Row] {
+        let places = rows.byKey.values.filter { row in
+            found[row.path].map { $0.isFolder != row.found.isFolder } ?? false
+        }
+        .map(\.path.components)
+        return rows.byKey.values.filter { row in places.contains { row.path.components.starts(with: $0) } }
+    }
+
+    private func takeUpDeletions(_ gone: [MirrorRows.Row]) async throws {
         for row in gone.sorted(by: { $0.path.components.count > $1.path.components.count }) {
             try await attempt(row.path) {
                 let entry = try self.space.entry(row.key)

@@ -2,8 +2,8 @@ import AnabranchChunks
 import AnabranchClient
 public import Foundation
 
-/// Names and places. All changes take effect at once, and reach the server when they can. They can throw `SpaceError`, and
-/// errors of the store.
+/// Names and places. All changes take effect at once, and reach the server when they can. They can throw `SpaceError`,
+/// and errors of the store.
 extension FileSpace {
     // MARK: Reading
 

@@ -5,6 +5,7 @@ import AnabranchServer
 import Logging
 import NIOCore
 import NIOHTTP1
+import Synchronization
 
 /// Chunks over HTTP (`Spec/Files.md`, section 3). For a route with the prefix `/files` that takes bodies as streams.
 struct ChunkEndpoints: HTTPEndpoints {
@@ -16,19 +17,20 @@ struct ChunkEndpoints: HTTPEndpoints {
     init(_ wire: FilesWire) { self.wire = wire }
 
     func respond(to request: EndpointRequest) async -> EndpointResponse {
+        let body = RequestParts(request.body)
         do {
             let space = try await open(request), target = try Self.target(of: request.path)
             switch (request.method, target) {
-            case (.PUT, .chunk(let chunk)): return try await space.put(chunk, request)
+            case (.PUT, .chunk(let chunk)): return try await space.put(chunk, request.headers, body)
             case (.GET, .chunk(let chunk)), (.HEAD, .chunk(let chunk)): return try await space.get(chunk, request)
-            case (.POST, .missing): return try await space.missing(request)
+            case (.POST, .missing): return try await space.missing(body)
             default: throw ChunkRefusal(.methodNotAllowed, "the method is not allowed here")
             }
         } catch let refusal as ChunkRefusal {
-            await request.body.drain()
+            await body.drain()
             return refusal.response
         } catch let error as ChunkError {
-            await request.body.drain()
+            await body.drain()
             return switch error {
             case .diskFull: ChunkRefusal.diskFull.response
             case .wrongContent:
@@ -86,10 +88,20 @@ struct ChunkEndpoints: HTTPEndpoints {
     }
 }
 
-extension EndpointBody {
-    /// Reads what is left, so that the client gets to reading the answer.
+/// The body of a request, which can be read once.
+final class RequestParts: Sendable {
+    private let parts: Mutex<EndpointStream?>
+
+    init(_ body: EndpointBody) {
+        if case .stream(let stream, _) = body { parts = Mutex(stream) } else { parts = Mutex(nil) }
+    }
+
+    /// The parts, for whoever asks first; nil for others.
+    func take() -> EndpointStream? { parts.withLock { $0.take() } }
+
+    /// Reads the body unless somebody has begun to, so that the client gets to reading the answer.
     func drain() async {
-        guard case .stream(let parts, _) = self else { return }
+        guard let parts = take() else { return }
         do { for try await _ in parts {} } catch {}
     }
 }

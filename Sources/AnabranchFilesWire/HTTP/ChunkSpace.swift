@@ -17,22 +17,23 @@ struct ChunkSpace: Sendable {
     // MARK: Writing
 
     /// Takes a chunk. It is durable, and counted, when this returns.
-    func put(_ chunk: ChunkHash, _ request: EndpointRequest) async throws -> EndpointResponse {
+    func put(_ chunk: ChunkHash, _ headers: HTTPHeaders, _ body: RequestParts) async throws -> EndpointResponse {
         guard isWritable else { throw ChunkRefusal(.forbidden, "no right to write") }
-        guard let byteCount = request.headers.first(name: "Content-Length").flatMap({ Int($0) }) else {
+        guard let byteCount = headers.first(name: "Content-Length").flatMap({ Int($0) }) else {
             throw ChunkRefusal(.lengthRequired, "Content-Length is needed")
         }
-        guard (1...Manifest.chunkBytes).contains(byteCount), case .stream(let parts, _) = request.body else {
+        guard (1...Manifest.chunkBytes).contains(byteCount) else {
             throw ChunkRefusal(.payloadTooLarge, "a chunk has from 1 to \(Manifest.chunkBytes) bytes")
         }
         if try await isHere(chunk) {
-            await request.body.drain()
+            await body.drain()
             // Whoever has the bytes may read them, and they stay for as long as if they had just come.
             try await note(chunk, byteCount)
             return EndpointResponse(status: .ok)
         }
         let kept = try await wire.read(path) { try $1.chunkBytes() } ?? 0
         try checkQuota(kept, byteCount)
+        guard let parts = body.take() else { throw ChunkRefusal(.badRequest, "no body") }
         try await wire.store.put(chunk, of: path, byteCount: byteCount, parts)
         try await note(chunk, byteCount)
         return EndpointResponse(status: .created)
@@ -88,8 +89,8 @@ struct ChunkSpace: Sendable {
     }
 
     /// The chunks of a list that are to be put.
-    func missing(_ request: EndpointRequest) async throws -> EndpointResponse {
-        guard case .stream(let parts, _) = request.body else { throw ChunkRefusal(.badRequest, "no body") }
+    func missing(_ body: RequestParts) async throws -> EndpointResponse {
+        guard let parts = body.take() else { throw ChunkRefusal(.badRequest, "no body") }
         var bytes: [UInt8] = []
         for try await part in parts {
             bytes += part.readableBytesView

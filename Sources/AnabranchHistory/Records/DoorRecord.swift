@@ -38,7 +38,7 @@ public struct DoorRecord: Equatable, Sendable {
     }
 }
 
-/// What the records of one kind take.
+/// The sizes of the records of one kind together.
 public struct RecordTotal: Equatable, Sendable {
     /// The number of the door.
     public var space: UInt16

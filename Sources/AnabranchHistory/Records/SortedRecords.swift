@@ -26,7 +26,7 @@ struct SortedRecords: Sendable {
         }
     }
 
-    /// What they take, by kind.
+    /// Their sizes, by kind.
     var totals: [RecordTotal] {
         let each = records.map { record in
             RecordTotal(

@@ -35,8 +35,8 @@ public protocol HistoryCatalog: Sendable {
     /// The size of the state of a synced file as it is stored, in bytes; 0 if there is no such synced file.
     func stateBytes(of path: VirtualPath) throws(HistoryError) -> UInt64
 
-    /// What the records of doors take, by door and kind in ascending order. All records of the file, or of the store,
-    /// are looked at.
+    /// The sizes of the records of doors, by door and kind in ascending order. All records of the file, or store, are
+    /// looked at.
     /// - Parameter path: one synced file; nil for all.
     func recordTotals(of path: VirtualPath?) throws(HistoryError) -> [RecordTotal]
 

@@ -22,7 +22,7 @@ package final class SimperiumWire: TextWire, RecordDoor {
     let authenticator: any SimperiumAuthenticator
     let authorizer: any Authorizer
     let logger: Logger
-    let metrics: DoorMetrics
+    let metrics: DoorCounters
     private let unixSeconds: @Sendable () -> UInt64
     private let state = Mutex(State())
 
@@ -35,7 +35,7 @@ package final class SimperiumWire: TextWire, RecordDoor {
         self.authenticator = authenticator
         self.authorizer = authorizer
         self.logger = logger
-        self.metrics = DoorMetrics(door: "simperium", outcomes: ChangeOutcome.names, factory: metrics)
+        self.metrics = DoorCounters(door: "simperium", outcomes: ChangeOutcome.names, factory: metrics)
         self.unixSeconds = unixSeconds
     }
 

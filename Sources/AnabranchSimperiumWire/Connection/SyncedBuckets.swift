@@ -27,13 +27,13 @@ final class SyncedBuckets: Sendable {
     private let server: SyncServer
     let settings: DoorSettings
     let clients: ClientMemories
-    private let metrics: DoorMetrics
+    private let metrics: DoorCounters
     private let unixSeconds: @Sendable () -> UInt64
     private let state = Mutex(State())
 
     init(
         _ path: VirtualPath, of server: SyncServer, _ settings: DoorSettings, clients: ClientMemories,
-        metrics: DoorMetrics, unixSeconds: @escaping @Sendable () -> UInt64
+        metrics: DoorCounters, unixSeconds: @escaping @Sendable () -> UInt64
     ) {
         self.path = path
         self.server = server

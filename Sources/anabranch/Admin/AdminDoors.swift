@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandSupport
 import Foundation
 
 struct AdminDoors: AsyncParsableCommand {
@@ -15,8 +16,8 @@ struct AdminDoors: AsyncParsableCommand {
 
             EXAMPLES
               anabranch admin doors
-              anabranch admin doors 'notes/"simperium/5f0c2d9e8b7a6c5d4e3f2a1b"'
-              anabranch admin doors 'notes/"simperium/5f0c2d9e8b7a6c5d4e3f2a1b"' --drop 1 --yes
+              anabranch admin doors 'notes/"simperium/ann"'
+              anabranch admin doors 'notes/"simperium/ann"' --drop 1 --yes
             """)
 
     /// The doors, as the server lists them.

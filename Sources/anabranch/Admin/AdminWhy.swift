@@ -16,7 +16,7 @@ struct AdminWhy: AsyncParsableCommand {
               anabranch admin why 'my-app/"notes"' 5f0c2d9e8b7a6c5d4e3f2a1b
               anabranch admin why 'my-app/"notes"' --app my-app --email ann@example.com
               anabranch admin why my-app --app my-app --email ann@example.com --class Note
-              anabranch admin why my-app --app my-app --email ann@example.com --object Note/7
+              anabranch admin why my-app 5f0c2d9e8b7a6c5d4e3f2a1b --object Note/7
             """)
 
     @OptionGroup var options: AdminOptions

@@ -33,6 +33,8 @@ struct ClientReplica {
     ///
     /// - Parameter progress: numbers that change as long as something is done; it is an error if they stay the same for
     ///   the time that the options give.
+    // Swift 6.3.1 crashes where it specializes this for Void.
+    @_semantics("optimize.sil.specialize.generic.never")
     func limited<Result: Sendable>(
         _ started: StartedClient, progress: @escaping @Sendable () async -> [UInt64] = { [] },
         _ body: @escaping @Sendable () async throws -> Result

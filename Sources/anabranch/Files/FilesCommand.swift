@@ -9,7 +9,7 @@ import Foundation
 struct FilesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "files",
-        abstract: "Read and write the files of an app, with and without a server.",
+        abstract: "Read and write synced files, and mirror folders.",
         discussion: """
             A space has the files and folders of a partition of an app whose configuration has `files: {}`. Names and \
             places are in the replica, as with `anabranch client`; contents are beside it, in a folder of its own. \

@@ -15,7 +15,7 @@ struct FilesPut: AsyncParsableCommand {
             EXAMPLES
               anabranch files put report.pdf /plans/report.pdf --data ./spaces \\
                   --path 'my-app/"files"' --url wss://sync.example.com
-              anabranch files put note.txt /note.txt --data ./spaces --path 'my-app/"files"'
+              anabranch files put note.txt /note.txt --data ./d --path 'my-app/"files"'
             """)
 
     @OptionGroup var options: FilesOptions

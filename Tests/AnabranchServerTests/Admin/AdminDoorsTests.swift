@@ -26,7 +26,8 @@ import Testing
         for path in [path, other] {
             let opened = try store.open(path)
             var commit = Commit(file: opened.id, lease: opened.lease, head: opened.head)
-            commit.records = [(0, 1, 1), (7, 1, 2_500), (7, 2, 1), (9, 4, 1)].flatMap { space, kind, count in
+            let kinds: [(UInt16, UInt8, Int)] = [(0, 1, 1), (7, 1, 2_500), (7, 2, 1), (9, 4, 1)]
+            commit.records = kinds.flatMap { space, kind, count in
                 (0..<count).map { number in
                     let key = [UInt8(number / 256), UInt8(number % 256)]
                     return RecordChange(place: RecordPlace(space: space, kind: kind, key: key), value: [0])

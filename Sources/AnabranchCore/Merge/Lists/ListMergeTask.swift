@@ -243,7 +243,7 @@ struct ListMerges: Sendable {
 }
 
 extension Merge {
-    /// The merge of two sides that do nothing but edit the elements of one list, and fit each other; nil for all others,
+    /// The merge of two sides that do nothing but edit elements of one list, and fit each other; nil for all others,
     /// and where it costs no more to visit all pairs.
     mutating func onlyList(
         _ rows: [InstructionIndex], _ columns: [InstructionIndex], in arena: borrowing ChangesetArena

@@ -1,7 +1,7 @@
-// Users type in runs, and apps append. Inserts that follow each other, each directly after the element of the one before,
-// are merged as one operation that inserts them all, wherever nothing their own side does later falls between them or
-// names one of them (`Spec/Transform.md`, section 13.9). The other side never does: it does not see them, and what it
-// inserts at their place goes to one end of them, because their tags are equal.
+// Users type in runs, and apps append. Inserts that follow each other, each directly after the element of the one
+// before, are merged as one operation that inserts them all, wherever nothing their own side does later falls between
+// them or names one of them (`Spec/Transform.md`, section 13.9). The other side never does: it does not see them, and
+// what it inserts at their place goes to one end of them, because their tags are equal.
 
 /// The operations of one side, some of which stand for several inserts.
 struct TypedRuns {

@@ -181,7 +181,7 @@ extension Edit {
 }
 
 extension Instruction {
-    /// True if its payload is a value that is stored as it is, and that an element of the list can hold: not a link, and
+    /// True if its payload is a value that is stored as it is, and that an element of the list can hold: no link, and
     /// none that stands for something else or could be too long.
     @inline(__always)
     fileprivate func isPlain(at place: Place) -> Bool {

@@ -103,7 +103,7 @@ package struct CountedTree<Element: TreeElement> {
         return true
     }
 
-    /// Inserts elements one after the other, the first one before the element at `index`, which is at most `self.count`.
+    /// Inserts elements one after the other, the first one before the element at `index`, at most `self.count`.
     mutating func insert(_ count: Int, at index: Int, _ element: (Int) -> Element) throws(Failure) {
         guard root != nil else { return self = CountedTree((0..<count).map(element)) }
         var siblings = try uniqueRoot().insert(count, at: index, element)

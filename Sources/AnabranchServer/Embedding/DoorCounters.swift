@@ -1,7 +1,7 @@
 package import Metrics
 
-/// What a door counts: the changes that its clients have asked for, by their outcomes, and its connections.
-package struct DoorMetrics: Sendable {
+/// The counters of a door: the changes that its clients have asked for, by their outcomes, and its connections.
+package struct DoorCounters: Sendable {
     private let door: String
     private let factory: any MetricsFactory
     private let connections: Gauge
