@@ -151,8 +151,8 @@ extension [SpaceDevice] {
             trees = []
             do {
                 for device in self { trees.append(try await device.tree()) }
-            } catch let error as SpaceError where error.code == .notFound {
-                continue  // it has been moved since it was listed
+            } catch let error as SpaceError where [.notFound, .isFolder].contains(error.code) {
+                continue  // something else has its place since it was listed
             }
             let isAtRest = allSatisfy {
                 $0.space.status.pendingFiles == 0 && $0.space.store.status.pendingTransactions == 0
