@@ -142,10 +142,11 @@ extension [SpaceDevice] {
         let description: String
     }
 
-    /// Has all devices connected, and wait until they show the same.
+    /// Has all devices connected, and wait until they show the same, and go on doing so when all of them have looked at
+    /// that: the author of a content that has lost makes a copy of it then.
     func converge() async throws {
         for device in self where !device.store.isRunning { try await device.connect() }
-        var trees: [[String: String]] = []
+        var trees: [[String: String]] = [], last = trees
         for _ in 0..<20 {
             for device in self { try await device.settle() }
             trees = []
@@ -157,7 +158,8 @@ extension [SpaceDevice] {
             let isAtRest = allSatisfy {
                 $0.space.status.pendingFiles == 0 && $0.space.store.status.pendingTransactions == 0
             }
-            if isAtRest, Set(trees).count == 1 { return }
+            if isAtRest, Set(trees).count == 1, trees == last { return }
+            last = trees
         }
         throw NoRest(description: "the devices differ: \(trees)")
     }
