@@ -109,7 +109,7 @@ struct ByteReader {
     }
 
     /// An opcode. As in the reference, a sign bit makes it another 64-bit number; if that is no instruction either, it
-    /// is reported as unknown (R13) rather than as negative (S7).
+    /// is reported as unknown (X13) rather than as negative (S7).
     @inline(__always)
     mutating func opcode() throws(ChangesetError) -> (number: UInt64, hasSign: Bool) {
         if let small = small() { return (UInt64(small), false) }

@@ -1,26 +1,26 @@
 /// The reason why bytes are not a changeset (`Spec/Changeset.md`, section 11). On the wire: error 212, bad changeset.
 public struct ChangesetError: Error, Equatable, Sendable {
-    /// The rules for changesets. The raw value is the rule's code in the chapter: R1 to R17 are the reference's rules,
+    /// The rules for changesets. The raw value is the rule's code in the chapter: X1 to X17 are the reference's rules,
     /// S1 to S8 the strict ones.
     public enum Rule: String, Sendable, CaseIterable {
         /// The rules of the chapter.
-        case malformedInteger = "R1"
-        case malformedDecimal = "R2"
-        case truncated = "R3"
-        case stringOutOfOrder = "R4"
-        case duplicateString = "R5"
-        case undefinedString = "R6"
-        case unknownDataType = "R7"
-        case unknownCollectionType = "R8"
-        case stringTooLong = "R9"
-        case invalidObjectKeyType = "R10"
-        case globalKeyAsValue = "R11"
-        case timestampOutOfRange = "R12"
-        case unknownInstruction = "R13"
-        case unknownTableType = "R14"
-        case invalidPrimaryKeyType = "R15"
-        case missingIndex = "R16"
-        case binaryTooLong = "R17"
+        case malformedInteger = "X1"
+        case malformedDecimal = "X2"
+        case truncated = "X3"
+        case stringOutOfOrder = "X4"
+        case duplicateString = "X5"
+        case undefinedString = "X6"
+        case unknownDataType = "X7"
+        case unknownCollectionType = "X8"
+        case stringTooLong = "X9"
+        case invalidObjectKeyType = "X10"
+        case globalKeyAsValue = "X11"
+        case timestampOutOfRange = "X12"
+        case unknownInstruction = "X13"
+        case unknownTableType = "X14"
+        case invalidPrimaryKeyType = "X15"
+        case missingIndex = "X16"
+        case binaryTooLong = "X17"
         case inconsistentTimestamp = "S1"
         case nanosecondsTooSmall = "S2"
         case invalidColumnType = "S3"
@@ -51,7 +51,7 @@ public struct ChangesetError: Error, Equatable, Sendable {
 }
 
 extension ChangesetError: CustomStringConvertible {
-    /// For example `bad changeset at byte 1: string number 0 is not defined (R6)`.
+    /// For example `bad changeset at byte 1: string number 0 is not defined (X6)`.
     public var description: String {
         "bad changeset at byte \(offset): \(reason) (\(rule.rawValue))"
     }

@@ -7,7 +7,7 @@ struct InternedStrings: Sendable {
     }
 
     private(set) var spans: [Span] = []
-    /// The decoding in which the name was defined last: finds duplicates within one changeset (rule R5).
+    /// The decoding in which the name was defined last: finds duplicates within one changeset (rule X5).
     private var definedIn: [UInt32] = []
     /// The current decoding. Failed ones count, since what they leave in `definedIn` must mean nothing to the next one.
     private var decoding: UInt32 = 0

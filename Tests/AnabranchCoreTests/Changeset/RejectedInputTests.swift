@@ -34,7 +34,7 @@ import Testing
         let error = #expect(throws: ChangesetError.self) {
             try arena.decode([0x3E], version: 1, tag: OriginTag(timestamp: 0, ident: 0))
         }
-        #expect(error?.description == "bad changeset at byte 0: unknown instruction 62 (R13)")
+        #expect(error?.description == "bad changeset at byte 0: unknown instruction 62 (X13)")
     }
 
     /// Strings 0 "A" and 1 "f": eight bytes before what is tested.
@@ -61,7 +61,7 @@ import Testing
     ]
 
     static let reference = [
-        // R1: integers that end early, are too long, too large, or −1.
+        // X1: integers that end early, are too long, too large, or −1.
         Input("80", .malformedInteger, at: 0),
         Input("8080808080 80808080 8000", .malformedInteger, at: 0),
         Input("80808080 80808080 8002", .malformedInteger, at: 0),
@@ -74,12 +74,12 @@ import Testing
         Input(update + "01 80808080808080808001", .malformedInteger, at: 15),
         Input(update + "08 00 8080808008 00", .malformedInteger, at: 16),
         Input(update + "00", .malformedInteger, at: 15),
-        // R2: coefficients that end early or are too long.
+        // X2: coefficients that end early or are too long.
         Input(update + "08", .malformedDecimal, at: 15),
         Input(update + "08 80", .malformedDecimal, at: 15),
         Input(update + "08 8080808080808080808080808080808080", .malformedDecimal, at: 15),
         Input(update + "08 808080808080808080808080808080808000 0000", .malformedDecimal, at: 15),
-        // R3: raw bytes that end early.
+        // X3: raw bytes that end early.
         Input(update + "03 02 41", .truncated, at: 15),
         Input(update + "04 ffffffffffffffffff01", .truncated, at: 15),
         Input(update + "06 000000", .truncated, at: 15),
@@ -87,10 +87,10 @@ import Testing
         Input(update + "0a 0000000000000000 000000", .truncated, at: 23),
         Input(update + "0b 0000000000000000 00000000000000", .truncated, at: 23),
         Input("3f000141 02 00 0a 00", .truncated, at: 7),
-        // R4 and R5: string numbers out of turn, also a number used again; strings defined twice.
+        // X4 and X5: string numbers out of turn, also a number used again; strings defined twice.
         Input("3f000141 3f000142", .stringOutOfOrder, at: 4),
         Input("3f0000 3f0100", .duplicateString, at: 3),
-        // R6: names not defined, wherever one is read.
+        // X6: names not defined, wherever one is read.
         Input("3f000141 01 01", .undefinedString, at: 5),
         Input("3f000141 07 00 01", .undefinedString, at: 6),
         Input("3f000141 00 00 00 01", .undefinedString, at: 7),
@@ -100,33 +100,33 @@ import Testing
         Input(update + "09 00 03 02", .undefinedString, at: 17),
         Input(strings + "06 00 01 09 00 00 02", .undefinedString, at: 14),
         Input("3f000141 01 ffffffff0f", .undefinedString, at: 5),
-        // R7: unknown types, wherever one is read.
+        // X7: unknown types, wherever one is read.
         Input(update + "0c", .unknownDataType, at: 14),
         Input(update + "46", .unknownDataType, at: 14),
         Input("3f000141 02 00 0c", .unknownDataType, at: 6),
         Input("3f000141 00 00 00 00 0c", .unknownDataType, at: 8),
         Input(strings + "06 00 01 0c", .unknownDataType, at: 11),
         Input(strings + "06 00 01 01 00 02 0c", .unknownDataType, at: 14),
-        // R8: unknown collection types.
+        // X8: unknown collection types.
         Input(strings + "06 00 01 01 00 04", .unknownCollectionType, at: 13),
         Input(strings + "0b 00 0101 01 00 04", .unknownCollectionType, at: 14),
-        // R9: String values; a Binary of that size is only too long for the input.
+        // X9: String values; a Binary of that size is only too long for the input.
         Input(update + "03 f0ffff07", .stringTooLong, at: 15),
         Input(update + "04 f0ffff07", .truncated, at: 15),
-        // R10 and R11: types that are no keys, and the one that is no value.
+        // X10 and X11: types that are no keys, and the one that is no value.
         Input(update + "09 00 02 00", .invalidObjectKeyType, at: 16),
         Input(update + "09 00 41", .invalidObjectKeyType, at: 16),
         Input(strings + "0c 00 0101 01 00 40", .globalKeyAsValue, at: 14),
-        // R12: nanoseconds of more than 31 bits.
+        // X12: nanoseconds of more than 31 bits.
         Input(update + "05 00 8080808008 00", .timestampOutOfRange, at: 15),
-        // R13: unknown instructions.
+        // X13: unknown instructions.
         Input("0e", .unknownInstruction, at: 0),
         Input("ff03", .unknownInstruction, at: 0),
-        // R14 and R15: table types and primary key types.
+        // X14 and X15: table types and primary key types.
         Input("3f000141 00 00 ff01", .unknownTableType, at: 6),
         Input("3f000141 00 00 02 00 02", .invalidPrimaryKeyType, at: 8),
         Input("3f000141 00 00 00 00 09", .invalidPrimaryKeyType, at: 8),
-        // R16: list instructions without an index, before the value is read.
+        // X16: list instructions without an index, before the value is read.
         Input(strings + "08 00 0101 01 00 40", .missingIndex, at: 14),
         Input(strings + "08 00 0101 01 01 4000 40", .missingIndex, at: 16),
         Input(strings + "09 00 0101 01 00", .missingIndex, at: 14),
@@ -160,7 +160,7 @@ import Testing
 
     @Test func everyRuleThatCanBeViolatedIsTested() {
         let tested = Set((Self.chapterExamples + Self.reference + Self.strict).map(\.rule))
-        // R17 needs a size type of fewer than 64 bits, tooLarge an arena of 4 GiB.
+        // X17 needs a size type of fewer than 64 bits, tooLarge an arena of 4 GiB.
         #expect(Set(ChangesetError.Rule.allCases).subtracting(tested) == [.binaryTooLong, .tooLarge])
     }
 }
