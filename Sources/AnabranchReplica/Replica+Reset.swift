@@ -19,16 +19,18 @@ extension Replica {
     ///   - other: the replica as it was.
     ///   - recovers: whether the other's changes that were not acknowledged are made again, and those of its
     ///     subscription sets stay that the server has not answered yet.
+    ///   - discarded: the objects whose changes are not made again, and count as none.
     ///   - now: the time by the clock. Changes are made again with their old times, but none later than that.
     /// - Throws: `ReplicaError` if a store fails.
     package mutating func takePlace(
-        of other: Replica<some ReplicaStore>, recovers: Bool, at now: ChangesetTime
+        of other: Replica<some ReplicaStore>, recovers: Bool, discarding discarded: Set<ObjectAddress> = [],
+        at now: ChangesetTime
     ) throws -> ReplicaRecovery {
         var change = Change(self)
         change.append([], at: 0, as: max(record.version, other.record.version) + 1)
         try carryOut(change)
         let (recovery, versions) =
-            recovers ? try recoverChanges(of: other, at: now) : (ReplicaRecovery(), [])
+            recovers ? try recoverChanges(of: other, discarding: discarded, at: now) : (ReplicaRecovery(), [])
         change = Change(self)
         // The next write has to come after everything that was written there.
         change.commit.record.lastWritten = max(record.lastWritten, other.record.lastWritten)
@@ -44,9 +46,11 @@ extension Replica {
 
     /// - Returns: what became of the changes, and the versions that they have in place of the old ones, ascending.
     private mutating func recoverChanges(
-        of other: Replica<some ReplicaStore>, at now: ChangesetTime
+        of other: Replica<some ReplicaStore>, discarding discarded: Set<ObjectAddress>, at now: ChangesetTime
     ) throws -> (ReplicaRecovery, versions: [(old: ClientVersion, new: ClientVersion)]) {
-        var result = ReplicaRecovery(), recovery = ChangeRecovery(from: other.state)
+        let judge = DiscardJudge(discarded)
+        defer { withExtendedLifetime(judge) {} }
+        var result = ReplicaRecovery(), recovery = ChangeRecovery(from: other.state, judge: judge)
         let unacknowledged = other.log.versions(after: other.record.progress.upload.clientVersion).filter {
             $0.bytes > 0
         }
@@ -75,4 +79,17 @@ extension Replica {
         result.droppedChanges = recovery.droppedCount
         return (result, versions)
     }
+}
+
+/// Leaves out the changes of some objects.
+private final class DiscardJudge: RecoveryJudge {
+    private let discarded: Set<ObjectAddress>
+
+    init(_ discarded: Set<ObjectAddress>) { self.discarded = discarded }
+
+    func allows(_ instruction: Instruction, in arena: ChangesetArena, on transaction: WriteTransaction) -> Bool {
+        discarded.isEmpty || !discarded.contains(ObjectAddress(of: instruction, in: arena))
+    }
+
+    func note(dropped instruction: Instruction, in arena: ChangesetArena, _ reason: String) {}
 }

@@ -117,6 +117,9 @@ import Testing
         let rows = try await watching.value
         // rows is ["Bread", "Milk", "Water the roses"].
 
+        let openList = await ObservedObjects(openItems, in: store)
+        let sync = await ObservedStatus(of: store)
+
         let route = FixedRoute(server: server, app: "tasks")
         let client = SyncClient(SyncConfiguration(route))
         try await client.add(store, partition: "list")
@@ -149,6 +152,24 @@ import Testing
         // uploaded is 1, and milkStatus.isPending is false: the server has the object as it is here.
         let waiting = try await store.unsynced()
         // waiting is empty. It names the objects whose changes the server does not have yet, and since when they wait.
+        let lastSynced = store.lastSynced
+        // lastSynced is the time when the store and the server last had the same; it is kept in the file.
+
+        let refused = store.status.issue.map { !$0.isRetrying } ?? false
+        if refused { try await client.discard(try await store.unsynced(), of: store) }
+
+        struct EstimatedItem: SyncedObject {
+            static let className = "Task"
+            static var defaults: EstimatedItem? { EstimatedItem() }
+
+            var id = UUID()
+            var title = ""
+            var estimate = 5
+        }
+
+        try await store.write { tx in try tx.edit(EstimatedItem.self, plants.id) { $0.estimate = 8 } }
+        let estimates = try store.objects(EstimatedItem.all.sorted(by: \.title)).map(\.estimate)
+        // estimates is [5, 5, 8].
 
         struct RenamedItem: SyncedObject {
             static let className = "Task"
@@ -199,7 +220,10 @@ import Testing
         }
         // End of the page
 
-        #expect(waiting.isEmpty && renamed.headline == "Oat milk")
+        #expect(waiting.isEmpty && renamed.headline == "Oat milk" && estimates == [5, 5, 8] && !refused)
+        #expect(lastSynced.map { $0 <= Date() && $0 > Date(timeIntervalSinceNow: -1000) } == true)
+        let observed = await (openList.error == nil, sync.status.issue)
+        #expect(observed.0 && observed.1 == nil)
         // Its observer would hear of the reset as well.
         await phone.stop()
         try await second.close()

@@ -91,12 +91,9 @@ struct BoundClass: Sendable {
     private static func check(
         _ property: Property, _ field: ObjectSchema.Field, _ schema: ObjectSchema, _ name: (ClassID) -> [UInt8]?
     ) throws(ObjectError) {
-        let shape = field.shape, target = property.target.flatMap(name)
-        let isSame =
-            property.type == shape.type && property.collection == shape.collection
-            && property.isNullable == shape.isNullable && target == shape.target.map { Array($0.className.utf8) }
-            && property.isEmbedded == (shape.target?.isEmbedded ?? false)
-        guard !isSame else { return }
+        let shape = field.shape
+        guard !property.isDeclared(as: shape, name) else { return }
+        let target = property.target.flatMap(name)
         let stored = _ValueShape.description(
             target.map { String(decoding: $0, as: UTF8.self) }
                 ?? (property.type == .null ? "AnyValue" : "\(property.type)"),
@@ -105,6 +102,15 @@ struct BoundClass: Sendable {
             .mismatch,
             "\(schema.className).\(field.name) is \(stored) in the store, and \(shape.description) in "
                 + schema.typeName)
+    }
+}
+
+extension Property {
+    /// True if it is what a type declares, apart from its name.
+    func isDeclared(as shape: _ValueShape, _ name: (ClassID) -> [UInt8]?) -> Bool {
+        type == shape.type && collection == shape.collection && isNullable == shape.isNullable
+            && target.flatMap(name) == shape.target.map { Array($0.className.utf8) }
+            && isEmbedded == (shape.target?.isEmbedded ?? false)
     }
 }
 

@@ -27,6 +27,8 @@ final class ObjectSchema: Sendable {
     /// Values of the type by which key paths are told apart: the property i of sample number p is the second one of its
     /// type if bit p of `code(of: i)` is set, and else the first one.
     private let samples: [any Sendable]
+    /// Makes the object that has the values of properties that are added later.
+    private let makeDefaults: @Sendable () -> (any Encodable)?
     private let keyPaths = Mutex<[KnownKeyPath: Int]>([:])
 
     // MARK: Finding out
@@ -69,12 +71,14 @@ final class ObjectSchema: Sendable {
             }
             if field != key { indexed.append(field) }
         }
-        self.init(sampled, type, Object.className, key: key, indexed: indexed, isAsymmetric: Object.isAsymmetric)
+        self.init(sampled, type, Object.className, key: key, indexed: indexed, isAsymmetric: Object.isAsymmetric) {
+            Object.defaults
+        }
     }
 
     private init(
         _ sampled: SampledType, _ type: Any.Type, _ className: String, key: Int?, indexed: [Int],
-        isAsymmetric: Bool = false
+        isAsymmetric: Bool = false, defaults: @escaping @Sendable () -> (any Encodable)? = { nil }
     ) {
         typeName = "\(type)"
         self.className = className
@@ -86,6 +90,7 @@ final class ObjectSchema: Sendable {
         self.key = key
         self.indexed = indexed
         samples = sampled.samples
+        makeDefaults = defaults
     }
 
     // MARK: Key paths
@@ -122,6 +127,12 @@ final class ObjectSchema: Sendable {
     }
 
     // MARK: Values
+
+    /// The values that existing objects get in properties that are added; nil if the type declares none.
+    func defaults() throws(ObjectError) -> [_ValueContent]? {
+        guard let object = makeDefaults() else { return nil }
+        return try contents(of: object)
+    }
 
     /// The values of an object, by property.
     func contents(of object: some Encodable) throws(ObjectError) -> [_ValueContent] {

@@ -25,6 +25,14 @@ public protocol SyncedObject: Codable, Identifiable, Sendable, _QueryTarget wher
     /// enumerations can be indexed.
     static var indexed: [PartialKeyPath<Self>] { get }
 
+    /// An object whose values the objects that are there get in properties that are added to the class later: `Chore()`
+    /// takes those of the declaration. They give way to values that others set. Nil, the default, leaves the first
+    /// value of a property's type there, such as 0.
+    ///
+    /// Each object is written once, by the first store that adds the property; so this is for types that all who use
+    /// the app may write. It counts for single values other than links and embedded objects.
+    static var defaults: Self? { get }
+
     /// True if objects are only sent to the server and never come back, such as measurements and events. They cannot be
     /// read.
     static var isAsymmetric: Bool { get }
@@ -36,6 +44,9 @@ extension SyncedObject {
 
     /// No properties.
     public static var indexed: [PartialKeyPath<Self>] { [] }
+
+    /// Nil: properties that are added later have the first values of their types.
+    public static var defaults: Self? { nil }
 
     /// False: objects can be read.
     public static var isAsymmetric: Bool { false }

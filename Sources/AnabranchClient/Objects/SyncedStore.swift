@@ -1,4 +1,5 @@
 import AnabranchCore
+import Logging
 
 /// Objects in a file, which an application reads and writes whether there is a server or not, and which a `SyncClient`
 /// synchronizes (`Spec/Objects.md`).
@@ -16,6 +17,9 @@ public final class SyncedStore: Sendable {
     private let cache = ClassCache()
     /// The schemas of the types, and of all types that they lead to.
     private let declared: [ObjectSchema]
+    /// The properties that were added when the store was opened, and may be meant as other names of stored ones. Each
+    /// is also a warning in the log, with the label `anabranch.client`.
+    public let possibleRenames: [PossibleRename]
 
     /// Opens or creates a file, and adds the classes and properties that the types declare and the file does not have.
     ///
@@ -35,18 +39,25 @@ public final class SyncedStore: Sendable {
         self.replica = replica
         declared = try SchemaAddition.closure(
             of: try types.map { type throws(ObjectError) in try ObjectSchema.of(type) })
-        try await addClasses()
+        possibleRenames = try await Self.add(declared, to: replica, cache)
         try await replica.declareIndex(declared.filter { $0.key != nil })
     }
 
     /// Adds what is declared and missing, when the store is opened and after a client reset.
-    func addClasses() async throws {
-        let (cache, declared) = (cache, declared)
-        try await replica.write { tx in
+    func addClasses() async throws { _ = try await Self.add(declared, to: replica, cache) }
+
+    private static func add(
+        _ declared: [ObjectSchema], to replica: SyncedReplica, _ cache: ClassCache
+    ) async throws -> [PossibleRename] {
+        let renames = try await replica.write { tx in
             for schema in declared where try cache.complete(schema, in: tx) == nil {
                 return try SchemaAddition.add(declared, to: tx)
             }
+            return []
         }
+        let logger = Logger(label: "anabranch.client")
+        for rename in renames { logger.warning("\(rename)") }
+        return renames
     }
 
     /// Ends the synchronization without a report, and closes the file. No other call may follow.
@@ -109,7 +120,7 @@ public final class ObjectSnapshot: ObjectReading {
 
     /// The state that it reads.
     public func _view() throws -> _ObjectView {
-        guard let view else { throw ObjectError(.notAllowed, "what was read is used behind the read") }
+        guard let view else { throw ObjectError(.notAllowed, "what was read is used after the read") }
         return view
     }
 }

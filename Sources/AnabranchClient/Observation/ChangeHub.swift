@@ -6,7 +6,7 @@ final class ChangeHub: Sendable {
     private let state = Mutex(State())
 
     private struct State {
-        var observations: [Int: (observation: Observation, interest: Interest)] = [:]
+        var observations: [Int: (observation: ChangeInbox, interest: Interest)] = [:]
         var lastNumber = 0
         var classes: [[UInt8]: ClassID] = [:]
         var byObject: [ObjectReference: Set<Int>] = [:]
@@ -53,7 +53,7 @@ final class ChangeHub: Sendable {
 
     /// Adds an observer, which is told of everything until it states another interest.
     /// - Returns: its number.
-    func add(_ observation: Observation) -> Int {
+    func add(_ observation: ChangeInbox) -> Int {
         state.withLock { state in
             state.lastNumber += 1
             state.observations[state.lastNumber] = (observation, .everything)

@@ -59,7 +59,7 @@ private final class ChangeReader<Source: ChangeSource>: ChangeReading {
     private var source: Source
     private let replica: SyncedReplica
     private let cache: ClassCache
-    private let observation: Observation
+    private let observation: ChangeInbox
     private var registration: Registration?
 
     /// Ends the observation when the iterator is released.
@@ -76,7 +76,7 @@ private final class ChangeReader<Source: ChangeSource>: ChangeReading {
         self.source = source
         self.replica = replica
         self.cache = cache
-        observation = Observation()
+        observation = ChangeInbox()
     }
 
     func next() async throws -> Source.Change? {
@@ -113,7 +113,7 @@ private final class ChangeReader<Source: ChangeSource>: ChangeReading {
 }
 
 extension SyncedReplica {
-    func addObservation(_ observation: Observation) -> Int {
+    func addObservation(_ observation: ChangeInbox) -> Int {
         let number = hub.add(observation)
         updateObserved()
         return number
@@ -126,7 +126,7 @@ extension SyncedReplica {
 
     /// Has a source look, on a reader, at everything that is committed now; later commits come as changes.
     func look<Source: ChangeSource>(
-        _ source: Source, _ observation: Observation, _ cache: ClassCache
+        _ source: Source, _ observation: ChangeInbox, _ cache: ClassCache
     ) async throws -> (Source, Source.Change?) {
         try await withCheckedThrowingContinuation { continuation in
             observation.clear()

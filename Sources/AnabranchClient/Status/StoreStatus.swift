@@ -29,6 +29,10 @@ public struct StoreStatus: Equatable, Sendable {
     public internal(set) var upload = TransferProgress()
     /// True once the store has had everything that the server had, so that it can be used. This is stored.
     public internal(set) var completedFirstSync = false
+    /// The time when the store and the server last had the same, by the clock of this device and to the second; nil if
+    /// they never had. It is stored once a minute, and when a connection ends. While nothing happens on a connection
+    /// it stands still: `isOnline` and `isIdle` say that all is well.
+    public internal(set) var lastSynced: Date?
     /// True while a client synchronizes the store, or tries to.
     public internal(set) var isRunning = false
     /// True if the server has told of versions that are not here yet.

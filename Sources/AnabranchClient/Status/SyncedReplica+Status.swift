@@ -15,20 +15,24 @@ extension SyncedReplica {
                 transfers.downloadIsComplete()
             }
         }
-        var status = Self.status(of: replica, transfers)
+        recordSync()
+        var status = Self.status(of: replica, transfers, lastSync.date)
         addSession(to: &status)
         board.publish(status)
         items.update(status, replica)
     }
 
     /// True if more is going to be downloaded, as far as it is known.
-    private var isDownloadExpected: Bool {
+    var isDownloadExpected: Bool {
         !replica.record.hasSynced || replica.record.awaitsSubscriptions || replica.progress.downloadableBytes > 0
     }
 
     /// The status as far as it is known without a session.
-    static func status(of replica: borrowing Replica<SQLiteReplicaStore>, _ transfers: Transfers) -> StoreStatus {
+    static func status(
+        of replica: borrowing Replica<SQLiteReplicaStore>, _ transfers: Transfers, _ lastSynced: Date?
+    ) -> StoreStatus {
         var status = StoreStatus()
+        status.lastSynced = lastSynced
         (status.download, status.upload) = (transfers.download.progress, transfers.upload.progress)
         status.pendingTransactions = transfers.pending.changesets
         status.completedFirstSync = replica.record.hasSynced

@@ -1,4 +1,5 @@
 import AnabranchCore
+public import Foundation
 
 // The status of the synchronization (`Spec/Objects.md`, section 7).
 
@@ -15,6 +16,9 @@ extension SyncedStore {
 
     /// True once the store has had everything that the server had. This is stored.
     public var completedFirstSync: Bool { status.completedFirstSync }
+
+    /// The time when the store and the server last had the same; nil if they never had. This is stored.
+    public var lastSynced: Date? { status.lastSynced }
 
     /// True while a client synchronizes the store, or tries to.
     public var isRunning: Bool { status.isRunning }

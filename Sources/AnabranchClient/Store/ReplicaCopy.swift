@@ -24,7 +24,7 @@ package enum ReplicaCopy {
             let configuration = SQLiteReplicaStore.configuration(label: "anabranch.copy", isReadOnly: true)
             guard access(source, F_OK) == 0 else { throw ReplicaError(.storeFailed, "there is no such file") }
             let queue = try DatabaseQueue(path: source, configuration: configuration)
-            try queue.read { db in try ReplicaSchema.prepare(db) }
+            try queue.read { db in try ReplicaSchema.prepare(db, isReadOnly: true) }
             unlink(unfinished)
             try FileLock.makePrivate(unfinished)
             try queue.writeWithoutTransaction { db in

@@ -67,7 +67,7 @@ public final class ReplicaReader: Sendable {
             try ReplicaSchema.checkHeader(path)
             let configuration = SQLiteReplicaStore.configuration(label: "anabranch.reader", isReadOnly: true)
             let pool = try DatabasePool(path: path, configuration: configuration)
-            try pool.read { db in try ReplicaSchema.prepare(db) }
+            try pool.read { db in try ReplicaSchema.prepare(db, isReadOnly: true) }
             return try ReplicaSnapshot(try pool.makeSnapshot())
         }
     }

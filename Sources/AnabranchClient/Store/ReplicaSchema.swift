@@ -55,6 +55,7 @@ enum ReplicaSchema {
     private static let laterTables = """
         CREATE TABLE IF NOT EXISTS changed_element (version INTEGER PRIMARY KEY, digests BLOB NOT NULL);
         CREATE TABLE IF NOT EXISTS origin (number INTEGER PRIMARY KEY CHECK (number = 1), name BLOB NOT NULL);
+        CREATE TABLE IF NOT EXISTS last_sync (number INTEGER PRIMARY KEY CHECK (number = 1), seconds BLOB NOT NULL);
         """
 
     /// Checks the beginning of a file, which SQLite would change when it opens it for writing. The contents of a
@@ -89,8 +90,9 @@ enum ReplicaSchema {
     }
 
     /// Creates the tables in an empty file, or checks that they exist.
+    /// - Parameter isReadOnly: true for whoever reads none of the tables that were added later, and can create none.
     /// - Throws: `ReplicaError` with the code `unknownFormat`.
-    static func prepare(_ db: Database) throws {
+    static func prepare(_ db: Database, isReadOnly: Bool = false) throws {
         let owner = try Int.fetchOne(db, sql: "PRAGMA application_id") ?? 0
         let isNew = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM sqlite_master") == 0
         try check(owner: owner, version: try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0, isNew: isNew)
@@ -104,7 +106,7 @@ enum ReplicaSchema {
                 return .commit
             }
         }
-        try db.execute(sql: laterTables)
+        if !isReadOnly { try db.execute(sql: laterTables) }
     }
 }
 
@@ -246,6 +248,22 @@ extension ReplicaSchema {
         try db.execute(
             sql: "INSERT OR REPLACE INTO origin VALUES (1, ?)",
             arguments: [RowSeal.origin.sealed(Array(origin.utf8), 1)])
+    }
+
+    // MARK: The last synchronization
+
+    /// The time when the replica and the server last had the same; nil if they never had.
+    static func lastSync(in db: Database) throws -> Date? {
+        guard let row = try Row.fetchOne(db, sql: "SELECT seconds FROM last_sync WHERE number = 1") else { return nil }
+        let bytes = try RowSeal.lastSync.opened(try row.bytes(0), 1)
+        return Date(timeIntervalSince1970: Double(bytes.reversed().reduce(Int64(0)) { $0 << 8 | Int64($1) }))
+    }
+
+    static func store(lastSync: Date, in db: Database) throws {
+        let seconds = Int64(lastSync.timeIntervalSince1970)
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO last_sync VALUES (1, ?)",
+            arguments: [RowSeal.lastSync.sealed(withUnsafeBytes(of: seconds.littleEndian) { Array($0) }, 1)])
     }
 
     // MARK: Bootstraps

@@ -13,6 +13,8 @@ enum RowSeal: String {
     case part
     /// The origin with which the replica is synchronized.
     case origin
+    /// The time when the replica and its server last had the same.
+    case lastSync
 
     private func address(_ number: UInt64) -> RowAddress {
         RowAddress(classID: ClassID(0), key: Array(rawValue.utf8), part: number)
@@ -61,6 +63,7 @@ enum RowSeal: String {
             case .changeset: "the changeset of version \(number) of its log"
             case .changed: "what version \(number) of its log has changed in lists"
             case .origin: "what it is synchronized with"
+            case .lastSync: "the time of its last synchronization"
             case .reciprocal: "the merged changeset of version \(number) of its log"
             case .part: "part \(number) of a bootstrap"
             }

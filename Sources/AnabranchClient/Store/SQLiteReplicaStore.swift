@@ -180,6 +180,18 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
         try Self.translatingErrors(path) { try pool.write { db in try ReplicaSchema.store(origin: origin, in: db) } }
     }
 
+    /// The time when the replica and the server last had the same; nil if they never had.
+    func lastSync() throws(ReplicaError) -> Date? {
+        try Self.translatingErrors(path) { try pool.read { db in try ReplicaSchema.lastSync(in: db) } }
+    }
+
+    /// Stores the time when the replica and the server last had the same.
+    func store(lastSync: Date) throws {
+        try Self.translatingErrors(path) {
+            try pool.write { db in try ReplicaSchema.store(lastSync: lastSync, in: db) }
+        }
+    }
+
     private func execute(_ sql: String, _ arguments: StatementArguments, _ db: Database) throws {
         try db.cachedStatement(sql: sql).execute(arguments: arguments)
     }

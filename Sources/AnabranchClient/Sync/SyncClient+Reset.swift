@@ -1,4 +1,4 @@
-import AnabranchCore
+public import AnabranchCore
 import AnabranchProtocol
 import AnabranchReplica
 
@@ -10,6 +10,17 @@ extension SyncClient {
     /// - Parameter recovers: whether changes that were not uploaded are made again on the server's state.
     /// - Throws: `SyncError` if the client does not synchronize the replica, or its session has not stopped.
     public func reset(_ replica: SyncedReplica, recovers: Bool) async throws {
+        try await reset(replica, RecoveredChanges(recovers))
+    }
+
+    /// Discards changes that the server does not take, by a client reset that makes all others again.
+    /// - Parameter objects: the objects whose changes are discarded, as far as they were not uploaded.
+    /// - Throws: `SyncError` if the client does not synchronize the replica, or its session has not stopped.
+    public func discard(_ objects: Set<ObjectAddress>, of replica: SyncedReplica) async throws {
+        try await reset(replica, .allBut(objects))
+    }
+
+    private func reset(_ replica: SyncedReplica, _ recovery: RecoveredChanges) async throws {
         guard let (ident, member) = members.first(where: { $0.value.replica === replica }) else {
             throw SyncError(.notSynchronized, "the client does not synchronize this replica")
         }
@@ -21,7 +32,7 @@ extension SyncClient {
         if !member.isStopped { await connection?.socket.close() }
         members[ident]?.isStopped = false
         retry.ring()
-        await download(freshFor: ident, recovers: recovers)
+        await download(freshFor: ident, recovery)
     }
 
     func beginReset(_ ident: SessionID, isRecoveryAllowed: Bool, _ reason: SyncError) async {
@@ -31,14 +42,14 @@ extension SyncClient {
         guard let recovers = member.resetMode.recovers(isAllowed: isRecoveryAllowed, isRecovering: isRecovering) else {
             return await stop(ident, SyncError(.clientResetRequired, reason.reason))
         }
-        await download(freshFor: ident, recovers: recovers)
+        await download(freshFor: ident, RecoveredChanges(recovers))
     }
 
     private func isUnderWay(resetOf ident: SessionID) -> Bool {
         members.values.contains { $0.reset?.of == ident && !$0.isLeaving }
     }
 
-    private func download(freshFor ident: SessionID, recovers: Bool) async {
+    private func download(freshFor ident: SessionID, _ recovery: RecoveredChanges) async {
         guard let member = members[ident], !isUnderWay(resetOf: ident) else { return }
         members[ident]?.rest += 1
         await member.replica.beginReset()
@@ -51,7 +62,7 @@ extension SyncClient {
                 if !subscriptions.isEmpty { try await fresh.subscribe(subscriptions) }
             }
             var freshMember = Registration(replica: fresh, target: member.target, resetMode: .manual)
-            freshMember.reset = (ident, recovers)
+            freshMember.reset = (ident, recovery)
             try await add(freshMember)
         } catch {
             await stop(ident, SyncError(.storeFailed, "\(error)"))
@@ -60,7 +71,7 @@ extension SyncClient {
 
     /// Ends a client reset if the fresh file is complete, after a MARK of its session was answered.
     func endReset(_ freshIdent: SessionID) async {
-        guard let fresh = members[freshIdent], !fresh.isLeaving, let (ident, recovers) = fresh.reset,
+        guard let fresh = members[freshIdent], !fresh.isLeaving, let (ident, recovery) = fresh.reset,
             let member = members[ident]
         else { return }
         if let sets = await fresh.replica.record.subscriptions {
@@ -73,7 +84,7 @@ extension SyncClient {
         _ = await fresh.replica.unbind()
         wake(freshIdent)
         do {
-            try await member.replica.reset(to: fresh.replica.surrender(), recovers: recovers)
+            try await member.replica.reset(to: fresh.replica.surrender(), recovery)
             await resume(ident)
         } catch {
             await stop(ident, SyncError(.storeFailed, "the client reset has failed: \(error)"))

@@ -25,6 +25,17 @@ extension SyncClient {
         try await reset(store.replica, recovers: recovers)
     }
 
+    /// Discards changes that keep a store from being synchronized, because the server does not take them: a fresh file
+    /// is downloaded, and all other changes that wait are made again. The store as it was is in a backup, whose path
+    /// the end of the reset reports (`SyncedStore.resets`). What the server has taken already is no longer discarded.
+    ///
+    /// - Parameter changes: some of those that `SyncedStore.unsynced` names.
+    /// - Throws: `SyncError` if the client does not synchronize the store, or the synchronization has not stopped: a
+    ///   change that only waits for a connection is taken back by writing what was there before.
+    public func discard(_ changes: [UnsyncedObject], of store: SyncedStore) async throws {
+        try await discard(Set(changes.map { ObjectAddress($0.className.utf8, $0.key) }), of: store.replica)
+    }
+
     /// Stops synchronizing a store. Returns when the server has confirmed it, or there is no connection. Changes that
     /// were not uploaded stay in the store.
     public func remove(_ store: SyncedStore) async { await remove(store.replica) }

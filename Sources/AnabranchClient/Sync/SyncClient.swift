@@ -52,8 +52,8 @@ public actor SyncClient {
         var isLeaving = false
         /// True if nothing happens until the application does something.
         var isStopped = false
-        /// For the fresh file of a client reset: the session that it is for, and whether changes are recovered.
-        var reset: (of: SessionID, recovers: Bool)?
+        /// For the fresh file of a client reset: the session that it is for, and the changes that are recovered.
+        var reset: (of: SessionID, recovery: RecoveredChanges)?
     }
 
     /// A client without replicas: it has no connection.

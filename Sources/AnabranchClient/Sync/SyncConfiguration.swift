@@ -95,8 +95,11 @@ public struct FixedRoute: RouteProvider {
 
     /// The URL; the error `loggedOut` if its token was not accepted.
     public func url(_ news: RouteNews) throws -> String {
-        if case .tokenIsBad = news { throw SyncError(.loggedOut, "the server does not accept the token") }
-        return text
+        guard case .tokenIsBad = news else { return text }
+        let hasToken = text.firstRange(of: "baas_at=").map { $0.upperBound < text.endIndex } ?? false
+        throw SyncError(
+            .loggedOut,
+            hasToken ? "the server does not accept the token" : "the server wants a log-in, and nobody is logged in")
     }
 
     /// Does nothing, since there is no user.

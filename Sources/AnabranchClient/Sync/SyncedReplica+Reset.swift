@@ -30,6 +30,20 @@ public enum ResetMode: Sendable {
     }
 }
 
+/// The changes that were not uploaded and that a client reset makes again.
+enum RecoveredChanges: Equatable {
+    case none
+    case all
+    /// All but those of some objects.
+    case allBut(Set<ObjectAddress>)
+
+    init(_ recovers: Bool) { self = recovers ? .all : .none }
+
+    var recovers: Bool { self != .none }
+
+    var discarded: Set<ObjectAddress> { if case .allBut(let objects) = self { objects } else { [] } }
+}
+
 extension SyncedReplica {
     /// Begins a client reset.
     func beginReset() {
@@ -44,19 +58,25 @@ extension SyncedReplica {
     }
 
     /// The replica of a fresh file, which nobody uses here any more.
-    func surrender() -> Replica<SQLiteReplicaStore> { replica }
+    func surrender() -> Replica<SQLiteReplicaStore> {
+        lastSync = LastSync()
+        return replica
+    }
 
     /// Puts a fresh replica, which has everything that the server has, in the place of this one.
     ///
-    /// - Parameter fresh: the replica in the file at `ReplicaReset.freshPath`.
-    func reset(to fresh: consuming Replica<SQLiteReplicaStore>, recovers: Bool) throws {
+    /// - Parameters:
+    ///   - fresh: the replica in the file at `ReplicaReset.freshPath`.
+    ///   - recovery: the changes that are made again.
+    func reset(to fresh: consuming Replica<SQLiteReplicaStore>, _ recovery: RecoveredChanges) throws {
         guard !isClosed else { throw SyncError(.notSynchronized, "the replica was closed") }
         let unsent = replica.unacknowledged.changesets
         var report = ResetReport()
         var fresh = fresh
-        let recovery = try fresh.takePlace(of: replica, recovers: recovers, at: now())
-        (report.recoveredChangesets, report.droppedChanges) = (recovery.changesets, recovery.droppedChanges)
-        if !recovers { report.discardedTransactions = unsent }
+        let made = try fresh.takePlace(
+            of: replica, recovers: recovery.recovers, discarding: recovery.discarded, at: now())
+        (report.recoveredChangesets, report.droppedChanges) = (made.changesets, made.droppedChanges)
+        if !recovery.recovers { report.discardedTransactions = unsent }
         try fresh.store.close()
         report.backupPath = try replaceFile(keepsBackup: unsent > 0)
         tell(.resetEnded(report))

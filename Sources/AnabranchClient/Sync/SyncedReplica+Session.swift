@@ -38,12 +38,14 @@ extension SyncedReplica {
         guard session?.isFinished == false else { return }
         try replica.dropBootstrapParts()
         transfers.connectionIssue = nil
+        lastSync.hasHeard = false
         session?.connected(version, isFast: isFast)
         if session?.isWaitingToResume == false { set(.connecting) }
     }
 
     /// Notes that the connection was lost.
     func disconnected() {
+        storeSync(isLast: true)
         session?.disconnected()
         transfers.disconnected()
         switch status {
@@ -74,6 +76,7 @@ extension SyncedReplica {
     }
 
     func end(_ error: SyncError) {
+        storeSync(isLast: true)
         (session, wake) = (nil, nil)
         transfers.disconnected()
         transfers.connectionIssue = nil
@@ -132,9 +135,11 @@ extension SyncedReplica {
         case .download(let download, let kind)?:
             if case .download(_, let message) = message { transfers.came(message) }
             try integrate(download, as: kind)
+            lastSync.hasHeard = true
         case .marked(let request, let complete)?:
             if complete != nil { try replica.subscriptionsMarked() }
             try replica.downloaded()
+            lastSync.hasHeard = true
             // Before the waiting tasks go on, so that they find the new status.
             updateStatus()
             waiters.release { $0 == .subscriptionNews || $0.isMarked(by: request) }

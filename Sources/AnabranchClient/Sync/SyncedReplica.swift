@@ -40,6 +40,7 @@ public actor SyncedReplica {
     /// The progress of transfers, for observers.
     var transfers = Transfers()
     var items = ItemStatuses()
+    var lastSync: LastSync
     private(set) var isClosed = false
     private var observers: [Int: AsyncStream<ReplicaEvent>.Continuation] = [:]
     private var observerCount = 0
@@ -58,8 +59,10 @@ public actor SyncedReplica {
         readers = ReplicaReaders(store)
         replica = try Replica(store)
         replica.notesOverruled = true
+        // Where the time cannot be read, it is not known: that is no reason not to open the file.
+        lastSync = LastSync((try? store.lastSync()) ?? nil)
         transfers.count(replica.unacknowledged)
-        board.publish(Self.status(of: replica, transfers))
+        board.publish(Self.status(of: replica, transfers, lastSync.date))
     }
 
     /// Ends the session without telling the server, and closes the file. No other call may follow.
@@ -207,6 +210,7 @@ public actor SyncedReplica {
         replica.notesOverruled = true
         told = nil
         items.forgetLog()
+        lastSync.forgetStored()
         transfers.count(replica.unacknowledged)
         updateObserved()
         follower?(nil, false)

@@ -1,7 +1,8 @@
-import AnabranchClient
 import AnabranchCore
 import Foundation
 import Testing
+
+@testable import AnabranchClient
 
 /// What a type declares, and what the store says of it.
 @Suite struct SchemaTests {
@@ -47,6 +48,104 @@ import Testing
             try await new.close()
             let again = try await SyncedStore(path("s"), Old.self)
             #expect(try again.read { try $0.get(Old.self, "x") }.a == 5)
+            try await again.close()
+        }
+    }
+
+    /// Objects that are there get the declared values of properties that are added, which give way to those that
+    /// others set meanwhile.
+    @Test func addedPropertiesHaveDeclaredDefaults() async throws {
+        struct Old: SyncedObject {
+            static let className = "Thing"
+            var id: Int
+        }
+        struct New: SyncedObject {
+            static let className = "Thing"
+            static var defaults: New? { New(id: 0) }
+            var id: Int
+            var estimate = 5
+            var level = Priority.high
+            var note: String? = "none"
+            var likes: Counter = 3
+            var tags = ["a"]
+            var zero = 0
+        }
+        try await withServer { _, port async throws in
+            try await withFolder { path async throws in
+                func newClient() -> SyncClient {
+                    SyncClient(SyncConfiguration(FixedRoute(server: "ws://127.0.0.1:\(port)", app: "parts")))
+                }
+                var old: [SyncedStore] = [], clients: [SyncClient] = []
+                for name in ["one", "two"] {
+                    let store = try await SyncedStore(path(name), Old.self), client = newClient()
+                    if name == "one" { try await store.write { tx in for id in 1...2 { try tx.insert(Old(id: id)) } } }
+                    try await client.add(store, partition: "things")
+                    try await store.wait(for: .idle)
+                    old.append(store)
+                    clients.append(client)
+                }
+                for (store, client) in zip(old, clients) {
+                    await client.stop()
+                    try await store.close()
+                }
+                // Both add it off line, and the first one has set a value before the second one's default.
+                let one = try await SyncedStore(path("one"), New.self)
+                #expect(one.possibleRenames.isEmpty)
+                try await one.write { tx in
+                    try tx.edit(New.self, 1) { thing in
+                        thing.estimate = 0
+                        thing.likes += 1
+                    }
+                    try tx.insert(New(id: 3, estimate: 1))
+                }
+                let two = try await SyncedStore(path("two"), New.self)
+                for store in [one, two, one] {
+                    let client = newClient()
+                    try await client.add(store, partition: "things")
+                    try await store.wait(for: .idle)
+                    await client.stop()
+                }
+                for store in [one, two] {
+                    let things = try store.objects(New.all.sorted(by: \.id))
+                    #expect(things.map(\.estimate) == [0, 5, 1])
+                    #expect(things.map(\.level) == [.high, .high, .high])
+                    #expect(things.map(\.note) == ["none", "none", "none"])
+                    #expect(things.map(\.likes.value) == [4, 3, 3])
+                    #expect(things.map(\.tags) == [[], [], ["a"]])
+                    try await store.close()
+                }
+                // What was there stays as it is at the next opening.
+                let again = try await SyncedStore(path("one"), New.self)
+                #expect(again.status.pendingTransactions == 0)
+                try await again.close()
+            }
+        }
+    }
+
+    @Test func aPropertyThatMayHaveBeenRenamedIsTold() async throws {
+        struct Old: SyncedObject {
+            static let className = "Thing"
+            var id: String
+            var title = ""
+            var count = 1
+        }
+        struct Renamed: SyncedObject {
+            static let className = "Thing"
+            var id: String
+            var name = ""
+            var size = 2.5
+        }
+        try await withFolder { path in
+            let old = try await SyncedStore(path("s"), Old.self)
+            #expect(old.possibleRenames.isEmpty)
+            try await old.close()
+            let new = try await SyncedStore(path("s"), Renamed.self)
+            #expect(new.possibleRenames == [PossibleRename(className: "Thing", stored: "title", added: "name")])
+            #expect(new.possibleRenames.first?.description.contains(#"case name = "title""#) == true)
+            try await new.close()
+            // It is told once.
+            let again = try await SyncedStore(path("s"), Renamed.self)
+            #expect(again.possibleRenames.isEmpty)
             try await again.close()
         }
     }

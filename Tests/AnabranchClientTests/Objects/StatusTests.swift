@@ -187,6 +187,47 @@ import Testing
         }
     }
 
+    /// The time is kept, and goes on with the next connection, even if nothing is new there.
+    @Test(arguments: [SyncMode.partition, .flexible]) func theLastSynchronizationIsKnown(_ mode: SyncMode) async throws
+    {
+        let begin = Date(timeIntervalSinceNow: -1)
+        try await withServer { _, port async throws in
+            try await withFolder { path async throws in
+                let one = try await StoreDevice(path("one"), port: port, mode)
+                try await one.store.write { try $0.insert(Person(id: 1)) }
+                #expect(one.store.lastSynced == nil)
+                try await one.connect()
+                _ = await statuses(of: one.store) { $0.lastSynced != nil && $0.pendingTransactions == 0 }
+                try await one.store.wait(for: .idle)
+                let first = try #require(one.store.lastSynced)
+                #expect(begin < first && first < Date(timeIntervalSinceNow: 1))
+                await one.client.pause()
+                _ = await statuses(of: one.store) { !$0.isOnline }
+                try await one.store.write { try $0.insert(Person(id: 2)) }
+                let last = try #require(one.store.lastSynced)
+                try await one.close()
+
+                // Later, by the clock.
+                let replica = try SyncedReplica(
+                    path: path("one"), now: { ChangesetTime(secondsSince1970: Date().timeIntervalSince1970 + 1000) })
+                let again = try await SyncedStore(replica, [Chore.self])
+                #expect(again.lastSynced == last && again.status.pendingTransactions == 1)
+                let route = FixedRoute(
+                    server: "ws://127.0.0.1:\(port)", app: mode == .flexible ? Device.flexibleApp : "parts")
+                let client = SyncClient(SyncConfiguration(route, mode: mode))
+                if mode == .flexible {
+                    try await client.add(again)
+                } else {
+                    try await client.add(again, partition: "chores")
+                }
+                _ = await statuses(of: again) { $0.lastSynced.map { $0 > last + 900 } ?? false }
+                #expect(again.status.pendingTransactions == 0)
+                await client.stop()
+                try await again.close()
+            }
+        }
+    }
+
     @Test func pausingIsBeingOffLine() async throws {
         try await withServer { _, port async throws in
             try await withFolder { path async throws in

@@ -171,7 +171,7 @@ import Testing
                 #expect(try store.read { try $0.count(Chore.all) } == 1)
                 return snapshot
             }
-            #expect(await objectError(.notAllowed, "behind the read") { _ = try snapshot.count(Chore.all) } == nil)
+            #expect(await objectError(.notAllowed, "after the read") { _ = try snapshot.count(Chore.all) } == nil)
         }
     }
 

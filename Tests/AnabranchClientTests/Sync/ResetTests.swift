@@ -98,6 +98,31 @@ import Testing
         }
     }
 
+    /// The changes of one object are discarded, the others made again; the backup has them all.
+    @Test(arguments: [SyncMode.partition, .flexible]) func oneChangeMayBeDiscarded(_ mode: SyncMode) async throws {
+        try await withFolder { path async throws in
+            try await Self.lose(path, mode) { one, two async throws in
+                let events = await one.replica.events()
+                try await one.put(4)
+                try await one.replica.write { try $0.object("Task", key: 2)?.set("text", to: "again") }
+                let discarded: Set = [ObjectAddress("Task".utf8, 2)]
+                await syncFails(.notSynchronized) { try await one.client.discard(discarded, of: one.replica) }
+                try await one.connect(.manual)
+                _ = try await first(events, \.stop)
+                try await one.client.discard(discarded, of: one.replica)
+                let report = try await first(events, \.report)
+                #expect(report.recoveredChangesets == 1 && report.droppedChanges == 0)
+                try await one.settle()
+                try await two.settle()
+                #expect(try await one.tasks == [3, 4])
+                #expect(try await one.state == two.state)
+                let backup = try SyncedReplica(path: try #require(report.backupPath))
+                #expect(try await backup.read { try Device.tasks($0) } == [1, 2, 4])
+                try await backup.close()
+            }
+        }
+    }
+
     @Test(arguments: [true, false]) func theApplicationMayDecide(recovers: Bool) async throws {
         try await withFolder { path async throws in
             try await Self.lose(path, .partition) { one, two async throws in

@@ -38,7 +38,7 @@ struct PendingChanges: Sendable {
 }
 
 /// An observer: the changes that it has not looked at yet, and the task that waits for them.
-final class Observation: Sendable {
+final class ChangeInbox: Sendable {
     enum News: Sendable {
         case changes(PendingChanges)
         /// The changes were not recorded: the observer has to look at everything.
