@@ -1,6 +1,7 @@
 import Testing
 
-/// One word has one meaning, and a word that was given up does not come back (`Spec/README.md`).
+/// One word has one meaning (`Spec/README.md`), and a word that was given up does not come back (`RetiredWords.md`, beside
+/// this file).
 @Suite struct WordTests {
     /// A row of the table of retired words.
     private struct RetiredWord {
@@ -18,12 +19,12 @@ import Testing
             try Repository.files(in: "Sources", "Tests", "Examples", "Benchmarks/Benchmarks")
             + Repository.files(in: "Sources", "Tests", suffix: ".md") + Repository.files(in: "Tests", suffix: ".py")
             + Repository.files(in: "scripts", suffix: "") + [TextFile("Benchmarks/README.md")]
-        for file in files {
+        for file in files where file.path != Self.retiredWordsPath {
             let places = file.places { line in
                 for word in line.utf8.split(whereSeparator: { !$0.isWordByte }) {
                     guard let found = words[String(Substring(word))] else { continue }
                     if found.exceptions.contains(where: file.path.hasPrefix) { continue }
-                    return "\(found.word) is retired, see Spec/README.md; the word is \(found.now)"
+                    return "\(found.word) is retired, see \(Self.retiredWordsPath); the word is \(found.now)"
                 }
                 return nil
             }
@@ -44,7 +45,7 @@ import Testing
             }
             for path in row.exceptions { #expect(Repository.exists(path), "there is no \(path)") }
         }
-        let words = try Self.rows(below: "## Words", above: "## Retired words").flatMap { row in
+        let words = try Self.rows(of: "Spec/README.md", below: "## Words").flatMap { row in
             row[0].split(separator: ", ").map(String.init)
         }
         let repeated = Dictionary(grouping: words) { $0 }.filter { $0.value.count > 1 }.keys.sorted()
@@ -54,21 +55,22 @@ import Testing
 
     // MARK: The tables
 
+    private static let retiredWordsPath = "Tests/RepositoryTests/RetiredWords.md"
+
     private static func retiredWords() throws -> [RetiredWord] {
-        try rows(below: "## Retired words", above: nil).map { row in
+        try rows(of: retiredWordsPath, below: "# Retired words").map { row in
             RetiredWord(
                 word: row[0].filter { $0 != "`" }, now: row[1],
                 exceptions: row[2].matches(of: /`([^`]+)`/).map { String($0.output.1) })
         }
     }
 
-    /// The cells of the rows of all tables between two headings, without the heads of the tables.
-    private static func rows(below heading: String, above next: String?) throws -> [[String]] {
-        let lines = try TextFile("Spec/README.md").lines
+    /// The cells of the rows of all tables of a page below a heading, without the heads of the tables.
+    private static func rows(of path: String, below heading: String) throws -> [[String]] {
+        let lines = try TextFile(path).lines
         let start = try #require(lines.firstIndex(of: heading))
-        let end = try next.map { try #require(lines.firstIndex(of: $0)) } ?? lines.count
         var rows: [[String]] = []
-        for line in lines[start..<end] where line.hasPrefix("|") {
+        for line in lines[start...] where line.hasPrefix("|") {
             if line.hasPrefix("|---") {
                 rows.removeLast()
             } else {
