@@ -42,15 +42,19 @@ struct NotesServer {
         var settings = ServerSettings(cores: 2)
         settings.host = "127.0.0.1"
         settings.port = port
-        return SyncServer(
+        let inbox = NotesInbox()
+        let server = SyncServer(
             settings: settings,
             store: store,
             authenticator: Tokens(users: ["token-of-ann": "ann", "token-of-ben": "ben"]),
+            routes: [HTTPRoute("/notes", to: inbox)],
             authorizer: CallbackAuthorizer { principal, partition in
                 guard partition == PartitionValue.string("team").bytes else { return .none }
                 return principal.user == "ann" ? .write : .read
             }
         )
+        inbox.attach(to: server)
+        return server
     }
 }
 

@@ -38,6 +38,36 @@ import Testing
         }
     }
 
+    /// A program without a sync client: `curl`. What it sends is a note like any other.
+    @Test func notesComeInOverHTTP() async throws {
+        try await withServer { url in
+            let ben = TestClient(app: "notes", partition: "team")
+            try await ben.connect(to: url, token: "token-of-ben")
+            try await ben.wait { $0.classNames.contains("Note") }
+            let address = url.replacing("ws:", with: "http:") + "/notes"
+            #expect(try await Self.curl(["--data", "hello", address]) == "who are you?")
+            let token = ["--header", "Authorization: Bearer token-of-ann"]
+            #expect(try await Self.curl(token + [address]) == "POST a text")
+            let answer = try await Self.curl(token + ["--data", "feed the cat", address])
+            let id = try #require(UUID(uuidString: answer))
+            try await ben.wait { tx in try tx.object("Note", key: PrimaryKey(id))?["words"] == 3 }
+            let keys = try await ben.read { tx in try tx.objects("Note").compactMap(\.key).map { UUID(key: $0) } }
+            #expect(keys == [id])
+        }
+    }
+
+    private static func curl(_ arguments: [String]) async throws -> String {
+        let process = Process(), output = Pipe()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        process.arguments = ["curl", "--silent", "--max-time", "60"] + arguments
+        process.standardOutput = output
+        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+            process.terminationHandler = { _ in continuation.resume() }
+            do { try process.run() } catch { continuation.resume(throwing: error) }
+        }
+        return String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    }
+
     @Test func whoMayOnlyReadCannotWrite() async throws {
         try await withServer { url in
             let ben = TestClient(app: "notes", partition: "team")
