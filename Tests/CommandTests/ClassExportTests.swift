@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchRules
 import AnabranchSQLite
 import ArgumentParser
 import Foundation
@@ -128,6 +129,85 @@ import Testing
     @Test func valuesOfEveryTypeAreCells() throws {
         let names = Self.rows.map(\.name).joined(separator: ","), cells = Self.rows.map(\.cell).joined(separator: ",")
         #expect(try Fixture(Self.lines()).export("--csv", "--class", "Thing") == "_id,\(names)\n7,\(cells)\n")
+    }
+
+    // MARK: Tables are read again
+
+    private static let classes = try? lines().map { try ExportLine(parsing: Array($0.utf8)) }.compactMap { line in
+        if case .declaration(let declared) = line { declared } else { nil }
+    }
+
+    /// The line of an export that a table of two records stands for.
+    private static func line(of table: String) throws -> String {
+        let classes = try #require(Self.classes), records = try records(of: table)
+        var reader = try DocumentReader(classes, className: "Thing")
+        let table = try CSVTable(header: records[0], classes, className: "Thing")
+        return String(decoding: try reader.line(try table.document(records[1])), as: UTF8.self)
+    }
+
+    private static func records(of text: String) throws -> [[UInt8]] {
+        let url = FileManager.default.temporaryDirectory.appending(path: "table-\(UUID().uuidString).csv")
+        defer { try? FileManager.default.removeItem(at: url) }
+        try Data(text.utf8).write(to: url)
+        var source = try ImportSource(url.path), records: [[UInt8]] = []
+        source.isTable = true
+        while let record = try source.next() { records.append(record) }
+        return records
+    }
+
+    @Test func cellsOfEveryTypeAreValuesAgain() throws {
+        // A text that is not UTF-8 has become JSON, and is that text; a time that no date names has lost its end.
+        let rows = Self.rows.filter { !["n", "r"].contains($0.name) }
+        let names = rows.map(\.name).joined(separator: ","), cells = rows.map(\.cell).joined(separator: ",")
+        let fields = rows.map { #""\#($0.name)":\#($0.line)"# }.joined(separator: ",")
+        for end in ["\n", "\r\n", ""] {
+            let line = try Self.line(of: "_id,\(names)\(end.isEmpty ? "\n" : end)7,\(cells)\(end)")
+            #expect(line == #"["Thing",{"int":"7"},{\#(fields)}]"#)
+        }
+    }
+
+    @Test(arguments: [
+        ("_id,l\n1,\"a\"b\n", "quote: in cell 2"), ("_id,l\n1,a\"b\"\n", "quote: in cell 2"),
+        ("_id,l\n1,\"a\n2,b\n", "quote: the quotation marks of cell 2 are not closed"),
+        ("_id,l\n1\n", "columns: it has 1 cell, and the first line names 2 columns"),
+        ("_id,l\n1,a,b\n", "columns: it has 3 cells"), ("_id,l,l\n1,a,b\n", "columns: two columns are called l"),
+        ("_id,\n1,a\n", "columns: column 2 has no name"),
+        ("l,g\na,1\n", "columns: no column is the primary key, _id: there are l, g"),
+        ("_id,g\n1,many\n", "field g: value: 'many' is no Int: digits"),
+        ("_id,g\n1,1.5\n", "field g: 1.5 is no Int"), ("_id,g\n1,9223372036854775808\n", "field g:"),
+        ("_id,b\n1,yes\n", "field b: value: 'yes' is no Bool: true or false"),
+        ("_id,d\n1,\"1,5\"\n", "field d: value: '1,5' is no Double"),
+        ("_id,f\n1,0.100001\n2,0.10000000000001\n", "ok"), ("_id,f\n1,0.10000000000001\n", "is no Float"),
+        ("_id,p\n1,30.9.2025\n", "field p: value: '30.9.2025' is no Timestamp: as in"),
+        ("_id,p\n1,2025-09-30T12:00:00.1234567891Z\n", "field p: value:"),
+        ("_id,k\n1,64b7\n", "field k: value: '64b7' is no ObjectId: 24"),
+        ("_id,s\n1,0011\n", "field s: value: '0011' is no UUID"), ("_id,a\n1,%\n", "field a: value: '%' is no Binary"),
+        ("_id,h\n1,nine\n", "field h: value: 'nine' is no Int"), ("_id,u\n1,[1\n", "field u: value: no JSON"),
+        ("_id,w\n1,5\n", "field w:"), ("_id,g\n,1\n", "field _id: null"),
+    ])
+    func aMistakeInATableIsNamed(table: String, words: String) {
+        do {
+            _ = try Self.line(of: table)
+            #expect(words == "ok")
+        } catch {
+            #expect("\(error)".contains(words), "\(error)")
+        }
+    }
+
+    /// However long a record is, no more than a piece of it is kept; lines in quotation marks count for its number.
+    @Test func aRecordThatIsTooLongIsNotKept() throws {
+        let url = FileManager.default.temporaryDirectory.appending(path: "table-\(UUID().uuidString).csv")
+        defer { try? FileManager.default.removeItem(at: url) }
+        let piece = 1 << 20, long = Data(repeating: UInt8(ascii: "\n"), count: 5 * piece)
+        try (Data("_id,l\n\n1,\"".utf8) + long + Data("\"\n2,b".utf8)).write(to: url)
+        var source = try ImportSource(url.path)
+        source.isTable = true
+        source.lineBytesMax = piece
+        #expect(try source.next() == Array("_id,l".utf8) && source.lineNumber == 1)
+        #expect(try #require(try source.next()).count <= 2 * piece && source.lineNumber == 3)
+        #expect { try source.requireWhole() } throws: { "\($0)".hasPrefix("it has \(5 * piece + 4) bytes") }
+        #expect(try source.next() == Array("2,b".utf8) && source.lineNumber == 4 + 5 * piece)
+        #expect(try source.next() == nil)
     }
 
     @Test func eachClassIsAFileOfANewFolder() throws {

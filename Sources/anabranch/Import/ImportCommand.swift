@@ -11,7 +11,8 @@ struct ImportCommand: AsyncParsableCommand {
         abstract: "Write the objects of a file, of an export or of MongoDB, to a running server.",
         discussion: """
             Takes what `anabranch export` prints, documents as mongoexport and Atlas write them, one a line, and the \
-            .bson that mongodump writes, each also compressed with gzip; and .realm files of devices. Each \
+            .bson that mongodump writes, tables of CSV as `anabranch export --csv` writes them, each also compressed \
+            with gzip; and .realm files of devices. Each \
             object is created, or given the fields that the line has, by its primary key; what is there already is \
             not written again, so an import can be repeated. Clients download it like everything that others write. \
             A line with a mistake is told on standard error, with its number, its field and the reason, and the \
@@ -27,6 +28,10 @@ struct ImportCommand: AsyncParsableCommand {
             partition that the field names, and one file can fill all partitions of an app (Spec/Export.md). A \
             document without the field is refused, unless --allow-missing sends it to the partition null.
 
+            A table of CSV, a file whose name ends in .csv or any with --csv, has the names of the fields in its \
+            first line, and needs a class and a schema as documents do. All of it is looked at before anything is \
+            written: if a cell, a record or a name is wrong, each is told and nothing is written.
+
             A Realm file (Spec/RealmFile.md) is read as `anabranch realm-file export` reads it, and whole before \
             anything is written: lines are those of the export. Objects of asymmetric classes are left out and \
             counted. In a file that never connected, objects without a primary key get keys that no other file has.
@@ -41,6 +46,7 @@ struct ImportCommand: AsyncParsableCommand {
               anabranch import Task.json --class Task --infer --dry-run > task-schema.jsonl
               anabranch import dump/app/Task.bson.gz --data ./data --path my-app \\
                   --class Task
+              anabranch import Task.csv --data ./data --path my-app --class Task
               anabranch import default.realm --data ./data --path 'my-app/"notes"' \\
                   --from-device ann-phone
               zstdcat notes.jsonl.zst | anabranch import - --data ./data \\
@@ -64,6 +70,8 @@ struct ImportCommand: AsyncParsableCommand {
     var schema: String?
     @Flag(help: "Find a schema that all documents fit into.")
     var infer = false
+    @Flag(help: "The file is a table of CSV, whatever its name is.")
+    var csv = false
     @Flag(help: "End at the first line with a mistake; those before it are written.")
     var strict = false
     @Option(help: ArgumentHelp("Leave out the lines before this one.", valueName: "number"))
@@ -90,6 +98,12 @@ struct ImportCommand: AsyncParsableCommand {
             throw ValidationError("Where to? Give --path, or --app with --partition-key.")
         }
         guard !infer || schema == nil else { throw ValidationError("Give --schema or --infer.") }
+        guard !isTable || !infer else {
+            throw ValidationError("A table of CSV does not say the types of its fields: give --schema.")
+        }
+        guard !isTable || file != "-" else {
+            throw ValidationError("A table of CSV is read twice, before anything is written: put it into a file.")
+        }
         _ = try time()
         guard !infer || className != nil else { throw ValidationError("--infer needs --class.") }
     }
@@ -107,11 +121,16 @@ struct ImportCommand: AsyncParsableCommand {
         try await options.run { client in try await importLines(with: client) }
     }
 
+    /// True if the file is a table of CSV.
+    private var isTable: Bool { csv || file.hasSuffix(".csv") || file.hasSuffix(".csv.gz") }
+
     private func importLines(with client: AdminClient?) async throws {
+        if isTable, client != nil { try await checkTable(client) }
         let progress = ProgressLine(isAsked: progress)
         let realm = try realmFile.areAbout(file) ? try realmFile.lines(of: file, progress: progress) : nil
         guard !realmFile.onlyPending || realm != nil else { throw InputError(description: "\(file): is no Realm file") }
         var source = try realm?.source ?? ImportSource(file)
+        source.isTable = isTable
         guard let first = try source.next() else { throw InputError(description: "\(file): is empty") }
         var form = try await form(of: first, isBSON: source.isBSON, client)
         var run = ImportRun(
@@ -126,6 +145,10 @@ struct ImportCommand: AsyncParsableCommand {
         }
         let interruption = Interruption()
         var line: [UInt8]? = realm?.isOnlyPending == true ? nil : first
+        if isTable {
+            source.table = try table(first, form)
+            line = try source.next()
+        }
         while let text = line, !run.isEnded {
             let number = source.lineNumber
             if !take(text, from: source, &form, &run) { try await run.send(total: source.byteCount) }
@@ -142,6 +165,36 @@ struct ImportCommand: AsyncParsableCommand {
         if case .documents(let reader, _, _) = form { run.documents = reader.tally }
         if let realm { try await run.finish(realm, path: path ?? "") }
         try run.report(asJSON: options.json, isDry: dryRun, ofPartitions: app != nil)
+    }
+
+    /// Looks at all of a table, and throws after it has told what is wrong, if anything is.
+    private func checkTable(_ client: AdminClient?) async throws {
+        var source = try ImportSource(file)
+        source.isTable = true
+        guard let header = try source.next() else { throw InputError(description: "\(file): is empty") }
+        var form = try await form(of: header, isBSON: false, client)
+        source.table = try table(header, form)
+        var run = ImportRun(
+            file: file, unit: source.unit, isStrict: strict, client: nil, progress: ProgressLine(isAsked: false))
+        while !run.isEnded, let record = try source.next() {
+            _ = take(record, from: source, &form, &run)
+            if run.isFull { try await run.send(total: nil) }
+        }
+        guard run.refusedCount > 0 else { return }
+        run.noteUnnamed()
+        throw InputError(
+            description: "\(file): nothing was written, since \(counted(run.refusedCount, "record")) cannot be")
+    }
+
+    private func table(_ header: [UInt8], _ form: ImportForm) throws -> CSVTable {
+        guard case .documents(_, let classes, _) = form else {
+            throw InputError(description: "\(file): is an export, and no table of CSV")
+        }
+        do {
+            return try CSVTable(header: header, classes, className: try documentClass(classes))
+        } catch let error as LineError {
+            throw InputError(description: "\(file), line 1: \(error)")
+        }
     }
 
     /// - Returns: true if the run goes on; otherwise it has to be ended.
@@ -194,7 +247,7 @@ struct ImportCommand: AsyncParsableCommand {
             }
             return .export
         }
-        guard isBSON || first.first(where: { $0 > 0x20 }) != UInt8(ascii: "[") else {
+        guard isBSON || isTable || first.first(where: { $0 > 0x20 }) != UInt8(ascii: "[") else {
             throw InputError(
                 description: """
                     \(file): is one array. Write a document a line: `mongoexport` without --jsonArray does, and \
@@ -202,11 +255,7 @@ struct ImportCommand: AsyncParsableCommand {
                     """)
         }
         let classes = try await classes(client)
-        let names = classes.filter { $0.kind == .topLevel }.map(\.name)
-        guard let name = className ?? (names.count == 1 ? names[0] : nil) else {
-            throw InputError(
-                description: "\(file): which class? Give --class; there are \(names.joined(separator: ", "))")
-        }
+        let name = try documentClass(classes)
         let partition = app.flatMap { app in partitionKey.map { PartitionField(app: app, name: $0) } }
         if allowMissing { try partition?.check(in: file) }
         do {
@@ -217,16 +266,27 @@ struct ImportCommand: AsyncParsableCommand {
         }
     }
 
+    /// The class of the documents.
+    private func documentClass(_ classes: [ExportedClass]) throws -> String {
+        let names = classes.filter { $0.kind == .topLevel }.map(\.name)
+        if let name = className ?? (names.count == 1 ? names[0] : nil) { return name }
+        throw InputError(
+            description: "\(file): which class? Give --class; there are \(names.joined(separator: ", "))")
+    }
+
     private func classes(_ client: AdminClient?) async throws -> [ExportedClass] {
         if infer, let className { return try DocumentSchema.inferred(from: file, className: className) }
         if let schema { return try DocumentSchema.classes(at: schema, className: className) }
         guard let client, let path else {
-            throw InputError(description: "\(file): has documents of MongoDB; give their schema, or --infer")
+            throw InputError(
+                description: isTable
+                    ? "\(file): is a table, which says no types; give --schema"
+                    : "\(file): has documents of MongoDB; give their schema, or --infer")
         }
         let answer = try JSONValue(parsing: try await client.get("/v1/classes", [("path", path)]))
         let classes = try (answer["classes"]?.array ?? []).map { try ExportedClass($0) }
         guard !classes.isEmpty else {
-            throw InputError(description: "\(path) has no classes yet; give the schema, or --infer")
+            throw InputError(description: "\(path) has no classes yet; give the schema\(isTable ? "" : ", or --infer")")
         }
         return classes
     }

@@ -77,6 +77,8 @@ struct ImportRun {
     /// The first line that was not sent yet.
     var firstLine: Int? { pending.first?.number }
 
+    var refusedCount: Int { tally.refused }
+
     var isFull: Bool { pendingBytes >= Self.pieceBytes || pending.count >= Self.pieceLineCount }
 
     /// - Parameter path: the path of the synced file, as listings show it.
@@ -239,9 +241,7 @@ struct ImportRun {
 
     mutating func report(asJSON isJSON: Bool, isDry: Bool, ofPartitions: Bool) throws {
         progress.end()
-        if tally.refused > namedRefusals {
-            note("\(file): \(tally.refused - namedRefusals) more \(unit)s were refused")
-        }
+        noteUnnamed()
         (tally.unknown_fields, tally.unsupported_fields) = (documents.unknown, documents.unsupported)
         tally.missing_fields = documents.missing
         if isJSON {
@@ -261,6 +261,12 @@ struct ImportRun {
         if ofPartitions { notePaths() }
         for text in documents.notes { note("\(file): \(text)") }
         if tally.refused > 0 || tally.left_out ?? 0 > 0 { throw ExitCode.failure }
+    }
+
+    /// Says how many refused lines were not named.
+    func noteUnnamed() {
+        guard tally.refused > namedRefusals else { return }
+        note("\(file): \(tally.refused - namedRefusals) more \(unit)s were refused")
     }
 
     /// The number of paths that are named with their counts.

@@ -2,7 +2,8 @@ import AnabranchCore
 import AnabranchRules
 import Foundation
 
-/// The lines of a file, or its documents of BSON, read one after the other; also where it is compressed with gzip.
+/// The lines of a file, its records of CSV or its documents of BSON, read one after the other; also where it is
+/// compressed with gzip.
 struct ImportSource {
     private static let pieceBytes = 1 << 20
 
@@ -14,11 +15,17 @@ struct ImportSource {
     private var isAtEnd = false
     /// True if the file has documents of BSON, as mongodump writes them.
     private(set) var isBSON = false
+    /// True if the file is a table in CSV, whose records may have several lines.
+    var isTable = false
+    /// The meaning of the records; nil before the first one, with the names, was read.
+    var table: CSVTable?
+    /// The number of lines that were read.
+    private var linesRead = 0
     /// The length of the file, in bytes; nil if it is not known.
     let byteCount: Int?
     /// The number of bytes of the file that were read.
     private(set) var bytesRead = 0
-    /// The number of the line or document that was handed out last, from 1.
+    /// The number of the line or document that was handed out last, from 1; of a record, that of its first line.
     private(set) var lineNumber = 0
     /// Its length, in bytes. Of a line that is too long only the end was handed out: the rest is not kept.
     private(set) var size = 0
@@ -99,7 +106,7 @@ struct ImportSource {
     /// The next line that is not blank, without its end, or the next document; nil at the end of the file.
     mutating func next() throws -> [UInt8]? {
         if isBSON { return try nextBSON() }
-        while let line = try nextLine() {
+        while let line = isTable ? try nextRecord() : try nextLine() {
             if size > lineBytesMax || !line.allSatisfy(Self.blanks.contains) { return line }
         }
         return nil
@@ -113,6 +120,7 @@ struct ImportSource {
     /// The document in a line, or in bytes of BSON.
     func document(_ bytes: [UInt8]) throws(LineError) -> DocumentValue {
         try requireWhole()
+        if let table { return try table.document(bytes) }
         return isBSON ? try DocumentValue(bson: bytes) : try DocumentValue(line: bytes)
     }
 
@@ -133,6 +141,39 @@ struct ImportSource {
             searched = buffer.count - position
             try readMore()
         }
+    }
+
+    /// The next record of a table: a line feed between quotation marks does not end it.
+    private mutating func nextRecord() throws -> [UInt8]? {
+        var searched = position, dropped = 0, isQuoted = false, lines = 0
+        while true {
+            while searched < buffer.count {
+                let byte = buffer[searched]
+                searched += 1
+                if byte == UInt8(ascii: "\"") { isQuoted.toggle() }
+                guard byte == UInt8(ascii: "\n") else { continue }
+                lines += 1
+                if !isQuoted { return takeRecord(searched - position, ofLines: lines, behind: dropped) }
+            }
+            guard !isAtEnd else {
+                guard dropped > 0 || position < buffer.count else { return nil }
+                return takeRecord(buffer.count - position, ofLines: lines + 1, behind: dropped)
+            }
+            if buffer.count - position > lineBytesMax {
+                dropped += buffer.count - position
+                position = buffer.count
+            }
+            searched = buffer.count - position
+            try readMore()
+        }
+    }
+
+    private mutating func takeRecord(_ count: Int, ofLines lines: Int, behind dropped: Int) -> [UInt8] {
+        defer {
+            lineNumber = linesRead + 1
+            linesRead += lines
+        }
+        return take(count, behind: dropped)
     }
 
     private mutating func take(_ count: Int, behind dropped: Int) -> [UInt8] {

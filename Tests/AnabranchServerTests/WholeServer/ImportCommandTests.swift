@@ -186,6 +186,43 @@ struct ImportCommandTests {
         }
     }
 
+    /// A table is written as a whole or not at all, and what `export --csv` writes is the same again.
+    @Test func aTableIsImportedAsAWhole() async throws {
+        try await Self.withFolder { folder in
+            let file = folder + "/Task.csv", lines = folder + "/tasks.jsonl", count = 2_500
+            try Self.write(
+                (0..<count).map {
+                    #"{"_id":\#($0),"title":"two\nlines, \"\#($0)\"","size":\#($0).5,"done":\#($0 % 2 == 0)}"#
+                }, to: lines)
+            let server = try await ServerProcess(data: folder + "/data")
+            let first = try await Self.run(
+                ["import", lines, "--path", "a/\"1\"", "--class", "Task", "--infer"], folder)
+            #expect(first.status == 0, "\(first.complaint)")
+            let table = try await Self.run(["export", "--path", "a/\"1\"", "--csv", "--class", "Task"], folder).text
+            let export = try await Self.run(["export", "--path", "a/\"1\""], folder).text
+            let schema = folder + "/schema.jsonl"
+            try Self.write(export.split(separator: "\n").prefix(2).map(String.init), to: schema)
+            // The last record is wrong, and nothing of the others is written.
+            try Data((table + "x,true,1.5,a\n9999,true,1.5\n").utf8).write(to: URL(fileURLWithPath: file))
+            let place = ["--path", "a/\"2\"", "--schema", schema]
+            let refused = try await Self.run(["import", file] + place, folder)
+            #expect(refused.status == 1 && refused.text.isEmpty)
+            #expect(
+                refused.complaint == """
+                    \(file), line \(2 * count + 2): field _id: value: 'x' is no Int: digits, as in 42
+                    \(file), line \(2 * count + 3): columns: it has 3 cells, and the first line names 4 columns
+                    Error: \(file): nothing was written, since 2 records cannot be
+
+                    """)
+            #expect(try await !Self.run(["inspect"], folder).text.contains("a/\"2\""))
+            try Data(table.utf8).write(to: URL(fileURLWithPath: file))
+            let whole = try await Self.run(["import", file] + place, folder)
+            #expect(whole.text == "\(count) objects written, 0 as they were, 0 lines refused\n", "\(whole.complaint)")
+            #expect(try await Self.run(["export", "--path", "a/\"2\""], folder).text == export)
+            await server.terminate()
+        }
+    }
+
     @Test func whatIsNoDocumentIsNamed() async throws {
         try await Self.withFolder { folder in
             let file = folder + "/file"
