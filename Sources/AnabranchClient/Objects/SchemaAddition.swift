@@ -109,8 +109,8 @@ public struct PossibleRename: Equatable, Sendable, CustomStringConvertible {
 
     /// A sentence for developers.
     public var description: String {
-        "\(className).\(added) was added, and \(className).\(stored), which has the same type, is not declared any more: "
-            + "if it was renamed, its values are still there under \(stored); CodingKeys keep that name: "
+        "\(className).\(added) was added, and \(className).\(stored), which has the same type, is not declared any "
+            + "more: if it was renamed, its values are still there under \(stored); CodingKeys keep that name: "
             + "case \(added) = \"\(stored)\""
     }
 }

@@ -12,8 +12,8 @@ public import Observation
 @MainActor @Observable public final class ObservedObjects<Object: SyncedObject> {
     /// The objects, in the order of the query.
     public private(set) var results = ObjectResults<Object>()
-    /// The change that has led to the results, with the indices of what has come, gone and changed; nil before the first
-    /// reading.
+    /// The change that has led to the results, with the indices of what has come, gone and changed; nil before the
+    /// first reading.
     @ObservationIgnored public private(set) var lastChange: QueryChange<Object>?
     /// True once the results have been read.
     public private(set) var isLoaded = false
