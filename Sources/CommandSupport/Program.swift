@@ -10,9 +10,11 @@ extension AsyncParsableCommand {
     /// a pipe that is closed.
     /// - Parameters:
     ///   - moved: commands by their former names, with the command line by which each is called now.
+    ///   - hints: for options of other programs, the way in which it is done here.
     ///   - explain: the text for an error, and the exit status; nil for the errors of the argument parser.
     @MainActor package static func runProgram(
-        moved: [String: String] = [:], explaining explain: @Sendable (any Error) -> (text: String, status: ExitCode)?
+        moved: [String: String] = [:], hints: [String: String] = [:],
+        explaining explain: @Sendable (any Error) -> (text: String, status: ExitCode)?
     ) async {
         StandardOutput.checkAtExit()
         do {
@@ -30,9 +32,21 @@ extension AsyncParsableCommand {
         } catch let error as CommandNames.Mistake {
             fail(error.description, .validationFailure)
         } catch {
-            guard let (text, status) = explain(error) else { exit(withError: error) }
+            guard let (text, status) = explain(error) else {
+                guard let hint = hint(for: error, hints) else { exit(withError: error) }
+                fail(hint, exitCode(for: error))
+            }
             fail(text, status)
         }
+    }
+
+    /// The message of the argument parser about an option that is not there, with what is meant.
+    private static func hint(for error: any Error, _ hints: [String: String]) -> String? {
+        let message = message(for: error)
+        guard message.hasPrefix("Unknown option '"), let option = message.split(separator: "'").dropFirst().first,
+            let hint = hints[String(option)]
+        else { return nil }
+        return "Unknown option '\(option)': \(hint)"
     }
 
     private static func fail(_ text: String, _ status: ExitCode) -> Never {

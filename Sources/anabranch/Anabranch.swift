@@ -55,7 +55,7 @@ struct Anabranch: AsyncParsableCommand {
     }
 
     static func main() async {
-        await runProgram(moved: moved) { error in
+        await runProgram(moved: moved, hints: optionHints) { error in
             switch error {
             case let error as HistoryError: (error.reason, .failure)
             case let error as AccountError: (error.reason, .failure)
@@ -72,6 +72,21 @@ struct Anabranch: AsyncParsableCommand {
             }
         }
     }
+
+    /// Options that other programs have, with how it is done here.
+    static let optionHints = [
+        "--port": "address and port are one option: --listen 127.0.0.1:8080",
+        "--host": "address and port are one option: --listen 127.0.0.1:8080",
+        "--bind": "address and port are one option: --listen 127.0.0.1:8080",
+        "--password": """
+        other users of the machine see what is in a command line; give --password-file FILE, where - is the \
+        standard input, or none and be asked
+        """,
+        "--partition": "a partition is a part of --path: 'my-app/\"PARTITION\"'",
+        "--user": "users are named by --email ADDRESS, or by their ident as --help says",
+        "--db": "the data directory is --data DIR", "--database": "the data directory is --data DIR",
+        "--verbose": "how much is logged is --log-level debug, of serve",
+    ]
 
     /// The commands of `anabranch-lab` by the names that they formerly had here. For one release these names say so.
     static let moved = [

@@ -166,7 +166,7 @@ struct StoreOption: ParsableArguments {
         }
         if let found = try find(path) { return found }
         let hint = try find(Self.quoted(path)).map { "; did you mean '\($0.path)'?" } ?? ""
-        throw InputError(description: "\(try directory()): there is no file \(path)\(hint)")
+        throw InputError(description: "\(try directory()): there is no partition \(path)\(hint)")
     }
 
     /// A path with its partition in the quotation marks of JSON, which people leave out and shells take away.

@@ -76,14 +76,45 @@ struct LogCommand: ParsableCommand {
         try StoreOption.explainingErrors {
             let file = try store.file(path), anonymizer = try anonymity.anonymizer(of: file)
             if edits { return try printEdits(of: file, anonymizer, output) }
-            let width = "\(file.head.version)".count
+            var lines = LogLines(width: "\(file.head.version)".count)
             try forEachEntry(of: file, countMax: count ?? .max) { entry in
                 let entry = try anonymizer?.entry(entry) ?? entry
                 if json { return output(entry.json("summary", JSONValue.string(entry.summary).encoded)) }
-                let version = String(repeating: " ", count: width - "\(entry.version)".count) + "\(entry.version)"
-                output("\(version)  \(entry.date)  \(entry.author)  \(entry.changeset.count) bytes  \(entry.summary)")
+                for line in lines.add(entry) { output(line) }
             }
+            if let line = lines.finish() { output(line) }
         }
+    }
+}
+
+/// The lines of a log. Versions of the server that change nothing become one: a bootstrap generation has very many.
+struct LogLines {
+    let width: Int
+    /// The versions without changes that came last, the newest and the oldest of them.
+    private var silent: (newest: LogEntry, oldest: LogEntry)?
+
+    init(width: Int) { self.width = width }
+
+    /// - Returns: the lines that are complete.
+    mutating func add(_ entry: LogEntry) -> [String] {
+        if entry.origin == 0, entry.changeset.isEmpty {
+            silent = (silent?.newest ?? entry, entry)
+            return []
+        }
+        return [finish(), line("\(entry.version)", entry, entry.summary)].compactMap(\.self)
+    }
+
+    mutating func finish() -> String? {
+        guard let (newest, oldest) = silent.take() else { return nil }
+        guard newest.version > oldest.version else { return line("\(newest.version)", newest, newest.summary) }
+        let count = newest.version.rawValue - oldest.version.rawValue + 1
+        return line(
+            "\(oldest.version)-\(newest.version)", newest, "nothing in \(count) versions, added for bootstraps")
+    }
+
+    private func line(_ version: String, _ entry: LogEntry, _ summary: String) -> String {
+        let space = String(repeating: " ", count: max(0, width - version.count))
+        return "\(space)\(version)  \(entry.date)  \(entry.author)  \(entry.changeset.count) bytes  \(summary)"
     }
 }
 

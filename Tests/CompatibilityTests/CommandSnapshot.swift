@@ -6,7 +6,7 @@ import Testing
 ///
 ///     # Words for the reader.
 ///     $ anabranch log --data store --path /none
-///     ! Error: store: there is no file /none
+///     ! Error: store: there is no partition /none
 ///     = 1
 ///
 /// `$` begins a command and `>` continues it; `|` is a line of standard output and `!` one of standard error; the last

@@ -27,6 +27,9 @@ extension DataDirectory {
         guard stat(path, &status) == 0 else {
             throw HistoryError(.storeUnusable, "\(path): \(errno == ENOENT ? "no such directory" : lastError)")
         }
+        guard status.st_mode & S_IFMT == S_IFDIR else {
+            throw HistoryError(.storeUnusable, "\(path): is a file, and no directory with data")
+        }
         guard access(path, R_OK | X_OK) == 0 else { throw notReadable(path) }
         let url = URL(fileURLWithPath: path, isDirectory: true)
         for name in BackupRecord.copiedNames.union([BackupRecord.fileName]).sorted() {

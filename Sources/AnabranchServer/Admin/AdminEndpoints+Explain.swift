@@ -20,7 +20,7 @@ extension AdminEndpoints {
             default: nil
             }
         }
-        guard let json else { throw Self.noSuch("file") }
+        guard let json else { throw Self.noSuch("partition") }
         return EndpointResponse(status: .ok, text: json)
     }
 }

@@ -61,7 +61,10 @@ struct ClientReplica {
                 return result
             }
         } catch let error where !Self.isOfDatabase(error) {
-            let reason = error is TimeIsUp ? await started.reason(after: seconds) : "\(error)"
+            var reason = error is TimeIsUp ? await started.reason(after: seconds) : "\(error)"
+            if (error as? SyncError)?.code == .loggedOut, !options.login.isAsked {
+                reason += ": give --email, --api-key, --token or --anonymous"
+            }
             throw InputError(description: "\(server): \(reason)\(try await unsynchronized())")
         }
     }

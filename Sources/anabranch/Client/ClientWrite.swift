@@ -223,7 +223,7 @@ struct WrittenLines: Sendable {
 
     /// - Returns: whether there was such an object.
     private static func erase(_ className: String, _ json: JSONValue, in transaction: WriteTransaction) throws -> Bool {
-        guard let key = PrimaryKey(exported: json) else { throw LineError("\(json.excerpt) is no primary key") }
+        guard let key = PrimaryKey(exported: json) else { throw LineError(noKey: json) }
         guard let object = try transaction.object(className, key: key) else { return false }
         try transaction.delete(object)
         return true

@@ -112,9 +112,16 @@ struct ConfigurationSources {
     private mutating func read(_ path: String, _ settings: [Setting]) {
         let root: Node?
         do {
-            root = try Yams.compose(yaml: TextInput.text(ofFile: path))
+            let text = try TextInput.text(ofFile: path)
+            if let line = Self.lineWithTab(text) {
+                return problems.append("\(path): line \(line) begins with a tab: YAML is indented with blanks alone")
+            }
+            root = try Yams.compose(yaml: text)
         } catch let error as InputError {
             return problems.append(error.description)
+        } catch YamlError.duplicatedKeysInMapping(let duplicates, _) {
+            let names = Set(duplicates).sorted().joined(separator: ", ")
+            return problems.append("\(path): \(names): is there more than once; allowed: once")
         } catch {
             // Further lines only show the place in the text, which the first one gives by numbers.
             let lines = "\(error)".split(separator: "\n")
@@ -145,6 +152,14 @@ struct ConfigurationSources {
                     "\(path): " + KnownWords.unknown("setting", name, of: names + ["apps", Setting.historySection]))
             }
         }
+    }
+
+    /// The number of the first line whose indentation has a tab, which YAML does not allow; nil if there is none.
+    private static func lineWithTab(_ text: String) -> Int? {
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        return lines.firstIndex { line in
+            line.prefix { $0 == " " || $0 == "\t" }.contains("\t") && !line.allSatisfy(\.isWhitespace)
+        }.map { $0 + 1 }
     }
 
     private mutating func readHistory(_ node: Node, place: String, _ settings: [Setting]) {

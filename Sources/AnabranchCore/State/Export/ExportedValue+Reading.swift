@@ -15,7 +15,7 @@ extension ExportedValue {
             } else if place.isMixed, let entries = json["dict"] {
                 try self.init(entries: entries, at: place, in: schema)
             } else {
-                guard let payload = Payload(exported: json) else { throw LineError("\(json.excerpt) is no value") }
+                guard let payload = Payload(exported: json) else { throw LineError(noValue: json) }
                 self = .value(payload)
             }
         }

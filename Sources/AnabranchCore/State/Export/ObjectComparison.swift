@@ -6,7 +6,7 @@ extension WriteTransaction {
         _ className: String, _ keyJSON: JSONValue, _ fields: [JSONName: JSONValue]
     ) throws -> Bool? {
         guard let number = editor.schema.number(of: Array(className.utf8)) else { return nil }
-        guard let key = PrimaryKey(exported: keyJSON) else { throw LineError("\(keyJSON.excerpt) is no primary key") }
+        guard let key = PrimaryKey(exported: keyJSON) else { throw LineError(noKey: keyJSON) }
         let reference = ObjectReference(classID: number, key: key.normalised)
         guard try editor.exists(reference) else { return nil }
         for (field, json) in fields {

@@ -17,7 +17,7 @@ extension WriteTransaction {
         guard state.kind == .topLevel else {
             throw LineError("objects of \(className) are not stored for themselves: it is embedded or asymmetric")
         }
-        guard let key = PrimaryKey(exported: keyJSON) else { throw LineError("\(keyJSON.excerpt) is no primary key") }
+        guard let key = PrimaryKey(exported: keyJSON) else { throw LineError(noKey: keyJSON) }
         do throws(ApplyError) { try editor.checkKey(key, of: number) } catch { throw LineError(error) }
         var values: [(name: [UInt8], place: Place, value: ExportedValue)] = []
         for (field, json) in fields {
