@@ -1,7 +1,7 @@
 import Testing
 
-/// One word has one meaning (`Spec/README.md`), and a word that was given up does not come back: `RetiredWords.md` beside
-/// this file has those.
+/// One word has one meaning (`Spec/README.md`), and a word that was given up does not come back: `RetiredWords.md` has
+/// those.
 @Suite struct WordTests {
     /// A row of the table of retired words.
     private struct RetiredWord {
