@@ -55,6 +55,16 @@ import Testing
         for rule in rules where rule.hasPrefix("!") { #expect(Repository.exists(String(rule.dropFirst()))) }
     }
 
+    /// To listen below port 1024 the service gets one capability, and nothing else.
+    @Test func aLowPortNeedsOneCapability() throws {
+        let lines = try TextFile("scripts/deploy/low-port.conf").lines.filter { !$0.hasPrefix("#") && !$0.isEmpty }
+        #expect(
+            lines == [
+                "[Service]", "AmbientCapabilities=CAP_NET_BIND_SERVICE", "CapabilityBoundingSet=CAP_NET_BIND_SERVICE",
+                "PrivateUsers=no",
+            ])
+    }
+
     @Test func theServiceIsConfined() throws {
         var section = "", settings: [String: [String]] = [:]
         for line in try TextFile("scripts/deploy/anabranch.service").lines where !line.hasPrefix("#") && !line.isEmpty {
