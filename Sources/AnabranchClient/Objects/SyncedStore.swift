@@ -15,6 +15,8 @@ public final class SyncedStore: Sendable {
     /// The file as a replica, for its synchronization and for tools.
     public let replica: SyncedReplica
     private let cache = ClassCache()
+    /// The observations of owners (`addObserver`).
+    let owners = OwnedTasks()
     /// The schemas of the types, and of all types that they lead to.
     private let declared: [ObjectSchema]
     /// The properties that were added when the store was opened, and may be meant as other names of stored ones. Each

@@ -21,6 +21,8 @@ public struct SyncIssue: Error, Equatable, Sendable, CustomStringConvertible {
         case subscriptionRefused
         /// The disk cannot be written or read.
         case storageFailed
+        /// The disk of this device is full, or the replica may not become larger (`ReplicaSpace`).
+        case storageFull
         /// Client and server do not understand each other.
         case protocolError
         /// Something is wrong with the server.
@@ -35,6 +37,8 @@ public struct SyncIssue: Error, Equatable, Sendable, CustomStringConvertible {
     public let nextAttempt: Date?
     /// The error that was reported: its code is more detailed than the kind.
     public let error: SyncError
+    /// The place that it keeps from being synchronized: the whole store; in the status of an object, that object.
+    public internal(set) var path = ObjectPath.store
 
     init(_ error: SyncError, isRetrying: Bool, nextAttempt: Date? = nil) {
         kind = Kind(error.code)
@@ -59,6 +63,7 @@ extension SyncIssue.Kind {
             case .loggedOut: .unauthorized
             case .violation: .protocolError
             case .storeFailed: .storageFailed
+            case .storageFull: .storageFull
             case .subscriptionsRefused: .subscriptionRefused
             case .transactionTooLarge: .tooLarge
             case .unreachable, .notSynchronized: .offline

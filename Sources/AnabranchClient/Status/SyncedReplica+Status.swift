@@ -173,7 +173,9 @@ struct ItemStatuses {
     }
 
     func status(of item: ItemName, _ store: StoreStatus, _ state: ObjectGraph) -> ObjectStatus {
-        ObjectStatus(of: store, isCached: state.has(item), isPending: pending[item] != nil)
+        var status = ObjectStatus(of: store, isCached: state.has(item), isPending: pending[item] != nil)
+        status.issue?.path = ObjectPath(className: String(decoding: item.className, as: UTF8.self), key: item.key)
+        return status
     }
 
     /// Tells the observers of objects their new statuses.
@@ -185,7 +187,8 @@ struct ItemStatuses {
             let status = status(of: watcher.item, store, replica.state)
             guard status != watcher.last else { continue }
             watchers[number]?.last = status
-            watcher.continuation.yield(status)
+            // One that has ended before it was added is told of by nobody else.
+            if case .terminated = watcher.continuation.yield(status) { watchers[number] = nil }
         }
     }
 }

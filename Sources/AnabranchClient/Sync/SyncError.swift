@@ -17,6 +17,8 @@ public struct SyncError: Error, Equatable, Sendable, CustomStringConvertible {
         case violation
         /// The replica's own file cannot be read or written.
         case storeFailed
+        /// There is no room for more on the disk of this device, or the replica has the size that it may have.
+        case storageFull
         /// The server has refused a subscription set.
         case subscriptionsRefused
         /// A transaction is larger than the server accepts. It stays in the replica, and so do all later ones.

@@ -156,7 +156,7 @@ extension SyncedReplica {
     private func integrate(_ download: Download, as kind: DownloadKind) throws {
         // A shortage concerns only this device: the application can make room, and start again.
         if !download.changesets.isEmpty, let reason = space.shortage(at: path) {
-            return refuse(.otherSessionError, reason, .storeFailed)
+            return refuse(.otherSessionError, reason, .storageFull)
         }
         let acknowledgedBefore = replica.progress.upload.clientVersion
         do {
