@@ -3,6 +3,7 @@ import AnabranchCore
 package import AnabranchHistory
 import AnabranchServer
 import Logging
+import NIOPosix
 
 /// The removal of chunks that no file uses, and of what is in the trash.
 extension FilesWire {
@@ -13,14 +14,40 @@ extension FilesWire {
     /// Looks at everything once an hour, until its task is cancelled.
     package func maintain() async {
         repeat {
-            for path in (try? await store.paths()) ?? [] where app(of: path) != nil {
-                do {
-                    try await sweep(path)
-                } catch {
-                    logger.warning("files: nothing is cleared", metadata: ["path": "\(path)", "error": "\(error)"])
+            await sweepAll()
+        } while (try? await Task.sleep(for: .seconds(3_600))) != nil
+    }
+
+    /// Looks at every synced file that has a file space, or has had a chunk.
+    package func sweepAll() async {
+        for path in await spaces() {
+            do {
+                try await sweep(path)
+            } catch {
+                logger.warning("files: nothing is cleared", metadata: ["path": "\(path)", "error": "\(error)"])
+            }
+        }
+    }
+
+    /// Those of the apps that are served, in the order of their paths, and then those of which only chunks are known.
+    /// None is opened.
+    private func spaces() async -> [VirtualPath] {
+        let catalog = catalog, place = FileRecord.position.place()
+        var known: [VirtualPath] = []
+        do {
+            known = try await NIOThreadPool.singleton.runIfActive { [self] in
+                var paths: [VirtualPath] = []
+                try catalog.forEachPath { if app(of: $0) != nil { paths.append($0) } }
+                return try paths.filter { path in
+                    guard let id = try catalog.id(of: path) else { return false }
+                    return try catalog.read(id) { view throws(HistoryError) in try view.record(at: place) } != nil
                 }
             }
-        } while (try? await Task.sleep(for: .seconds(3_600))) != nil
+        } catch {
+            logger.warning("files: the store cannot be listed", metadata: ["error": "\(error)"])
+        }
+        let seen = Set(known), stored = (try? await store.paths()) ?? []
+        return known + stored.filter { app(of: $0) != nil && !seen.contains($0) }
     }
 
     /// Removes what is no longer needed of a synced file.
@@ -37,13 +64,18 @@ extension FilesWire {
         guard let app = app(of: path), let seen = try await server().versionSeenByAll(of: path) else { return }
         let now = unixSeconds(), kept = UInt64(clamping: app.trashDays) * Self.daySeconds
         try await forEachPage(of: .trash, in: path) { transaction, records, page in
+            var children: [UUIDBytes: Int]?
             for record in page {
                 guard let name = SpaceObjectKey(record.place.key), let row = PendingRecords.trash(record.value),
                     row.since + kept <= now, row.version <= seen,
                     let object = try transaction.object(name.className, key: .uuid(name.key))
                 else { continue }
-                // A folder in which something lives is not deleted.
-                if name.isFolder, try transaction.state.hasChildren(name.key) { continue }
+                if name.isFolder {
+                    // A folder in which something is, in the trash or not, goes when that has gone.
+                    let counts = try children ?? transaction.state.childCounts()
+                    children = counts
+                    guard counts[name.key] == nil else { continue }
+                }
                 try transaction.delete(object)
             }
         }
@@ -90,12 +122,12 @@ extension FilesWire {
 }
 
 extension ObjectGraph {
-    /// True if anything is in a folder, in the trash or not.
-    fileprivate func hasChildren(_ folder: UUIDBytes) throws -> Bool {
-        var hasChildren = false
+    /// How many files and folders, in the trash or not, are in each folder that is not empty. All of them are looked at.
+    fileprivate func childCounts() throws -> [UUIDBytes: Int] {
+        var counts: [UUIDBytes: Int] = [:]
         for isFolder in [false, true] {
-            try forEachSpaceObject(isFolder: isFolder) { if $1.parent == folder { hasChildren = true } }
+            try forEachSpaceObject(isFolder: isFolder) { if let parent = $1.parent { counts[parent, default: 0] += 1 } }
         }
-        return hasChildren
+        return counts
     }
 }

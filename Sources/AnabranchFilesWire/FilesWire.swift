@@ -17,19 +17,24 @@ package final class FilesWire: RecordDoor {
 
     let settings: FilesSettings
     let store: any ChunkStore
+    let catalog: any HistoryStore & HistoryCatalog
     let authenticator: any Authenticator
     let authorizer: any Authorizer
     let logger: Logger
     let unixSeconds: @Sendable () -> UInt64
     private let state = Mutex(State())
 
-    /// - Parameter unixSeconds: the clock, in seconds since 1970.
+    /// - Parameters:
+    ///   - catalog: the store of the server.
+    ///   - unixSeconds: the clock, in seconds since 1970.
     package init(
-        settings: FilesSettings, store: any ChunkStore, authenticator: any Authenticator,
-        authorizer: any Authorizer, logger: Logger, unixSeconds: @escaping @Sendable () -> UInt64
+        settings: FilesSettings, store: any ChunkStore, catalog: any HistoryStore & HistoryCatalog,
+        authenticator: any Authenticator, authorizer: any Authorizer, logger: Logger,
+        unixSeconds: @escaping @Sendable () -> UInt64
     ) {
         self.settings = settings
         self.store = store
+        self.catalog = catalog
         self.authenticator = authenticator
         self.authorizer = authorizer
         self.logger = logger

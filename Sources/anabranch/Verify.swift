@@ -15,7 +15,8 @@ struct VerifyCommand: ParsableCommand {
             Walks the checksum chain of each synced file's log, checks that versions, idents and sizes are without \
             gaps, that the cursors of client files and their reciprocal changesets agree with the log, that every \
             changeset can be decoded, that the conflict keys are those of the log, that the archive is what was \
-            written, and that the state is what the log makes. Accounts and keys have to be readable, and each file \
+            written, that the state is what the log makes, and that the contents are there that the files of file \
+            spaces name, in their sizes. Accounts and keys have to be readable, and each file \
             of a backup what was backed up. Nothing is changed.
 
             Files of one partition, which older versions made of the spellings of its value, are named with the \
@@ -67,7 +68,10 @@ struct VerifyCommand: ParsableCommand {
             + (chunks ? Self.checkChunks(in: directory) : [])
         if !json { for damage in ofDatabase { print(damage) } }
         var fileCount = 0, entryCount = 0, damageCount = ofDatabase.count
+        let contents = ChunkFolder(of: directory)
         try verification.checkFiles { file in
+            var file = file
+            if file.damages.isEmpty { file.damages += Self.checkContents(of: file.path, in: contents, verification) }
             report(file)
             fileCount += 1
             entryCount += file.entryCount
@@ -91,6 +95,18 @@ struct VerifyCommand: ParsableCommand {
             print("\(counted(fileCount, "file")), \(entryCount) log entries: \(sum)")
         }
         return damageCount
+    }
+
+    /// That the chunks are there which files name; their bytes are another matter.
+    private static func checkContents(
+        of path: VirtualPath, in contents: ChunkFolder, _ verification: StoreVerification
+    ) -> [StoreDamage] {
+        do {
+            guard let file = try verification.file(path) else { return [] }
+            return try contents.missing(of: path, in: try file.state(at: file.head.version))
+        } catch {
+            return [StoreDamage(kind: .value, place: "contents of files", finding: "they cannot be checked: \(error)")]
+        }
     }
 
     private static func checkChunks(in directory: String) throws(HistoryError) -> [StoreDamage] {

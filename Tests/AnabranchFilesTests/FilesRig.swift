@@ -42,10 +42,13 @@ struct FilesRig: Sendable {
     }
 
     /// Runs a server for as long as `body` takes.
-    /// - Parameter authorizer: by the names of users.
+    /// - Parameters:
+    ///   - authorizer: by the names of users.
+    ///   - wrap: puts something around the store of chunks.
     static func run<Result>(
         quotaBytes: Int64 = 10 << 30, authorizer: any Authorizer = AllowAllAuthorizer(), in folder: URL? = nil,
-        history: any HistoryStore = InMemoryStore(), _ body: (FilesRig) async throws -> Result
+        history: any HistoryStore & HistoryCatalog = InMemoryStore(),
+        wrap: (FolderChunkStore) -> any ChunkStore = { $0 }, _ body: (FilesRig) async throws -> Result
     ) async throws -> Result {
         let made = FileManager.default.temporaryDirectory.appendingPathComponent("files-\(UUID().uuidString)")
         let folder = folder ?? made
@@ -58,8 +61,9 @@ struct FilesRig: Sendable {
         let chunks = FolderChunkStore(folder: folder.appendingPathComponent("chunks").path)
         let authenticator = TokenIsUser()
         let wire = FilesWire(
-            settings: settings, store: chunks, authenticator: authenticator, authorizer: authorizer, logger: logger,
-            unixSeconds: { clock.now })
+            settings: settings, store: wrap(chunks), catalog: history, authenticator: authenticator,
+            authorizer: authorizer,
+            logger: logger, unixSeconds: { clock.now })
         var serverSettings = ServerSettings(cores: 2)
         serverSettings.handshakeSecondsMax = 30 * 60
         serverSettings.lingerSecondsMax = 1
@@ -114,11 +118,11 @@ struct FilesRig: Sendable {
     /// A device with a space that syncs.
     func device(
         _ name: String, in folder: URL? = nil, partition: String = "files", clockSeconds: Double = 0,
-        change: (inout SpaceSettings) -> Void = { _ in }
+        contentPort: Int? = nil, change: (inout SpaceSettings) -> Void = { _ in }
     ) async throws -> SpaceDevice {
         try await SpaceDevice(
             name, folder ?? self.folder.appendingPathComponent("\(name)-\(UUID().uuidString)"), port: port,
-            partition: partition, clockSeconds: clockSeconds, change)
+            partition: partition, clockSeconds: clockSeconds, contentPort: contentPort, change)
     }
 }
 
@@ -130,10 +134,12 @@ struct SpaceDevice: Sendable {
     let folder: URL
     private let partition: PartitionValue
 
-    /// - Parameter clockSeconds: by how much its clock is ahead.
+    /// - Parameters:
+    ///   - clockSeconds: by how much its clock is ahead.
+    ///   - contentPort: where contents are kept; nil for `port`.
     init(
         _ name: String, _ folder: URL, port: Int, partition: String = "files", clockSeconds: Double = 0,
-        _ change: (inout SpaceSettings) -> Void = { _ in }
+        contentPort: Int? = nil, _ change: (inout SpaceSettings) -> Void = { _ in }
     ) async throws {
         self.folder = folder
         self.partition = .string(partition)
@@ -149,7 +155,8 @@ struct SpaceDevice: Sendable {
         space = try await FileSpace(
             store, folder: folder.appendingPathComponent("contents").path,
             service: FileService(
-                server: "http://127.0.0.1:\(port)", app: FilesRig.app, partition: .string(partition), token: "ann"),
+                server: "http://127.0.0.1:\(contentPort ?? port)", app: FilesRig.app, partition: .string(partition),
+                token: "ann"),
             settings: settings)
         client = SyncClient(
             SyncConfiguration(FixedRoute(server: "ws://127.0.0.1:\(port)", app: FilesRig.app, token: "ann")))

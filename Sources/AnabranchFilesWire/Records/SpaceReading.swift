@@ -1,5 +1,5 @@
-import AnabranchChunks
-import AnabranchCore
+package import AnabranchChunks
+package import AnabranchCore
 
 /// A file or folder of a state, as far as the server has to understand it. Any client can write anything into it.
 struct SpaceObject {
@@ -54,6 +54,15 @@ extension ObjectGraph {
             guard case .uuid(let key)? = object.key else { return }
             try body(key, SpaceObject(object, schema, isFolder: isFolder))
         }
+    }
+
+    /// Calls `body` with the key and the content of each file.
+    package func forEachContent(_ body: (UUIDBytes, Manifest) throws -> Void) throws {
+        var found: [(UUIDBytes, Manifest)] = []
+        try forEachSpaceObject(isFolder: false) { key, file in
+            if let content = file.manifest { found.append((key, content)) }
+        }
+        for (key, content) in found { try body(key, content) }
     }
 
     /// The folders around which a folder lies, from the inside out, until there is none, or the first comes again.

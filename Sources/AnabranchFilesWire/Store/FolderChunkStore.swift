@@ -37,7 +37,10 @@ package struct FolderChunkStore: ChunkStore {
         return try await threads.runIfActive { Self.size(file) }
     }
 
-    package func contains(_ chunk: ChunkHash, of path: VirtualPath) -> Bool { Self.size(file(chunk, of: path)) != nil }
+    package func contains(_ chunk: ChunkHash, of path: VirtualPath) -> Bool { size(of: chunk, of: path) != nil }
+
+    /// The size of a chunk, in bytes; nil if it is not here. It blocks.
+    package func size(of chunk: ChunkHash, of path: VirtualPath) -> Int? { Self.size(file(chunk, of: path)) }
 
     private static func size(_ file: String) -> Int? {
         var status = stat()

@@ -74,6 +74,9 @@ package struct StoreVerification {
         }
     }
 
+    /// The synced file at a path, to be read; nil if there is none.
+    package func file(_ path: VirtualPath) throws(HistoryError) -> StoredFile? { try reader.file(path) }
+
     /// The partitions that have files whose value is spelled in another way.
     package func partitionNames() throws(HistoryError) -> PartitionNames { try reader.partitionNames() }
 

@@ -1,6 +1,8 @@
 import AnabranchChunks
+import AnabranchCore
 import AnabranchFilesWire
 import AnabranchHistory
+import AnabranchSQLite
 import CommandSupport
 import Foundation
 
@@ -10,10 +12,14 @@ struct ChunkFolder {
 
     init(of directory: String) { path = FolderChunkStore.folder(in: directory) }
 
-    /// The files with chunks, below the folder.
+    /// The files with chunks, below the folder: `SPACE/ab/cd/HASH`.
     private var files: [String] {
         let names = FileManager.default.enumerator(atPath: path)?.compactMap { $0 as? String } ?? []
-        return names.filter { ChunkHash(hex: $0.split(separator: "/").last ?? "") != nil }
+        // Folders of spaces are named by hashes, too.
+        return names.filter { name in
+            let parts = name.split(separator: "/")
+            return parts.count == 4 && ChunkHash(hex: parts[3]) != nil
+        }
     }
 
     /// Copies all chunks. To be called when the store is copied: what that names was here before, and stays for days
@@ -37,6 +43,24 @@ struct ChunkFolder {
             count += 1
         }
         return count
+    }
+
+    /// The files of a synced file whose contents are not here, or not all of them.
+    func missing(of path: VirtualPath, in state: ObjectGraph) throws -> [StoreDamage] {
+        let store = FolderChunkStore(folder: self.path)
+        var damages: [StoreDamage] = []
+        try state.forEachContent { key, content in
+            var missing: [ChunkHash] = []
+            for (index, chunk) in content.chunks.enumerated()
+            where store.size(of: chunk, of: path) != content.byteCount(ofChunk: index) { missing.append(chunk) }
+            guard let first = missing.first else { return }
+            damages.append(
+                StoreDamage(
+                    kind: .continuity, place: "file \(key)",
+                    finding: "\(missing.count) of \(counted(content.chunks.count, "chunk")) missing or too short, "
+                        + "the first of them \(first)"))
+        }
+        return damages
     }
 
     /// Compares the bytes of all chunks with their hashes.

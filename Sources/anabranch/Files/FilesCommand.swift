@@ -68,6 +68,9 @@ struct OpenSpace: Sendable {
         _ options: FilesOptions, _ body: @Sendable (OpenSpace) async throws -> Result
     ) async throws -> Result {
         let client = options.client, target = try client.target()
+        MemoryAllocation.giveBackWhatIsFree()
+        // The user is stored there as well.
+        _ = try client.fileInFolder()
         var service: FileService?, route: (any RouteProvider)?
         if let server = try client.server(), let text = target.partition,
             let partition = PartitionValue(extendedJSON: text.utf8)

@@ -165,7 +165,7 @@ struct FilesWatch: AsyncParsableCommand {
         case .updated: kind = "updated"
         case .deleted: kind = "deleted"
         case .moved(let from): (kind, former) = ("moved", from)
-        case .vanished: return
+        case .statusChanged, .vanished: return
         }
         if json {
             var members: [String: JSONValue] = [

@@ -74,7 +74,7 @@ struct ServeCommand: AsyncParsableCommand {
             emails: configuration.mailers, logger: logger, metrics: metrics, unixSeconds: unixSeconds)
         let simperium = simperium(configuration, apps, authorizer, logger, metrics, unixSeconds)
         let overTheAir = overTheAir(configuration, apps, authorizer, logger, unixSeconds)
-        let files = files(configuration, apps, authorizer, logger, unixSeconds)
+        let files = files(configuration, store, apps, authorizer, logger, unixSeconds)
         let server = SyncServer(
             settings: settings, store: store, authenticator: apps,
             routes: [HTTPRoute(to: apps)] + (simperium?.routes ?? []) + (overTheAir?.routes ?? [])
@@ -131,7 +131,8 @@ struct ServeCommand: AsyncParsableCommand {
 
     /// The contents of files; nil if no app has file spaces.
     private func files(
-        _ configuration: Configuration, _ apps: AppServices, _ authorizer: any Authorizer, _ logger: Logger,
+        _ configuration: Configuration, _ store: SQLiteStore, _ apps: AppServices, _ authorizer: any Authorizer,
+        _ logger: Logger,
         _ unixSeconds: @escaping @Sendable () -> UInt64
     ) -> FilesWire? {
         guard !configuration.files.isEmpty else { return nil }
@@ -139,7 +140,7 @@ struct ServeCommand: AsyncParsableCommand {
         settings.apps = configuration.files
         return FilesWire(
             settings: settings, store: FolderChunkStore(folder: FolderChunkStore.folder(in: configuration.data)),
-            authenticator: apps, authorizer: authorizer, logger: logger, unixSeconds: unixSeconds)
+            catalog: store, authenticator: apps, authorizer: authorizer, logger: logger, unixSeconds: unixSeconds)
     }
 
     private func openStore(_ configuration: Configuration, _ logger: Logger) throws -> SQLiteStore {
