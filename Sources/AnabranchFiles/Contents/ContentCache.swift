@@ -25,8 +25,10 @@ final class ContentCache: Sendable {
     private let database: DatabaseQueue
     /// The most bytes of chunks that nothing holds.
     private let bytesMax: Int64
+    /// The chunks of contents that are being written, and do not wait for upload yet: how many contents have each.
+    private let arriving = Mutex<[ChunkHash: Int]>([:])
     /// The contents that were published from here, which may lose a conflict that is not known yet.
-    private let published = Mutex<[UUID: ChunkHash]>([:])
+    let published = Mutex<[UUID: ChunkHash]>([:])
 
     /// - Throws: `SpaceError`.
     init(folder: String, bytesMax: Int64) throws {
@@ -62,12 +64,34 @@ final class ContentCache: Sendable {
                 }
                 published.withLock { $0[file] = content.id }
             }
+            if try database.read({ try Int.fetchOne($0, sql: "PRAGMA user_version") }) == Self.isOpen {
+                try removeStrays()
+            }
+            try database.write { try $0.execute(sql: "PRAGMA user_version = \(Self.isOpen)") }
         } catch {
             throw Self.failure(error)
         }
     }
 
-    func close() throws { try database.close() }
+    func close() throws {
+        try database.write { try $0.execute(sql: "PRAGMA user_version = 0") }
+        try database.close()
+    }
+
+    /// The mark of a database that was not closed.
+    private static let isOpen = 1
+
+    /// Removes the files that the death of a process has left, and that nobody knows of: halves of chunks, and chunks
+    /// of contents that `write` has not returned for.
+    private func removeStrays() throws {
+        let known = Set(try perform { try Data.fetchAll($0, sql: "SELECT hash FROM chunk") })
+        let chunks = folder + "/chunks"
+        for name in FileManager.default.enumerator(atPath: chunks)?.compactMap({ $0 as? String }) ?? [] {
+            guard let last = name.split(separator: "/").last, last.count > 2 else { continue }
+            if let chunk = ChunkHash(hex: last), known.contains(Data(chunk.bytes)) { continue }
+            unlink("\(chunks)/\(name)")
+        }
+    }
 
     private func file(_ chunk: ChunkHash) -> String {
         let name = chunk.description
@@ -90,6 +114,13 @@ final class ContentCache: Sendable {
 
     func has(_ content: Manifest) throws -> Bool { try missing(of: content).isEmpty }
 
+    func has(_ chunk: ChunkHash) throws -> Bool {
+        try perform { database in
+            let hash = Data(chunk.bytes)
+            return try Bool.fetchOne(database, sql: "SELECT 1 FROM chunk WHERE hash = ?", arguments: [hash]) ?? false
+        }
+    }
+
     /// The bytes of a chunk; nil if it is not here.
     func chunk(_ chunk: ChunkHash, in range: Range<Int>? = nil) throws -> [UInt8]? {
         let path = file(chunk), descriptor = open(path, O_RDONLY | O_CLOEXEC)
@@ -110,8 +141,13 @@ final class ContentCache: Sendable {
         return bytes
     }
 
-    /// Keeps a chunk. It is durable when this returns.
+    /// Keeps a chunk that has come from the server.
     func put(_ chunk: ChunkHash, _ bytes: [UInt8]) throws {
+        try write(chunk, bytes)
+        try perform { try Self.note(chunk, bytes.count, $0) }
+    }
+
+    private func write(_ chunk: ChunkHash, _ bytes: [UInt8]) throws {
         let path = file(chunk), draft = "\(path).\(UInt64.random(in: .min ... .max)).new"
         let descriptor = try Self.create(draft)
         defer {
@@ -121,21 +157,17 @@ final class ContentCache: Sendable {
         try bytes.withUnsafeBytes { bytes in
             var rest = bytes[...]
             while !rest.isEmpty {
-                let count = write(descriptor, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
+                let count = Foundation.write(descriptor, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
                 guard count > 0 else { throw Self.lastError(draft) }
                 rest = rest.dropFirst(count)
             }
         }
         guard fdatasync(descriptor) == 0, rename(draft, path) == 0 else { throw Self.lastError(path) }
-        try note(chunk, bytes.count)
     }
 
-    private func note(_ chunk: ChunkHash, _ byteCount: Int) throws {
-        try perform { database in
-            try database.execute(
-                sql: "INSERT OR REPLACE INTO chunk VALUES (?, ?, ?)",
-                arguments: [Data(chunk.bytes), byteCount, Self.now])
-        }
+    static func note(_ chunk: ChunkHash, _ byteCount: Int, _ database: Database) throws {
+        try database.execute(
+            sql: "INSERT OR REPLACE INTO chunk VALUES (?, ?, ?)", arguments: [Data(chunk.bytes), byteCount, now])
     }
 
     private static func create(_ path: String) throws -> Int32 {
@@ -149,28 +181,63 @@ final class ContentCache: Sendable {
         return descriptor
     }
 
+    /// Removes a chunk whose bytes are not its own any more.
+    func remove(_ chunk: ChunkHash) throws {
+        try forget(chunk)
+        unlink(file(chunk))
+    }
+
     private func forget(_ chunk: ChunkHash) throws {
         try perform { try $0.execute(sql: "DELETE FROM chunk WHERE hash = ?", arguments: [Data(chunk.bytes)]) }
     }
 
-    /// Takes bytes into chunks.
+    /// Takes bytes into chunks. They are durable when this returns, and stay until `release` is called.
     /// - Parameter read: the next bytes, at most as many as asked for, and fewer only at the end.
     func store(_ read: (Int) throws -> [UInt8]) throws -> Manifest {
-        var chunks: [ChunkHash] = [], size: Int64 = 0
-        while true {
-            let bytes = try read(Manifest.chunkBytes)
-            if bytes.isEmpty { break }
-            guard chunks.count < Manifest.chunksMax else { throw SpaceError(.tooLarge, "a file has at most 400 GB") }
-            let chunk = ChunkHash(of: bytes)
-            if access(file(chunk), F_OK) != 0 { try put(chunk, bytes) } else { try note(chunk, bytes.count) }
-            chunks.append(chunk)
-            size += Int64(bytes.count)
-            if bytes.count < Manifest.chunkBytes { break }
+        let held = Mutex<[ChunkHash]>([])
+        let intake = ChunkIntake { [self] chunk, bytes in
+            arriving.withLock { $0[chunk, default: 0] += 1 }
+            held.withLock { $0.append(chunk) }
+            let path = file(chunk)
+            if access(path, F_OK) != 0 { try write(chunk, bytes) }
+            return URL(fileURLWithPath: path).deletingLastPathComponent().path
         }
-        guard let content = Manifest(size: size, chunks: chunks) else {
-            throw SpaceError(.storageFailed, "the bytes of the content came in parts of another size")
+        do {
+            var size: Int64 = 0, count = 0
+            while true {
+                let bytes = try read(Manifest.chunkBytes)
+                if bytes.isEmpty { break }
+                guard count < Manifest.chunksMax else { throw SpaceError(.tooLarge, "a file has at most 400 GB") }
+                try intake.take(bytes)
+                size += Int64(bytes.count)
+                count += 1
+                if bytes.count < Manifest.chunkBytes { break }
+            }
+            let (chunks, folders) = try intake.finish()
+            for folder in folders { try Self.flush(folder) }
+            guard let content = Manifest(size: size, chunks: chunks) else {
+                throw SpaceError(.storageFailed, "the bytes of the content came in parts of another size")
+            }
+            return content
+        } catch {
+            _ = try? intake.finish()
+            release(held.withLock { $0 })
+            throw error
         }
-        return content
+    }
+
+    /// Ends what `store` began: what does not wait for upload may go from here.
+    func release(_ chunks: [ChunkHash]) {
+        arriving.withLock { arriving in
+            for chunk in chunks { if let count = arriving[chunk] { arriving[chunk] = count > 1 ? count - 1 : nil } }
+        }
+    }
+
+    private static func flush(_ folder: String) throws {
+        let descriptor = open(folder, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw lastError(folder) }
+        defer { Foundation.close(descriptor) }
+        guard fsync(descriptor) == 0 else { throw lastError(folder) }
     }
 
     /// Takes the content of a file into chunks.
@@ -211,102 +278,19 @@ final class ContentCache: Sendable {
             }
         }
         for chunk in gone {
-            try forget(chunk)
-            unlink(file(chunk))
-        }
-    }
-
-    // MARK: Pending and published contents
-
-    func pending() throws -> [Pending] {
-        try perform { database in
-            try Row.fetchAll(database, sql: "SELECT * FROM pending ORDER BY number").compactMap { row in
-                guard let file = UUID(data: row["file"]), let content = Manifest(Array(row["content"] as Data)) else {
-                    return nil
-                }
-                return Pending(
-                    file: file, content: content, base: (row["base"] as Data?).flatMap { ChunkHash(bytes: $0) },
-                    name: row["name"], parent: (row["parent"] as Data?).flatMap { UUID(data: $0) },
-                    modified: Date(timeIntervalSince1970: row["modified"]), isCopy: row["is_copy"])
+            try arriving.withLock { arriving in
+                guard arriving[chunk] == nil else { return }
+                try forget(chunk)
+                unlink(file(chunk))
             }
         }
-    }
-
-    /// Has a content wait for upload, in place of one of the same file that waits.
-    func add(_ pending: Pending) throws { try perform { try Self.insert(pending, $0) } }
-
-    private static func insert(_ pending: Pending, _ database: Database) throws {
-        try database.execute(
-            sql: """
-                INSERT OR REPLACE INTO pending
-                SELECT ?, ?, ?, ?, ?, ?, ?, coalesce(max(number), 0) + 1 FROM pending
-                """,
-            arguments: [
-                pending.file.data, Data(pending.content.bytes), pending.base.map { Data($0.bytes) }, pending.name,
-                pending.parent?.data, pending.modified.timeIntervalSince1970, pending.isCopy,
-            ])
-    }
-
-    /// A content is published: as that of its file, or not at all, since it has become a copy, which waits now.
-    func finish(_ done: Pending, isPublished: Bool, copy: Pending? = nil) throws {
-        try perform { database in
-            try database.execute(
-                sql: "DELETE FROM pending WHERE file = ? AND content = ?",
-                arguments: [done.file.data, Data(done.content.bytes)])
-            if let copy { try Self.insert(copy, database) }
-            if isPublished {
-                try database.execute(
-                    sql: "INSERT OR REPLACE INTO published VALUES (?, ?)",
-                    arguments: [done.file.data, Data(done.content.bytes)])
-            }
-        }
-        if isPublished { published.withLock { $0[done.file] = done.content.id } }
-    }
-
-    /// The content id that was published last from here; nil if none was, or another one names it.
-    func publishedContent(of file: UUID) -> ChunkHash? { published.withLock { $0[file] } }
-
-    var publishedFiles: [UUID] { published.withLock { Array($0.keys) } }
-
-    /// A content that was published from here is known to who wrote next, or has lost, so that a copy waits.
-    /// - Parameter content: nothing happens if another one was published since.
-    /// - Returns: the copy.
-    @discardableResult
-    func forgetPublished(
-        of file: UUID, _ content: ChunkHash, copy makeCopy: ((Manifest) -> Pending)? = nil
-    ) throws -> Pending? {
-        let copy = try perform { database -> Pending? in
-            let bytes = try Data.fetchOne(
-                database, sql: "SELECT content FROM published WHERE file = ?", arguments: [file.data])
-            guard let found = bytes.flatMap({ Manifest(Array($0)) }), found.id == content else { return nil }
-            let copy = makeCopy?(found)
-            if let copy { try Self.insert(copy, database) }
-            try database.execute(sql: "DELETE FROM published WHERE file = ?", arguments: [file.data])
-            return copy
-        }
-        published.withLock { if $0[file] == content { $0[file] = nil } }
-        return copy
-    }
-
-    // MARK: Pins
-
-    func setPin(_ file: UUID, _ isPinned: Bool) throws {
-        try perform { database in
-            try database.execute(
-                sql: isPinned ? "INSERT OR IGNORE INTO pin VALUES (?)" : "DELETE FROM pin WHERE file = ?",
-                arguments: [file.data])
-        }
-    }
-
-    func pins() throws -> [UUID] {
-        try perform { try Data.fetchAll($0, sql: "SELECT file FROM pin").compactMap { UUID(data: $0) } }
     }
 
     // MARK: Support
 
     private static var now: Int64 { Int64(Date().timeIntervalSince1970 * 1_000) }
 
-    private func perform<Value>(_ body: (Database) throws -> Value) throws -> Value {
+    func perform<Value>(_ body: (Database) throws -> Value) throws -> Value {
         do {
             return try database.write(body)
         } catch {

@@ -160,7 +160,12 @@ package actor FolderMirror {
         defer { file.close() }
         try await file.fetch()
         let url = URL(fileURLWithPath: self.path(path)), cache = space.cache, disk = space.disk
-        let own = try await disk.run { try cache.store(contentsOf: url, followsLinks: false) }
+        let own = try await disk.run {
+            let content = try cache.store(contentsOf: url, followsLinks: false)
+            defer { cache.release(content.chunks) }
+            try cache.note(content)
+            return content
+        }
         if own.chunks == (try file.content().chunks) {
             return try rows.set(.init(key: entry.key, path: path, found: now, content: entry.contentID))
         }

@@ -19,7 +19,12 @@ struct MirrorRows: Sendable {
     /// - Throws: `SpaceError` if the file cannot be used.
     init(_ path: String) throws {
         do {
-            database = try DatabaseQueue(path: path)
+            var settings = GRDB.Configuration()
+            // What a loss of power takes away is found again by comparing.
+            settings.prepareDatabase { database in
+                try database.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
+            }
+            database = try DatabaseQueue(path: path, configuration: settings)
             try database.write { database in
                 try database.execute(
                     sql: """

@@ -242,6 +242,7 @@ extension FileSpace {
         }
         // Nobody waits for it.
         let stored = try await disk.run { try store(cache) }
+        defer { cache.release(stored.chunks) }
         try await turns.perform { [self] in
             let shown = try file.content()
             guard stored.chunks != shown.chunks,

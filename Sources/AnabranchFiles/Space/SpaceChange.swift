@@ -1,6 +1,5 @@
 public import AnabranchClient
 public import Foundation
-import Synchronization
 
 /// A change in a space.
 public struct SpaceChange: Equatable, Sendable {
@@ -14,6 +13,8 @@ public struct SpaceChange: Equatable, Sendable {
         case deleted
         /// It was moved or renamed. What is below a folder moves with it, and is not reported by itself.
         case moved(from: SpacePath)
+        /// Its content begins or ceases to be transferred, waits, or is there; only for those who ask for that.
+        case statusChanged
         /// It was created and deleted again since the last report. Not reported.
         case vanished
     }
@@ -48,6 +49,7 @@ public struct SpaceChange: Equatable, Sendable {
         case (.created, .deleted): kind = .vanished
         case (.created, .updated), (.vanished, .created): kind = .created
         case (.moved(let former), .updated): kind = .moved(from: former)
+        case (let kept, .statusChanged): kind = kept
         default: break
         }
         return SpaceChange(
@@ -61,9 +63,11 @@ public struct SpaceChange: Equatable, Sendable {
 public struct SpaceChanges: AsyncSequence, Sendable {
     fileprivate let hub: SpaceHub
     fileprivate let isWanted: @Sendable (SpaceChange) -> Bool
+    /// The space, if changes of statuses are wanted.
+    fileprivate let space: FileSpace?
 
     /// An observer, from now on and for as long as it exists.
-    public func makeAsyncIterator() -> Iterator { Iterator(hub, isWanted) }
+    public func makeAsyncIterator() -> Iterator { Iterator(hub, isWanted, space) }
 
     /// Observes the changes for as long as it exists.
     public struct Iterator: AsyncIteratorProtocol {
@@ -74,16 +78,23 @@ public struct SpaceChanges: AsyncSequence, Sendable {
             let observer: SpaceHub.Observer
             private let hub: SpaceHub
             private let number: Int
+            private let statusNumber: Int?
 
-            init(_ hub: SpaceHub, _ observer: SpaceHub.Observer) {
+            init(_ hub: SpaceHub, _ observer: SpaceHub.Observer, _ space: FileSpace?) {
                 (self.hub, self.observer, number) = (hub, observer, hub.add(observer))
+                statusNumber = space.map { hub.addStatusObserver(StatusTurns($0, observer).tell) }
             }
 
-            deinit { hub.remove(number) }
+            deinit {
+                hub.remove(number)
+                if let statusNumber { hub.remove(statusNumber) }
+            }
         }
 
-        fileprivate init(_ hub: SpaceHub, _ isWanted: @escaping @Sendable (SpaceChange) -> Bool) {
-            registration = Registration(hub, SpaceHub.Observer(isWanted))
+        fileprivate init(
+            _ hub: SpaceHub, _ isWanted: @escaping @Sendable (SpaceChange) -> Bool, _ space: FileSpace?
+        ) {
+            registration = Registration(hub, SpaceHub.Observer(isWanted), space)
         }
 
         /// Waits for the next changes; nil at the end.
@@ -99,8 +110,13 @@ public struct SpaceChanges: AsyncSequence, Sendable {
 
 extension FileSpace {
     /// The changes at a path and, as the scope says, below it, from now on.
-    public func changes(at path: SpacePath = .root, _ scope: PathScope = .pathAndDescendants) -> SpaceChanges {
-        SpaceChanges(hub: hub) { change in change.paths.contains { scope.includes($0, at: path) } }
+    /// - Parameter statuses: true for changes of the kind `statusChanged` as well.
+    public func changes(
+        at path: SpacePath = .root, _ scope: PathScope = .pathAndDescendants, statuses: Bool = false
+    ) -> SpaceChanges {
+        SpaceChanges(
+            hub: hub, isWanted: { change in change.paths.contains { scope.includes($0, at: path) } },
+            space: statuses ? self : nil)
     }
 
     /// Has `body` called with changes, for as long as the owner exists or until `removeObserver`.
@@ -110,31 +126,23 @@ extension FileSpace {
         _ body: @escaping @Sendable ([SpaceChange]) -> Void
     ) {
         var iterator = changes(at: path, scope).makeAsyncIterator()
-        let isOwned: @Sendable () -> Bool = { [weak owner] in owner != nil }
-        owners.add(
-            Task { while let changes = await iterator.next(), isOwned() { body(changes) } }, of: ObjectIdentifier(owner)
-        )
+        owners.add(owner, { await iterator.next() }, body)
+    }
+
+    /// Has `body` called with the status of the space, at once and each time that it changes, for as long as the owner
+    /// exists or until `removeObserver`.
+    /// - Parameter body: called in order, one call after another; if it is slow, with the newest status only.
+    public func addStatusObserver(
+        _ owner: any AnyObject & Sendable, _ body: @escaping @Sendable (Status) -> Void
+    ) {
+        var iterator = statusUpdates.makeAsyncIterator()
+        owners.add(owner, { await iterator.next() }, body)
     }
 
     /// Ends all observations of an owner. A call that is under way comes to its end.
     public func removeObserver(_ owner: AnyObject) {
-        owners.end(of: ObjectIdentifier(owner))
+        owners.end(of: owner)
     }
-}
-
-/// Tasks that belong to objects.
-final class OwnedTasks: Sendable {
-    private let tasks = Mutex<[ObjectIdentifier: [Task<Void, Never>]]>([:])
-
-    func add(_ task: Task<Void, Never>, of owner: ObjectIdentifier) {
-        tasks.withLock { $0[owner, default: []].append(task) }
-    }
-
-    func end(of owner: ObjectIdentifier) {
-        for task in tasks.withLock({ $0.removeValue(forKey: owner) }) ?? [] { task.cancel() }
-    }
-
-    func end() { for owner in tasks.withLock({ Array($0.keys) }) { end(of: owner) } }
 }
 
 extension PathScope {

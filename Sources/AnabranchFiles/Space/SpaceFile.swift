@@ -189,13 +189,17 @@ public final class SpaceFile: Sendable {
         let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw ContentCache.lastError(path) }
         let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        // One chunk comes while the one before it is written.
+        let fetching = Task { try await space.downloads.fetch(content) }
         do {
-            try await space.downloads.fetch(content)
             for chunk in content.chunks {
                 let bytes = try await space.downloads.fetch(chunk)
                 try await space.disk.run { try handle.write(contentsOf: bytes) }
             }
+            try await fetching.value
         } catch {
+            // It says in the status why.
+            if !Task.isCancelled { _ = await fetching.result }
             unlink(path)
             throw error
         }

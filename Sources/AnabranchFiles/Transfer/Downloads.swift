@@ -11,6 +11,8 @@ actor Downloads {
     private let board: TransferBoard
     private let disk: Disk
     private var running: [ChunkHash: Task<Void, any Error>] = [:]
+    /// The chunks that are on their way.
+    private var coming: [ChunkHash: Task<[UInt8], any Error>] = [:]
 
     init(_ cache: ContentCache, _ service: FileService?, _ board: TransferBoard, _ disk: Disk) {
         self.cache = cache
@@ -36,10 +38,9 @@ actor Downloads {
         try await task.valueUnlessCancelled
     }
 
-    /// Brings one chunk, unless it is here.
+    /// Brings one chunk, unless it is here. What the disk has made of it is not taken for the chunk.
     func fetch(_ chunk: ChunkHash) async throws -> [UInt8] {
-        let cache = cache
-        if let bytes = try await disk.run({ try cache.chunk(chunk) }) { return bytes }
+        if coming[chunk] == nil, let bytes = try await stored(chunk) { return bytes }
         do {
             return try await download(chunk)
         } catch let issue as FileIssue {
@@ -47,9 +48,20 @@ actor Downloads {
         }
     }
 
+    private func stored(_ chunk: ChunkHash) async throws -> [UInt8]? {
+        let cache = cache
+        return try await disk.run {
+            guard let bytes = try cache.chunk(chunk) else { return nil }
+            if ChunkHash(of: bytes) == chunk { return bytes }
+            try cache.remove(chunk)
+            return nil
+        }
+    }
+
     func stop() {
         for task in running.values { task.cancel() }
-        running = [:]
+        for task in coming.values { task.cancel() }
+        (running, coming) = ([:], [:])
     }
 
     private func download(_ content: Manifest) async throws {
@@ -68,7 +80,9 @@ actor Downloads {
                         content.chunks[$1] == chunk ? $0 + content.byteCount(ofChunk: $1) : $0
                     }
                     group.addTask {
-                        _ = try await self.download(chunk)
+                        // Whoever reads the content may have brought it.
+                        let isHere = try await self.disk.run { [cache] in try cache.has(chunk) }
+                        if !isHere { _ = try await self.download(chunk) }
                         return count
                     }
                 }
@@ -93,9 +107,15 @@ actor Downloads {
 
     private func download(_ chunk: ChunkHash) async throws -> [UInt8] {
         guard let service else { throw FileIssue(.offline, "there is no server", isRetrying: false) }
-        let bytes = try await service.get(chunk), cache = cache
-        try await disk.run { try cache.put(chunk, bytes) }
-        return bytes
+        if let task = coming[chunk] { return try await task.valueUnlessCancelled }
+        let task = Task { [cache, disk] in
+            defer { coming[chunk] = nil }
+            let bytes = try await service.get(chunk)
+            try await disk.run { try cache.put(chunk, bytes) }
+            return bytes
+        }
+        coming[chunk] = task
+        return try await task.valueUnlessCancelled
     }
 
     private static func error(_ issue: FileIssue) -> SpaceError {

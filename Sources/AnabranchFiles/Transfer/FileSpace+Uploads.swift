@@ -105,6 +105,8 @@ extension FileSpace {
             for _ in 0..<Downloads.parallelMax { addNext() }
             while let chunk = try await group.next() {
                 board.advance(way, by: counts[chunk] ?? 0)
+                // It goes on: the next failure is the first one.
+                attempts.withLock { $0[row.file] = nil }
                 addNext()
             }
         }

@@ -1,0 +1,120 @@
+import AnabranchChunks
+import AnabranchClient
+import AnabranchHistory
+import AnabranchServer
+import Foundation
+import Synchronization
+import Testing
+
+@testable import AnabranchFiles
+@testable import AnabranchFilesWire
+
+/// Transfers that are cut while each of their chunks is under way. `ANABRANCH_CHUNKS` has other sizes.
+@Suite(.timeLimit(.minutes(60))) struct TransferTests {
+    /// Two chunks are under way at once.
+    private static let underWay = 2 * Manifest.chunkBytes
+    /// The heads of a request and of its answer.
+    private static let headBytes = 2_000
+
+    private static var count: Int {
+        ProcessInfo.processInfo.environment["ANABRANCH_CHUNKS"].flatMap(Int.init) ?? 4
+    }
+
+    /// A store of chunks that counts which came to their end.
+    private final class Counting: ChunkStore {
+        private let store: FolderChunkStore
+        let puts = Mutex<[ChunkHash: Int]>([:])
+
+        init(_ store: FolderChunkStore) { self.store = store }
+
+        func put(_ chunk: ChunkHash, of path: VirtualPath, byteCount: Int, _ parts: EndpointStream) async throws {
+            try await store.put(chunk, of: path, byteCount: byteCount, parts)
+            puts.withLock { $0[chunk, default: 0] += 1 }
+        }
+
+        func byteCount(of chunk: ChunkHash, of path: VirtualPath) async throws -> Int? {
+            try await store.byteCount(of: chunk, of: path)
+        }
+
+        func read(_ chunk: ChunkHash, of path: VirtualPath, in range: Range<Int>) async throws -> EndpointStream? {
+            try await store.read(chunk, of: path, in: range)
+        }
+
+        func remove(_ chunk: ChunkHash, of path: VirtualPath) throws { try store.remove(chunk, of: path) }
+        func contains(_ chunk: ChunkHash, of path: VirtualPath) -> Bool { store.contains(chunk, of: path) }
+        func paths() async throws -> [VirtualPath] { try await store.paths() }
+
+        func chunks(of path: VirtualPath, putBefore time: UInt64) async throws -> [ChunkHash] {
+            try await store.chunks(of: path, putBefore: time)
+        }
+    }
+
+    /// Makes a file of different chunks.
+    private static func makeFile(_ url: URL) throws {
+        _ = FileManager.default.createFile(atPath: url.path, contents: nil)
+        let handle = try FileHandle(forWritingTo: url)
+        for number in 0..<Self.count {
+            var bytes = Data(repeating: 7, count: Manifest.chunkBytes)
+            withUnsafeBytes(of: number) { bytes.replaceSubrange(0..<8, with: $0) }
+            try handle.write(contentsOf: bytes)
+        }
+        try handle.write(contentsOf: Data("the end".utf8))
+        try handle.close()
+    }
+
+    @Test func nothingIsSentTwiceButWhatIsUnderWay() async throws {
+        let counting = Mutex<Counting?>(nil)
+        let wrap: @Sendable (FolderChunkStore) -> any ChunkStore = { store in
+            let made = Counting(store)
+            counting.withLock { $0 = made }
+            return made
+        }
+        try await FilesRig.run(wrap: wrap) { rig in
+            let puts = try #require(counting.withLock { $0 })
+            let source = rig.folder.appendingPathComponent("source"), copy = rig.folder.appendingPathComponent("copy")
+            try Self.makeFile(source)
+            let upward = try await CutProxy(to: rig.port, counting: .up)
+            let one = try await rig.device("one", contentPort: upward.port)
+            try await one.connect()
+            let file = try await one.space.create(SpacePath("/big"))
+            try await file.write(contentsOf: source)
+            for _ in 0...Self.count {
+                upward.cut(after: Manifest.chunkBytes * 3 / 2)
+                one.space.uploadBell.ring()
+                for await status in one.space.statusUpdates where status.pendingFiles == 0 || !status.issues.isEmpty {
+                    break
+                }
+            }
+            upward.cut(after: .max)
+            one.space.uploadBell.ring()
+            try await one.synchronize()
+            #expect(puts.puts.withLock { $0.values.allSatisfy { $0 == 1 } })
+            #expect(puts.puts.withLock { $0.count } == Self.count + 1)
+            let heads = (Self.count + 2) * 3 * Self.headBytes
+            #expect(upward.bytes <= Int(file.size) + (Self.count + 1) * Self.underWay + heads)
+
+            let downward = try await CutProxy(to: rig.port, counting: .down)
+            let two = try await rig.device("two", contentPort: downward.port) { $0.policy = .manual }
+            try await two.connect()
+            try await two.synchronize()
+            let other = try two.space.open(SpacePath("/big"))
+            var failures = 0, isThere = false
+            while !isThere {
+                // Each attempt brings at least a chunk.
+                downward.cut(after: failures > Self.count ? .max : Manifest.chunkBytes * 3 / 2)
+                do {
+                    try await other.copy(to: copy)
+                    isThere = true
+                } catch let error as SpaceError where error.code == .unavailable {
+                    failures += 1
+                    #expect(!FileManager.default.fileExists(atPath: copy.path))
+                }
+            }
+            #expect(failures > 0)
+            #expect(downward.bytes <= Int(file.size) + failures * Self.underWay + heads)
+            #expect(FileManager.default.contentsEqual(atPath: copy.path, andPath: source.path))
+            for device in [one, two] { try await device.close() }
+            for proxy in [upward, downward] { try await proxy.close() }
+        }
+    }
+}
