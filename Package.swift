@@ -429,6 +429,9 @@ for target in package.targets where target.type != .system {
 if isStrict {
     package.targets += [
         .executableTarget(
+            name: "FilesMirror", dependencies: ["AnabranchClient", "AnabranchFiles"],
+            path: "Examples/Files/Sources/FilesMirror", swiftSettings: [.treatAllWarnings(as: .error)]),
+        .executableTarget(
             name: "MergeTool", dependencies: ["AnabranchCore"], path: "Examples/MergeTool/Sources/MergeTool",
             swiftSettings: [.treatAllWarnings(as: .error)]),
         .executableTarget(

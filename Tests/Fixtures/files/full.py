@@ -1,0 +1,52 @@
+"""Fills the disk of a device, and then of the server, while a file is put, and makes room again:
+
+    full.py PATH-OF-ANABRANCH
+
+Each time the command says so in a sentence and ends with 1; nothing is damaged; and once there is room, the same command
+succeeds, and another device gets the same bytes. The exit status is 1 if something else happens.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+from space import Server, command, faults, folder
+
+
+def main():
+    program = os.path.abspath(sys.argv[1])
+    with folder() as place:
+        place = pathlib.Path(place)
+        flag, source = place / "full", place / "source"
+        full = {"LD_PRELOAD": str(faults(place)), "FAULT_FULL_WHILE": str(flag)}
+        source.write_bytes(os.urandom(5 << 20))
+        server = Server(program, place / "server", full)
+
+        def put(name, environment):
+            line = command(program, server, place / "one", "put", source, name)
+            done = subprocess.run(
+                [*line, "--timeout", "5"], capture_output=True, text=True, env={**os.environ, **environment})
+            print(f"{name}: {done.returncode} {done.stderr.strip()}")
+            return done
+
+        ok = put("/first", full).returncode == 0
+        for owner, name, environment, sentence in [
+            ("device", "/second", full, "No space left on device"),
+            ("server", "/third", {}, "the disk of the server is full"),
+        ]:
+            flag.write_text("")
+            source.write_bytes(os.urandom(5 << 20))
+            refused = put(name, environment)
+            ok = ok and refused.returncode == 1 and sentence in refused.stderr
+            flag.unlink()
+            ok = put(name, environment).returncode == 0 and ok
+            copy = place / f"copy-{owner}"
+            subprocess.run(command(program, server, place / "two", "get", name, copy), check=True)
+            ok = copy.read_bytes() == source.read_bytes() and ok
+        server.kill()
+        verified = subprocess.run([program, "verify", "--chunks", "--data", place / "server" / "data"], check=False)
+        return ok and verified.returncode == 0
+
+
+sys.exit(0 if main() else 1)
