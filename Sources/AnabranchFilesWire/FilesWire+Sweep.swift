@@ -122,7 +122,7 @@ extension FilesWire {
 }
 
 extension ObjectGraph {
-    /// How many files and folders, in the trash or not, are in each folder that is not empty. All of them are looked at.
+    /// How many files and folders, in the trash or not, are in each folder that is not empty. All are looked at.
     fileprivate func childCounts() throws -> [UUIDBytes: Int] {
         var counts: [UUIDBytes: Int] = [:]
         for isFolder in [false, true] {

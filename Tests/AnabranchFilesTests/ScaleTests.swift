@@ -75,7 +75,7 @@ import Testing
             print(
                 """
                 {"files":\(count),"first_sync_ms":\(Int(Self.milliseconds(firstSync))),"mebibytes":\(mebibytes),\
-                "renames":\(times.count),"rename_median_ms":\(times[times.count / 2]),"rename_max_ms":\(times.last ?? 0)}
+                "renames":\(times.count),"median_ms":\(times[times.count / 2]),"max_ms":\(times.last ?? 0)}
                 """)
             #expect(try two.space.info(path).key == listed[0].key)
             for device in [one, two] { try await device.close() }

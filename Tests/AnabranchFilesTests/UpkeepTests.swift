@@ -9,7 +9,7 @@ import Testing
 
 @testable import AnabranchFiles
 
-/// What the server and its tools look after.
+/// Upkeep by the server, its tools and the devices.
 @Suite(.timeLimit(.minutes(5))) struct UpkeepTests {
     /// A partition without a chunk has a trash, too; one of another kind is left alone.
     @Test func partitionsWithoutChunksAreSwept() async throws {
@@ -21,7 +21,7 @@ import Testing
             try await device.synchronize()
             #expect(try await rig.store.paths().isEmpty)
             rig.clock.advance(by: 31 * 86_400)
-            // What is in a folder goes before it.
+            // Contents of a folder go before it.
             for _ in 0..<2 {
                 await rig.wire.sweepAll()
                 try await device.synchronize()

@@ -10,7 +10,7 @@ extension SyncedStore {
         case object
     }
 
-    /// The object with a key: from the store if it is there, else from the server if that can be reached, else an error.
+    /// The object with a key: from the store if it is there, else from the server if that can be reached.
     /// - Throws: `SyncIssue`, the one that keeps the store from being synchronized; `SyncError` if no client
     ///   synchronizes it; `ObjectError` with the code `notFound` if there is no such object; `CancellationError`.
     public func get<Object: SyncedObject & Sendable>(

@@ -3,7 +3,7 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// Takes the bytes of a content into the folder of a cache, two chunks at once: while one is written, another is hashed.
+/// Takes the bytes of a content into the folder of a cache, two chunks at once: one is hashed while another is written.
 final class ChunkIntake: Sendable {
     private struct State {
         var chunks: [ChunkHash?] = []

@@ -3,7 +3,7 @@ import Foundation
 import GRDB
 import Synchronization
 
-/// What waits for upload, what was published from here, and what is pinned.
+/// Contents that wait for upload or were published from here, and pins.
 extension ContentCache {
     func pending() throws -> [Pending] {
         try perform { database in

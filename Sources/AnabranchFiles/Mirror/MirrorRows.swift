@@ -20,7 +20,7 @@ struct MirrorRows: Sendable {
     init(_ path: String) throws {
         do {
             var settings = GRDB.Configuration()
-            // What a loss of power takes away is found again by comparing.
+            // Rows that a loss of power takes away are found again by comparing.
             settings.prepareDatabase { database in
                 try database.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
             }

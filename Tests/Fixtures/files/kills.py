@@ -36,7 +36,7 @@ class World:
             (device / "tree").mkdir(parents=True)
         self.written, self.superseded, self.kills, self.steps = set(), set(), 0, []
 
-    # What a user does in a folder.
+    # The user, in a folder.
 
     def contents(self, path):
         """The contents of a file, or of the files below a folder."""
@@ -76,7 +76,7 @@ class World:
             self.superseded |= self.contents(source)
             shutil.rmtree(source) if source.is_dir() else source.unlink()
 
-    # What the programs do.
+    # The programs.
 
     def compare(self, device, killAt=None):
         environment = dict(os.environ)

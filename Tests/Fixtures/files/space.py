@@ -1,4 +1,4 @@
-"""What the scripts of this folder share: a server with a file space, and commands on it."""
+"""Shared by the scripts of this folder: a server with a file space, and commands on it."""
 
 import json
 import os

@@ -2,8 +2,8 @@ import AnabranchClient
 import AnabranchFiles
 import Foundation
 
-/// Keeps a folder equal to those of other machines: `FilesMirror FOLDER SERVER`. What is needed for that is in the folder
-/// `.mirror` in it. It goes on off line; what two machines have changed at once stays twice.
+/// Keeps a folder equal to those of other machines: `FilesMirror FOLDER SERVER`. The folder `.mirror` in it has what is
+/// needed for that. It goes on off line; what two machines have changed at once stays twice.
 @main
 struct FilesMirror {
     /// A file as folder and space have both had it.
@@ -62,7 +62,7 @@ struct FilesMirror {
 
     private mutating func compare() async throws {
         for (path, modified) in try scan() { try await takeUp(SpacePath(path), modified) }
-        // What is gone here, and has not changed there, goes there.
+        // Files that are gone here, and have not changed there, go there.
         for (path, former) in known.sorted(by: { $0.key > $1.key }) where attributes(path) == nil {
             if let entry = try? space.info(SpacePath(path)), entry.contentID == former.contentID {
                 try await space.delete(entry.path)
@@ -70,7 +70,7 @@ struct FilesMirror {
             known[path] = nil
         }
         for entry in try space.everything() { try await bring(entry) }
-        // What is gone there, and has not changed here, goes here; a folder when it is empty.
+        // Files that are gone there, and have not changed here, go here; a folder when it is empty.
         for (path, former) in known.sorted(by: { $0.key > $1.key })
         where (try? space.info(SpacePath(path))) == nil && modified(path) == former.modified {
             if former.contentID == nil { rmdir(url(path).path) } else { unlink(url(path).path) }
