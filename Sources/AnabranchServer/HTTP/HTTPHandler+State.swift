@@ -3,7 +3,7 @@ import NIOHTTP1
 
 extension HTTPHandler {
     /// A request whose body is collected.
-    struct Collected {
+    final class Collected {
         let head: HTTPRequestHead
         let route: HTTPRoute
         let bytesMax: Int
@@ -15,6 +15,10 @@ extension HTTPHandler {
             case unneeded
             case waiting(MemoryWait)
             case permitted(MemoryPermit)
+        }
+
+        init(head: HTTPRequestHead, route: HTTPRoute, bytesMax: Int) {
+            (self.head, self.route, self.bytesMax) = (head, route, bytesMax)
         }
     }
 

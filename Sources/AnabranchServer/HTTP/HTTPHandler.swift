@@ -136,7 +136,6 @@ final class HTTPHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// - Parameter expected: how long the body is, or can be, in bytes.
     private func collect(_ collected: Collected, expected: Int, _ context: ChannelHandlerContext) {
-        var collected = collected
         if expected > Self.freeBodyBytesMax {
             let seconds = expected / Self.bodyBytesPerSecondMin
             close(context, in: requestTimeout + .seconds(Int64(seconds)))
@@ -164,27 +163,24 @@ final class HTTPHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// There is memory for the body.
     private func take(_ permit: MemoryPermit, for expected: Int, _ context: ChannelHandlerContext) {
-        guard case .collecting(var collected) = request, case .waiting = collected.room else { return }
-        request = .none
+        guard case .collecting(let collected) = request, case .waiting = collected.room else { return }
         collected.room = .permitted(permit)
-        request = .collecting(collected)
         close(context, in: requestTimeout + .seconds(Int64(expected / Self.bodyBytesPerSecondMin)))
         sendContinue(collected.head, context)
         resumeReading(context)
     }
 
     private func take(_ part: ByteBuffer, _ context: ChannelHandlerContext) {
-        let current = request
-        request = .none  // so that the bytes have one owner and are not copied
-        switch current {
-        case .none, .refused, .over: request = current
-        case .collecting(var collected):
+        switch request {
+        case .none, .refused, .over: break
+        case .collecting(let collected):
             guard part.readableBytes <= collected.bytesMax - collected.body.readableBytes else {
+                request = .none
                 return send(EndpointResponse(.bodyTooLarge), isLast: true, context)
             }
             collected.body.writeImmutableBuffer(part)
-            request = .collecting(collected)
         case .streaming(var stream):
+            request = .none
             do throws(HTTPError) {
                 isReadHeld = try !stream.append(part)
                 request = .streaming(stream)
