@@ -24,6 +24,9 @@ public final class SyncedFile {
     /// failed late.
     private(set) var tail: LogTail?
     private let tailBytesMax: Int
+    /// The time of the newest entry, and its version: of an entry that was read, since one that is only prepared may
+    /// be another one in the end.
+    var newestTime: (version: ServerVersion, time: ChangesetTime)?
     var sharedScans = SharedScans()
     /// Client files as changed by UPLOADs that brought nothing else, until that is stored.
     var unwritten: [ClientFileID: ClientFile] = [:]

@@ -43,13 +43,22 @@ extension SyncedFile {
         dropIntegration()
         guard let state = try currentState() else { throw HistoryError.withoutState }
         let outcome = try read { view throws(HistoryError) -> Result<PreparedWrites, any Error> in
-            let head = try view.head(), newest = try view.entry(head.version)?.timestamp ?? 0
+            let head = try view.head()
             self.head = head
-            var builder = HeadCommit(
-                Commit(file: id, lease: lease, head: head), state, PendingRecords(over: view), newest: newest)
+            var builder = HeadCommit(Commit(file: id, lease: lease, head: head), state, view)
             return Result { try builder.prepare(writes, in: self) }
         }
         return try outcome.get()
+    }
+}
+
+extension SyncedFile {
+    /// The time of the newest entry, which may be long and is read once.
+    fileprivate func newestTime(_ view: any FileView, _ version: ServerVersion) throws(HistoryError) -> ChangesetTime {
+        if let newestTime, newestTime.version == version { return newestTime.time }
+        let time = try view.entry(version)?.timestamp ?? 0
+        newestTime = (version, time)
+        return time
     }
 }
 
@@ -58,15 +67,16 @@ private struct HeadCommit {
     var commit: Commit
     var state: ObjectGraph
     var records: PendingRecords
-    /// The time of the newest entry.
-    var newest: ChangesetTime
     var changes = StateChanges()
+    private let view: any FileView
+    /// The time of the newest entry; nil until there is one to follow it.
+    private var newest: ChangesetTime?
 
-    init(_ commit: Commit, _ state: ObjectGraph, _ records: PendingRecords, newest: ChangesetTime) {
+    init(_ commit: Commit, _ state: ObjectGraph, _ view: any FileView) {
         self.commit = commit
         self.state = state
-        self.records = records
-        self.newest = newest
+        self.view = view
+        records = PendingRecords(over: view)
     }
 
     mutating func prepare(_ writes: [HeadWrite], in file: SyncedFile) throws -> PreparedWrites {
@@ -93,7 +103,12 @@ private struct HeadCommit {
         let written = try after.writeAsServer(objectBytesMax: file.mergeOptions.objectBytesMax) {
             author = try write.body($0, &set)
         }
-        if let entry = try file.append(written.changeset, at: write.timestamp, after: newest, to: &commit) {
+        if written.changeset.isEmpty {
+            records = set
+            return commit.newHead.version
+        }
+        let before = try newest ?? file.newestTime(view, commit.head.version)
+        if let entry = try file.append(written.changeset, at: write.timestamp, after: before, to: &commit) {
             file.observe(RecordStep(entry: entry, author: author, before: state, after: after), &set)
             newest = entry.timestamp
             changes.append(written.changes)

@@ -4,6 +4,8 @@ import AnabranchCore
 package struct PendingRecords {
     private let view: any FileView
     private var changes: [RecordPlace: RecordChange]
+    /// Ranges that were read as a whole, with what is there.
+    private var known: [(range: RecordRange, values: [RecordPlace: [UInt8]])] = []
 
     /// - Parameter changes: those that the commit makes already.
     package init(over view: any FileView, _ changes: [RecordChange] = []) {
@@ -17,7 +19,24 @@ package struct PendingRecords {
     /// The content of a record; nil if there is none.
     package func value(at place: RecordPlace) throws(HistoryError) -> [UInt8]? {
         if let change = changes[place] { return change.value }
+        for (range, values) in known where range.contains(place) { return values[place] }
         return try view.record(at: place)?.value
+    }
+
+    /// The most records of a range that is read as a whole.
+    private static let readAheadMax = 200_000
+
+    /// Reads a range as a whole, where many of its records will be asked for one by one. Does nothing if there
+    /// are too many, or it was read already.
+    package mutating func readAhead(_ range: RecordRange) throws(HistoryError) {
+        guard !known.contains(where: { $0.range == range }) else { return }
+        var values: [RecordPlace: [UInt8]] = [:], rest = range
+        while values.count <= Self.readAheadMax {
+            let page = try view.records(in: rest, countMax: 1_000, isReversed: false)
+            for record in page { values[record.place] = record.value }
+            guard page.count == 1_000, let last = page.last else { return known.append((range, values)) }
+            rest.lower = last.place.key + [0]
+        }
     }
 
     /// - Parameter expiresAt: in seconds since 1970; 0: never.
