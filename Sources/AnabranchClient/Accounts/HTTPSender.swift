@@ -32,10 +32,13 @@ public struct HTTPAnswer: Sendable {
     public var status: Int
     /// The body.
     public var body: [UInt8]
+    /// The headers; empty if the sender does not tell them. Names are compared without regard to case.
+    public var headers: [(name: String, value: String)]
 
     /// An answer, for senders and for tests.
-    public init(status: Int, body: [UInt8]) {
+    public init(status: Int, body: [UInt8], headers: [(name: String, value: String)] = []) {
         self.status = status
         self.body = body
+        self.headers = headers
     }
 }

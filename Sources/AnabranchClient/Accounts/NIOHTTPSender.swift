@@ -36,6 +36,8 @@ public struct NIOHTTPSender: HTTPSender {
         guard let answer else {
             throw AppError(.noAnswer, "\(url.authority): it closed the connection without an answer")
         }
-        return HTTPAnswer(status: Int(answer.head.status.code), body: answer.body.map { Array(buffer: $0) } ?? [])
+        return HTTPAnswer(
+            status: Int(answer.head.status.code), body: answer.body.map { Array(buffer: $0) } ?? [],
+            headers: answer.head.headers.map { (name: $0.name, value: $0.value) })
     }
 }
