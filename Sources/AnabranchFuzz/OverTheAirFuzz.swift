@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchOverTheAir
 import AnabranchPropertyList
 
@@ -22,5 +23,82 @@ func fuzzOverTheAirMessage(_ bytes: [UInt8]) -> String? {
             guard (try? again.item(id)) == item else { return "an item changes: \(item)" }
         }
     }
+    return problemOfSession(message) ?? problemOfDevice(message)
+}
+
+/// Whatever a device sends, twice in a session, each command is answered once.
+private func problemOfSession(_ message: Message) -> String? {
+    var session = DeviceSession(serverID: "server"), data = SomeData(), last = 0
+    for sequence in 1...2 {
+        var message = message
+        message.header.sequence = sequence
+        for index in message.body.indices where !message.body[index].isResponse {
+            last += 1
+            message.body[index].sequence = last
+        }
+        guard let answer = try? session.receive(message, bytes: 100, isAllowed: true, &data) else {
+            return "the session throws"
+        }
+        guard answer.header.failure == nil, message.header.failure == nil else { continue }
+        let asked = message.body.filter { !$0.isResponse }.map(\.sequence)
+        let answered = answer.body.filter(\.isResponse).map(\.sequence)
+        guard answered.filter(Set(asked).contains) == asked else { return "asked \(asked), answered \(answered)" }
+    }
     return nil
+}
+
+/// Whatever a server answers, the device ends or answers each command once.
+private func problemOfDevice(_ answer: Message) -> String? {
+    var data: any DeviceData = SomeData()
+    var device = DeviceExchange(deviceID: "d", service: "s", userID: "u", uris: ["uri", "other"])
+    for sequence in 1...3 {
+        guard let message = try? device.message(&data) else { return nil }
+        guard message.header.sequence == sequence else { return "message \(sequence) has another number" }
+        var answer = answer
+        answer.header.sequence = sequence
+        answer.header.failure = nil
+        do { try device.take(answer, &data) } catch { return nil }
+    }
+    return nil
+}
+
+/// Data of either side that take everything.
+private struct SomeData: SessionData, DeviceData {
+    func start(_ uri: String, _ anchors: Anchors) throws {
+        guard anchors.mode != .reset else { throw StartRefusal(anchors, "another mode") }
+    }
+    func takeIDs(_ idMap: PropertyListDictionary, of uri: String, from push: (Push, sent: Int)?) throws {}
+    func hasDeviceInfo() throws -> Bool { true }
+    func value(of uri: String) throws -> PropertyList { throw Status(.notFound) }
+    func set(_ value: PropertyList?, of uri: String) throws {}
+    func mingle(_ pulls: [Pull]) throws -> [Mingled] {
+        pulls.map { pull in
+            let ids = pull.commands.flatMap { $0.changes.items.keys }
+            let items = ids.map { Push.Item(id: $0, value: ["op": "delete"], byteCount: 300_000, place: [0, 0]) }
+            var failures: [ExactString: Status] = [:]
+            if let id = ids.first { failures[ExactString(id)] = Status(.badValue, paramName: "items", paramKey: id) }
+            return Mingled(
+                failures: failures,
+                push: Push(.changes, items, isSplit: items.count % 2 == 0, hasCheckpoints: true, context: [:]))
+        }
+    }
+    func anchor(of push: Push, after count: Int?, _ uri: String) throws -> String? { "anchor" }
+    func rename(_ uri: String, to name: String) throws {}
+
+    func information() throws -> (value: PropertyList, isTold: Bool) { ([:], false) }
+    func noteInformationIsTold() throws {}
+    func named(_ uri: String) throws -> NamedChanges {
+        var anchors = Anchors()
+        anchors.nextDeviceAnchor = "name"
+        return NamedChanges(anchors: anchors, count: 3, idMap: ["server": "local"])
+    }
+    func slice(
+        of uri: String, from ordinal: Int, itemsMax: Int, bytesMax: Int
+    ) throws -> (items: Changes, next: Int) {
+        (Changes(.changes, ["\(ordinal)": ["op": "delete"]]), ordinal + 2)
+    }
+    func renegotiate(_ uri: String, _ wanted: Anchors) throws {}
+    func newIDs(for items: Changes, of uri: String, _ received: Received) throws -> PropertyListDictionary { [:] }
+    func take(_ received: Received, _ anchors: Anchors, of uri: String) throws {}
+    func noteIDsAreKnown(_ uri: String) throws {}
 }

@@ -93,4 +93,16 @@ extension PropertyList {
         default: return nil
         }
     }
+
+    /// About the bytes of the value in a message; not less in either form.
+    package var messageByteCount: Int {
+        switch self {
+        case .string(let text): text.utf8.count + 5 * text.utf8.count { $0 == 0x26 || $0 == 0x3C || $0 == 0x3E } + 24
+        case .data(let bytes): bytes.count * 4 / 3 + bytes.count / 50 + 24
+        case .array(let values): values.reduce(24) { $0 + $1.messageByteCount }
+        case .dictionary(let members):
+            members.reduce(24) { $0 + PropertyList.string($1.key).messageByteCount + $1.value.messageByteCount }
+        default: 48
+        }
+    }
 }

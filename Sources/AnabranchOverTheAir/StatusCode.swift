@@ -25,11 +25,29 @@ package enum StatusCode: Int, CaseIterable, Sendable {
 
     /// The name on the wire, as `E_BadValue`.
     package var name: String {
-        let word = String(describing: self)
         switch self {
-        case .ok: return "S_OK"
-        case .multiStatus: return "S_MultiStatus"
-        default: return "E_" + word.prefix(1).uppercased() + word.dropFirst()
+        case .ok: "S_OK"
+        case .notCompleted: "E_NotCompleted"
+        case .multiStatus: "S_MultiStatus"
+        case .badRequest: "E_BadRequest"
+        case .notAllowed: "E_NotAllowed"
+        case .notFound: "E_NotFound"
+        case .badValue: "E_BadValue"
+        case .stateError: "E_StateError"
+        case .missingParam: "E_MissingParam"
+        case .paramError: "E_ParamError"
+        case .unknownCommand: "E_UnknownCommand"
+        case .commandNotProcessed: "E_CommandNotProcessed"
+        case .limitExceeded: "E_LimitExceeded"
+        case .versionNotSupported: "E_VersionNotSupported"
+        case .negotiationFailed: "E_NegotiationFailed"
+        case .notSupported: "E_NotSupported"
+        case .failed: "E_Failed"
+        case .canceled: "E_Canceled"
+        case .serviceError: "E_ServiceError"
+        case .serviceBusy: "E_ServiceBusy"
+        case .serviceUnavailable: "E_ServiceUnavailable"
+        case .retryLater: "E_RetryLater"
         }
     }
 

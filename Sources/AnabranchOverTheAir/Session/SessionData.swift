@@ -49,12 +49,16 @@ package struct Pull: Sendable {
     package struct Command: Sendable {
         package var sequence: Int
         package var changes: Changes
+
+        package init(sequence: Int, changes: Changes) { (self.sequence, self.changes) = (sequence, changes) }
     }
 
     package var uri: String
     /// Those of the accepted start.
     package var anchors: Anchors
     package var commands: [Command] = []
+
+    package init(uri: String, anchors: Anchors) { (self.uri, self.anchors) = (uri, anchors) }
 
     package var mode: Anchors.Mode { anchors.mode ?? .fast }
     package var direction: Anchors.Direction { anchors.direction ?? .both }

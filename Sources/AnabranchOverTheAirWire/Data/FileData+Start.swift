@@ -9,6 +9,13 @@ extension FileData {
         sync["names"]?.array?.compactMap { $0["name"]?.string } ?? []
     }
 
+    /// The name of the last reset: that of all devices' data, and that of this device's.
+    func resetID(_ uri: String) throws -> String? {
+        let parts = [try records.row(.dataclass, RowKey(uri))?.text("reset"), try sync(uri).text("reset")]
+            .compactMap(\.self)
+        return parts.isEmpty ? nil : parts.joined(separator: "+")
+    }
+
     /// Negotiates (`Spec/OverTheAirServer.md`, section 4).
     mutating func start(_ uri: String, _ anchors: Anchors) throws {
         let dataclass = try dataclass(uri)
@@ -21,14 +28,14 @@ extension FileData {
         try prepareClasses(of: dataclass)
         var row = try sync(uri)
         let classRow = try records.row(.dataclass, RowKey(uri)) ?? [:]
-        let mode = anchors.mode ?? .fast, names = Self.names(row)
+        let mode = anchors.mode ?? .fast, names = Self.names(row), resetID = try resetID(uri)
         func refusal(_ mode: Anchors.Mode, _ reason: String) -> StartRefusal {
             var wanted = Anchors()
             (wanted.mode, wanted.lastDeviceAnchor) = (mode, names.last)
-            wanted.resetAnchor = classRow.text("reset")
+            wanted.resetAnchor = resetID
             return StartRefusal(wanted, reason)
         }
-        if mode != .reset, !names.isEmpty, anchors.resetAnchor ?? "" != classRow.text("reset") ?? "" {
+        if mode != .reset, !names.isEmpty, !anchors.resetAnchor.hasBytes(of: resetID) {
             throw refusal(.reset, "the data were reset")
         }
         guard let next = anchors.nextDeviceAnchor, !names.dropLast().contains(where: { $0.hasBytes(of: next) }) else {
@@ -70,7 +77,7 @@ extension FileData {
         guard let base else { return }
         let isComplete = base["chunk"]?.integer == .max
         if isComplete, base.number("round") >= row.number("round") {
-            row["forced"] = nil
+            (row["forced"], row["conflicts"]) = (nil, nil)
             if !isRepeat {
                 for local in row.texts("erased") { try ids.erase(local, &records) }
                 row["erased"] = nil

@@ -156,10 +156,11 @@ struct FileData: SessionData {
     mutating func takeIDs(_ idMap: PropertyListDictionary, of uri: String, from push: (Push, sent: Int)?) throws {
         let dataclass = try dataclass(uri)
         let ids = localIDs(dataclass)
+        try ids.readAhead(for: idMap.count, &records)
         var row = try sync(uri)
         var pushed: [ExactString: RecordID] = [:]
         if let (push, sent) = push {
-            for item in push.items.prefix(sent) {
+            for item in push.items.prefix(sent) where idMap[item.id] != nil {
                 pushed[ExactString(item.id)] = PushPlan.id(item.place, ids.view)
             }
         }

@@ -15,6 +15,15 @@ struct LocalIDs {
         view.text(of: id).map { RowKey(device, uri, view.dataclass.entities[id.entity].name, $0) }
     }
 
+    /// How many ids are looked up one by one.
+    private static let singleMax = 64
+
+    /// Reads all ids, if so many are going to be looked up that it takes less time.
+    func readAhead(for count: Int, _ records: inout PendingRecords) throws(HistoryError) {
+        guard count > Self.singleMax else { return }
+        for kind in [RowKind.localID, .serverID] { try records.readAhead(kind.range(RowKey(device, uri).bytes)) }
+    }
+
     /// The record of a device's id; it may have been erased.
     func record(_ local: String, _ records: PendingRecords) throws(HistoryError) -> RecordID? {
         guard let row = try records.row(.localID, key(local)), let entity = row.text("entity"), let id = row.text("id")

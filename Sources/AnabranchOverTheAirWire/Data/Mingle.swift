@@ -38,11 +38,17 @@ struct ClassMingle {
     var failures: [ExactString: Status] = [:]
     /// The records as the device knows them by what it has sent; nil for those that it has not.
     var knownRecords: [RecordID: RecordFields?] = [:]
+    /// New records that are exactly what the device has sent: it need not be told of them.
+    var settled: Set<RecordID> = []
     /// The ids of records that are told to the device as they are, whatever it knows.
     var forced: Set<String>
+    /// The values that have lost against those of the device, and these, by the records as in `forced`, and by fields.
+    var conflicts: PropertyListDictionary = [:]
     /// The fields of each entity that the device knows; nil for all.
     let supported: [Set<ExactString>?]
-    private var items: [ReadItem] = []
+    /// The records of a slow sync, and what has become of each; nil if nobody asks.
+    var matches: [MatchedRecord]?
+    private(set) var items: [ReadItem] = []
 
     init(_ data: FileData, _ pull: Pull) throws {
         self.pull = pull
@@ -53,6 +59,7 @@ struct ClassMingle {
         filter = try data.filter(dataclass, sync)
         writer = RecordWriter(data.transaction, view)
         forced = Set(sync.texts("forced"))
+        conflicts = sync["conflicts"]?.dictionary ?? [:]
         supported = try dataclass.entities.map { try data.supported($0, of: pull.uri) }
         if pull.mode == .fast {
             let token = RowKey(data.device, pull.uri, pull.anchors.lastServerAnchor ?? "")
@@ -90,6 +97,8 @@ struct ClassMingle {
     // MARK: Merging
 
     mutating func run(_ data: inout FileData) throws {
+        let count = pull.commands.reduce(0) { $0 + $1.changes.items.count }
+        try data.localIDs(dataclass).readAhead(for: count, &data.records)
         var reader = ItemReader(data, dataclass)
         items = try reader.items(of: pull, isMatched: pull.mode == .slow && !isRepeat)
         switch pull.mode {
@@ -98,7 +107,7 @@ struct ClassMingle {
         case .reset:
             let ids = data.localIDs(dataclass)
             try ids.eraseAll(&data.records)
-            forced = []
+            (forced, conflicts) = ([], [:])
         }
         failures = isRepeat ? storedFailures() : reader.failures
         try note(&data)
@@ -161,7 +170,7 @@ struct ClassMingle {
         for id in refused { force(id) }
     }
 
-    private mutating func force(_ id: RecordID) {
+    mutating func force(_ id: RecordID) {
         if let text = view.text(of: id) { forced.insert("\(id.entity) \(text)") }
     }
 
@@ -178,7 +187,7 @@ struct ClassMingle {
         return target
     }
 
-    private mutating func create(
+    mutating func create(
         _ id: RecordID, _ item: ReadItem, _ ids: LocalIDs, _ data: inout FileData
     ) throws {
         try writer.create(id)
@@ -194,7 +203,7 @@ struct ClassMingle {
     }
 
     /// Carries out an item on a record.
-    private mutating func apply(_ item: ReadItem, _ id: RecordID, _ data: inout FileData) throws {
+    mutating func apply(_ item: ReadItem, _ id: RecordID, _ data: inout FileData) throws {
         guard try writer.record(id) != nil else {
             // Others have erased it.
             force(id)
@@ -226,6 +235,7 @@ struct ClassMingle {
             !unchanged.contains(ExactString(name)) && supported?.contains(ExactString(name)) ?? true
         }
         for (name, value) in item.values where counts(name) && (before == nil || before?[name] != value.told) {
+            try noteConflict(name, value.told, before, id)
             try set(name, value, id)
         }
         for (name, links) in item.linked where counts(name) && (before?[name] ?? []) != .texts(links) {
@@ -234,6 +244,7 @@ struct ClassMingle {
         guard let before else { return }
         let said = Set((item.values.map(\.name) + item.links.map(\.name)).map { ExactString($0) })
         for name in before.keys where counts(name) && !said.contains(ExactString(name)) {
+            try noteConflict(name, nil, before, id)
             try writer.clear(name, of: id)
             knownRecords[id] = .some(writerKnows(id, name))
         }
@@ -241,12 +252,31 @@ struct ClassMingle {
 
     private mutating func change(_ item: ReadItem, _ id: RecordID, clear: [String], _ data: FileData) throws {
         let before = try known(id, data)
-        for (name, value) in item.values { try set(name, value, id) }
+        for (name, value) in item.values {
+            try noteConflict(name, value.told, before, id)
+            try set(name, value, id)
+        }
         for (name, links) in item.linked { try set(name, links, before, id) }
         for name in clear {
+            try noteConflict(name, nil, before, id)
             try writer.clear(name, of: id)
             knownRecords[id] = .some(writerKnows(id, name))
         }
+    }
+
+    /// Notes that others have changed a field that the device is about to set, or to clear: their value loses.
+    private mutating func noteConflict(
+        _ name: String, _ value: PropertyList?, _ before: RecordFields?, _ id: RecordID
+    ) throws {
+        guard dataclass.tellsConflicts, let before, dataclass.entities[id.entity].fields[exactly: name] != nil,
+            let now = try writer.record(id), now[name] != before[name], now[name] != value,
+            let text = view.text(of: id)
+        else { return }
+        var values: PropertyListDictionary = [:]
+        (values["server"], values["device"]) = (now[name], value)
+        var fields = conflicts["\(id.entity) \(text)"]?.dictionary ?? [:]
+        fields[name] = .dictionary(values)
+        conflicts["\(id.entity) \(text)"] = .dictionary(fields)
     }
 
     private mutating func set(_ name: String, _ value: FieldType.Value, _ id: RecordID) throws {
@@ -274,125 +304,4 @@ struct ClassMingle {
         record?[name] = now?[name]
         return record
     }
-
-    // MARK: All records
-
-    private mutating func mergeRecords(_ reader: inout ItemReader, _ data: inout FileData) throws {
-        let whole = items.filter(\.isNewOrWhole), edits = items.filter { !$0.isNewOrWhole }
-        var pairs: [ExactString: RecordID] = [:], byID: Set<ExactString> = [], erased: Set<ExactString> = []
-        let names = FileData.names(sync), last = pull.anchors.lastDeviceAnchor
-        let isTrusted = last != nil && (last == names.last || isRepeat)
-        for item in whole where item.target != nil && isTrusted {
-            // It has been erased elsewhere: the device gets the delete, unless it sends an edit of it afterwards.
-            guard let target = item.target, try view.record(target) == nil else { continue }
-            guard !edits.contains(where: { $0.id.hasBytes(of: item.id) && !$0.isDeletion }) else { continue }
-            erased.insert(ExactString(item.id))
-            knownRecords[target] = .some([:])
-            force(target)
-        }
-        let live = whole.filter { !erased.contains(ExactString($0.id)) }
-        if isRepeat {
-            for item in live { if let target = item.target { pairs[ExactString(item.id)] = target } }
-        } else {
-            var match = try SlowMatch(view)
-            try match.match(live, isTrusted: isTrusted) { try data.supported($0, of: pull.uri) }
-            (pairs, byID) = (match.pairs, match.byID)
-        }
-        var found = pairs, random = SystemRandomNumberGenerator()
-        for item in live where found[ExactString(item.id)] == nil && !isRepeat {
-            let free = view.candidates(item.id, of: item.entity).first
-            found[ExactString(item.id)] =
-                free
-                ?? RecordID(
-                    entity: item.entity, key: view.newKey(of: item.entity, random.next(), random.next()))
-        }
-        let ids = reader.ids
-        var told = live
-        try reader.resolve(&told, found, new: Set(found.keys))
-        if !isRepeat {
-            let old = erased.isEmpty ? [] : try ids.all(data.records)
-            let erasedIDs = old.filter { erased.contains(ExactString($0.local)) }
-            try ids.eraseAll(&data.records)
-            for (local, id) in erasedIDs { _ = try ids.set(local, id, &data.records) }
-            for item in told {
-                guard let id = found[ExactString(item.id)] else { continue }
-                if pairs[ExactString(item.id)] == nil {
-                    try create(id, item, ids, &data)
-                } else if view.candidates(item.id, of: id.entity).first != id {
-                    _ = try ids.set(item.id, id, &data.records)
-                }
-            }
-        }
-        for item in told {
-            guard let id = found[ExactString(item.id)] else { continue }
-            do {
-                try merge(
-                    item, id, writes: !isRepeat, isNew: pairs[ExactString(item.id)] == nil,
-                    isWonByServer: !names.isEmpty, byID.contains(ExactString(item.id)))
-            } catch let error as ApplyError where error.code == .objectTooLarge {
-                throw ItemTooLarge(uri: pull.uri, id: item.id)
-            }
-        }
-        try mergeEdits(edits, found, &reader, &data)
-    }
-
-    /// The edits that come after all records.
-    private mutating func mergeEdits(
-        _ edits: [ReadItem], _ found: [ExactString: RecordID], _ reader: inout ItemReader, _ data: inout FileData
-    ) throws {
-        var edits = edits
-        for index in edits.indices {
-            if let id = found[ExactString(edits[index].id)] { edits[index].target = id }
-        }
-        var there = found
-        for item in edits { if let target = item.target { there[ExactString(item.id)] = target } }
-        try reader.resolve(&edits, there, new: [])
-        for item in edits {
-            guard let id = item.target else { continue }
-            if isRepeat {
-                if item.isDeletion { knownRecords[id] = .some(nil) }
-                for (name, value) in item.values { overlay(id, name, value.told) }
-                for (name, links) in item.linked { overlay(id, name, links.isEmpty ? nil : .texts(links)) }
-            } else {
-                try apply(item, id, &data)
-            }
-        }
-    }
-
-    private mutating func overlay(_ id: RecordID, _ name: String, _ value: PropertyList?) {
-        var record = knownRecords[id] ?? nil
-        record?[name] = value
-        knownRecords[id] = .some(record)
-    }
-
-    /// Merges a record of the device with the one that it was found to be.
-    private mutating func merge(
-        _ item: ReadItem, _ id: RecordID, writes: Bool, isNew: Bool, isWonByServer: Bool, _ isByID: Bool
-    ) throws {
-        var sent: RecordFields = [:]
-        for (name, value) in item.values { sent[name] = value.told }
-        for (name, links) in item.linked where !links.isEmpty { sent[name] = .texts(links) }
-        knownRecords[id] = .some(sent)
-        guard writes else { return }
-        let now = try writer.record(id) ?? [:]
-        func isWritten(_ name: String) -> Bool {
-            guard sent[name] != nil, sent[name] != now[name] else { return false }
-            if isNew || !isWonByServer { return true }
-            return now[name] == nil && !isByID
-        }
-        for (name, value) in item.values where isWritten(name) { try writer.set(name, to: value, of: id) }
-        for (name, links) in item.linked where isWritten(name) { try writer.set(name, toLinks: links, of: id) }
-    }
-}
-
-extension ReadItem {
-    /// True for items that make a record if there is none.
-    var isNewOrWhole: Bool {
-        switch kind {
-        case .record, .add: true
-        case .modify, .delete: false
-        }
-    }
-
-    var isDeletion: Bool { if case .delete = kind { true } else { false } }
 }

@@ -18,17 +18,6 @@ enum PushPlan {
         guard view.dataclass.entities.indices.contains(entity) else { return nil }
         return view.candidates(String(decoding: place[2...], as: UTF8.self), of: entity).first
     }
-
-    /// About the bytes of a value in a message; not less in either form.
-    static func byteCount(_ value: PropertyList) -> Int {
-        switch value {
-        case .string(let text): text.utf8.count + 5 * text.utf8.count { $0 == 0x26 || $0 == 0x3C || $0 == 0x3E } + 24
-        case .data(let bytes): bytes.count * 4 / 3 + bytes.count / 50 + 24
-        case .array(let values): values.reduce(24) { $0 + byteCount($1) }
-        case .dictionary(let members): members.reduce(24) { $0 + byteCount(.string($1.key)) + byteCount($1.value) }
-        default: 48
-        }
-    }
 }
 
 extension ClassMingle {
@@ -39,29 +28,28 @@ extension ClassMingle {
         var item: Changes.Item
         /// The fields with links, by the server's ids.
         var links: [(name: String, ids: [String])]
+        /// The values that have lost against the device's.
+        var conflict: PropertyList?
     }
 
     /// The items that the device is told: what it lacks, and has otherwise.
     mutating func push(_ data: inout FileData) throws -> Push {
         let view = data.view(dataclass), ids = data.localIDs(dataclass)
-        var forcedIDs: Set<RecordID> = []
-        for entry in forced {
-            let parts = entry.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
-            guard parts.count == 2, let entity = Int(parts[0]), dataclass.entities.indices.contains(entity) else {
-                continue
-            }
-            forcedIDs.formUnion(view.candidates(String(parts[1]), of: entity))
-        }
+        let forcedIDs = Set(forced.compactMap(record(named:)))
+        var conflicts: [RecordID: PropertyList] = [:]
+        for (name, fields) in self.conflicts { if let id = record(named: name) { conflicts[id] = fields } }
         let form = try form(data)
         var told: [Told] = [], erased = sync.texts("erased")
         if pull.direction != .toServer {
-            for id in try candidates(view, forcedIDs) {
+            let candidates = try candidates(view, forcedIDs.union(conflicts.keys))
+            try ids.readAhead(for: candidates.count, &data.records)
+            for id in candidates where !settled.contains(id) || forcedIDs.contains(id) || filter.isLimiting {
                 let entity = dataclass.entities[id.entity]
                 let record = try view.record(id).flatMap { filter.shows($0, of: entity) ? $0 : nil }
                 let known = try known(id, data), supported = supported[id.entity]
-                guard let item = difference(known, record, id, form, supported, forcedIDs.contains(id)) else {
-                    continue
-                }
+                let difference = difference(
+                    known, record, id, form, supported, forcedIDs.contains(id), conflicts[id])
+                guard let item = difference else { continue }
                 if record == nil, try view.record(id) == nil, let local = try ids.text(of: id, data.records) {
                     erased.append(local)
                 }
@@ -71,8 +59,18 @@ extension ClassMingle {
         told.sort { $0.place.lexicographicallyPrecedes($1.place) }
         sync["erased"] = erased.isEmpty ? nil : .texts(Set(erased).sorted())
         sync["forced"] = forced.isEmpty ? nil : .texts(forced.sorted())
+        sync["conflicts"] = self.conflicts.isEmpty ? nil : .dictionary(self.conflicts)
         try data.setSync(sync, pull.uri)
         return try items(told, form, ids, data)
+    }
+
+    /// The record of an entry of `forced` or `conflicts`.
+    private func record(named entry: String) -> RecordID? {
+        let parts = entry.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2, let entity = Int(parts[0]), dataclass.entities.indices.contains(entity) else {
+            return nil
+        }
+        return view.candidates(String(parts[1]), of: entity).first
     }
 
     private func form(_ data: FileData) throws -> Changes.ItemType {
@@ -97,7 +95,7 @@ extension ClassMingle {
 
     private func difference(
         _ known: RecordFields?, _ record: RecordFields?, _ id: RecordID, _ form: Changes.ItemType,
-        _ supported: Set<ExactString>?, _ isForced: Bool
+        _ supported: Set<ExactString>?, _ isForced: Bool, _ conflict: PropertyList?
     ) -> Told? {
         let entity = dataclass.entities[id.entity]
         guard view.text(of: id) != nil else { return nil }
@@ -111,7 +109,7 @@ extension ClassMingle {
         func isTold(_ name: String) -> Bool { supported?.contains(ExactString(name)) ?? true }
         let names = Set(record.keys).union(known?.keys.map { $0 } ?? []).filter(isTold)
         let changed = isForced || known == nil ? names : names.filter { known?[$0] != record[$0] }
-        if known != nil, changed.isEmpty, !isForced { return nil }
+        if known != nil, changed.isEmpty, !isForced, conflict == nil { return nil }
         let sent = known == nil || form == .records ? names : changed
         var links: [(name: String, ids: [String])] = []
         var fields: PropertyListDictionary = [:], cleared: [String] = []
@@ -137,7 +135,7 @@ extension ClassMingle {
             case (.changes, nil): .add(entity: entity.name, set: fields)
             case (.changes, _?): .modify(entity: entity.name, set: fields, clear: cleared, conflict: nil)
             }
-        return Told(id: id, place: place, isNew: known == nil, item: item, links: links)
+        return Told(id: id, place: place, isNew: known == nil, item: item, links: links, conflict: conflict)
     }
 
     // MARK: Items
@@ -195,7 +193,7 @@ extension ClassMingle {
         // What was covered stays where it was.
         if pull.direction == .toServer { context["base"] = .dictionary(base ?? [:]) }
         context["filter"] = sync["filter anchor"]
-        context["reset"] = try data.records.row(.dataclass, RowKey(pull.uri))?["reset"]
+        context["reset"] = try data.resetID(pull.uri).map { .string($0) }
         var push = Push(form, items, isSplit: isSplit, hasCheckpoints: hasCheckpoints, context: context)
         (push.itemsMax, push.bytesMax) = (countMax, bytesMax)
         return push
@@ -230,9 +228,14 @@ extension ClassMingle {
             item = .modify(entity: entity, set: values.with(fields), clear: clear, conflict: conflict)
         case .delete, .deletedRecord: break
         }
-        let value = Changes.propertyList(item), id = try ids.text(of: told.id, data.records) ?? ""
+        var value = Changes.propertyList(item)
+        if let conflict = told.conflict, var members = value.dictionary {
+            members["conflict"] = conflict
+            value = .dictionary(members)
+        }
+        let id = try ids.text(of: told.id, data.records) ?? ""
         return Push.Item(
-            id: id, value: value, byteCount: PushPlan.byteCount(value) + id.utf8.count + 24, place: told.place)
+            id: id, value: value, byteCount: value.messageByteCount + id.utf8.count + 24, place: told.place)
     }
 }
 

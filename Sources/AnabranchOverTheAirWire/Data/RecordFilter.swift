@@ -10,6 +10,9 @@ struct RecordFilter: Equatable {
     /// The day, counted from 1970.
     var day: Int64
 
+    /// True if there may be records that are not shown.
+    var isLimiting: Bool { containers != nil || days != nil }
+
     /// Shows everything.
     init(day: Int64) { self.day = day }
 

@@ -133,6 +133,21 @@ struct RecordWriter {
 }
 
 extension DynamicList {
+    /// Adds an element, with all that is in it.
+    fileprivate func append(_ element: FieldType.Element) throws(ApplyError) {
+        switch element {
+        case .value(let payload): try append(payload)
+        case .list(let elements):
+            try append(.list)
+            let list = try list(at: try count - 1)
+            for element in elements { try list.append(element) }
+        case .dictionary(let entries):
+            try append(.dictionary)
+            let dictionary = try dictionary(at: try count - 1)
+            for (key, element) in entries { try dictionary.set(element, for: key) }
+        }
+    }
+
     /// Makes the list have other elements: what stands at both ends already stays.
     fileprivate func become(_ new: [Payload]) throws(ApplyError) {
         let old = try values
@@ -140,6 +155,23 @@ extension DynamicList {
         let last = zip(old.dropFirst(first).reversed(), new.dropFirst(first).reversed()).prefix { $0 == $1 }.count
         try removeSubrange(first..<old.count - last)
         for index in first..<new.count - last { try insert(new[index], at: index) }
+    }
+}
+
+extension DynamicDictionary {
+    /// Sets an entry, with all that is in it.
+    fileprivate func set(_ element: FieldType.Element, for key: String) throws(ApplyError) {
+        switch element {
+        case .value(let payload): try set(payload, for: key)
+        case .list(let elements):
+            try set(.list, for: key)
+            let list = try list(for: key)
+            for element in elements { try list.append(element) }
+        case .dictionary(let entries):
+            try set(.dictionary, for: key)
+            let dictionary = try dictionary(for: key)
+            for (key, element) in entries { try dictionary.set(element, for: key) }
+        }
     }
 }
 

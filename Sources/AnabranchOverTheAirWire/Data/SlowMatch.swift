@@ -10,6 +10,8 @@ struct SlowMatch {
     private(set) var pairs: [ExactString: RecordID] = [:]
     /// Those that were found by the ids that the device has given before.
     private(set) var byID: Set<ExactString> = []
+    /// Those that were found by an identity; the rest by all fields.
+    private(set) var byIdentity: Set<ExactString> = []
     private var taken: Set<RecordID> = []
 
     init(_ view: RecordView) throws {
@@ -49,6 +51,7 @@ struct SlowMatch {
                     guard let id = best(for: item, among: found[key], fields) else { continue }
                     Self.remove(id, from: &found[key, default: []])
                     pair(item, id)
+                    byIdentity.insert(ExactString(item.id))
                 }
             }
             let known = try supported(entity)

@@ -33,11 +33,14 @@ package struct Dataclass: Equatable, Sendable {
     package let uri: String
     /// Targets of relationships before those that refer to them, but for cycles.
     package let entities: [Entity]
+    /// True if devices are told of values that have lost against theirs, to choose.
+    package let tellsConflicts: Bool
     /// A number that is another one if anything about the dataclass is.
     package let stamp: UInt64
 
-    init(uri: String, entities: [Entity], text: some Sequence<UInt8>) {
+    init(uri: String, entities: [Entity], tellsConflicts: Bool = false, text: some Sequence<UInt8>) {
         self.uri = uri
+        self.tellsConflicts = tellsConflicts
         self.entities = Self.sorted(entities)
         // FNV-1a: it stands in records, so it is the same in every process.
         stamp = text.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
@@ -90,8 +93,12 @@ extension Dataclass {
         }
         let file = try Members(root, at: "", ["dataclass", "entities", "commit", "conflicts"])
         let uri = try file.text("dataclass")
-        for key in ["commit", "conflicts"] where try file.text(key, or: "server") != "server" {
-            throw DataclassError(place: "/\(key)", reason: "only server is served")
+        guard try file.text("commit", or: "server") == "server" else {
+            throw DataclassError(place: "/commit", reason: "only server is served")
+        }
+        let conflicts = try file.text("conflicts", or: "server")
+        guard ["server", "device"].contains(conflicts) else {
+            throw DataclassError(place: "/conflicts", reason: "allowed: server, device")
         }
         let all = try file.members("entities")
         guard !all.isEmpty else { throw DataclassError(place: "/entities", reason: "there are none") }
@@ -115,7 +122,7 @@ extension Dataclass {
                 throw DataclassError(place: "\(place)/class", reason: "\(entity.className) is another entity's too")
             }
         }
-        self.init(uri: uri, entities: entities, text: bytes)
+        self.init(uri: uri, entities: entities, tellsConflicts: conflicts == "device", text: bytes)
     }
 }
 

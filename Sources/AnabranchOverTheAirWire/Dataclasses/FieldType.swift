@@ -47,20 +47,22 @@ package enum FieldType: String, CaseIterable, Sendable {
     func told(_ value: StateValue) -> PropertyList? {
         switch (self, value) {
         case (.array, .list(let list)):
-            let values = list.values.compactMap(Self.toldElement)
+            let values = list.values.compactMap { Self.toldElement($0) }
             return values.isEmpty ? nil : .array(values)
         case (.dictionary, .dictionary(let entries)):
-            let members = zip(entries.keys, entries.values).compactMap { key, value in
-                Self.toldElement(value).map { (String(decoding: key, as: UTF8.self), $0) }
-            }
-            return members.isEmpty ? nil : .dictionary(PropertyListDictionary(members) { $1 })
+            let members = Self.toldMembers(entries)
+            return members == [:] ? nil : members
         case (.array, _), (.dictionary, _): return nil
         case (.integerText, .int(let number)): return .string(String(number))
         default: return Self.toldElement(value)
         }
     }
 
-    private static func toldElement(_ value: StateValue) -> PropertyList? {
+    /// How deep collections in collections are told and taken: a message has to hold them.
+    private static let depthMax = 32
+
+    /// - Parameter depth: the number of collections that it stands in.
+    private static func toldElement(_ value: StateValue, _ depth: Int = 1) -> PropertyList? {
         switch value {
         case .string(let bytes): .string(carried(String(decoding: bytes, as: UTF8.self)))
         case .int(let number): .integer(number)
@@ -73,8 +75,17 @@ package enum FieldType: String, CaseIterable, Sendable {
         case .uuid(let ident): .string(ident.description)
         case .objectID(let ident): .string(ident.description)
         case .decimal(let number): .string(number.description)
+        case .list(let list) where depth < depthMax: .array(list.values.compactMap { toldElement($0, depth + 1) })
+        case .dictionary(let entries) where depth < depthMax: toldMembers(entries, depth + 1)
         default: nil
         }
+    }
+
+    private static func toldMembers(_ entries: StateDictionary, _ depth: Int = 1) -> PropertyList {
+        let members = zip(entries.keys, entries.values).compactMap { key, value in
+            toldElement(value, depth).map { (String(decoding: key, as: UTF8.self), $0) }
+        }
+        return .dictionary(PropertyListDictionary(members) { $1 })
     }
 
     /// A text without the characters that XML cannot carry.
@@ -98,10 +109,26 @@ package enum FieldType: String, CaseIterable, Sendable {
     struct Value {
         /// One value, of a field that is no collection.
         var payload = Payload.null
-        var elements: [Payload] = []
-        var entries: [(key: String, value: Payload)] = []
+        var elements: [Element] = []
+        var entries: [(key: String, value: Element)] = []
         /// As devices are told it.
         var told: PropertyList?
+    }
+
+    /// A value in a collection.
+    indirect enum Element {
+        case value(Payload)
+        case list([Element])
+        case dictionary([(key: String, value: Element)])
+
+        /// As devices are told it.
+        var told: PropertyList? {
+            switch self {
+            case .value(let payload): FieldType.told(payload)
+            case .list(let elements): .array(elements.compactMap(\.told))
+            case .dictionary(let entries): .dictionary(entries.told)
+            }
+        }
     }
 
     /// Reads a value of a device's.
@@ -112,20 +139,14 @@ package enum FieldType: String, CaseIterable, Sendable {
             guard let values = value.array else { throw WrongValue(reason: "no array") }
             var written = Value()
             for value in values { written.elements.append(try Self.element(value)) }
-            let told = written.elements.compactMap { Self.told($0) }
+            let told = written.elements.compactMap(\.told)
             written.told = told.isEmpty ? nil : .array(told)
             return written
         case .dictionary:
             guard let members = value.dictionary else { throw WrongValue(reason: "no dictionary") }
-            var written = Value(), told: PropertyListDictionary = [:]
-            for (key, value) in members {
-                guard !key.hasPrefix("$"), !key.contains(".") else {
-                    throw WrongValue(reason: "the key \(String(excerptOf: key.utf8)) begins with $ or has a point")
-                }
-                let element = try Self.element(value)
-                written.entries.append((key, element))
-                told[key] = Self.told(element)
-            }
+            var written = Value()
+            written.entries = try Self.entries(members)
+            let told = written.entries.told
             written.told = told.isEmpty ? nil : .dictionary(told)
             return written
         default:
@@ -136,7 +157,7 @@ package enum FieldType: String, CaseIterable, Sendable {
         }
     }
 
-    private static func told(_ payload: Payload) -> PropertyList? {
+    fileprivate static func told(_ payload: Payload) -> PropertyList? {
         switch payload {
         case .string(let bytes): toldElement(.string(bytes))
         case .int(let number): .integer(number)
@@ -166,16 +187,36 @@ package enum FieldType: String, CaseIterable, Sendable {
         }
     }
 
-    private static func element(_ value: PropertyList) throws(WrongValue) -> Payload {
+    private static func element(_ value: PropertyList, _ depth: Int = 1) throws(WrongValue) -> Element {
         switch value {
-        case .string(let text): return .string(Array(text.utf8))
-        case .integer(let number): return .int(number)
-        case .real(let number) where number.isFinite: return .double(number)
-        case .bool(let flag): return .bool(flag)
-        case .date(let date): return payload(date)
-        case .data(let bytes): return .binary(bytes)
-        default: throw WrongValue(reason: "an element that is no text, number, boolean, date or data")
+        case .string(let text): return .value(.string(Array(text.utf8)))
+        case .integer(let number): return .value(.int(number))
+        case .real(let number) where number.isFinite: return .value(.double(number))
+        case .bool(let flag): return .value(.bool(flag))
+        case .date(let date): return .value(payload(date))
+        case .data(let bytes): return .value(.binary(bytes))
+        case .array where depth >= depthMax, .dictionary where depth >= depthMax:
+            throw WrongValue(reason: "more than \(depthMax) collections within each other")
+        case .array(let values):
+            var elements: [Element] = []
+            for value in values { elements.append(try element(value, depth + 1)) }
+            return .list(elements)
+        case .dictionary(let members): return .dictionary(try entries(members, depth + 1))
+        default: throw WrongValue(reason: "an element that is no value")
         }
+    }
+
+    private static func entries(
+        _ members: PropertyListDictionary, _ depth: Int = 1
+    ) throws(WrongValue) -> [(key: String, value: Element)] {
+        var entries: [(key: String, value: Element)] = []
+        for (key, value) in members {
+            guard !key.hasPrefix("$"), !key.contains(".") else {
+                throw WrongValue(reason: "the key \(String(excerptOf: key.utf8)) begins with $ or has a point")
+            }
+            entries.append((key, try element(value, depth)))
+        }
+        return entries
     }
 
     private static func payload(_ date: PropertyListDate) -> Payload {
@@ -191,4 +232,11 @@ package enum FieldType: String, CaseIterable, Sendable {
 /// The reason why a value of a device's is none.
 struct WrongValue: Error {
     var reason: String
+}
+
+extension [(key: String, value: FieldType.Element)] {
+    /// As devices are told it.
+    fileprivate var told: PropertyListDictionary {
+        PropertyListDictionary(compactMap { key, value in value.told.map { (key, $0) } }) { $1 }
+    }
 }

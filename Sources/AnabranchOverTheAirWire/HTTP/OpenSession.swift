@@ -3,14 +3,14 @@ import AnabranchHistory
 import AnabranchOverTheAir
 import AnabranchPropertyList
 import AnabranchServer
+import Crypto
 import Synchronization
 
 /// A session that the server has open. Its messages are processed one after the other, each in one write at the head.
 final class OpenSession: Sendable {
     private struct State {
         var session: DeviceSession
-        /// The last message, and its answer.
-        var last: (bytes: [UInt8], answer: [UInt8])?
+        var messages = AnsweredMessages()
         var isDoorOpen = false
         var tooLarge: Set<[ExactString]> = []
         var seenAt: UInt64
@@ -33,12 +33,12 @@ final class OpenSession: Sendable {
 
     /// About the memory that it takes.
     var byteCount: Int {
-        state.withLock { 4_096 + ($0.last?.bytes.count ?? 0) + ($0.last?.answer.count ?? 0) + $0.session.heldBytes }
+        state.withLock { 4_096 + $0.messages.byteCount + $0.session.heldBytes }
     }
 
     /// True if a message is the first one, which has been answered and may not have arrived.
     func isFirst(_ bytes: [UInt8]) -> Bool {
-        state.withLock { $0.session.messageCount == 1 && $0.last?.bytes == bytes }
+        state.withLock { $0.session.messageCount == 1 && $0.messages.has(bytes) }
     }
 
     /// Answers a message, after those before it.
@@ -60,11 +60,15 @@ final class OpenSession: Sendable {
         _ message: Message, _ bytes: [UInt8], isAllowed: Bool, canWrite: Bool
     ) async throws -> [UInt8] {
         let now = wire.unixSeconds()
-        var (session, last) = state.withLock { state in
+        var (session, messages) = state.withLock { state in
             state.seenAt = now
-            return (state.session, state.last)
+            return (state.session, state.messages)
         }
-        if let last, last.bytes == bytes { return last.answer }
+        switch messages.answer(to: bytes) {
+        case .known(let answer): return answer
+        case .forgotten: throw ForgottenAnswer()
+        case .new: break
+        }
         let form = PropertyList.Form(sniffing: bytes)
         var reply: Message
         do {
@@ -77,8 +81,8 @@ final class OpenSession: Sendable {
             reply = session.refusal(Status(.failed, "\(error)"), of: message.header)
             answer = try reply.encoded(as: form)
         }
-        last = (bytes, answer)
-        state.withLock { [session, last] state in (state.session, state.last) = (session, last) }
+        messages.append(bytes, answer)
+        state.withLock { [session, messages] state in (state.session, state.messages) = (session, messages) }
         return answer
     }
 
@@ -120,6 +124,47 @@ final class OpenSession: Sendable {
             }
             guard let result = done.withLock({ $0 }) else { throw CancellationError() }
             return result
+        }
+    }
+}
+
+/// The message came before, and its answer is not kept any more. The session stays as it is.
+struct ForgottenAnswer: Error {}
+
+/// The messages of a session that were answered, as they are known again, and the answers of the last ones.
+struct AnsweredMessages {
+    enum Answer {
+        case new
+        case known([UInt8])
+        case forgotten
+    }
+
+    /// How many messages are known again, and how many bytes of answers are kept beside the last one.
+    private static let countMax = 1_000, bytesMax = 1 << 20
+
+    private var entries: [(digest: SHA256Digest, answer: [UInt8]?)] = []
+    private var answerBytes = 0
+
+    var byteCount: Int { answerBytes + 64 * entries.count }
+
+    func has(_ bytes: [UInt8]) -> Bool {
+        let digest = SHA256.hash(data: bytes)
+        return entries.contains { $0.digest == digest }
+    }
+
+    func answer(to bytes: [UInt8]) -> Answer {
+        let digest = SHA256.hash(data: bytes)
+        guard let entry = entries.last(where: { $0.digest == digest }) else { return .new }
+        return entry.answer.map { .known($0) } ?? .forgotten
+    }
+
+    mutating func append(_ bytes: [UInt8], _ answer: [UInt8]) {
+        entries.append((SHA256.hash(data: bytes), answer))
+        answerBytes += answer.count
+        if entries.count > Self.countMax { answerBytes -= entries.removeFirst().answer?.count ?? 0 }
+        for index in entries.indices.dropLast() where answerBytes > Self.bytesMax {
+            answerBytes -= entries[index].answer?.count ?? 0
+            entries[index].answer = nil
         }
     }
 }

@@ -90,6 +90,9 @@ struct OverTheAirEndpoints: HTTPEndpoints {
                     value: "\(Self.cookieName)=\(session.cookie); Path=\(settings.url); HttpOnly\(secure)")
             }
             return response
+        } catch is ForgottenAnswer {
+            return refusal(
+                Status(.badRequest, "the message came before, and its answer is not kept any more"), header, form)
         } catch {
             wire.logger.warning(
                 "ota: a message is not answered", metadata: ["user": "\(user)", "reason": "\(error)"])

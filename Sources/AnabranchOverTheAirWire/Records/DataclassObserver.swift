@@ -100,8 +100,10 @@ struct DataclassObserver: RecordObserver {
     private func change(
         of id: RecordID, _ before: RecordView, _ after: RecordView, _ version: UInt64, _ device: String?
     ) throws -> ChangeRow? {
-        let old = try before.record(id), new = try after.record(id)
         guard let text = after.text(of: id) else { return nil }
+        let old = try before.record(id)
+        // Of a new record, only that it is there.
+        let new = old == nil ? try after.object(id).map { _ in [:] } : try after.record(id)
         var row = ChangeRow(
             version: version, entity: after.dataclass.entities[id.entity].name, id: text, kind: .change,
             device: device, fields: [], before: [:])

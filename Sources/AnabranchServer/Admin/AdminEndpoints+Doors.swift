@@ -73,6 +73,30 @@ extension AdminEndpoints {
         return ["erased": .integer(Int64(erased))]
     }
 
+    /// Has a door carry out what only it understands.
+    func act(_ body: [String: JSONValue]) async throws(HTTPError) -> JSONValue {
+        let path = try await knownFile(of: body), word = try body.text("door", bytesMax: 100)
+        let action = try body.text("action", bytesMax: 100)
+        guard let door = server.doors.first(where: { $0.name == word && $0.observer(of: path) != nil }) else {
+            throw Self.noSuch("door that serves this file")
+        }
+        let answer: DoorAnswer
+        do {
+            answer = try await door.act(
+                action, on: path, body.filter { !["path", "door", "action"].contains($0.key) })
+        } catch {
+            switch error {
+            case .unknown(let thing): throw Self.noSuch(thing)
+            case .malformed(let reason): throw .badRequest(reason)
+            case .failed(let error): throw blocking.internalError(error)
+            }
+        }
+        if let audit = answer.audit {
+            logger.audit("\(word)-\(action)", "\(audit) by the operator", ["path": "\(path.abbreviated)"])
+        }
+        return answer.answer
+    }
+
     /// Erases some records.
     /// - Returns: their number.
     private func erase(_ countMax: Int, of range: RecordRange, in path: VirtualPath) async throws -> Int {

@@ -87,6 +87,7 @@ struct AdminEndpoints: HTTPEndpoints {
             return EndpointResponse(.ok, try await list(route, query))
         case .classes: return EndpointResponse(.ok, try await classes(try ListingQuery(request.query, countMax: 1)))
         case .doors: return EndpointResponse(.ok, try await doors(try ListingQuery(request.query, countMax: 1)))
+        case .actOnDoor: return EndpointResponse(.ok, try await act(try request.object()))
         case .dropDoor: return EndpointResponse(.ok, try await dropDoor(try request.object()))
         case .importLines:
             let query = try ListingQuery(request.query, countMax: 1)

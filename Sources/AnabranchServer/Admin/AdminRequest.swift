@@ -18,6 +18,7 @@ enum AdminRoute: String {
     case classes = "GET /v1/classes"
     case doors = "GET /v1/doors"
     case dropDoor = "POST /v1/doors/drop"
+    case actOnDoor = "POST /v1/doors/act"
     case importLines = "POST /v1/import"
     case importChanges = "POST /v1/import/changes"
     case users = "GET /v1/users"
@@ -45,7 +46,7 @@ enum AdminRoute: String {
     }
 
     /// The paths of the requests whose body is long.
-    static let longPaths: Set<Substring> = ["/v1/import", "/v1/import/changes"]
+    static let longPaths: Set<Substring> = ["/v1/import", "/v1/import/changes", "/v1/doors/act"]
 }
 
 /// The query of a listing: `after`, `limit`, where a file is meant `path`, where users are meant `app`, `email` and

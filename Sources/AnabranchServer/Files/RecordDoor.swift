@@ -1,3 +1,4 @@
+package import AnabranchCore
 package import AnabranchHistory
 
 /// A wire whose clients keep no log of their own: the server keeps records about the objects that they share with
@@ -17,4 +18,36 @@ package protocol RecordDoor: Sendable {
 
     /// The number of clients that are connected now.
     var connectionCount: Int { get }
+
+    /// Carries out an action of the operator's on a file that is there (`POST /v1/doors/act`).
+    /// - Parameter arguments: the members of the request, beside the file, the door and the action.
+    func act(
+        _ action: String, on path: VirtualPath, _ arguments: [String: JSONValue]
+    ) async throws(DoorActionError) -> DoorAnswer
+}
+
+extension RecordDoor {
+    /// A door without actions.
+    package func act(
+        _ action: String, on path: VirtualPath, _ arguments: [String: JSONValue]
+    ) async throws(DoorActionError) -> DoorAnswer { throw .unknown("action of this door") }
+}
+
+/// The answer of a door to an operator.
+package struct DoorAnswer: Sendable {
+    package var answer: JSONValue
+    /// The text of the audit trail; nil for an action that changes nothing.
+    package var audit: String?
+
+    package init(_ answer: JSONValue, audit: String? = nil) { (self.answer, self.audit) = (answer, audit) }
+}
+
+/// The reason why a door does not do what an operator asks.
+package enum DoorActionError: Error {
+    /// There is none of what is named.
+    case unknown(String)
+    /// The request is wrong.
+    case malformed(String)
+    /// The server or its store is in trouble.
+    case failed(any Error)
 }

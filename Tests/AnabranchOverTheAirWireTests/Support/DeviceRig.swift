@@ -120,6 +120,9 @@ struct DeviceRig: Sendable {
         throw CancellationError()
     }
 
+    /// A token of the user; a new one, since the clock may have gone on.
+    func token() async throws -> String { try await Self.logIn(services).token }
+
     /// A client of Realm's wire on the same file.
     func realmClient() async throws -> TestClient {
         let client = TestClient(app: Self.app, partition: OverTheAirWire.partition(of: user))
@@ -132,9 +135,8 @@ struct DeviceRig: Sendable {
         _ body: [UInt8], method: HTTPMethod = .POST, path: String = "/ota", authorization: String? = nil,
         cookie: String? = nil, isSecure: Bool = false
     ) async throws -> EndpointResponse {
-        // A new token: the clock may have gone on.
         var headers: HTTPHeaders = [:]
-        let token = try await Self.logIn(services).token
+        let token = try await token()
         headers.add(name: "Authorization", value: authorization ?? "Bearer \(token)")
         if let cookie { headers.add(name: "Cookie", value: "other=1; \(cookie)") }
         let endpoints = OverTheAirEndpoints(wire, app: Self.app, try #require(wire.settings.apps[Self.app]))

@@ -1,0 +1,154 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchOverTheAir
+import AnabranchPropertyList
+
+/// The merge of all records of a device with those of the server (`Spec/OverTheAirServer.md`, section 5).
+extension ClassMingle {
+    mutating func mergeRecords(_ reader: inout ItemReader, _ data: inout FileData) throws {
+        let whole = items.filter(\.isNewOrWhole), edits = items.filter { !$0.isNewOrWhole }
+        var pairs: [ExactString: RecordID] = [:], byID: Set<ExactString> = [], erased: Set<ExactString> = []
+        var byIdentity: Set<ExactString> = []
+        let names = FileData.names(sync), last = pull.anchors.lastDeviceAnchor
+        let isTrusted = last != nil && (last == names.last || isRepeat)
+        for item in whole where item.target != nil && isTrusted {
+            // It has been erased elsewhere: the device gets the delete, unless it sends an edit of it afterwards.
+            guard let target = item.target, try view.record(target) == nil else { continue }
+            guard !edits.contains(where: { $0.id.hasBytes(of: item.id) && !$0.isDeletion }) else { continue }
+            erased.insert(ExactString(item.id))
+            knownRecords[target] = .some([:])
+            force(target)
+        }
+        let live = whole.filter { !erased.contains(ExactString($0.id)) }
+        if isRepeat {
+            for item in live { if let target = item.target { pairs[ExactString(item.id)] = target } }
+        } else {
+            var match = try SlowMatch(view)
+            try match.match(live, isTrusted: isTrusted) { try data.supported($0, of: pull.uri) }
+            (pairs, byID) = (match.pairs, match.byID)
+            byIdentity = match.byIdentity
+        }
+        var found = pairs, random = SystemRandomNumberGenerator()
+        for item in live where found[ExactString(item.id)] == nil && !isRepeat {
+            let free = view.candidates(item.id, of: item.entity).first
+            found[ExactString(item.id)] =
+                free
+                ?? RecordID(
+                    entity: item.entity, key: view.newKey(of: item.entity, random.next(), random.next()))
+        }
+        let ids = reader.ids
+        var told = live
+        try reader.resolve(&told, found, new: Set(found.keys))
+        if !isRepeat {
+            let old = erased.isEmpty ? [] : try ids.all(data.records)
+            let erasedIDs = old.filter { erased.contains(ExactString($0.local)) }
+            try ids.eraseAll(&data.records)
+            for (local, id) in erasedIDs { _ = try ids.set(local, id, &data.records) }
+            for item in told {
+                guard let id = found[ExactString(item.id)] else { continue }
+                if pairs[ExactString(item.id)] == nil {
+                    try create(id, item, ids, &data)
+                } else if view.candidates(item.id, of: id.entity).first != id {
+                    _ = try ids.set(item.id, id, &data.records)
+                }
+            }
+        }
+        for item in told {
+            guard let id = found[ExactString(item.id)] else { continue }
+            let local = ExactString(item.id), isNew = pairs[local] == nil
+            let way = isNew ? "new" : byID.contains(local) ? "id" : byIdentity.contains(local) ? "identity" : "fields"
+            let match = MatchedRecord(id: item.id, record: isNew ? nil : view.text(of: id), way: way)
+            matches?.append(match)
+            do {
+                try merge(
+                    item, id, writes: !isRepeat, isNew: isNew, isWonByServer: !names.isEmpty, byID.contains(local))
+            } catch let error as ApplyError where error.code == .objectTooLarge {
+                throw ItemTooLarge(uri: pull.uri, id: item.id)
+            }
+        }
+        try mergeEdits(edits, found, &reader, &data)
+    }
+
+    /// The edits that come after all records.
+    private mutating func mergeEdits(
+        _ edits: [ReadItem], _ found: [ExactString: RecordID], _ reader: inout ItemReader, _ data: inout FileData
+    ) throws {
+        var edits = edits
+        for index in edits.indices {
+            if let id = found[ExactString(edits[index].id)] { edits[index].target = id }
+        }
+        var there = found
+        for item in edits { if let target = item.target { there[ExactString(item.id)] = target } }
+        try reader.resolve(&edits, there, new: [])
+        for item in edits {
+            guard let id = item.target else { continue }
+            if isRepeat {
+                if item.isDeletion { knownRecords[id] = .some(nil) }
+                for (name, value) in item.values { overlay(id, name, value.told) }
+                for (name, links) in item.linked { overlay(id, name, links.isEmpty ? nil : .texts(links)) }
+            } else {
+                try apply(item, id, &data)
+            }
+        }
+    }
+
+    private mutating func overlay(_ id: RecordID, _ name: String, _ value: PropertyList?) {
+        var record = knownRecords[id] ?? nil
+        record?[name] = value
+        knownRecords[id] = .some(record)
+    }
+
+    /// Merges a record of the device with the one that it was found to be.
+    private mutating func merge(
+        _ item: ReadItem, _ id: RecordID, writes: Bool, isNew: Bool, isWonByServer: Bool, _ isByID: Bool
+    ) throws {
+        var sent: RecordFields = [:]
+        for (name, value) in item.values { sent[name] = value.told }
+        for (name, links) in item.linked where !links.isEmpty { sent[name] = .texts(links) }
+        knownRecords[id] = .some(sent)
+        guard writes else { return }
+        let now = try writer.record(id) ?? [:]
+        func isWritten(_ name: String) -> Bool {
+            guard sent[name] != nil, sent[name] != now[name] else { return false }
+            if isNew || !isWonByServer { return true }
+            return now[name] == nil && !isByID
+        }
+        if !isNew, let last = matches?.indices.last {
+            let names = Set(sent.keys.map { ExactString($0) }).union(now.keys.map { ExactString($0) })
+            for name in names.map(\.text) where sent[name] != now[name] {
+                if isWritten(name) {
+                    matches?[last].fromDevice.append(name)
+                } else {
+                    matches?[last].fromServer.append(name)
+                }
+            }
+        }
+        for (name, value) in item.values where isWritten(name) { try writer.set(name, to: value, of: id) }
+        for (name, links) in item.linked where isWritten(name) { try writer.set(name, toLinks: links, of: id) }
+        if isNew, try writer.record(id) == sent { settled.insert(id) }
+    }
+}
+
+/// A record of a device in a slow sync, and the server's record that it was found to be.
+struct MatchedRecord {
+    var id: String
+    /// The server's id; nil of a new one.
+    var record: String?
+    /// `id`, `identity`, `fields`, or `new`.
+    var way: String
+    /// The fields in which they differ and the device's value counts, and those in which the server's does.
+    var fromDevice: [String] = []
+    var fromServer: [String] = []
+}
+
+extension ReadItem {
+    /// True for items that make a record if there is none.
+    var isNewOrWhole: Bool {
+        switch kind {
+        case .record, .add: true
+        case .modify, .delete: false
+        }
+    }
+
+    var isDeletion: Bool { if case .delete = kind { true } else { false } }
+}
