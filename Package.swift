@@ -33,6 +33,7 @@ let package = Package(
         .library(name: "AnabranchCapture", targets: ["AnabranchCapture"]),
         .library(name: "AnabranchFiles", targets: ["AnabranchFiles"]),
         .library(name: "AnabranchBridge", targets: ["AnabranchBridge"]),
+        .library(name: "AnabranchOverTheAirDevice", targets: ["AnabranchOverTheAirDevice"]),
         .library(name: "AnabranchTestClient", targets: ["AnabranchTestClient"]),
         .executable(name: "anabranch", targets: ["anabranch"]),
         .executable(name: "anabranch-lab", targets: ["anabranch-lab"]),
@@ -187,6 +188,12 @@ let package = Package(
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]),
         .target(
+            name: "AnabranchOverTheAirDevice",
+            dependencies: [
+                "AnabranchClient", "AnabranchCore", "AnabranchOverTheAir", "AnabranchPropertyList",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ]),
+        .target(
             name: "AnabranchInspector",
             dependencies: [
                 "AnabranchCore", "AnabranchExplain", "AnabranchHistory", "AnabranchQuery", "AnabranchServer",
@@ -229,8 +236,8 @@ let package = Package(
             dependencies: [
                 "AnabranchBridge", "AnabranchCapture", "AnabranchChunks", "AnabranchFiles", "AnabranchFilesWire",
                 "AnabranchClient", "AnabranchCore", "AnabranchHTTP", "AnabranchHistory", "AnabranchProtocol",
-                "AnabranchExplain", "AnabranchInspector", "AnabranchOverTheAirWire", "AnabranchQuery",
-                "AnabranchRealmFile", "AnabranchReplica",
+                "AnabranchExplain", "AnabranchInspector", "AnabranchOverTheAirDevice", "AnabranchOverTheAirWire",
+                "AnabranchPropertyList", "AnabranchQuery", "AnabranchRealmFile", "AnabranchReplica",
                 "AnabranchRules", "AnabranchSQLite", "AnabranchServer", "AnabranchSimperiumWire", "CMalloc", "CZlib",
                 "CommandSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
@@ -337,7 +344,8 @@ let package = Package(
         .testTarget(
             name: "AnabranchOverTheAirWireTests",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchOverTheAir", "AnabranchOverTheAirWire",
+                "AnabranchClient", "AnabranchCore", "AnabranchHistory", "AnabranchOverTheAir",
+                "AnabranchOverTheAirDevice", "AnabranchOverTheAirWire",
                 "AnabranchPropertyList", "AnabranchServer", "AnabranchSQLite", "AnabranchTestClient",
                 "AnabranchTesting",
                 .product(name: "Logging", package: "swift-log"),

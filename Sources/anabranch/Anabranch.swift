@@ -3,6 +3,7 @@ import AnabranchCapture
 import AnabranchClient
 import AnabranchFiles
 import AnabranchHistory
+import AnabranchOverTheAirDevice
 import AnabranchReplica
 import ArgumentParser
 import CommandSupport
@@ -34,7 +35,9 @@ struct Anabranch: AsyncParsableCommand {
                 ]),
             CommandGroup(
                 name: "Client",
-                subcommands: [ClientCommand.self, CaptureCommand.self, FilesCommand.self] + bridges),
+                subcommands: [
+                    ClientCommand.self, CaptureCommand.self, FilesCommand.self, OverTheAirCommand.self,
+                ] + bridges),
         ])
 
     /// The commands that are there if the package was built with the trait `Postgres`.
@@ -65,6 +68,7 @@ struct Anabranch: AsyncParsableCommand {
             case let error as CaptureError: (error.description, .failure)
             case let error as SpaceError: (error.description, .failure)
             case let error as FileIssue: (error.description, .failure)
+            case let error as DeviceError: (error.description, .failure)
             case let error as InputError: (error.description, .failure)
             case let error as OutputError: (error.description, .failure)
             case let error as ConfigurationError: (error.description, .validationFailure)

@@ -12,6 +12,16 @@ enum TextInput {
         try text(ofFile: path).split(omittingEmptySubsequences: false) { $0 == "\n" || $0 == "\r\n" }.map(String.init)
     }
 
+    /// The bytes of a file; - is the standard input.
+    static func bytes(ofFile path: String) throws(InputError) -> Data {
+        do {
+            let handle = path == "-" ? FileHandle.standardInput : try FileHandle(forReadingFrom: URL(filePath: path))
+            return try handle.readToEnd() ?? Data()
+        } catch {
+            throw InputError(description: "\(path): cannot be read")
+        }
+    }
+
     /// The text of a file in UTF-8.
     static func text(ofFile path: String) throws(InputError) -> String {
         guard let file = fopen(path, "r") else {

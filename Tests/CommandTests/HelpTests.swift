@@ -17,7 +17,7 @@ import Testing
                 == [
                     "serve", "admin", "config", "key", "backup", "restore", "verify", "repair", "merge-files", "export",
                     "import", "realm-file", "inspect", "log", "show", "explain", "blame", "diff", "restore-value",
-                    "changeset", "client", "capture", "files", "bridge",
+                    "changeset", "client", "capture", "files", "ota", "bridge",
                 ])
     }
 

@@ -17,6 +17,9 @@ import Testing
         "AnabranchExplain": ["AnabranchCore", "AnabranchHistory"],
         "AnabranchPropertyList": ["AnabranchCore"],
         "AnabranchOverTheAir": ["AnabranchCore", "AnabranchPropertyList"],
+        "AnabranchOverTheAirDevice": [
+            "AnabranchClient", "AnabranchCore", "AnabranchOverTheAir", "AnabranchPropertyList", "Foundation", "GRDB",
+        ],
         "AnabranchRealmFile": ["AnabranchCore", "CZlib", "Crypto", "CryptoExtras"],
         "AnabranchReplica": ["AnabranchCore"],
         "AnabranchSimperium": ["AnabranchCore"],
@@ -78,7 +81,7 @@ import Testing
         "anabranch": [
             "AnabranchBridge", "AnabranchCapture", "AnabranchChunks", "AnabranchFiles", "AnabranchFilesWire",
             "AnabranchClient", "AnabranchCore", "AnabranchExplain", "AnabranchHTTP", "AnabranchHistory",
-            "AnabranchInspector", "AnabranchOverTheAirWire",
+            "AnabranchInspector", "AnabranchOverTheAirDevice", "AnabranchOverTheAirWire", "AnabranchPropertyList",
             "AnabranchProtocol", "AnabranchQuery", "AnabranchRealmFile", "AnabranchReplica", "AnabranchRules",
             "AnabranchSQLite",
             "AnabranchServer", "AnabranchSimperiumWire", "ArgumentParser", "CMalloc", "CZlib", "CommandSupport",

@@ -65,7 +65,7 @@ import Testing
             in: "Sources/AnabranchCore", "Sources/AnabranchQuery", "Sources/AnabranchRules",
             "Sources/AnabranchProtocol", "Sources/AnabranchHistory", "Sources/AnabranchRealmFile",
             "Sources/AnabranchSimperium", "Sources/AnabranchSimperiumWire", "Sources/AnabranchPropertyList",
-            "Sources/AnabranchOverTheAir", "Sources/AnabranchOverTheAirWire")
+            "Sources/AnabranchOverTheAir", "Sources/AnabranchOverTheAirDevice", "Sources/AnabranchOverTheAirWire")
         let places = files.places { line in
             guard line.contains("!") || line.contains("fatalError") else { return nil }
             return line.withoutLiteralsAndComment.firstMatch(of: trap).map { "may trap: \($0.output)" }
@@ -85,7 +85,7 @@ import Testing
             in: "Sources/AnabranchCore", "Sources/AnabranchQuery", "Sources/AnabranchRules",
             "Sources/AnabranchProtocol", "Sources/AnabranchHistory", "Sources/AnabranchRealmFile",
             "Sources/AnabranchSimperium", "Sources/AnabranchSimperiumWire", "Sources/AnabranchPropertyList",
-            "Sources/AnabranchOverTheAir", "Sources/AnabranchOverTheAirWire")
+            "Sources/AnabranchOverTheAir", "Sources/AnabranchOverTheAirDevice", "Sources/AnabranchOverTheAirWire")
         let stopping = files.filter { $0.lines.contains { $0.withoutLiteralsAndComment.contains(check) } }
         #expect(Set(stopping.map(\.name)) == contracts, "has a precondition, or is said to: see each of them")
     }

@@ -10,7 +10,7 @@ import Foundation
 struct ExportCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "export",
-        abstract: "Print the classes and objects of a synced file, a line of JSON each, also while a server runs.",
+        abstract: "Print classes and objects of a file as lines of JSON.",
         discussion: """
             First come the classes, then the objects, in an order that only their contents decide: equal states have \
             equal exports (Spec/Export.md). `anabranch import` takes them. The export is of one version, which a line \

@@ -4,22 +4,25 @@ one does, without a slow sync. `cuts.py SERVER`."""
 import os
 import random
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import device as devices
-from world import Server, SCHEMA, command_in
+import programs
+from world import FILES, Server, SCHEMA, command_in
 
 KINDS = [("records", False, True), ("changes", True, True), ("changes", False, False), ("records", True, False)]
 URI = "example.contacts"
+FOLDER = tempfile.TemporaryDirectory()
 
 
 class Case:
     """Two devices with records; the second is the one whose session is cut."""
 
-    def __init__(self, server, name, kind, mode):
+    def __init__(self, server, name, kind, mode, program=None):
         server.make_user(f"{name}@example.com")
         self.one = self.device(server, "one", ("changes", True, True), name)
-        self.two = self.device(server, "two", kind, name)
+        self.two = self.device(server, "two", kind, name, program)
         self.two.info = {"max_items": 3}
         one, two = self.one, self.two
         groups = [one.add(URI, "group", {"tag": f"g{n}", "name": f"group {n}"}) for n in range(3)]
@@ -43,9 +46,12 @@ class Case:
         two.add(URI, "contact", {"tag": "mine", "name": "of two", "groups": [mine["g1"]]})
 
     @staticmethod
-    def device(server, name, kind, seed):
-        return devices.Device(server.port, "/ota", server.token, server.user, f"{name}-{seed}", *kind, SCHEMA,
-                              random.Random(seed))
+    def device(server, name, kind, seed, program=None):
+        arguments = (server.port, "/ota", server.token, server.user, f"{name}-{seed}", *kind, SCHEMA,
+                     random.Random(seed))
+        if program is None:
+            return devices.Device(*arguments)
+        return programs.ProgramDevice(program, FOLDER.name, FILES, f"{seed}@example.com", *arguments)
 
     def contents(self):
         for device in (self.one, self.two, self.one, self.two):
@@ -59,13 +65,17 @@ def main():
     server = Server(command_in(sys.argv[1:]))
     count = 0
     try:
-        for number, kind in enumerate(KINDS):
-            for mode in ("fast", "slow")[:1 if number > 1 else 2]:
-                case = Case(server, f"whole-{number}-{mode}", kind, mode)
+        program = server.command[0] if server.command[1] == "serve" else None
+        kinds = [(kind, None) for kind in KINDS]
+        if program is not None:
+            kinds += [(kind, program) for kind in (KINDS if os.environ.get("ANABRANCH_CUTS") == "all" else KINDS[1:2])]
+        for number, (kind, program) in enumerate(kinds):
+            for mode in ("fast", "slow")[:1 if number in (2, 3) else 2]:
+                case = Case(server, f"whole-{number}-{mode}", kind, mode, program)
                 messages = case.two.sync()
                 expected = case.contents()
                 for cut in range(1, 2 * messages + 1):
-                    case = Case(server, f"cut-{number}-{mode}-{cut}", kind, mode)
+                    case = Case(server, f"cut-{number}-{mode}-{cut}", kind, mode, program)
                     case.two.log = []
                     try:
                         case.two.sync(cut_at=cut)

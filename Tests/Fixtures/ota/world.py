@@ -1,5 +1,6 @@
-"""Devices of all kinds on one account, with a server that is killed and connections that are cut at random: at rest
-all have the same. `world.py ANABRANCH SEED COUNT`."""
+"""Devices of all kinds on one account, in Python and those of `anabranch ota`, and a Realm client, with a server and
+devices that are killed and connections that are cut at random: at rest all have the same.
+`world.py ANABRANCH SEED COUNT`."""
 
 import datetime
 import json
@@ -14,6 +15,7 @@ import urllib.request
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import device as devices
+import programs
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FILES = [os.path.join(HERE, name) for name in ("contacts.json", "calendars.json", "bookmarks.json")]
@@ -75,14 +77,24 @@ class World:
         self.seed = seed
         self.made, self.deleted = set(), set()
         self.devices = []
+        # A server of another configuration is not one of `anabranch`, and so has no such clients.
+        program = server.command[0] if server.command[1] == "serve" else None
+        self.folder = tempfile.TemporaryDirectory()
+        self.realm = None
         for index, (form, binary, maps) in enumerate(
                 self.rng.sample([("records", False, True), ("changes", True, True), ("changes", False, False),
                                  ("records", True, False)], self.rng.randint(2, 3))):
-            self.devices.append(self.device(f"d{index}-{seed}", form, binary, maps))
+            is_program = program is not None and (index == 0 or self.rng.random() < 0.3)
+            self.devices.append(self.device(f"d{index}-{seed}", form, binary, maps, program if is_program else None))
+        if program is not None and self.rng.random() < 0.5:
+            self.realm = programs.RealmClient(program, self.folder.name, server.port, f"{seed}@example.com",
+                                              server.user, seed, self.rng)
 
-    def device(self, name, form, binary, maps):
-        device = devices.Device(self.server.port, "/ota", self.server.token, self.server.user, name, form, binary,
-                                maps, self.schema, self.rng)
+    def device(self, name, form, binary, maps, program=None):
+        arguments = (self.server.port, "/ota", self.server.token, self.server.user, name, form, binary, maps,
+                     self.schema, self.rng)
+        device = devices.Device(*arguments) if program is None else programs.ProgramDevice(
+            program, self.folder.name, FILES, f"{self.seed}@example.com", *arguments)
         if self.rng.random() < 0.5:
             device.info = {"max_items": self.rng.choice([2, 5, 100])}
         device.defers = self.rng.random() < 0.4
@@ -96,8 +108,10 @@ class World:
             "real": lambda: rng.choice([0.5, -1.25, 1e300, 3.0]), "boolean": lambda: rng.random() < 0.5,
             "date": lambda: datetime.datetime(rng.randint(1, 9999), 3, rng.randint(1, 28), 1, 2, rng.randint(0, 59)),
             "data": lambda: rng.randbytes(rng.randint(1, 40)),
-            "array": lambda: [rng.choice(["a", 1, 2.5, True, b"x"]) for _ in range(rng.randint(1, 3))],
-            "dictionary": lambda: {rng.choice("abc"): rng.choice(["a", 1, 2.5]) for _ in range(2)},
+            "array": lambda: [rng.choice(["a", 1, 2.5, True, b"x", [], ["n", {"k": [1]}]])
+                              for _ in range(rng.randint(1, 3))],
+            "dictionary": lambda: {rng.choice("abc"): rng.choice(["a", 1, 2.5, ["n"], {"n": {}, "m": 2}])
+                                   for _ in range(2)},
         }[kind]()
 
     def links(self, device, uri, entity, field):
@@ -160,12 +174,21 @@ class World:
             for _ in range(self.rng.randint(0, 4)):
                 self.edit(device)
             self.sync(device)
+            if self.realm is not None and self.rng.random() < 0.3:
+                made, erased = self.realm.edit(self.log)
+                self.made.update(made)
+                self.deleted.update(erased)
+                if self.rng.random() < 0.7:
+                    self.realm.sync()
+                    self.log.append(f"{self.realm.name} syncs")
             if self.rng.random() < 0.04:
                 self.log.append("the server is killed")
                 self.server.kill()
                 self.server.start()
-                for device in self.devices:
-                    device.port = self.server.port
+                for client in self.devices + [self.realm] * (self.realm is not None):
+                    client.port = self.server.port
+        if self.realm is not None:
+            self.realm.sync()
         for _ in range(3):
             for device in self.devices:
                 self.sync(device, calm=True)
@@ -183,6 +206,17 @@ class World:
                 assert not lost, f"{uri}: lost {lost}"
             for device in self.devices:
                 assert not device.stores[uri].edits and device.stores[uri].pending is None
+            if self.realm is not None:
+                self.compare_realm(uri, fresh)
+        self.folder.cleanup()
+
+    def compare_realm(self, uri, fresh):
+        self.realm.sync()
+        name, field = programs.RealmClient.CLASSES[uri]
+        found = {fields.get("tag"): fields.get(field) for _, fields in self.realm.objects().get(name, [])}
+        expected = {fields.get("tag"): fields.get(field) for entity, fields in fresh.stores[uri].records.values()
+                    if entity == name.lower()}
+        assert found == expected, f"{uri}: the Realm client has {found}, the server {expected}"
 
 
 def main():
