@@ -7,18 +7,20 @@ import Testing
     private static let tree = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
 
-    /// Devices of all kinds on one account, with a server that is killed and connections that are cut, at random.
+    /// Devices of all kinds on one account, those of `anabranch ota` and a Realm client among them, with a server and
+    /// devices that are killed and connections that are cut, at random.
     /// `ANABRANCH_SEED` and `ANABRANCH_COUNT` choose others.
     @Test func devicesAgreeAtRest() async throws {
         let environment = ProcessInfo.processInfo.environment
-        let seed = environment["ANABRANCH_SEED"] ?? "1", count = environment["ANABRANCH_COUNT"] ?? "8"
+        let seed = environment["ANABRANCH_SEED"] ?? "1", count = environment["ANABRANCH_COUNT"] ?? "3"
         let text = try await Self.run("world.py", seed, count)
         #expect(
             text.contains("ok \(count) worlds"),
             "\(text)\nagain: ANABRANCH_SEED=\(seed) ANABRANCH_COUNT=\(count) scripts/check --filter devicesAgreeAtRest")
     }
 
-    /// Sessions that are cut after each message, in both directions.
+    /// Sessions that are cut after each message, in both directions; with `ANABRANCH_CUTS=all` those of `anabranch ota`
+    /// too.
     @Test func everyCutLeadsToTheSame() async throws {
         let text = try await Self.run("cuts.py")
         #expect(text.contains("ok "), "\(text)")

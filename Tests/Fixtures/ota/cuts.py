@@ -67,8 +67,8 @@ def main():
     try:
         program = server.command[0] if server.command[1] == "serve" else None
         kinds = [(kind, None) for kind in KINDS]
-        if program is not None:
-            kinds += [(kind, program) for kind in (KINDS if os.environ.get("ANABRANCH_CUTS") == "all" else KINDS[1:2])]
+        if program is not None and os.environ.get("ANABRANCH_CUTS") == "all":
+            kinds += [(kind, program) for kind in KINDS]
         for number, (kind, program) in enumerate(kinds):
             for mode in ("fast", "slow")[:1 if number in (2, 3) else 2]:
                 case = Case(server, f"whole-{number}-{mode}", kind, mode, program)
