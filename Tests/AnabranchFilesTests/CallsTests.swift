@@ -107,9 +107,9 @@ import Testing
             #expect(kinds.contains(.created))
             let file = try space.open(SpacePath("/plans/b.txt"))
             for await status in file.statusUpdates where !status.isPending { break }
+            try await space.waitForUpload()
             let status = try await space.status(of: SpacePath("/plans/b.txt"))
             #expect(status.state == .idle && status.isCached && status.issue == nil && status.progress.fraction == 1)
-            try await space.waitForUpload()
             #expect(space.status.isIdle && space.status.issues.isEmpty)
             try await other.synchronize()
             #expect(try other.space.info(SpacePath("/plans/b.txt")).size == 6)

@@ -25,7 +25,6 @@ final class CutProxy: Sendable {
     init(to server: Int, counting way: Way) async throws {
         let shared = Shared(), group = MultiThreadedEventLoopGroup.singleton
         listener = try await ServerBootstrap(group: group)
-            .childChannelOption(.autoRead, value: false)
             .childChannelInitializer { inner in
                 ClientBootstrap(group: inner.eventLoop).connect(host: "127.0.0.1", port: server)
                     .flatMapThrowing { outer in
@@ -36,7 +35,6 @@ final class CutProxy: Sendable {
                             Passing(to: outer) { Self.spend($0, way == .up, shared) })
                         try outer.pipeline.syncOperations.addHandler(
                             Passing(to: inner) { Self.spend($0, way == .down, shared) })
-                        inner.setOption(.autoRead, value: true).whenSuccess { inner.read() }
                     }
             }
             .bind(host: "127.0.0.1", port: 0).get()
