@@ -6,7 +6,7 @@ import Testing
 @testable import AnabranchFiles
 
 /// The calls of the document, each as `Spec/Files.md` shows it (section 7): its lines are lines of these tests.
-@Suite(.timeLimit(.minutes(5))) struct CallsTests {
+@Suite(.timeLimit(.minutes(30))) struct CallsTests {
     private final class Owner: Sendable {}
 
     /// Two devices that are connected, of which the first has a file.

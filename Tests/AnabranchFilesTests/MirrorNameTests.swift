@@ -6,7 +6,7 @@ import Testing
 @testable import AnabranchFiles
 
 /// Names that one side of a mirror cannot have: they are told and passed over, and everything else goes on.
-@Suite(.timeLimit(.minutes(5))) struct MirrorNameTests {
+@Suite(.timeLimit(.minutes(30))) struct MirrorNameTests {
     private static func mirror(
         _ name: String, in rig: FilesRig,
         _ body: (SpaceDevice, FolderMirror, String, _ told: () -> String) async throws -> Void

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// `anabranch files` and `anabranch serve` as processes that are killed, and that find no room: `Tests/Fixtures/files`.
-@Suite(.timeLimit(.minutes(600))) struct ProgramTests {
+@Suite(.timeLimit(.minutes(30))) struct ProgramTests {
     private static let tree = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
 

@@ -9,7 +9,7 @@ import Testing
 /// Spaces with many files, and names that change while contents are on their way. It prints its figures:
 ///
 ///     ANABRANCH_FILES=100000 ANABRANCH_MEBIBYTES=1024 scripts/check --filter ScaleTests
-@Suite(.timeLimit(.minutes(60))) struct ScaleTests {
+@Suite(.timeLimit(.minutes(30))) struct ScaleTests {
     private static func number(_ name: String, _ usual: Int) -> Int {
         ProcessInfo.processInfo.environment[name].flatMap(Int.init) ?? usual
     }

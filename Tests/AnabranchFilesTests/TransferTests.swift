@@ -10,7 +10,7 @@ import Testing
 @testable import AnabranchFilesWire
 
 /// Transfers that are cut while each of their chunks is under way. `ANABRANCH_CHUNKS` has other sizes.
-@Suite(.timeLimit(.minutes(60))) struct TransferTests {
+@Suite(.timeLimit(.minutes(30))) struct TransferTests {
     /// Two chunks are under way at once.
     private static let underWay = 2 * Manifest.chunkBytes
     /// The heads of a request and of its answer.

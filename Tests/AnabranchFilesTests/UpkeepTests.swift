@@ -10,7 +10,7 @@ import Testing
 @testable import AnabranchFiles
 
 /// Upkeep by the server, its tools and the devices.
-@Suite(.timeLimit(.minutes(5))) struct UpkeepTests {
+@Suite(.timeLimit(.minutes(30))) struct UpkeepTests {
     /// A partition without a chunk has a trash, too; one of another kind is left alone.
     @Test func partitionsWithoutChunksAreSwept() async throws {
         try await FilesRig.run { rig in
@@ -144,7 +144,7 @@ import Testing
         }
     }
 
-    /// The death of a process leaves no half chunks for ever.
+    /// A process that is killed leaves no half chunks for ever.
     @Test func straysAreRemoved() async throws {
         try await FilesRig.run { rig in
             let folder = rig.folder.appendingPathComponent("cache").path
