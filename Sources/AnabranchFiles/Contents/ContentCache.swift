@@ -81,8 +81,8 @@ final class ContentCache: Sendable {
     /// The mark of a database that was not closed.
     private static let isOpen = 1
 
-    /// Removes the files that a process has left that was killed, and that nobody knows of: halves of chunks, and chunks
-    /// of contents that `write` has not returned for.
+    /// Removes the files that a killed process has left, and that nobody knows of: halves of chunks, and chunks of
+    /// contents that `write` has not returned for.
     private func removeStrays() throws {
         let known = Set(try perform { try Data.fetchAll($0, sql: "SELECT hash FROM chunk") })
         let chunks = folder + "/chunks"
