@@ -19,6 +19,21 @@ struct Application {
         var count: Int { inserted + updated + deleted }
     }
 
+    /// A table with its class.
+    struct Plan {
+        let table: CapturedTable
+        let classID: ClassID
+        let forms: [ColumnForm]
+        /// The properties of the columns; nil where the class has none.
+        let properties: [Property?]
+        /// The tables that columns have keys of.
+        let targets: [CapturedTable?]
+        /// The names of the columns as SQL spells them.
+        let names: [String]
+        /// True if what is written is what is in the row then.
+        let isExact: Bool
+    }
+
     /// The reason why an object has no row, or its old one.
     private struct Refusal: Error { let reason: String }
     private struct IsBusy: Error {}
@@ -29,7 +44,7 @@ struct Application {
     let database: CapturedDatabase
     private let state: ObjectGraph
     private let forms: [Int64: [ColumnForm]]
-    private var classes: [Int64: (number: ClassID, properties: [Property?])] = [:]
+    private(set) var plans: [Int64: Plan] = [:]
     /// The rows with entries that are not collected.
     var busy: Set<RowKey> = []
     var outcome = Outcome()
@@ -43,20 +58,26 @@ struct Application {
         self.state = state
         self.forms = forms
         for table in database.tables {
-            guard let schema = state.schema(ofClass: Array(table.name.utf8)) else { continue }
-            classes[table.number] = (
-                schema.number, table.properties.map { schema.property(named: Array($0.name.utf8)) }
-            )
+            guard let schema = state.schema(ofClass: Array(table.name.utf8)), let forms = forms[table.number] else {
+                continue
+            }
+            plans[table.number] = Plan(
+                table: table, classID: schema.number, forms: forms,
+                properties: table.properties.map { schema.property(named: Array($0.name.utf8)) },
+                targets: table.properties.map { $0.target.flatMap(database.table(named:)) },
+                names: table.properties.map(\.name.quoted),
+                isExact: table.shape.isKeyLocal && !database.hasSideEffects)
         }
     }
 
     /// Carries out a batch.
-    mutating func run(_ objects: [DirtyObject]) throws -> Outcome {
+    /// - Parameter objects: each with what it is now; nil if it is gone.
+    mutating func run(_ objects: [(DirtyObject, StateObject?)]) throws -> Outcome {
         do { return try attempt(objects) } catch let error as SQLError where error.isConstraint {
             // The end of the transaction has found what no single object violates.
             outcome = Outcome()
             guard objects.count > 1 else {
-                try db.transaction { try park(objects.map { ($0, error.description) }) }
+                try db.transaction { try park(objects.map { ($0.0, error.description) }) }
                 return outcome
             }
             var total = Outcome()
@@ -68,24 +89,24 @@ struct Application {
         }
     }
 
-    private mutating func attempt(_ objects: [DirtyObject]) throws -> Outcome {
+    private mutating func attempt(_ objects: [(DirtyObject, StateObject?)]) throws -> Outcome {
         outcome = Outcome()
         done = []
         return try db.transaction {
             try database.checkSchema()
             let top = try db.value("SELECT max(id) FROM sync_history")?.int ?? 0
             guard try readBusy() else {
-                outcome.left = objects
+                outcome.left = objects.map(\.0)
                 return outcome
             }
             try db.execute("PRAGMA defer_foreign_keys = ON")
             let place = Dictionary(uniqueKeysWithValues: database.tables.enumerated().map { ($1.number, $0) })
-            let present = try objects.map { ($0, try object($0)) }
-            var upserts = present.filter { $0.1 != nil }.sorted { place[$0.0.table] ?? 0 < place[$1.0.table] ?? 0 }
-            var deletes = present.filter { $0.1 == nil }.sorted { place[$0.0.table] ?? 0 > place[$1.0.table] ?? 0 }
+            var upserts = objects.filter { $0.1 != nil }.sorted { place[$0.0.table] ?? 0 < place[$1.0.table] ?? 0 }
+            var deletes = objects.filter { $0.1 == nil }.sorted { place[$0.0.table] ?? 0 > place[$1.0.table] ?? 0 }
             var failed: [(DirtyObject, String)] = []
+            let isDone = try busy.isEmpty && writeTogether(upserts + deletes)
             // What is in the way of one object may be gone once another is done.
-            for isLast in [false, true] {
+            for isLast in isDone ? [] : [false, true] {
                 failed = []
                 var rest: (upserts: [(DirtyObject, StateObject?)], deletes: [(DirtyObject, StateObject?)]) = ([], [])
                 for item in upserts {
@@ -124,35 +145,56 @@ struct Application {
     }
 
     func object(_ dirty: DirtyObject) throws -> StateObject? {
-        guard let number = classes[dirty.table]?.number else { return nil }
-        return try state.object(ObjectReference(classID: number, key: .uuid(dirty.guid)))
+        guard let plan = plans[dirty.table] else { return nil }
+        return try state.object(ObjectReference(classID: plan.classID, key: .uuid(dirty.guid)))
     }
 
-    // MARK: One object
+    // MARK: Objects
+
+    /// Writes all objects of a batch, or none if one is in the way: most batches are let in as a whole.
+    private mutating func writeTogether(_ objects: [(DirtyObject, StateObject?)]) throws -> Bool {
+        let before = outcome
+        do {
+            try db.savepoint {
+                for (dirty, object) in objects { try carryOut(dirty, object) }
+                if db.hasDeferredViolations { throw IsBusy() }
+            }
+            done.formUnion(objects.map(\.0))
+            return true
+        } catch is Refusal {} catch is IsBusy {} catch let error as SQLError where !error.isBusy && !error.isFatal {}
+        outcome = before
+        return false
+    }
+
+    private mutating func carryOut(_ dirty: DirtyObject, _ object: StateObject?) throws {
+        guard let plan = plans[dirty.table] else { return }
+        if let object { try write(dirty, object, plan) } else { try delete(dirty, plan.table) }
+    }
 
     /// - Parameter resolves: true if the rules of the table are asked what becomes of a violation.
     /// - Returns: the reason why it waits; nil if it does not.
     mutating func attempt(_ dirty: DirtyObject, _ object: StateObject?, resolves: Bool) throws -> String? {
-        guard let table = database.table(dirty.table) else { return nil }
         outcome.waiting[dirty] = nil
-        let before = (outcome, done)
+        let before = outcome
         do {
             try db.savepoint {
-                if let object { try write(dirty, object, table) } else { try delete(dirty, table) }
+                try carryOut(dirty, object)
                 if db.hasDeferredViolations { throw Refusal(reason: "FOREIGN KEY constraint failed") }
             }
             done.insert(dirty)
             return nil
         } catch is IsBusy {
-            (outcome, done) = before
+            outcome = before
             outcome.left.append(dirty)
             return nil
         } catch let error as Refusal {
-            (outcome, done) = before
+            outcome = before
             return error.reason
         } catch let error as SQLError where !error.isBusy && !error.isFatal {
-            (outcome, done) = before
-            if resolves, let object, try resolve(error, dirty, object, table) { return nil }
+            outcome = before
+            if resolves, let object, let plan = plans[dirty.table], try resolve(error, dirty, object, plan) {
+                return nil
+            }
             return error.description
         }
     }
@@ -168,29 +210,31 @@ struct Application {
         outcome.deleted += 1
     }
 
-    private mutating func write(_ dirty: DirtyObject, _ object: StateObject, _ table: CapturedTable) throws {
+    private mutating func write(_ dirty: DirtyObject, _ object: StateObject, _ plan: Plan) throws {
+        let table = plan.table
         if let row = try database.row(of: dirty.guid) {
             if busy.contains(row) { throw IsBusy() }
             if let found = try database.readRow(row.key, of: table) {
-                return try update(row, found.values, dirty, object, table)
+                return try update(row, found.values, dirty, object, plan)
             }
             try database.unmap(dirty.guid)
         }
-        try insert(dirty, object, table)
+        try insert(dirty, object, plan)
     }
 
     private mutating func update(
-        _ row: RowKey, _ values: [SQLValue], _ dirty: DirtyObject, _ object: StateObject, _ table: CapturedTable
+        _ row: RowKey, _ values: [SQLValue], _ dirty: DirtyObject, _ object: StateObject, _ plan: Plan
     ) throws {
+        let table = plan.table
         guard table.rule.pulls.contains(.update) else { return }
         var names: [String] = []
         var new: [SQLValue] = []
         var now = values
-        for (index, column) in table.properties.enumerated() {
-            guard let property = classes[table.number]?.properties[index] else { continue }
+        for index in plan.names.indices {
+            guard let property = plan.properties[index] else { continue }
             let content = object.value(of: property)
-            guard let value = try value(content, index, table, dirty, unless: values[index]) else { continue }
-            names.append("\(column.name.quoted) = ?")
+            guard let value = try value(content, index, plan, dirty, unless: values[index]) else { continue }
+            names.append("\(plan.names[index]) = ?")
             new.append(value)
             now[index] = value
         }
@@ -205,69 +249,78 @@ struct Application {
                 table.properties.firstIndex { $0.name == name }.map { now[$0] }
             }
         }
-        try remember(dirty, newKey, table)
+        try remember(dirty, newKey, now, plan, was: row)
         outcome.updated += 1
     }
 
-    private mutating func insert(_ dirty: DirtyObject, _ object: StateObject, _ table: CapturedTable) throws {
+    private mutating func insert(_ dirty: DirtyObject, _ object: StateObject, _ plan: Plan) throws {
+        let table = plan.table
         guard table.rule.pulls.contains(.insert) else { return }
-        var columns: [String] = []
+        var columns: [Int] = []
         var values: [SQLValue] = []
         var omitted: [Int] = []
         for (index, column) in table.properties.enumerated() {
-            guard let property = classes[table.number]?.properties[index] else { continue }
-            let content = object.value(of: property)
-            let value = try value(content, index, table, dirty, unless: nil) ?? .null
+            guard let property = plan.properties[index] else { continue }
+            let value = try value(object.value(of: property), index, plan, dirty, unless: nil) ?? .null
             if value == .null, column.isNotNull, column.hasDefault {
                 omitted.append(index)
                 continue
             }
-            columns.append(column.name.quoted)
+            columns.append(index)
             values.append(value)
         }
-        let isWhole = columns.count == table.properties.count
-        try db.run(isWhole ? table.insertRow : table.insert(columns), values)
+        let isWhole = columns.count == plan.names.count
+        try db.run(isWhole ? table.insertRow : table.insert(columns.map { plan.names[$0] }), values)
         guard db.changes > 0 else { throw Refusal(reason: "a trigger of the application does not let it in") }
         var key = [SQLValue.int(db.lastRowID)]
         if !table.shape.isKeyLocal {
-            key = table.shape.keyColumns.map { name in columns.firstIndex(of: name.quoted).map { values[$0] } ?? .null }
+            key = table.shape.keyColumns.map { name in
+                columns.firstIndex { table.properties[$0].name == name }.map { values[$0] } ?? .null
+            }
         }
-        let row = try remember(dirty, key, table)
+        let row = try remember(dirty, key, isWhole ? values : nil, plan)
         outcome.inserted += 1
-        guard !omitted.isEmpty, let forms = forms[table.number] else { return }
+        guard !omitted.isEmpty else { return }
         // The value that the column has by default is one for all devices.
         let fields = omitted.compactMap { index in
-            forms[index].payload(row[index]).map { (property: forms[index].column.name, value: $0) }
+            plan.forms[index].payload(row[index]).map { (property: plan.forms[index].column.name, value: $0) }
         }
         outcome.writtenBack.append(ObjectChange(className: table.name, guid: dirty.guid, kind: .update, fields: fields))
     }
 
     /// Notes which row the object has, and what is in it.
-    @discardableResult private mutating func remember(_ dirty: DirtyObject, _ key: [SQLValue], _ table: CapturedTable)
-        throws -> [SQLValue]
-    {
-        var found: [SQLValue] = []
-        try db.run(
-            "SELECT \(table.keyText), \(table.selectedColumns) FROM main.\(table.name.quoted) WHERE \(table.isRow)",
-            table.rowValues(key)
-        ) { found = $0.values }
-        guard let stored = found.first else { throw Refusal(reason: "the row is not as it was written") }
+    /// - Parameter written: The values that were written; nil if the table has given others.
+    @discardableResult private mutating func remember(
+        _ dirty: DirtyObject, _ key: [SQLValue], _ written: [SQLValue]?, _ plan: Plan, was: RowKey? = nil
+    ) throws -> [SQLValue] {
+        let table = plan.table
+        var stored = key.first, values = written ?? []
+        if !plan.isExact || written == nil || !zip(table.properties, values).allSatisfy({ $0.keeps($1) }) {
+            var found: [SQLValue] = []
+            try db.run(table.selectKeyedRow, table.rowValues(key)) { found = $0.values }
+            (stored, values) = (found.first, Array(found.dropFirst().dropLast()))
+        }
+        guard let stored else { throw Refusal(reason: "the row is not as it was written") }
         let row = RowKey(table: table.number, key: stored)
         // The key of a row whose deletion is not collected may be given again.
         if busy.contains(row) { throw IsBusy() }
-        let values = Array(found.dropFirst().dropLast())
-        try database.map(row, to: dirty.guid, seen: RowDigest(values, of: table))
+        let digest = RowDigest(values, of: table)
+        if row == was {
+            try database.note(row, seen: digest)
+        } else {
+            try database.map(row, to: dirty.guid, seen: digest)
+        }
         return values
     }
 
     /// The value for a column.
     /// - Parameter old: The value that it has.
     /// - Returns: nil if it stays as it is.
-    private mutating func value(
-        _ content: StateValue, _ index: Int, _ table: CapturedTable, _ dirty: DirtyObject, unless old: SQLValue?
+    mutating func value(
+        _ content: StateValue, _ index: Int, _ plan: Plan, _ dirty: DirtyObject, unless old: SQLValue?
     ) throws -> SQLValue? {
-        guard let form = forms[table.number]?[index] else { return nil }
-        guard let target = form.column.target.flatMap({ database.table(named: $0) }) else {
+        let form = plan.forms[index]
+        guard let target = plan.targets[index] else {
             if let old, form.isSame(old, content) { return nil }
             return form.value(content)
         }
@@ -292,53 +345,6 @@ struct Application {
             return try database.guid(of: referred) == nil ? nil : new
         }
         return try database.key(referredToBy: new, in: target) == key ? nil : new
-    }
-
-    // MARK: Violations
-
-    /// Has one of two rows yield that have the same unique text.
-    private mutating func resolve(
-        _ error: SQLError, _ dirty: DirtyObject, _ object: StateObject, _ table: CapturedTable
-    ) throws -> Bool {
-        guard error.isUnique, let name = table.rule.suffix,
-            let index = table.properties.firstIndex(where: { $0.name == name }),
-            let property = classes[table.number]?.properties[index], case .string(let text) = object.value(of: property)
-        else { return false }
-        let source = "main.\(table.name.quoted) WHERE \(name.quoted) = ?"
-        guard let key = try db.value("SELECT \(table.keyText) FROM \(source)", [.text(text)]),
-            let rival = try database.guid(of: RowKey(table: table.number, key: key)), rival != dirty.guid
-        else { return false }
-        let loser = rival.bytes.lexicographicallyPrecedes(dirty.guid.bytes) ? dirty.guid : rival
-        var number = 2
-        var new = text
-        repeat {
-            new = text + Array(" (\(number))".utf8)
-            number += 1
-        } while try db.value("SELECT 1 FROM \(source)", [.text(new)]) != nil
-            || outcome.writtenBack.contains { $0.fields.contains { $0.value == .string(new) } }
-        outcome.writtenBack.append(
-            ObjectChange(className: table.name, guid: loser, kind: .update, fields: [(name, .string(new))]))
-        outcome.left.append(dirty)
-        if loser != dirty.guid { outcome.left.append(DirtyObject(table: table.number, guid: loser)) }
-        return true
-    }
-
-    mutating func park(_ failed: [(DirtyObject, String)]) throws {
-        for (dirty, reason) in failed { outcome.waiting[dirty] = reason }
-        for (dirty, reason) in outcome.waiting {
-            try db.run(
-                """
-                INSERT INTO sync_pending (guid, tbl, reason, since) VALUES (?, ?, ?, unixepoch())
-                ON CONFLICT (guid) DO UPDATE SET reason = excluded.reason
-                """, [.blob(dirty.guid.bytes), .int(dirty.table), SQLValue(reason)])
-        }
-    }
-
-    private func clearPending(_ done: Set<DirtyObject>) throws {
-        guard try db.value("SELECT 1 FROM sync_pending LIMIT 1") != nil else { return }
-        for dirty in done where outcome.waiting[dirty] == nil {
-            try db.run("DELETE FROM sync_pending WHERE guid = ?", [.blob(dirty.guid.bytes)])
-        }
     }
 }
 

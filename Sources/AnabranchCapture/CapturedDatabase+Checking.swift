@@ -119,10 +119,8 @@ extension CapturedDatabase {
             let before = RowDigest(stored: stored.bytes ?? [])
             let changed = RowDigest(values, of: table).changes(since: before, values)
             guard changed.contains(true) else { continue }
-            let text = changed.map { $0 ? "1" : "0" }.joined()
             try db.run(
-                "INSERT INTO sync_history (tbl, key, action, cols, was) VALUES (?, ?, 2, ?, ?)",
-                [.int(table.number), key, SQLValue(text), key])
+                "INSERT INTO sync_history (tbl, key, action, was) VALUES (?, ?, 2, ?)", [.int(table.number), key, key])
         }
         return found.count < Self.comparedRows ? nil : found.last?[0]
     }
@@ -154,8 +152,9 @@ struct RowDigest: Equatable {
     init(_ values: [SQLValue], of table: CapturedTable) {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(8 * values.count)
-        for (column, value) in zip(table.properties, values) {
-            withUnsafeBytes(of: Self.digest(column.name, value).littleEndian) { bytes += $0 }
+        for (mark, value) in zip(table.digestMarks, values) {
+            let digest = mark | Self.hash(value) & (1 << Self.valueBits - 1)
+            withUnsafeBytes(of: digest.littleEndian) { bytes += $0 }
         }
         self.bytes = bytes
     }
@@ -179,11 +178,8 @@ struct RowDigest: Equatable {
 
     private static let valueBits: UInt64 = 48
 
-    /// Sixteen bits of the hash of the name, and 48 of that of the value.
-    private static func digest(_ name: String, _ value: SQLValue) -> UInt64 {
-        let column = hash(SQLValue(name))
-        return column << valueBits | hash(value) & (1 << valueBits - 1)
-    }
+    /// The highest bits of the digests of a column: sixteen of the hash of its name. The others are of the value's.
+    static func mark(of column: String) -> UInt64 { hash(SQLValue(column)) << valueBits }
 
     /// The 64-bit FNV-1a hash of the storage class and the bytes.
     private static func hash(_ value: SQLValue) -> UInt64 {

@@ -64,6 +64,10 @@ public struct CaptureDifference: Equatable, Sendable {
     public let kind: Kind
     /// The reason why the row is not written; nil if the object does not wait.
     public let reason: String?
+
+    package init(table: String, key: String, kind: Kind, reason: String?) {
+        (self.table, self.key, self.kind, self.reason) = (table, key, kind, reason)
+    }
 }
 
 extension CapturedDatabase {

@@ -17,7 +17,7 @@ public final class CapturedDatabase {
     /// The version of the schema at which the triggers were found whole.
     var checkedSchema: SQLValue?
 
-    /// The number of entries that one transaction writes or collects.
+    /// The number of entries that one transaction writes at installation.
     static let batchRows = 10_000
 
     /// Opens a database.
@@ -40,7 +40,7 @@ public final class CapturedDatabase {
         CREATE TABLE sync_row (tbl INTEGER NOT NULL, key NOT NULL, guid BLOB NOT NULL UNIQUE, seen BLOB,
           PRIMARY KEY (tbl, key)) WITHOUT ROWID;
         CREATE TABLE sync_history (
-          id INTEGER PRIMARY KEY, entry BLOB DEFAULT (randomblob(16)), tbl, key, action, cols, was);
+          id INTEGER PRIMARY KEY, tbl, key, action, was);
         CREATE TABLE sync_state (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
         CREATE TABLE sync_pending (
           guid BLOB PRIMARY KEY, tbl INTEGER NOT NULL, reason TEXT NOT NULL, since INTEGER NOT NULL);

@@ -15,8 +15,12 @@ struct CapturedTable {
     let selectedColumns: String
     /// Reads the row of a key: the columns, and whether the filter holds.
     let selectRow: String
+    /// Reads the key before the columns.
+    let selectKeyedRow: String
     /// Inserts a row with all columns that are synced.
     let insertRow: String
+    /// The highest bits of the digests of each column.
+    let digestMarks: [UInt64]
     /// The columns of the key whose collation takes different texts for equal, by their places in it.
     private let collatedKeys: [Int]
 
@@ -26,6 +30,7 @@ struct CapturedTable {
         (self.number, self.shape, self.rule) = (number, shape, rule)
         properties = shape.properties
         keyText = Self.key(of: "", shape)
+        digestMarks = properties.map { RowDigest.mark(of: $0.name) }
         collatedKeys = shape.keyColumns.indices.filter { shape.collatedKeys.contains(shape.keyColumns[$0]) }
         isRow =
             (shape.keyColumns.map { "\($0.quoted) IS ?" }
@@ -34,6 +39,7 @@ struct CapturedTable {
         let table = "main.\(shape.name.quoted)"
         selectedColumns = (columns + [rule.filter.map { "(\($0))" } ?? "1"]).joined(separator: ", ")
         selectRow = "SELECT \(selectedColumns) FROM \(table) WHERE \(isRow)"
+        selectKeyedRow = "SELECT \(keyText), \(selectedColumns) FROM \(table) WHERE \(isRow)"
         insertRow = Self.insert(columns, into: table)
     }
 
@@ -93,52 +99,49 @@ struct CapturedTable {
     /// The statements that make the triggers, each with the trigger's name.
     var triggers: [(name: String, sql: String)] {
         let table = name.quoted
-        func trigger(_ ending: String, _ when: String, _ body: String) -> (name: String, sql: String) {
-            let name = triggerName(ending)
-            return (name, "CREATE TRIGGER \(name.quoted) \(when) ON \(table) \(body); END")
+        func trigger(_ ending: String, _ when: String, _ note: String) -> (name: String, sql: String) {
+            let name = triggerName(ending), end = "BEGIN INSERT INTO sync_history (tbl, key, action\(note); END"
+            return (name, "CREATE TRIGGER \(name.quoted) \(when) \(end)")
         }
-        func note(_ values: String) -> String { "INSERT INTO sync_history (tbl, key, action) \(values)" }
-        var made = [
-            trigger("ai", "AFTER INSERT", "BEGIN " + note("VALUES (\(number), \(key(of: "NEW.")), 1)")),
-            trigger("ad", "AFTER DELETE", "BEGIN " + note("VALUES (\(number), \(key(of: "OLD.")), 3)")),
-        ]
-        let taken = takenRows.joined(separator: " OR ")
-        made.append(
-            trigger(
-                "bi", "BEFORE INSERT", "BEGIN " + note("SELECT \(number), \(keyText), 4 FROM \(table) WHERE \(taken)")))
-        let other = shape.keyColumns.map { "\($0.quoted) IS NOT OLD.\($0.quoted)" }.joined(separator: " OR ")
+        func mayGo(_ conditions: [String]) -> String {
+            ") SELECT \(number), \(keyText), 4 FROM \(table) WHERE \(conditions.joined(separator: " OR "))"
+        }
+        let others = shape.keyColumns.map { "\($0.quoted) IS NOT OLD.\($0.quoted)" }.joined(separator: " OR ")
+        let otherRows = takenRows.map { "(\(others)) AND \($0)" }
         var watched: [String] = []
         for column in shape.keyColumns + shape.uniques.flatMap({ $0.columns.map(\.name) })
         where !watched.contains(column) { watched.append(column) }
-        made.append(
+        let update = "BEFORE UPDATE OF \(watched.map(\.quoted).joined(separator: ", "))"
+        return [
+            trigger("bi", "BEFORE INSERT ON \(table) WHEN \(isTaken(takenRows, isNew: true))", mayGo(takenRows)),
+            trigger("ai", "AFTER INSERT ON \(table)", ") VALUES (\(number), \(key(of: "NEW.")), 1)"),
+            trigger("bu", "\(update) ON \(table) WHEN \(isTaken(otherRows, isNew: false))", mayGo(otherRows)),
             trigger(
-                "bu", "BEFORE UPDATE OF \(watched.map(\.quoted).joined(separator: ", "))",
-                "BEGIN " + note("SELECT \(number), \(keyText), 4 FROM \(table) WHERE (\(other)) AND (\(taken))")))
-        let changes = properties.map { column in
-            let name = column.name.quoted
-            return "(OLD.\(name) IS NOT NEW.\(name) COLLATE BINARY OR typeof(OLD.\(name)) <> typeof(NEW.\(name)))"
-        }
-        let keyChanges =
-            shape.isKeyLocal ? ["OLD.\(shape.keyColumns[0].quoted) IS NOT NEW.\(shape.keyColumns[0].quoted)"] : []
-        let columns = changes.isEmpty ? "''" : changes.joined(separator: " || ")
-        made.append(
-            trigger(
-                "au", "AFTER UPDATE",
-                "WHEN \((changes + keyChanges).joined(separator: " OR ")) BEGIN "
-                    + "INSERT INTO sync_history (tbl, key, action, cols, was) "
-                    + "VALUES (\(number), \(key(of: "NEW.")), 2, \(columns), \(key(of: "OLD.")))"))
-        return made
+                "au", "AFTER UPDATE ON \(table)", ", was) VALUES (\(number), \(key(of: "NEW.")), 2, \(key(of: "OLD.")))"
+            ),
+            trigger("ad", "AFTER DELETE ON \(table)", ") VALUES (\(number), \(key(of: "OLD.")), 3)"),
+        ]
+    }
+
+    /// True if one of some conditions holds for a row: each is looked up by its index alone.
+    private func isTaken(_ conditions: [String], isNew: Bool) -> String {
+        conditions.enumerated().map { place, condition in
+            let exists = "EXISTS (SELECT 1 FROM \(name.quoted) WHERE \(condition))"
+            guard place == 0, shape.isKeyLocal else { return exists }
+            // Most updates leave the key as it is, and SQLite shows -1 for one that it is going to give.
+            let key = "NEW.\(shape.keyColumns[0].quoted)"
+            return "\(key) IS NOT \(isNew ? "-1" : "OLD.\(shape.keyColumns[0].quoted)") AND \(exists)"
+        }.joined(separator: " OR ")
     }
 
     /// The conditions under which a row gives way to a new one, which `OR REPLACE` removes without a trigger.
     private var takenRows: [String] {
-        let key = shape.isKeyLocal ? ["(\(shape.keyColumns[0].quoted) = NEW.\(shape.keyColumns[0].quoted))"] : []
+        let key = shape.isKeyLocal ? ["\(shape.keyColumns[0].quoted) = NEW.\(shape.keyColumns[0].quoted)"] : []
         return key
             + shape.uniques.map { unique in
-                let equal = unique.columns.map { column in
+                unique.columns.map { column in
                     "\(column.name.quoted) COLLATE \(column.collation.quoted) = NEW.\(column.name.quoted)"
-                }
-                return "(\(equal.joined(separator: " AND ")))"
+                }.joined(separator: " AND ")
             }
     }
 }

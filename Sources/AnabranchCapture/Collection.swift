@@ -52,19 +52,13 @@ struct Collection {
     /// An entry of the history.
     private struct Entry {
         let id: Int64
-        let guid: UUIDBytes
         let row: RowKey
         let action: Int64
-        let columns: [UInt8]?
         let was: SQLValue
 
         init?(_ row: SQLRow) {
-            guard let id = row[0].int, let guid = row[1].guid, let table = row[2].int, let action = row[4].int else {
-                return nil
-            }
-            (self.id, self.guid, self.row, self.action) = (id, guid, RowKey(table: table, key: row[3]), action)
-            if case .text(let bytes) = row[5] { columns = bytes } else { columns = nil }
-            was = row[6]
+            guard let id = row[0].int, let table = row[1].int, let action = row[3].int else { return nil }
+            (self.id, self.row, self.action, was) = (id, RowKey(table: table, key: row[2]), action, row[4])
         }
     }
 
@@ -72,36 +66,46 @@ struct Collection {
     private struct Draft {
         var kind: ObjectChange.Kind
         var table: Int64
-        /// The columns that have changed; nil for all.
+        /// The columns that are read besides those that are not as they were when the row was last seen; nil for all.
         var columns: Set<Int>? = []
     }
 
     private let database: CapturedDatabase
     private let forms: [Int64: [ColumnForm]]
     private let tables: [Int64: CapturedTable]
-    private let compared: Set<Int64>
+    private var keys = ObjectKeys()
     private var collected: Collected
+    /// The bytes that the rows may have which are still to be read.
+    private var bytesLeft: Int
     private var map: [RowKey: UUIDBytes?] = [:]
     /// The rows whose objects are others now.
     private var remapped: Set<RowKey> = []
     private var rows: [UUIDBytes: RowKey] = [:]
+    /// The rows as they were when they were last seen.
+    private var seen: [UUIDBytes: RowDigest] = [:]
     private var drafts: [UUIDBytes: Draft] = [:]
     private var order: [UUIDBytes] = []
     /// The keys that a new row may have taken the place of.
     private var remembered: Set<RowKey> = []
     /// The keys of the last entries, if these tell only of rows that may go.
     private var going: [Int64: Set<SQLValue>] = [:]
-    /// The rows that were named, with the last entry of each.
-    private var touched: [RowKey: UUIDBytes] = [:]
+    /// The rows that were named.
+    private var touched: Set<RowKey> = []
     private var touchedOrder: [RowKey] = []
 
-    private init(_ database: CapturedDatabase, _ forms: [Int64: [ColumnForm]], newest: Int64) throws {
+    private init(_ database: CapturedDatabase, _ forms: [Int64: [ColumnForm]], newest: Int64, bytesMax: Int) {
+        bytesLeft = bytesMax
         self.database = database
         self.forms = forms
         tables = Dictionary(uniqueKeysWithValues: database.tables.map { ($0.number, $0) })
-        compared = try Set(database.tables.filter { try database.isCompared($0) }.map(\.number))
         collected = Collected(newest: newest)
     }
+
+    /// The entries that are collected together, and the bytes that their rows may have together unless there is one.
+    static let entryCount = 2_000
+    private static let bytesMax = 4 << 20
+
+    private struct TooLarge: Error {}
 
     /// The changes that the next entries mean.
     /// - Parameter forms: the forms of columns, by table.
@@ -113,21 +117,23 @@ struct Collection {
             let cursor = try database.state("collected")?.int ?? 0
             let last = try db.value("SELECT max(id) FROM sync_history")?.int ?? 0
             guard last > cursor else { return nil }
-            var count = CapturedDatabase.batchRows
+            var count = entryCount, bytesMax = bytesMax
             while true {
                 var entries = try read(after: cursor, count, in: db)
                 let isAll = entries.count < count
                 if !isAll { entries.removeLast(unfinishedCount(entries)) }
                 guard isAll || !entries.isEmpty else {
-                    count *= 2
+                    (count, bytesMax) = (2 * count, .max)
                     continue
                 }
                 let newest = isAll ? last : entries.last?.id ?? last
-                var collection = try Collection(database, forms, newest: newest)
+                var collection = Collection(database, forms, newest: newest, bytesMax: count > 1 ? bytesMax : .max)
                 for entry in entries { try collection.take(entry) }
-                if try collection.finish() || newest >= last { return collection.collected }
-                // A row has another key by now, and its entry comes later.
-                count *= 2
+                do {
+                    if try collection.finish() || newest >= last { return collection.collected }
+                    // A row has another key by now, and its entry comes later.
+                    (count, bytesMax) = (2 * count, .max)
+                } catch is TooLarge { count = max(1, count / 8) }
             }
         }
     }
@@ -143,7 +149,7 @@ struct Collection {
         var entries: [Entry] = []
         try db.run(
             """
-            SELECT id, entry, tbl, key, action, cols, was FROM sync_history
+            SELECT id, tbl, key, action, was FROM sync_history
             WHERE id > ? AND action > 0 ORDER BY id LIMIT ?
             """, [.int(cursor), .int(Int64(count))]
         ) { row in if let entry = Entry(row) { entries.append(entry) } }
@@ -160,7 +166,7 @@ struct Collection {
             if entry.action == 2 { try erase(RowKey(table: row.table, key: entry.was)) }
             return
         }
-        if touched.updateValue(entry.guid, forKey: row) == nil { touchedOrder.append(row) }
+        touch(row)
         let wereGoing = going[row.table] ?? []
         switch entry.action {
         case 4:
@@ -174,39 +180,38 @@ struct Collection {
             if remembered.contains(row), let guid = try guid(of: row) {
                 change(guid, in: row.table, nil)
             } else {
-                try add(row, entry.guid)
+                try add(row)
             }
         case 2:
             let before = RowKey(table: row.table, key: entry.was)
             if before != row {
-                if touched[before] == nil { touchedOrder.append(before) }
-                touched[before] = entry.guid
+                touch(before)
                 let guid = try guid(of: before)
                 try erase(row)
                 try set(before, nil)
                 if let guid { try set(row, guid) }
             }
-            guard let guid = try guid(of: row) else { break }
-            let columns = compared.contains(row.table) ? nil : entry.columns.map(Self.changedColumns)
-            change(guid, in: row.table, columns)
+            if let guid = try guid(of: row) { change(guid, in: row.table, []) }
         case 3: try erase(row)
         case 5:
-            if let guid = try guid(of: row) { change(guid, in: row.table, nil) } else { try add(row, entry.guid) }
+            if let guid = try guid(of: row) { change(guid, in: row.table, nil) } else { try add(row) }
         default: break
         }
         going[row.table] = nil
     }
 
-    private static func changedColumns(_ marks: [UInt8]) -> Set<Int> {
-        Set(marks.indices.filter { marks[$0] == UInt8(ascii: "1") })
-    }
+    private mutating func touch(_ row: RowKey) { if touched.insert(row).inserted { touchedOrder.append(row) } }
 
     private mutating func guid(of row: RowKey) throws -> UUIDBytes? {
         if let known = map[row] { return known }
-        let guid = try database.guid(of: row)
-        map[row] = .some(guid)
-        if let guid { rows[guid] = row }
-        return guid
+        guard let known = try database.known(row) else {
+            map[row] = .some(nil)
+            return nil
+        }
+        map[row] = .some(known.guid)
+        rows[known.guid] = row
+        seen[known.guid] = known.seen
+        return known.guid
     }
 
     private mutating func set(_ row: RowKey, _ guid: UUIDBytes?) throws {
@@ -216,8 +221,9 @@ struct Collection {
         if let guid { rows[guid] = row }
     }
 
-    private mutating func add(_ row: RowKey, _ guid: UUIDBytes) throws {
-        if try self.guid(of: row) != guid { try erase(row) }
+    private mutating func add(_ row: RowKey) throws {
+        try erase(row)
+        let guid = keys.next()
         try set(row, guid)
         draft(guid, Draft(kind: .create, table: row.table, columns: nil))
     }
@@ -255,14 +261,14 @@ struct Collection {
             let found = try database.readRow(row.key, of: table)
             if guid != nil, found == nil {
                 try erase(row)
-            } else if guid == nil, found != nil, let new = touched[row] {
-                try add(row, new)
+            } else if guid == nil, found != nil {
+                try add(row)
             }
         }
         try relink()
         let positions = Dictionary(uniqueKeysWithValues: database.tables.enumerated().map { ($1.number, $0) })
         var changes: [(place: Int, change: ObjectChange)] = []
-        var seen: [UUIDBytes: RowDigest] = [:]
+        var digests: [UUIDBytes: RowDigest] = [:]
         for guid in order {
             guard let draft = drafts[guid], let table = tables[draft.table] else { continue }
             let place = positions[draft.table] ?? 0
@@ -280,6 +286,8 @@ struct Collection {
                 if draft.kind == .create { try set(row, nil) }
                 continue
             }
+            bytesLeft -= found.values.reduce(0) { $0 + $1.size }
+            if bytesLeft < 0 { throw TooLarge() }
             let digest = RowDigest(found.values, of: table)
             guard found.fits else {
                 // The row belongs to this database alone from now on.
@@ -293,14 +301,14 @@ struct Collection {
                 try set(row, nil)
                 continue
             }
-            seen[guid] = digest
+            digests[guid] = digest
             if draft.kind == .update, !table.rule.pushes.contains(.update) {
                 collected.refused.append(DirtyObject(table: draft.table, guid: guid))
                 continue
             }
             var change = ObjectChange(className: table.name, guid: guid, kind: draft.kind)
-            let columns =
-                draft.kind == .update ? try draft.columns ?? changedColumns(of: guid, found.values, table) : nil
+            let columns = draft.kind == .update ? changedColumns(of: guid, draft, digest, found.values) : nil
+            if columns?.isEmpty ?? false { continue }
             for index in table.properties.indices where columns?.contains(index) ?? true {
                 try read(index, of: found.values, row, table, into: &change)
             }
@@ -310,22 +318,20 @@ struct Collection {
         changes.sort { $0.place < $1.place }
         collected.changes = changes.map(\.change)
         for (row, guid) in map {
-            let digest = guid.flatMap { seen[$0] }
+            let digest = guid.flatMap { digests[$0] }
             if digest != nil || remapped.contains(row) { collected.map[row] = .some(guid.map { ($0, digest) }) }
         }
         return isWhole
     }
 
-    /// The columns of a row of a compared table that are not as they were when it was last seen; nil if that is not
-    /// known. What others have in a column that is new here is not taken away by its being empty.
-    private func changedColumns(
-        of guid: UUIDBytes, _ values: [SQLValue], _ table: CapturedTable
-    ) throws -> Set<Int>? {
-        guard compared.contains(table.number) else { return nil }
-        let seen = try database.db.value("SELECT seen FROM sync_row WHERE guid = ?", [.blob(guid.bytes)])?.bytes
-        guard let seen else { return nil }
-        let changes = RowDigest(values, of: table).changes(since: RowDigest(stored: seen), values)
-        return Set(changes.indices.filter { changes[$0] })
+    /// The columns of a changed row that are read; nil for all. What others have in a column that is new here is not
+    /// taken away by its being empty.
+    private func changedColumns(of guid: UUIDBytes, _ draft: Draft, _ digest: RowDigest, _ values: [SQLValue]) -> Set<
+        Int
+    >? {
+        guard let columns = draft.columns, let before = seen[guid] else { return nil }
+        let changes = digest.changes(since: before, values)
+        return columns.union(changes.indices.filter { changes[$0] })
     }
 
     private mutating func read(

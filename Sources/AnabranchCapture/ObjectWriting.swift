@@ -1,36 +1,57 @@
 import AnabranchCore
 
 extension ObjectChange {
+    /// A class with its properties by name.
+    private struct ClassForm {
+        let number: ClassID
+        let properties: [String: Property]
+    }
+
     /// Carries out changes in a transaction of the replica.
     /// - Returns: those of objects that do not exist any more.
     static func write(_ changes: [ObjectChange], in transaction: WriteTransaction) throws -> [ObjectChange] {
-        var objects: [DynamicObject?] = []
+        let state = transaction.state
+        var forms: [String: ClassForm] = [:]
+        for schema in state.classes {
+            let named = schema.properties.map { (String(decoding: $0.name, as: UTF8.self), $0) }
+            forms[String(decoding: schema.name, as: UTF8.self)] = ClassForm(
+                number: schema.number, properties: Dictionary(named) { first, _ in first })
+        }
+        var objects: [(object: DynamicObject, isNew: Bool)?] = []
         var lost: [ObjectChange] = []
         // Links lead to objects that exist, perhaps only after them in the list.
         for change in changes {
-            let key = PrimaryKey.uuid(change.guid)
+            guard let form = forms[change.className] else {
+                objects.append(nil)
+                continue
+            }
+            let reference = ObjectReference(classID: form.number, key: .uuid(change.guid))
             switch change.kind {
-            case .create: objects.append(try transaction.create(change.className, key: key))
-            case .update: objects.append(try transaction.object(change.className, key: key))
+            case .create: objects.append(try transaction.create(form.number, reference.key))
+            case .update: objects.append(try transaction.object(reference).map { ($0, false) })
             case .erase:
                 objects.append(nil)
-                guard let object = try transaction.object(change.className, key: key) else { continue }
-                try transaction.delete(object)
+                if let object = try transaction.object(reference) { try transaction.delete(object) }
             }
         }
-        for (change, object) in zip(changes, objects) where change.kind != .erase {
-            guard let object else {
+        for (change, found) in zip(changes, objects) where change.kind != .erase {
+            guard let (object, isNew) = found, let form = forms[change.className] else {
                 lost.append(change)
                 continue
             }
-            for (property, value) in change.fields {
+            for (name, value) in change.fields {
                 var value = value
-                if case .link(let target, let key) = value,
-                    try transaction.object(String(decoding: target, as: UTF8.self), key: key) == nil
-                {
-                    value = .null
+                if case .link(let target, let key) = value {
+                    let number = forms[String(decoding: target, as: UTF8.self)]?.number
+                    let linked = try number.flatMap { try transaction.object(ObjectReference(classID: $0, key: key)) }
+                    if linked == nil { value = .null }
                 }
-                if try object.value(property) != value { try object.set(property, to: value) }
+                guard let property = form.properties[name] else {
+                    throw CaptureError(
+                        .schemaMismatch, "the file has no property of that name", table: change.className, column: name)
+                }
+                if isNew ? value == .null && property.isNullable : try object.value(name) == value { continue }
+                try object.set(property, to: value)
             }
         }
         return lost

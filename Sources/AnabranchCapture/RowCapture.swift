@@ -211,17 +211,18 @@ public actor RowCapture {
         var rounds = 0
         var retries = total.collected > 0
         while true {
-            let (isEverything, references, rows) = changed.take()
+            let taken = changed.take()
             // The snapshot has to be gone before the replica is closed.
             let (outcome, version) = try await {
                 let snapshot = try await replica.snapshot()
-                let batches = DirtyBatches(database, snapshot.state, isEverything, references, rows)
+                let batches = DirtyBatches(database, snapshot.state, taken)
                 return (try applyAll(batches, snapshot.state, &total, progress), snapshot.record.version)
             }()
             changed.insert(outcome.left)
             if !outcome.writtenBack.isEmpty {
                 let changes = outcome.writtenBack
                 _ = try await replica.write { transaction in try ObjectChange.write(changes, in: transaction) }
+                try database.note(changes.filter { $0.kind == .erase }, [])
                 changed.insert(
                     changes.compactMap { change in
                         database.table(named: change.className).map { DirtyObject(table: $0.number, guid: change.guid) }
@@ -297,34 +298,5 @@ public struct CaptureProgress: Equatable, Sendable {
         waiting = other.waiting
         renewedTables += other.renewedTables
         isUnstable = isUnstable || other.isUnstable
-    }
-}
-
-/// The objects that others have changed, from the replica's turns.
-private final class ChangedObjects: Sendable {
-    private struct State {
-        var isEverything = false
-        var references: Set<ObjectReference> = []
-        var rows: Set<DirtyObject> = []
-    }
-
-    private let state = Mutex(State())
-
-    /// - Parameter objects: nil for all.
-    func add(_ objects: [ObjectReference]?) {
-        state.withLock { state in
-            if let objects { state.references.formUnion(objects) } else { state.isEverything = true }
-        }
-    }
-
-    func insert(_ objects: [DirtyObject]) { state.withLock { $0.rows.formUnion(objects) } }
-
-    var isEmpty: Bool { state.withLock { !$0.isEverything && $0.references.isEmpty && $0.rows.isEmpty } }
-
-    func take() -> (isEverything: Bool, references: Set<ObjectReference>, rows: Set<DirtyObject>) {
-        state.withLock { state in
-            defer { state = State() }
-            return (state.isEverything, state.references, state.rows)
-        }
     }
 }

@@ -13,6 +13,15 @@ extension CapturedDatabase {
         try db.value("SELECT guid FROM sync_row WHERE tbl = ? AND key = ?", [.int(row.table), row.key])?.guid
     }
 
+    /// The object of a row, and the row as it was when it was last seen.
+    func known(_ row: RowKey) throws -> (guid: UUIDBytes, seen: RowDigest?)? {
+        var found: (guid: UUIDBytes, seen: RowDigest?)?
+        try db.run("SELECT guid, seen FROM sync_row WHERE tbl = ? AND key = ?", [.int(row.table), row.key]) { row in
+            found = row[0].guid.map { ($0, row[1].bytes.map { RowDigest(stored: $0) }) }
+        }
+        return found
+    }
+
     func row(of guid: UUIDBytes) throws -> RowKey? {
         var found: RowKey?
         try db.run("SELECT tbl, key FROM sync_row WHERE guid = ?", [.blob(guid.bytes)]) { row in
@@ -22,10 +31,15 @@ extension CapturedDatabase {
     }
 
     func map(_ row: RowKey, to guid: UUIDBytes, seen: RowDigest) throws {
-        try db.run("DELETE FROM sync_row WHERE guid = ?", [.blob(guid.bytes)])
         try db.run(
             "INSERT OR REPLACE INTO sync_row (tbl, key, guid, seen) VALUES (?, ?, ?, ?)",
             [.int(row.table), row.key, .blob(guid.bytes), .blob(seen.bytes)])
+    }
+
+    /// Notes what is in a row that keeps its object.
+    func note(_ row: RowKey, seen: RowDigest) throws {
+        try db.run(
+            "UPDATE sync_row SET seen = ? WHERE tbl = ? AND key = ?", [.blob(seen.bytes), .int(row.table), row.key])
     }
 
     func unmap(_ guid: UUIDBytes) throws { try db.run("DELETE FROM sync_row WHERE guid = ?", [.blob(guid.bytes)]) }

@@ -15,6 +15,14 @@ enum SQLValue: Hashable, Sendable {
     /// The text; nil for another value.
     var string: String? { if case .text(let bytes) = self { String(decoding: bytes, as: UTF8.self) } else { nil } }
 
+    /// The bytes of a text or blob, and those of a number.
+    var size: Int {
+        switch self {
+        case .text(let bytes), .blob(let bytes): bytes.count
+        case .null, .int, .real: 8
+        }
+    }
+
     var bytes: [UInt8]? { if case .blob(let bytes) = self { bytes } else { nil } }
 }
 
@@ -124,10 +132,10 @@ final class SQLConnection {
 
     /// Carries out `body` in a transaction, which is undone if it throws.
     func transaction<Value>(_ kind: String = "IMMEDIATE", _ body: () throws -> Value) throws -> Value {
-        try execute("BEGIN \(kind)")
+        try run("BEGIN \(kind)")
         do {
             let value = try body()
-            try execute("COMMIT")
+            try run("COMMIT")
             return value
         } catch {
             // SQLite has ended it already after some errors.
@@ -138,10 +146,10 @@ final class SQLConnection {
 
     /// Carries out `body` in a savepoint, which is undone if it throws.
     func savepoint<Value>(_ body: () throws -> Value) throws -> Value {
-        try execute("SAVEPOINT sync_step")
+        try run("SAVEPOINT sync_step")
         do {
             let value = try body()
-            try execute("RELEASE sync_step")
+            try run("RELEASE sync_step")
             return value
         } catch {
             if sqlite3_get_autocommit(handle) == 0 { try execute("ROLLBACK TO sync_step; RELEASE sync_step") }

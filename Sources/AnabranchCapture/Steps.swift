@@ -71,7 +71,8 @@ extension CapturedDatabase {
         }
     }
 
-    /// Keeps the values that an object cannot hold, or that were written to one that others have erased.
+    /// Keeps the values that an object cannot hold, those that were written to one that others have erased, and those
+    /// of one that has yielded.
     func note(_ lost: [ObjectChange], _ issues: [ColumnIssue]) throws {
         guard !lost.isEmpty || !issues.isEmpty else { return }
         try db.transaction {
@@ -84,7 +85,7 @@ extension CapturedDatabase {
                 guard let number = table(named: change.className)?.number else { continue }
                 let fields = change.fields.map { ($0.property, JSONValue.string($0.value.text)) }
                 let text = JSONValue.object(Dictionary(fields) { $1 }).encoded
-                try note(change.guid, number, "erased", text)
+                try note(change.guid, number, change.kind == .erase ? "newest" : "erased", text)
             }
             for issue in issues { try note(issue.guid, issue.table, "value", issue.column) }
             try db.run(

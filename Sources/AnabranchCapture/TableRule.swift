@@ -23,9 +23,44 @@ public struct TableRule: Equatable, Sendable {
     public var dates: [String: DateForm] = [:]
     /// The columns that hold keys of another table without a declared foreign key.
     public var references: [String: String] = [:]
-    /// A text column to which ` (2)`, ` (3)` … is added, for all devices, when rows of two of them have one unique
-    /// value; nil if the row of others waits.
-    public var suffix: String?
+    /// Which of two rows yields, for all devices, when rows of two of them have one unique value, and how; nil if the
+    /// row of others waits.
+    public var yielding: Yielding?
+
+    /// The way in which one of two rows with one unique value yields. Each names a column of the constraint.
+    public enum Yielding: Equatable, Sendable {
+        /// ` (2)`, ` (3)` … is added to a text column of the row that was made later.
+        case suffix(String)
+        /// A column of the row that was made later becomes null.
+        case null(String)
+        /// The row that was made earlier is deleted; its values are kept in `sync_conflict`.
+        case newest(String)
+
+        static let names = ["suffix", "null", "newest"]
+
+        init?(_ name: String, column: String) {
+            switch name {
+            case "suffix": self = .suffix(column)
+            case "null": self = .null(column)
+            case "newest": self = .newest(column)
+            default: return nil
+            }
+        }
+
+        var name: String {
+            switch self {
+            case .suffix: "suffix"
+            case .null: "null"
+            case .newest: "newest"
+            }
+        }
+
+        var column: String {
+            switch self {
+            case .suffix(let column), .null(let column), .newest(let column): column
+            }
+        }
+    }
 
     /// Everything is sent and taken.
     public init() {}
@@ -68,9 +103,12 @@ public struct TableRule: Equatable, Sendable {
                     dates[column] = form
                 }
             case "references": references = try texts(value, name)
-            case "suffix":
-                guard let text = value.string else { throw bad("suffix: a column") }
-                suffix = text
+            case _ where Yielding.names.contains(name):
+                guard let column = value.string else { throw bad("\(name): a column") }
+                guard yielding == nil else {
+                    throw bad("only one of \(Yielding.names.joined(separator: ", "))", column)
+                }
+                yielding = Yielding(name, column: column)
             default: throw bad("there is no rule '\(name)'")
             }
         }
@@ -84,7 +122,7 @@ public struct TableRule: Equatable, Sendable {
         if let filter { members["filter"] = .string(filter) }
         if !dates.isEmpty { members["dates"] = .object(dates.mapValues { .string($0.rawValue) }) }
         if !references.isEmpty { members["references"] = .object(references.mapValues { .string($0) }) }
-        if let suffix { members["suffix"] = .string(suffix) }
+        if let yielding { members[yielding.name] = .string(yielding.column) }
         return .object(members)
     }
 
@@ -100,9 +138,16 @@ public struct TableRule: Equatable, Sendable {
     /// The rule, if its columns exist and its filter can be evaluated.
     func checked(_ shape: TableShape, in db: SQLConnection) throws -> TableRule {
         let known = Set(shape.columns.map(\.name))
-        for column in Array(dates.keys) + Array(references.keys) + [suffix].compactMap(\.self)
+        for column in Array(dates.keys) + Array(references.keys) + [yielding?.column].compactMap(\.self)
         where !known.contains(column) {
             throw CaptureError(.badRule, "a rule names a column that does not exist", table: shape.name, column: column)
+        }
+        if case .null(let name) = yielding, shape.columns.contains(where: { $0.name == name && $0.isNotNull }) {
+            throw CaptureError(.badRule, "null: the column cannot be null", table: shape.name, column: name)
+        }
+        if let yielding, !shape.uniques.contains(where: { $0.columns.contains { $0.name == yielding.column } }) {
+            let reason = "\(yielding.name): no unique index that triggers can name has the column"
+            throw CaptureError(.badRule, reason, table: shape.name, column: yielding.column)
         }
         guard let filter else { return self }
         do { try db.compile("SELECT 1 FROM main.\(shape.name.quoted) WHERE (\(filter))") } catch let error as SQLError {

@@ -9,6 +9,26 @@ struct TableShape: Equatable {
         let hasDefault: Bool
         /// The table whose key the column has; nil for a value of its own.
         var target: String?
+
+        /// True if the column stores a value as it is given: its affinity turns it into no other one.
+        func keeps(_ value: SQLValue) -> Bool {
+            switch value {
+            case .null, .blob: true
+            case .int: ![.text, .real].contains(affinity)
+            case .real: [.none, .real].contains(affinity)
+            case .text: [.none, .text].contains(affinity)
+            }
+        }
+
+        private enum Affinity { case none, text, real, number }
+
+        private var affinity: Affinity {
+            func says(_ words: String...) -> Bool { words.contains { type.contains($0) } }
+            if says("INT") { return .number }
+            if says("CHAR", "CLOB", "TEXT") { return .text }
+            if type.isEmpty || says("BLOB") { return .none }
+            return says("REAL", "FLOA", "DOUB") ? .real : .number
+        }
     }
 
     /// A unique constraint or index, with the collation of each column.

@@ -31,7 +31,7 @@ import Testing
         try await CaptureWorld.run { world in
             let a = try CapturingApp("a", in: world, Self.tags), b = try CapturingApp("b", in: world, Self.tags)
             var rule = TableRule()
-            rule.suffix = "name"
+            rule.yielding = .suffix("name")
             for app in [a, b] {
                 try app.install(["tag"], rules: ["tag": rule])
                 try app.db.execute("INSERT INTO tag (name) VALUES ('red')")
@@ -42,6 +42,39 @@ import Testing
                 #expect(try app.rows("SELECT * FROM sync_pending") == [])
                 try await app.close()
             }
+        }
+    }
+
+    @Test(arguments: [TableRule.Yielding.null("name"), .newest("name")])
+    func oneOfTwoRowsYieldsAsTheRuleSays(_ rule: TableRule.Yielding) async throws {
+        try await CaptureWorld.run { world in
+            let schema = "CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT COLLATE NOCASE, n, UNIQUE (n, name))"
+            let a = try CapturingApp("a", in: world, schema), b = try CapturingApp("b", in: world, schema)
+            var rules = TableRule()
+            rules.yielding = rule
+            // The row of the first one is made first, whoever is synchronized first.
+            for (app, name) in [(a, "red"), (b, "RED")] {
+                try app.install(["tag"], rules: ["tag": rules])
+                try app.db.execute("INSERT INTO tag (name, n) VALUES ('\(name)', 1), ('other', 1), ('other', NULL)")
+                try await app.open(online: false)
+                try await #require(app.capture).pass()
+            }
+            for app in [b, a, b, a] {
+                try await app.open()
+                try await app.synchronize()
+            }
+            for app in [a, b] {
+                let names = "SELECT coalesce(lower(name), '∅'), count(*) FROM tag"
+                let grouped = try app.rows("\(names) WHERE lower(name) = 'red' OR name IS NULL GROUP BY name")
+                #expect(grouped == (rule.name == "null" ? ["∅|2", "red|1"] : ["red|1"]))
+                #expect(try app.rows("SELECT count(*) FROM tag WHERE n IS NULL AND name = 'other'") == ["2"])
+                let first = try app.rows("SELECT name FROM tag WHERE lower(name) = 'red'")
+                #expect(first == (rule.name == "null" ? ["red"] : ["RED"]))
+                #expect(try app.rows("SELECT * FROM sync_pending") == [])
+            }
+            let lost = try [a, b].flatMap { try $0.rows("SELECT lost FROM sync_conflict WHERE kind = 'newest'") }
+            #expect(lost.contains { $0.contains("red") } == (rule.name == "newest"))
+            for app in [a, b] { try await app.close() }
         }
     }
 

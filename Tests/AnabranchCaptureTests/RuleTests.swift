@@ -148,6 +148,7 @@ import Testing
         (#"{"note": {"push": ["insret"]}}"#, "table note: push: not one of insert, update, delete"),
         (#"{"note": {"dates": {"at": "unx"}}}"#, "table note, column at: 'unx' is no form of dates: "),
         (#"{"note": {"filters": ""}}"#, "table note: there is no rule 'filters'"),
+        (#"{"note": {"null": "a", "suffix": "a"}}"#, "table note, column a: only one of suffix, null, newest"),
         (#"[]"#, "the rules are no JSON object of tables"),
     ])
     func aMistakeInTheRulesIsNamed(_ text: String, _ reason: String) {

@@ -11,7 +11,8 @@ struct BenchCaptureCommand: AsyncParsableCommand {
         discussion: """
             Prints a JSON line each:
               write      inserts, updates and deletions of --rows rows in one transaction, with capture and without: \
-            processor time in milliseconds, and the ratio; for a table with a UNIQUE column and for one without
+            processor time in milliseconds, and the ratio; for a table with a UNIQUE column and for one without; a \
+            prepared statement for each row, as applications have it, and one for all
               install    capture is installed in a database with --installed rows
               collect    --rows rows become objects of a replica, on this machine's disk
               apply      the objects become rows of another database
@@ -37,7 +38,9 @@ struct BenchCaptureCommand: AsyncParsableCommand {
             .appendingPathComponent("anabranch-bench-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
-        for title in ["TEXT", "TEXT UNIQUE"] { try measureWriting(folder, title) }
+        for title in ["TEXT", "TEXT UNIQUE"] {
+            for isEach in [true, false] { try measureWriting(folder, title, isEach: isEach) }
+        }
         try measureInstalling(folder)
         try await measurePasses(folder)
     }
@@ -64,30 +67,47 @@ struct BenchCaptureCommand: AsyncParsableCommand {
         """
     }
 
-    private func measureWriting(_ folder: URL, _ title: String) throws {
-        let hasUnique = title.hasSuffix("UNIQUE")
-        let statements = [
-            ("insert", Self.insert(rows)), ("update", "UPDATE note SET n = n + 1, title = title || '!'"),
-            ("delete", "DELETE FROM note WHERE id > 0"),
+    /// The statements, each with its values for a row; none where it is for all rows.
+    private func statements(isEach: Bool) -> [(name: String, sql: String, values: (Int) -> StatementArguments)] {
+        guard isEach else {
+            return [
+                ("insert", Self.insert(rows), { _ in [] }),
+                ("update", "UPDATE note SET n = n + 1, title = title || '!'", { _ in [] }),
+                ("delete", "DELETE FROM note WHERE id > 0", { _ in [] }),
+            ]
+        }
+        return [
+            (
+                "insert", "INSERT INTO note (title, body, n) VALUES (?, ?, ?)",
+                { ["the title of \($0)", "a text of some words, which says little", $0] }
+            ),
+            ("update", "UPDATE note SET n = ?, title = ? WHERE id = ?", { [$0 + 1, "the title of \($0)!", $0] }),
+            ("delete", "DELETE FROM note WHERE id = ?", { [$0] }),
         ]
+    }
+
+    private func measureWriting(_ folder: URL, _ title: String, isEach: Bool) throws {
+        let hasUnique = title.hasSuffix("UNIQUE"), statements = statements(isEach: isEach)
         var times: [[Double]] = []
         for isCaptured in [false, true] {
-            let name = "write-\(hasUnique)-\(isCaptured)"
+            let name = "write-\(hasUnique)-\(isEach)-\(isCaptured)"
             let queue = try database(folder, name, title: title)
             if isCaptured {
                 try CapturedDatabase(path: folder.appendingPathComponent(name).path).install(["note"])
             }
             times.append(
-                try statements.map { statement in
+                try statements.map { _, sql, values in
                     let start = ProcessorTime.milliseconds
-                    try queue.write { db in try db.execute(sql: statement.1) }
+                    try queue.write { db in
+                        let statement = try db.makeStatement(sql: sql)
+                        for row in 1...(isEach ? rows : 1) { try statement.execute(arguments: values(row)) }
+                    }
                     return ProcessorTime.milliseconds - start
                 })
         }
-        for (index, (name, _)) in statements.enumerated() {
-            let plain = times[0][index]
-            let captured = times[1][index]
-            let what = #""what":"\#(name)","unique":\#(hasUnique),"rows":\#(rows)"#
+        for (index, statement) in statements.enumerated() {
+            let plain = times[0][index], captured = times[1][index]
+            let what = #""what":"\#(statement.name)","unique":\#(hasUnique),"each":\#(isEach),"rows":\#(rows)"#
             print(
                 String(
                     format: #"{"name":"write",%@,"ms":%.0f,"captured_ms":%.0f,"ratio":%.2f}"#, what, plain, captured,
