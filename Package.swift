@@ -308,8 +308,8 @@ let package = Package(
         .testTarget(
             name: "AnabranchBridgeTests",
             dependencies: [
-                "AnabranchBridge", "AnabranchClient", "AnabranchCore", "AnabranchHistory", "AnabranchPostgresWire",
-                "AnabranchServer", "AnabranchTesting", "anabranch",
+                "AnabranchBridge", "AnabranchCapture", "AnabranchClient", "AnabranchCore", "AnabranchHistory",
+                "AnabranchPostgresWire", "AnabranchServer", "AnabranchTesting", "anabranch",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ]),

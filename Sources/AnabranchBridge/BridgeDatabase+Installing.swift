@@ -52,6 +52,9 @@ extension BridgeDatabase {
                         ON CONFLICT (schema, name) DO NOTHING
                         """, [.text(table.schema), .text(table.name), .text(table.className)])
                     try makeTriggers(of: table)
+                    notes += table.columns.compactMap { column in
+                        column.list.map { "table \($0.path): the elements of the list \(column.name) of \(name)" }
+                    }
                     notes += table.omitted.map { "table \(name), column \($0.name): \($0.reason), so it is not synced" }
                 }
                 try load()
@@ -190,6 +193,53 @@ extension BridgeDatabase {
             }
             try trigger("anabranch_t", "BEFORE TRUNCATE", "", "FOR EACH STATEMENT", on: path)
         }
+        for column in table.columns {
+            if let list = column.list { try makeTriggers(of: list, column.name, table) }
+        }
+    }
+
+    /// The body of the function of the triggers of a table of elements: the list of the owner has changed.
+    private func functionBody(_ list: BridgedTable.ListTable, of column: String, _ table: BridgedTable) -> String {
+        func note(_ source: String) -> String {
+            """
+            INSERT INTO anabranch.history (tbl, action, key, cols) SELECT DISTINCT \(table.oid)::oid, 'U'::"char",
+                  "anabranch.e".owner::text, ARRAY[\(column.literal)] FROM \(source) AS "anabranch.e"
+                  WHERE "anabranch.e".owner IS NOT NULL;
+            """
+        }
+        return """
+            BEGIN
+              IF TG_OP = 'TRUNCATE' THEN \(note(list.path))
+              ELSIF TG_OP = 'DELETE' THEN \(note("olds"))
+              ELSIF TG_OP = 'INSERT' THEN \(note("news"))
+              ELSE \(note("(SELECT \"anabranch.o\".owner FROM olds AS \"anabranch.o\" UNION "
+                + "SELECT \"anabranch.n\".owner FROM news AS \"anabranch.n\")"))
+              END IF;
+              RETURN NULL;
+            END
+            """
+    }
+
+    private func makeTriggers(of list: BridgedTable.ListTable, _ column: String, _ table: BridgedTable) throws {
+        let db = try db, function = "anabranch.\("capture_\(table.oid)_\(list.oid)".quoted)"
+        try db.execute(
+            """
+            CREATE OR REPLACE FUNCTION \(function)() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+            SET search_path = pg_catalog, pg_temp AS \(functionBody(list, of: column, table).literal);
+            REVOKE ALL ON FUNCTION \(function)() FROM PUBLIC
+            """)
+        let kinds = [
+            ("i", "AFTER INSERT", "REFERENCING NEW TABLE AS news"),
+            ("u", "AFTER UPDATE", "REFERENCING OLD TABLE AS olds NEW TABLE AS news"),
+            ("d", "AFTER DELETE", "REFERENCING OLD TABLE AS olds"), ("t", "BEFORE TRUNCATE", ""),
+        ]
+        for (ending, when, rows) in kinds {
+            try db.execute(
+                """
+                CREATE TRIGGER anabranch_\(ending) \(when) ON \(list.path) \(rows) FOR EACH STATEMENT
+                EXECUTE FUNCTION \(function)()
+                """)
+        }
     }
 
     /// The table and all tables below it.
@@ -211,7 +261,8 @@ extension BridgeDatabase {
             """
             SELECT format('DROP TRIGGER %I ON %s', t.tgname, t.tgrelid::regclass) FROM pg_trigger t
             JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace
-            WHERE n.nspname = 'anabranch' AND p.proname = 'capture_' || $1 AND t.tgparentid = 0
+            WHERE n.nspname = 'anabranch' AND t.tgparentid = 0
+              AND (p.proname = 'capture_' || $1 OR starts_with(p.proname, 'capture_' || $1 || '_'))
             """, [.text(oid)])
         for row in 0..<found.count { if let sql = found[row, 0] { try db.execute(sql) } }
     }
@@ -219,6 +270,7 @@ extension BridgeDatabase {
     /// The tables whose triggers are missing, switched off or others.
     func tablesWithoutTriggers() throws -> [BridgedTable] {
         try tables.filter { table in
+            if try listsWithoutTriggers(table) { return true }
             let found = try db.query(
                 """
                 SELECT count(*) FILTER (WHERE t.tgenabled IN ('O', 'A')), count(*), bool_and(p.prosrc = $2)
@@ -227,6 +279,20 @@ extension BridgeDatabase {
                 """, [.text(table.oid), .text(functionBody(table))])
             let family = table.isFamily ? try tablesBelowWithoutTriggers(table) : false
             return found[0, 0] != "\(Self.triggers.count)" || found[0, 2] != "t" || family
+        }
+    }
+
+    /// True if triggers of a table of elements are missing, switched off or others.
+    private func listsWithoutTriggers(_ table: BridgedTable) throws -> Bool {
+        try table.columns.contains { column in
+            guard let list = column.list else { return false }
+            let found = try db.query(
+                """
+                SELECT count(*) FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
+                JOIN pg_namespace n ON n.oid = p.pronamespace
+                WHERE n.nspname = 'anabranch' AND t.tgrelid = $1::oid AND t.tgenabled IN ('O', 'A') AND p.prosrc = $2
+                """, [.text(list.oid), .text(functionBody(list, of: column.name, table))])
+            return found[0, 0] != "\(Self.triggers.count)"
         }
     }
 
@@ -261,7 +327,13 @@ extension BridgeDatabase {
                     for row in 0..<found.count {
                         guard let oid = found[row, 0] else { continue }
                         try dropTriggers(of: oid)
-                        try db.execute("DROP FUNCTION IF EXISTS anabranch.\("capture_\(oid)".quoted)()")
+                        let functions = try db.query(
+                            """
+                            SELECT format('DROP FUNCTION anabranch.%I()', p.proname) FROM pg_proc p
+                            JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'anabranch'
+                            AND (p.proname = 'capture_' || $1 OR starts_with(p.proname, 'capture_' || $1 || '_'))
+                            """, [.text(oid)])
+                        for row in 0..<functions.count { try db.execute(functions[row, 0] ?? "") }
                     }
                 }
             }

@@ -151,7 +151,7 @@ public final class BridgeDatabase {
             SELECT coalesce(md5(string_agg(concat_ws(' ', attrelid, attnum, atttypid, atttypmod, attname), ','
               ORDER BY attrelid, attnum)), '')
             FROM pg_attribute WHERE attrelid = ANY ($1::oid[]) AND attnum > 0 AND NOT attisdropped
-            """, [.array(tables.map(\.oid))])[0, 0] ?? ""
+            """, [.array(tables.flatMap { [$0.oid] + $0.columns.compactMap(\.list?.oid) })])[0, 0] ?? ""
     }
 
     /// Throws if tables that some entries are of are not as they were read, or not read yet.

@@ -1,4 +1,5 @@
 #if canImport(CLibPQ)
+public import AnabranchCapture
 public import AnabranchCore
 import AnabranchPostgresWire
 
@@ -46,27 +47,8 @@ public struct BridgeStatus: Equatable, Sendable {
     public let conflicts: Int
 }
 
-/// A difference between a row and its object.
-public struct BridgeDifference: Equatable, Sendable {
-    /// The kind of a difference.
-    public enum Kind: Equatable, Sendable {
-        /// A row that has no object.
-        case noObject
-        /// An object that has no row.
-        case noRow
-        /// Columns that have not the values of the object.
-        case columns([String])
-    }
-
-    /// The table as SQL spells it.
-    public let table: String
-    /// The key of the row.
-    public let key: String
-    /// The kind.
-    public let kind: Kind
-    /// The reason why the row is not written; nil if the object does not wait.
-    public let reason: String?
-}
+/// A difference between a row and its object. The table is spelled as in SQL, and the key is that of the row.
+public typealias BridgeDifference = CaptureDifference
 
 extension BridgeDatabase {
     /// How far the database is bridged.

@@ -89,22 +89,46 @@ struct BridgedClass: Sendable {
 /// The tables for classes that a file has, as SQL.
 package enum BridgeSchema {
     /// The statements that make a table for each class whose objects have keys.
+    /// - Parameter lists: the lists and sets whose elements are to be rows of a table, each as `Class.property`.
     /// - Returns: the statements, and the classes that have no table, with the reasons.
-    package static func sql(for classes: [ExportedClass]) -> (sql: String, omitted: [String]) {
+    package static func sql(for classes: [ExportedClass], lists: [String] = []) -> (sql: String, omitted: [String]) {
         let named = Dictionary(classes.map { ($0.name, $0) }) { first, _ in first }
-        var sql = "", omitted: [String] = []
+        var sql = "", omitted: [String] = [], unknown = lists
         for declared in classes where declared.kind == .topLevel {
             guard let key = declared.key, let keyType = type(of: key) else {
                 omitted.append("class \(declared.name): its objects have no primary key of their own")
                 continue
             }
             var lines = ["  \(key.name.quoted) \(keyType) PRIMARY KEY"]
+            var tables = ""
             for property in declared.properties {
+                if let at = unknown.firstIndex(of: "\(declared.name).\(property.name)"),
+                    let element = elementType(property, named)
+                {
+                    unknown.remove(at: at)
+                    tables += """
+                        CREATE TABLE \("\(declared.name)_\(property.name)".quoted) (
+                          owner \(keyType) NOT NULL REFERENCES \(declared.name.quoted) ON DELETE CASCADE,
+                          position integer NOT NULL,
+                          value \(element),
+                          PRIMARY KEY (owner, position)
+                        );\n
+                        """
+                    continue
+                }
                 lines.append("  \(property.name.quoted) \(column(property, named))")
             }
-            sql += "CREATE TABLE \(declared.name.quoted) (\n\(lines.joined(separator: ",\n"))\n);\n"
+            sql += "CREATE TABLE \(declared.name.quoted) (\n\(lines.joined(separator: ",\n"))\n);\n" + tables
         }
+        omitted += unknown.map { "\($0): there is no list or set of that name whose elements a column can hold" }
         return (sql, omitted)
+    }
+
+    /// The type of the elements of a list or set as values of a column; nil for another property.
+    private static func elementType(_ property: ExportedClass.Property, _ classes: [String: ExportedClass]) -> String? {
+        guard [.list, .set].contains(property.collection) else { return nil }
+        let target = property.target.flatMap { classes[$0] }
+        return property.type == .link ? target?.key.flatMap(type) : type(of: property)
     }
 
     private static func column(_ property: ExportedClass.Property, _ classes: [String: ExportedClass]) -> String {

@@ -13,11 +13,15 @@ struct BridgedTable: Equatable {
         let isArray: Bool
         /// The table whose keys a foreign key says the column has.
         var target: String?
+        /// The table whose rows are the elements; nil for a column of the table itself.
+        var list: ListTable?
+
+        /// The value in the row `t`.
+        var current: String { list?.array ?? "t.\(name.quoted)" }
 
         /// The value as `json_build_object` is to take it: decimals as texts, for numbers of JSON may be rounded.
         var selected: String {
-            let name = "t." + name.quoted
-            return kind == .decimal ? isArray ? "\(name)::text[]" : "\(name)::text" : name
+            kind == .decimal ? isArray ? "\(current)::text[]" : "\(current)::text" : current
         }
 
         /// The value as it can be compared with others: each difference counts.
@@ -54,6 +58,17 @@ struct BridgedTable: Equatable {
     // Realm's limits.
     private static let classBytesMax = 57
     private static let propertyBytesMax = 63
+
+    /// A table of the elements of a list: `class_property(owner, position, value)`.
+    struct ListTable: Equatable {
+        let oid: String
+        let path: String
+        /// The key of the owner in the row `t`.
+        let ownerKey: String
+
+        /// The elements that the owner `t` has.
+        var array: String { "ARRAY(SELECT l.value FROM \(path) l WHERE l.owner = \(ownerKey) ORDER BY l.position)" }
+    }
 
     /// Reads a table from the catalog.
     ///
@@ -106,17 +121,7 @@ struct BridgedTable: Equatable {
                     : "its primary key has several columns: give it a uuid of its own as the key, and make these UNIQUE"
             )
         }
-        let columns = try db.query(
-            """
-            SELECT a.attname, format_type(a.atttypid, a.atttypmod), e.typname, e.typtype, b.typname,
-              t.typcategory = 'A' AND t.typelem <> 0, a.attgenerated <> '',
-              (SELECT f.confrelid::regclass::text FROM pg_constraint f
-               WHERE f.conrelid = a.attrelid AND f.contype = 'f' AND f.conkey = ARRAY[a.attnum] LIMIT 1)
-            FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
-            JOIN pg_type e ON e.oid = CASE WHEN t.typcategory = 'A' AND t.typelem <> 0 THEN t.typelem ELSE t.oid END
-            LEFT JOIN pg_type b ON b.oid = e.typbasetype
-            WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
-            """, [.text(oid)])
+        let columns = try Self.columns(of: oid, in: db)
         var key: Column?
         var kept: [Column] = []
         var omitted: [(name: String, reason: String)] = []
@@ -141,7 +146,60 @@ struct BridgedTable: Equatable {
             }
         }
         guard let key else { throw refused("its primary key is not a column of its own") }
+        for list in try Self.lists(of: oid, exact, key.name, in: db) {
+            guard !kept.contains(where: { $0.name == list.name }), list.name != key.name else {
+                throw refused("both a column and a table of elements have the name", column: list.name)
+            }
+            kept.append(list)
+        }
         (self.key, self.columns, self.omitted) = (key, kept, omitted)
+    }
+
+    /// The columns of a table: name, type, type of elements, its kind, base type, whether it is an array, whether it is
+    /// generated, and the table that a foreign key leads to.
+    private static func columns(of oid: String, in db: PostgresConnection) throws -> PostgresRows {
+        try db.query(
+            """
+            SELECT a.attname, format_type(a.atttypid, a.atttypmod), e.typname, e.typtype, b.typname,
+              t.typcategory = 'A' AND t.typelem <> 0, a.attgenerated <> '',
+              (SELECT f.confrelid::regclass::text FROM pg_constraint f
+               WHERE f.conrelid = a.attrelid AND f.contype = 'f' AND f.conkey = ARRAY[a.attnum] LIMIT 1)
+            FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+            JOIN pg_type e ON e.oid = CASE WHEN t.typcategory = 'A' AND t.typelem <> 0 THEN t.typelem ELSE t.oid END
+            LEFT JOIN pg_type b ON b.oid = e.typbasetype
+            WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+            """, [.text(oid)])
+    }
+
+    /// The tables of elements that belong to a table.
+    private static func lists(of oid: String, _ name: String, _ key: String, in db: PostgresConnection) throws
+        -> [Column]
+    {
+        let found = try db.query(
+            """
+            SELECT c.oid, format('%I.%I', n.nspname, c.relname), substr(c.relname, length($2) + 2)
+            FROM pg_constraint f JOIN pg_class c ON c.oid = f.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+            WHERE f.contype = 'f' AND f.confrelid = $1::oid AND starts_with(c.relname, $2 || '_')
+              AND (SELECT array_agg(a.attname::text ORDER BY a.attnum) FROM pg_attribute a
+                WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) = '{owner,position,value}'
+              AND f.conkey = ARRAY[(SELECT a.attnum FROM pg_attribute a
+                WHERE a.attrelid = c.oid AND a.attname = 'owner')] ORDER BY 3
+            """, [.text(oid), .text(name)])
+        return try (0..<found.count).compactMap { row -> Column? in
+            guard let child = found[row, 0], let path = found[row, 1], let property = found[row, 2] else { return nil }
+            let columns = try columns(of: child, in: db)
+            guard let value = (0..<columns.count).first(where: { columns[$0, 0] == "value" }),
+                let type = columns[value, 1], columns[value, 5] == "f",
+                let kind = ColumnKind(columns[value, 3] == "e" ? "text" : columns[value, 4] ?? columns[value, 2] ?? ""),
+                kind != .json
+            else {
+                throw BridgeError(
+                    .notBridgeable, "a list cannot have elements of its type", table: path, column: "value")
+            }
+            return Column(
+                name: property, type: type + "[]", kind: kind, isArray: true,
+                list: ListTable(oid: child, path: path, ownerKey: "t.\(key.quoted)"))
+        }
     }
 
     /// The schema, if the name has one, and the name in it.
@@ -185,6 +243,7 @@ struct BridgedTable: Equatable {
     /// Changes the rows of a batch that are not as their objects.
     /// - Parameter keepsValues: true if a null of an object takes no value of its row away.
     func update(_ indices: [Int], keepsValues: Bool) -> String? {
+        let indices = indices.filter { columns[$0].list == nil }
         if indices.isEmpty { return nil }
         let settings = indices.map { index in
             let name = columns[index].name.quoted
@@ -200,7 +259,7 @@ struct BridgedTable: Equatable {
     /// True if a column of the row has not the value of the batch.
     private func differs(_ index: Int) -> String {
         let column = columns[index]
-        return "\(column.comparable("t." + column.name.quoted)) IS DISTINCT FROM \(column.comparable("v.c\(index)"))"
+        return "\(column.comparable(column.current)) IS DISTINCT FROM \(column.comparable("v.c\(index)"))"
     }
 
     /// Finds the rows of a batch that are not there, or not as in the batch: the key, and the columns as a JSON array;
@@ -217,12 +276,46 @@ struct BridgedTable: Equatable {
 
     /// Inserts the rows of a batch that are not there.
     func insert(_ indices: [Int]) -> String {
+        let indices = indices.filter { columns[$0].list == nil }
         let names = ([key.name] + indices.map { columns[$0].name }).map(\.quoted).joined(separator: ", ")
         let values = (["v.k"] + indices.map { "v.c\($0)" }).joined(separator: ", ")
         return """
             INSERT INTO \(path) (\(names)) OVERRIDING SYSTEM VALUE SELECT \(values) FROM \(rows(indices))
             WHERE NOT EXISTS (SELECT FROM \(path) t WHERE t.\(key.name.quoted) = v.k)
             """
+    }
+
+    /// Counts the rows of a batch that differ in lists alone; nil if there are no lists.
+    func countListChanges(_ indices: [Int]) -> String? {
+        let lists = indices.filter { columns[$0].list != nil }, others = indices.filter { columns[$0].list == nil }
+        if lists.isEmpty { return nil }
+        let differences = others.map { " AND NOT (\(differs($0)))" }.joined()
+        return """
+            SELECT count(*) FROM \(rows(indices)) JOIN \(path) t ON t.\(key.name.quoted) = v.k
+            WHERE (\(lists.map(differs).joined(separator: " OR ")))\(differences)
+            """
+    }
+
+    /// Writes the lists of a batch that differ from those of its rows: two statements each.
+    func writeLists(_ indices: [Int]) -> [String] {
+        indices.flatMap { index -> [String] in
+            guard let list = columns[index].list else { return [] }
+            let source = "\(rows([index])) JOIN \(path) t ON t.\(key.name.quoted) = v.k"
+            return [
+                """
+                DELETE FROM \(list.path) WHERE owner IN (SELECT v.k FROM \(source) WHERE \(differs(index)))
+                """,
+                """
+                INSERT INTO \(list.path) (owner, position, value) SELECT v.k, e.position - 1, e.value
+                FROM \(source), unnest(v.c\(index)) WITH ORDINALITY e(value, position) WHERE \(differs(index))
+                """,
+            ]
+        }
+    }
+
+    /// Deletes the elements of the rows of some keys.
+    var deleteLists: [String] {
+        columns.compactMap(\.list).map { "DELETE FROM \($0.path) l WHERE l.owner = ANY ($1::\(keyType)[])" }
     }
 
     /// Deletes the rows of some keys.

@@ -43,6 +43,8 @@ struct RowApplication {
         let properties: [Property]
         let update: String?
         let insert: String
+        let countListChanges: String?
+        let writeLists: [String]
     }
 
     let database: BridgeDatabase
@@ -65,7 +67,8 @@ struct RowApplication {
             let indices = known.map(\.0)
             forms[schema.number] = Form(
                 table: table, number: schema.number, indices: indices, properties: known.map(\.1),
-                update: table.update(indices, keepsValues: keepsValues), insert: table.insert(indices))
+                update: table.update(indices, keepsValues: keepsValues), insert: table.insert(indices),
+                countListChanges: table.countListChanges(indices), writeLists: table.writeLists(indices))
         }
     }
 
@@ -181,11 +184,18 @@ struct RowApplication {
                 var batch: [UInt8] = []
                 JSONText.append(array: rows.compactMap(\.json), to: &batch)
                 if batch.count > 2 {
-                    if let update = form.update { counts.updated = try db.query(update, [.utf8(batch)]).affected }
+                    if let count = form.countListChanges {
+                        counts.updated = Int(try db.query(count, [.utf8(batch)])[0, 0] ?? "") ?? 0
+                    }
+                    if let update = form.update { counts.updated += try db.query(update, [.utf8(batch)]).affected }
                     counts.inserted = try db.query(form.insert, [.utf8(batch)]).affected
+                    for statement in form.writeLists { try db.query(statement, [.utf8(batch)]) }
                 }
                 let gone = rows.filter { $0.json == nil }.map(\.key)
-                if !gone.isEmpty { counts.deleted = try db.query(form.table.delete, [.array(gone)]).affected }
+                if !gone.isEmpty {
+                    for statement in form.table.deleteLists { try db.query(statement, [.array(gone)]) }
+                    counts.deleted = try db.query(form.table.delete, [.array(gone)]).affected
+                }
                 try db.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
             }
         } catch let error as PostgresError where Self.isOfRow(error) {

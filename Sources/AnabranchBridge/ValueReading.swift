@@ -110,6 +110,8 @@ struct ValueReading {
         switch json {
         case .null, .bool, .string: return json
         case .integer(let value): return ["int": .string("\(value)")]
+        case .largeInteger(let digits) where Decimal128(digits)?.largeIntegerText == digits:
+            return ["dec": .string(digits)]
         case .largeInteger, .real:
             return ["double": .string(String((Self.number(json) ?? .nan).bitPattern, radix: 16))]
         case .array(let elements): return ["list": .array(elements.map(any))]
@@ -124,5 +126,16 @@ struct ValueReading {
             }
         }
     }
+}
+
+extension Decimal128 {
+    /// The digits of a whole number beyond 64 bits, as JSON has it; nil for another number.
+    var largeIntegerText: String? {
+        guard let text, text.integer == nil, 0..<Self.digitsMax ~= text.exponent else { return nil }
+        let digits = "\(text.significand)" + String(repeating: "0", count: text.exponent)
+        return digits.utf8.count > Self.digitsMax ? nil : (text.isNegative ? "-" : "") + digits
+    }
+
+    private static let digitsMax = 34
 }
 #endif

@@ -66,8 +66,7 @@ struct ValueWriting {
     private func append(any value: StateValue, to text: inout [UInt8]) {
         switch value {
         case .null, .bool, .string, .int: append(value, .int, to: &text)
-        case .double(let number) where "\(number)".contains(".") && !"\(number)".contains("e"):
-            text += "\(number)".utf8
+        case .double(let number) where number.isFinite: text += Self.numberText(number).utf8
         case .list(let list): append(elements: list.values, .null, to: &text)
         case .set(let set): append(elements: set.values, .null, to: &text)
         case .dictionary(let entries):
@@ -85,10 +84,26 @@ struct ValueWriting {
         case .float(let value): JSONText.append(Payload.float(value), .exact, to: &text)
         case .binary(let value): JSONText.append(Payload.binary(value), .exact, to: &text)
         case .timestamp(let value): JSONText.append(Payload.timestamp(value), .exact, to: &text)
-        case .decimal(let value): JSONText.append(Payload.decimal(value), .exact, to: &text)
+        case .decimal(let value):
+            if let digits = value.largeIntegerText {
+                text += digits.utf8
+            } else {
+                JSONText.append(Payload.decimal(value), .exact, to: &text)
+            }
         case .objectID(let value): JSONText.append(Payload.objectID(value), .exact, to: &text)
         case .uuid(let value): JSONText.append(Payload.uuid(value), .exact, to: &text)
         }
+    }
+
+    /// A number that is a double for whoever reads it: one that `jsonb` shows with a point.
+    private static func numberText(_ number: Double) -> String {
+        let text = "\(number)"
+        guard let exponent = text.firstIndex(of: "e"), let places = Int(text[text.index(after: exponent)...]),
+            places > 0
+        else { return text }
+        let parts = text[..<exponent].split(separator: ".")
+        let digits = parts.count > 1 && parts[1] != "0" ? parts[1] : ""
+        return parts[0] + digits + String(repeating: "0", count: max(0, places - digits.count)) + ".0"
     }
 
     private func append(quoted value: String, to text: inout [UInt8]) { JSONText.append(string: value.utf8, to: &text) }

@@ -189,6 +189,116 @@ import Testing
         }
     }
 
+    /// The elements of a list as rows of a table of their own.
+    @Test func aListIsATable() async throws {
+        try await BridgeWorld.run { world in
+            let device = try await world.device(), bridge = try await world.bridge()
+            let classes = [
+                ExportedClass(
+                    name: "Note", kind: .topLevel, key: Property(name: "_id", type: .string, isNullable: false),
+                    properties: [
+                        Property(name: "title", type: .string, isNullable: true),
+                        Property(name: "tags", type: .string, isNullable: true, collection: .list),
+                        Property(name: "marks", type: .decimal, isNullable: false, collection: .set),
+                        Property(name: "next", type: .link, isNullable: false, collection: .list, target: "Note"),
+                    ])
+            ]
+            try await device.change { transaction in
+                try transaction.add(classes)
+                try transaction.create("Note", key: "b")
+                for (key, tags) in [("a", ["x", "y", "x"]), ("b", [])] {
+                    let note = try transaction.create("Note", key: .string(Array(key.utf8)))
+                    for tag in tags { try note.list("tags").append(.string(Array(tag.utf8))) }
+                    try note.list("next").append(.link(className: Array("Note".utf8), key: "b"))
+                    try note.set("marks").formUnion([Decimal128("1.50").map(Payload.decimal) ?? .null])
+                }
+            }
+            let lists = ["Note.tags", "Note.marks", "Note.next", "Note.title"]
+            let (sql, omitted) = BridgeSchema.sql(for: try await device.read { $0.state.exportedClasses }, lists: lists)
+            #expect(omitted.count == 1 && omitted[0].hasPrefix("Note.title: "))
+            try world.app.run(sql)
+            #expect(try world.install(["Note"]).count == 3)
+            #expect(try await bridge.synchronize().applied == 2)
+            let tags = #"SELECT * FROM "Note_tags" ORDER BY owner, position"#
+            #expect(try world.app.rows(tags) == ["a|0|x", "a|1|y", "a|2|x"])
+            #expect(try world.app.rows(#"SELECT * FROM "Note_next" ORDER BY owner"#) == ["a|0|b", "b|0|b"])
+            #expect(try world.app.rows(#"SELECT owner, value FROM "Note_marks""#) == ["a|1.50", "b|1.50"])
+            #expect(try await bridge.synchronize().isEmpty)
+
+            // SQL writes as it likes: positions have an order, and may have gaps.
+            try world.app.run(
+                """
+                INSERT INTO "Note_tags" VALUES ('b', 7, 'late'), ('b', -3, NULL);
+                UPDATE "Note_tags" SET value = 'z' WHERE value = 'y'; DELETE FROM "Note_tags" WHERE position = 0
+                """)
+            #expect(try await bridge.synchronize().collected == 2)
+            try await device.waitForDownload()
+            try await device.change { transaction in
+                let (a, b) = (try transaction.object("Note", key: "a"), try transaction.object("Note", key: "b"))
+                #expect(try a?.list("tags").values == ["z", "x"])
+                #expect(try b?.list("tags").values == [.null, "late"])
+                try a?.list("tags").append("device")
+            }
+            #expect(try await bridge.synchronize().applied == 1)
+            #expect(
+                try world.app.rows(tags) == ["a|0|z", "a|1|x", "a|2|device", "b|-3|∅", "b|7|late"])
+            #expect(try await world.differences(bridge.replica) == [])
+
+            // Its triggers are looked at as well, and an owner that goes takes its elements along.
+            try world.app.run(#"DROP TRIGGER anabranch_i ON "Note_tags""#)
+            #expect(try world.database.status().tables.map(\.hasTriggers) == [false])
+            try world.install(["Note"])
+            try await device.change { transaction in
+                if let b = try transaction.object("Note", key: "b") { try transaction.delete(b) }
+            }
+            try world.app.run(#"TRUNCATE "Note_next""#)
+            try await bridge.synchronize()
+            #expect(try world.app.rows(tags) == ["a|0|z", "a|1|x", "a|2|device"])
+            #expect(try await world.differences(bridge.replica) == [])
+            #expect(try world.app.rows("SELECT * FROM anabranch.pending") == [])
+            try world.database.uninstall(["Note"])
+            try world.app.run(#"INSERT INTO "Note_tags" VALUES ('a', 9, 'free')"#)
+        }
+    }
+
+    @Test func aNumberOfJSONStaysOne() async throws {
+        try await BridgeWorld.run("CREATE TABLE note (id bigint PRIMARY KEY, meta jsonb)", ["note"]) { world in
+            let device = try await world.device(), bridge = try await world.bridge()
+            let numbers = [
+                "9223372036854775808", "-9223372036854775809", "12345678901234567890",
+                "1\(String(repeating: "0", count: 33))",
+                "1\(String(repeating: "0", count: 40))", "100000000000000000000.0", "10000000000000000.0", "0.00000012",
+                "2.5",
+            ]
+            for (key, number) in numbers.enumerated() {
+                try world.app.run("INSERT INTO note VALUES (\(key), '\(number)')")
+            }
+            try await bridge.synchronize()
+            try await device.waitForDownload()
+            // What devices have goes to other rows, as to those of another database.
+            try await device.change { transaction in
+                for key in numbers.indices {
+                    guard let value = try transaction.object("note", key: .int(Int64(key)))?.value("meta") else {
+                        continue
+                    }
+                    try transaction.create("note", key: .int(Int64(100 + key)), ["meta": value])
+                }
+                try transaction.create("note", key: 200, ["meta": .double(1e16)])
+                try transaction.create("note", key: 201, ["meta": .double(-1.5e300)])
+            }
+            try await bridge.synchronize()
+            let written = try world.app.rows("SELECT meta FROM note WHERE id BETWEEN 100 AND 199 ORDER BY id")
+            for (number, copy) in zip(numbers, written) where number.utf8.count <= 34 { #expect(copy == number) }
+            #expect(try world.app.rows("SELECT DISTINCT jsonb_typeof(meta) FROM note") == ["number"])
+            #expect(try world.app.rows("SELECT meta FROM note WHERE id = 200") == ["10000000000000000.0"])
+            #expect(try await world.differences(bridge.replica) == [])
+            let before = await bridge.replica.record.version
+            try world.database.repairAtNextPass()
+            try await bridge.synchronize()
+            #expect(await bridge.replica.record.version == before)
+        }
+    }
+
     @Test func whatNoPropertyHoldsIsKeptAndTheRowStays() async throws {
         try await BridgeWorld.run("CREATE TABLE note (id bigint PRIMARY KEY, at timestamptz, total numeric)", ["note"])
         { world in

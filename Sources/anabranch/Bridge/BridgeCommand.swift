@@ -71,12 +71,16 @@ struct BridgeInit: AsyncParsableCommand {
         commandName: "init",
         abstract: "Print the tables for a file, or the classes for tables.",
         discussion: """
-            With --from-file, the CREATE TABLE statements for the classes of a replica, which `anabranch client pull` \
+            With --from-file, the CREATE TABLE statements for the classes of a replica, which `anabranch client read` \
             or an earlier `run` has made: change them as you like, then pass them to psql. With --from-tables, the \
             classes that tables would become, as lines of an export. Nothing is changed.
 
+            A list is an array; with --as-table its elements are rows of a table CLASS_PROPERTY (owner, position, \
+            value), which install finds by its name and its foreign key.
+
             EXAMPLES
-              anabranch bridge init --from-file --data ./replicas --path '/"notes"'
+              anabranch bridge init --from-file --data ./replicas --path '/"notes"' \\
+                  --as-table Note.tags
               anabranch bridge init --from-tables --db postgres://localhost/notes \\
                   --tables note,tag
             """)
@@ -91,6 +95,11 @@ struct BridgeInit: AsyncParsableCommand {
     var db: String?
 
     @OptionGroup var tables: BridgedTables
+
+    @Option(
+        help: ArgumentHelp(
+            "The lists whose elements are rows of a table, with commas between them.", valueName: "class.property"))
+    var asTable: String?
 
     @Option(help: ArgumentHelp("The folder with the replicas.", valueName: "dir"))
     var data: String?
@@ -115,7 +124,9 @@ struct BridgeInit: AsyncParsableCommand {
             return
         }
         let file = try ClientTarget(path ?? "").file(in: URL(fileURLWithPath: data ?? "", isDirectory: true))
-        let (sql, omitted) = BridgeSchema.sql(for: try ReplicaReader(path: file).snapshot().state.exportedClasses)
+        let (sql, omitted) = BridgeSchema.sql(
+            for: try ReplicaReader(path: file).snapshot().state.exportedClasses,
+            lists: (asTable ?? "").split(separator: ",").map(String.init))
         print(sql, terminator: "")
         for note in omitted { StandardError.write("note: \(note)\n") }
     }

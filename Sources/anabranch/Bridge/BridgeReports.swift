@@ -6,6 +6,8 @@ import ArgumentParser
 import CommandSupport
 import Foundation
 
+extension BridgeProgress: RowProgress {}
+
 /// `anabranch bridge status`.
 struct BridgeStatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -92,37 +94,11 @@ struct BridgeCompare: AsyncParsableCommand {
 
     @OptionGroup var options: BridgeOptions
 
-    @Option(help: ArgumentHelp("The folder with the replicas.", valueName: "dir"))
-    var data: String
-
-    @Option(help: ArgumentHelp("What the replica is of, as `my-app/\"notes\"`.", valueName: "path"))
-    var path: String
-
-    @Flag(help: "Have the next pass make rows and objects equal.")
-    var repair = false
+    @OptionGroup var comparing: ComparingOptions
 
     func run() async throws {
         let database = options.database()
-        let file = try ClientTarget(path).file(in: URL(fileURLWithPath: data, isDirectory: true))
-        let state = try ReplicaReader(path: file).snapshot().state
-        var differences = 0
-        let objects = try database.compare(with: state) { difference in
-            differences += 1
-            print(Self.text(difference))
-        }
-        if repair { try database.repairAtNextPass() }
-        print("\(counted(objects, "object")) compared, \(counted(differences, "difference"))")
-        if differences > 0 { throw ExitCode.failure }
-    }
-
-    private static func text(_ difference: BridgeDifference) -> String {
-        let what =
-            switch difference.kind {
-            case .noObject: "no object"
-            case .noRow: "no row"
-            case .columns(let names): "different " + names.joined(separator: ", ")
-            }
-        return "\(difference.table) \(difference.key): \(what)" + (difference.reason.map { ": \($0)" } ?? "")
+        try comparing.report("object", database.compare(with:_:), repairing: database.repairAtNextPass)
     }
 }
 #endif

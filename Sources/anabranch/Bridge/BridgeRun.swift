@@ -4,7 +4,6 @@ import AnabranchClient
 import ArgumentParser
 import CommandSupport
 import Foundation
-import Synchronization
 import UnixSignals
 
 /// `anabranch bridge run`.
@@ -31,8 +30,7 @@ struct BridgeRun: AsyncParsableCommand {
     @OptionGroup var bridge: BridgeOptions
     @OptionGroup var options: ClientOptions
 
-    @Option(help: ArgumentHelp("Go on, with this time between two passes.", valueName: "seconds"))
-    var every: Double?
+    @OptionGroup var repeating: RepeatingOptions
 
     @Option(help: "The name of this process among those that have replicas of their own.")
     var name = "anabranch"
@@ -46,23 +44,19 @@ struct BridgeRun: AsyncParsableCommand {
     @Flag(help: "Print progress where there is no terminal.")
     var progress = false
 
-    private static let secondsMax = 86_400.0
+    private static let silenceSecondsMax = 86_400.0
     private static let pauseAfterError = 1.0
 
     func validate() throws {
         guard options.url != nil else { throw ValidationError("Nothing is synced without a server: give --url.") }
         guard !name.isEmpty else { throw ValidationError("--name must not be empty.") }
-        guard (0...Self.secondsMax).contains(takeOver) else {
+        guard (0...Self.silenceSecondsMax).contains(takeOver) else {
             throw ValidationError("--take-over must be from 0 to 86400.")
-        }
-        if let every {
-            guard (0.01...Self.secondsMax).contains(every) else {
-                throw ValidationError("--every must be from 0.01 to 86400.")
-            }
         }
     }
 
     func run() async throws {
+        RowMemory.keepOneHeap()
         let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
         let rows = try TableBridge(
             database: bridge.db, replica: try options.fileInFolder(), name: name, file: options.path,
@@ -80,15 +74,9 @@ struct BridgeRun: AsyncParsableCommand {
     }
 
     private func exchange(_ rows: TableBridge, _ replica: ClientReplica, _ started: StartedClient) async throws {
-        let teller = BridgeTeller(isAsked: progress)
-        @Sendable func numbers() async -> [UInt64] {
-            let record = await rows.replica.record
-            return [
-                record.version.rawValue, record.progress.upload.clientVersion.rawValue,
-                record.progress.cursor.serverVersion.rawValue, teller.count,
-            ]
-        }
-        guard let every else {
+        let teller = RowTeller(isAsked: progress)
+        @Sendable func numbers() async -> [UInt64] { await teller.numbers(rows.replica) }
+        guard let every = repeating.every else {
             return teller.end(
                 try await replica.limited(started, progress: numbers) {
                     try await rows.synchronize { teller.tell($0) }
@@ -118,44 +106,6 @@ struct BridgeRun: AsyncParsableCommand {
     private static func passes(_ error: any Error) -> Bool {
         if let error = error as? BridgeError { return [.unreachable, .refused, .heldByOther].contains(error.code) }
         return error is InputError
-    }
-}
-
-/// Says what was done.
-private final class BridgeTeller: Sendable {
-    private struct State {
-        var line: ProgressLine
-        var count: UInt64 = 0
-    }
-
-    private let state: Mutex<State>
-
-    init(isAsked: Bool) { state = Mutex(State(line: ProgressLine(isAsked: isAsked))) }
-
-    /// The number of reports.
-    var count: UInt64 { state.withLock { $0.count } }
-
-    func tell(_ progress: BridgeProgress) {
-        state.withLock { state in
-            state.count += 1
-            state.line.tell { Self.text(progress) }
-        }
-    }
-
-    /// - Parameter isQuiet: true if nothing is said of a pass without changes.
-    func end(_ total: BridgeProgress, isQuiet: Bool = false) {
-        state.withLock { $0.line.end() }
-        for table in total.renewedTables {
-            StandardError.write("table \(table): its triggers were missing; all rows were compared\n")
-        }
-        if total.isUnstable { StandardError.write("triggers of the application change rows without end\n") }
-        if isQuiet, total.isEmpty { return }
-        print(Self.text(total))
-        fflush(nil)
-    }
-
-    private static func text(_ progress: BridgeProgress) -> String {
-        "\(progress.collected) collected, \(progress.applied) applied, \(progress.waiting) waiting"
     }
 }
 #endif

@@ -1,4 +1,5 @@
 import AnabranchBridge
+import AnabranchCapture
 import AnabranchClient
 import AnabranchHistory
 import AnabranchServer
