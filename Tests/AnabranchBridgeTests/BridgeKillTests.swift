@@ -154,7 +154,7 @@ private struct Ledger: Sendable {
 }
 
 /// `anabranch bridge run` as a process of its own.
-private final class BridgeProcess {
+final class BridgeProcess {
     private let command: URL
     private let arguments: [String]
     private var running: Process?

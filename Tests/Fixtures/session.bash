@@ -44,6 +44,23 @@ stop() {
     wait "$server"
 }
 
+# postgres: a PostgreSQL server with a database, which ends with the session; DB is its URI. It does not run as root.
+postgres() {
+    local programs user=()
+    programs="$(printf '%s\n' /usr/lib/postgresql/*/bin | sort --version-sort | tail -n 1)"
+    mkdir -p postgres
+    if [[ "$(id -u)" == 0 ]]; then
+        chown postgres postgres
+        user=(setpriv --reuid=postgres --regid=postgres --clear-groups)
+    fi
+    "${user[@]}" "$programs/initdb" -D "$PWD/postgres/data" -U postgres -A trust -E UTF8 --locale=C --no-sync >log 2>&1 ||
+        return
+    "${user[@]}" "$programs/postgres" -D "$PWD/postgres/data" -F -c listen_addresses= \
+        -c unix_socket_directories="$PWD/postgres" >>log 2>&1 &
+    DB="postgres://postgres@/postgres?host=$PWD/postgres"
+    until "$programs/pg_isready" -q -d "$DB"; do kill -0 $! || return; done
+}
+
 # request PORT METHOD PATH [TOKEN [BODY]]: status line and body of an HTTP answer.
 request() {
     exec 4<>"/dev/tcp/127.0.0.1/$1"
