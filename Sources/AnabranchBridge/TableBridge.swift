@@ -99,7 +99,8 @@ public actor TableBridge {
             dirty.add(nil)
             checked = nil
             held = nil
-            if let error = error as? BridgeError, error.code == .heldByOther { begun = nil }
+            // A step may be half done.
+            begun = nil
             if let error = error as? PostgresError { throw BridgeError(error) }
             throw error
         }
@@ -206,7 +207,7 @@ public actor TableBridge {
             try database.set("resync", to: "1")
         }
         try database.endStep(isWritten: step == last.rawValue, last)
-        isFirst = try database.state("replica") == nil
+        if try database.state("replica") == nil { isFirst = true }
         try database.set("replica", to: own)
         try database.set("written", to: "\(last.rawValue)")
         if try database.state("applied") != "\(record.version.rawValue)" { dirty.add(nil) }
@@ -278,12 +279,12 @@ public actor TableBridge {
     private func apply(_ total: inout BridgeProgress, _ progress: @Sendable (BridgeProgress) -> Void) async throws {
         var triesWaiting = total.collected > 0, rounds = 0
         while true {
-            let (isEverything, references) = dirty.take()
-            if isEverything || !references.isEmpty {
+            if !dirty.isEmpty {
                 // The snapshot has to be gone before the replica is closed.
                 let outcome = try await {
+                    let taken = dirty.take()
                     let snapshot = try await replica.snapshot()
-                    return try applyAll(isEverything, references, snapshot.state, &total, progress)
+                    return try applyAll(taken, snapshot.state, &total, progress)
                 }()
                 dirty.add(outcome.left)
                 total.isUnstable = total.isUnstable || outcome.isUnstable
@@ -297,7 +298,7 @@ public actor TableBridge {
             guard triesWaiting else { break }
             // What was in the way of those that wait may be gone.
             triesWaiting = false
-            let waiting = try await waitingObjects()
+            let waiting = try database.waitingObjects(in: try await replica.snapshot().state)
             if waiting.isEmpty { break }
             dirty.add(waiting)
         }
@@ -308,23 +309,11 @@ public actor TableBridge {
         total.waiting = Int(try database.db.query("SELECT count(*) FROM anabranch.pending")[0, 0] ?? "") ?? 0
     }
 
-    private func waitingObjects() async throws -> [ObjectReference] {
-        let rows = try database.db.query("SELECT class, key FROM anabranch.pending")
-        if rows.count == 0 { return [] }
-        let state = try await replica.snapshot().state
-        return (0..<rows.count).compactMap { row in
-            guard let name = rows[row, 0], let key = rows[row, 1],
-                let schema = state.schema(ofClass: Array(name.utf8)),
-                let objectKey = BridgedTable.objectKey(key, schema.key?.type ?? .null)
-            else { return nil }
-            return ObjectReference(classID: schema.number, key: objectKey)
-        }
-    }
-
     private func applyAll(
-        _ isEverything: Bool, _ references: Set<ObjectReference>, _ state: ObjectGraph, _ total: inout BridgeProgress,
+        _ dirty: consuming DirtyObjects.Taken, _ state: ObjectGraph, _ total: inout BridgeProgress,
         _ progress: @Sendable (BridgeProgress) -> Void
     ) throws -> RowApplication.Outcome {
+        let isEverything = dirty.isEverything
         // A null of an object says nothing as long as its row was not collected.
         let keepsValues = try isEverything && (isFirst || database.state("resync") != nil)
         let application = RowApplication(database, state, as: name, silence: silence, keepsValues: keepsValues)
@@ -348,16 +337,21 @@ public actor TableBridge {
             }
             return all
         }
-        let grouped = Dictionary(grouping: references, by: \.classID)
         var gone: [[ObjectReference]] = []
         for table in database.tables {
-            guard let number = application.number(of: table), let objects = grouped[number] else { continue }
-            var present: [ObjectReference] = [], erased: [ObjectReference] = []
-            for object in objects {
-                if try state.contains(object) { present.append(object) } else { erased.append(object) }
+            guard let number = application.number(of: table), let keys = dirty.keys.removeValue(forKey: number)
+            else { continue }
+            let sorted = keys.sorted()
+            var erased: [ObjectReference] = []
+            for start in stride(from: 0, to: sorted.count, by: RowApplication.objectCount) {
+                let batch = sorted[start..<min(start + RowApplication.objectCount, sorted.count)].map {
+                    ObjectReference(classID: number, key: $0)
+                }
+                let present = try batch.filter(state.contains)
+                if !present.isEmpty { try run(present) }
+                if present.count < batch.count { erased += try batch.filter { try !state.contains($0) } }
             }
-            if !present.isEmpty { try run(present.sorted()) }
-            if !erased.isEmpty { gone.append(erased.sorted()) }
+            if !erased.isEmpty { gone.append(erased) }
         }
         for erased in gone.reversed() { try run(erased) }
         return all

@@ -64,7 +64,10 @@ public actor RowCapture {
                 guard tries < Self.schemaTriesMax else {
                     throw CaptureError(.unreadable, "\(database.path): the schema does not stay as it is")
                 }
-            } catch let error as SQLError {
+            } catch {
+                // A step may be half done.
+                isStarted = false
+                guard let error = error as? SQLError else { throw error }
                 database.checkedSchema = nil
                 throw CaptureError(.unreadable, "\(database.path): \(error)")
             }
@@ -211,9 +214,9 @@ public actor RowCapture {
         var rounds = 0
         var retries = total.collected > 0
         while true {
-            let taken = changed.take()
             // The snapshot has to be gone before the replica is closed.
             let (outcome, version) = try await {
+                let taken = changed.take()
                 let snapshot = try await replica.snapshot()
                 let batches = DirtyBatches(database, snapshot.state, taken)
                 return (try applyAll(batches, snapshot.state, &total, progress), snapshot.record.version)

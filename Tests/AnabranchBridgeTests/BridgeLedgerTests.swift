@@ -59,9 +59,10 @@ import Testing
                     let account = Int64(1 + 2 * random.below(10) + number), text = "\(number) \(round) \(step)"
                     let pick = random.next()
                     let entry = try await device.write { transaction -> String? in
-                        guard transaction.classNames.contains("entry") else { return nil }
-                        try transaction.object("account", key: .int(account))?.set(
-                            "note", to: .string(Array(text.utf8)))
+                        guard transaction.classNames.contains("entry"),
+                            let object = try transaction.object("account", key: .int(account))
+                        else { return nil }
+                        try object.set("note", to: .string(Array(text.utf8)))
                         let entries = try transaction.objects("entry")
                         guard !entries.isEmpty else { return "" }
                         let entry = entries[Int(pick % UInt64(entries.count))]

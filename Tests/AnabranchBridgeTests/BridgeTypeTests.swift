@@ -299,6 +299,29 @@ import Testing
         }
     }
 
+    /// The replica has made its half of a step, and the database has gone away before it made the other one.
+    @Test func aStepThatIsHalfDoneIsNotMadeAgain() async throws {
+        try await BridgeWorld.run("CREATE TABLE note (id bigint PRIMARY KEY, tags text[])", ["note"]) { world in
+            let device = try await world.device(), bridge = try await world.bridge()
+            try await bridge.synchronize()
+            try world.app.run(
+                """
+                INSERT INTO note VALUES (1, '{}');
+                CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'gone'; END $$;
+                CREATE TRIGGER fail BEFORE INSERT OR UPDATE ON anabranch.state FOR EACH ROW
+                WHEN (NEW.name = 'collected') EXECUTE FUNCTION fail()
+                """)
+            await #expect(throws: BridgeError.self) { try await bridge.pass() }
+            try await bridge.replica.waitForUpload()
+            try await device.waitForDownload()
+            try await device.change { try $0.object("note", key: 1)?.list("tags").append("device") }
+            try await bridge.replica.waitForDownload()
+            try world.app.run("DROP TRIGGER fail ON anabranch.state")
+            try await bridge.synchronize()
+            #expect(try world.app.rows("SELECT tags FROM note") == ["{device}"])
+        }
+    }
+
     @Test func whatNoPropertyHoldsIsKeptAndTheRowStays() async throws {
         try await BridgeWorld.run("CREATE TABLE note (id bigint PRIMARY KEY, at timestamptz, total numeric)", ["note"])
         { world in

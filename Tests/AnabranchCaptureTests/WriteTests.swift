@@ -157,6 +157,26 @@ import Testing
         }
     }
 
+    /// The replica has made its half of a step, and the database cannot make the other one.
+    @Test func aStepThatIsHalfDoneIsNotMadeAgain() async throws {
+        try await CaptureWorld.pair(Self.notes, ["note"]) { a, b in
+            try a.db.execute(
+                """
+                INSERT INTO note (title) VALUES ('one');
+                CREATE TRIGGER full BEFORE INSERT ON sync_state WHEN NEW.name = 'collected' BEGIN
+                  SELECT RAISE(ABORT, 'full'); END
+                """)
+            await #expect(throws: CaptureError.self) { try await a.synchronize() }
+            try await b.synchronize()
+            try b.db.execute("UPDATE note SET body = 'from b'")
+            try await b.synchronize()
+            try a.db.execute("DROP TRIGGER full")
+            for app in [a, b] { try await app.synchronize() }
+            for app in [a, b] { #expect(try app.rows("SELECT title, body FROM note") == ["one|from b"]) }
+            #expect(try a.rows("SELECT count(*) FROM sync_row") == ["1"])
+        }
+    }
+
     @Test func rowsWithANullInTheKeyAreNotSynced() async throws {
         let schema = "CREATE TABLE t (a TEXT PRIMARY KEY, b)"
         try await CaptureWorld.pair(schema, ["t"]) { a, b in
