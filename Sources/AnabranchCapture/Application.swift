@@ -309,6 +309,7 @@ struct Application {
             try database.note(row, seen: digest)
         } else {
             try database.map(row, to: dirty.guid, seen: digest)
+            try database.write(dirty.guid, to: row, of: table)
         }
         return values
     }

@@ -57,6 +57,7 @@ extension CapturedDatabase {
 
     /// Makes the triggers of a table again, and has its rows compared.
     func renew(_ table: CapturedTable) throws {
+        try addGuids(to: table, among: tables, isNew: false)
         try makeTriggers(of: table)
         try set("compare:\(table.number)", to: .int(1))
         let columns = SQLValue(columnsText(table))

@@ -75,6 +75,7 @@ extension CapturedDatabase {
                     .int(table.number), SQLValue(table.name), SQLValue(columnsText(table)),
                     SQLValue(table.rule.json.encoded),
                 ])
+            try addGuids(to: table, among: all, isNew: true)
             try makeTriggers(of: table)
             try testTriggers(of: table)
             try set("noting:\(table.number)", to: .null)
@@ -196,6 +197,7 @@ extension CapturedDatabase {
             db.forgetStatements()
             try db.transaction {
                 try dropTriggers()
+                for row in try db.rows("SELECT id FROM sync_table") { try dropGuids(of: row[0].int) }
                 for name in Self.sideTableNames { try db.execute("DROP TABLE IF EXISTS main.\(name)") }
             }
             try load()
@@ -216,6 +218,7 @@ extension CapturedDatabase {
                         throw CaptureError(.notInstalled, "it is not captured", table: name)
                     }
                     try dropTriggers(of: name)
+                    try dropGuids(of: number.int)
                     for side in ["sync_row", "sync_pending", "sync_conflict", "sync_step"] {
                         try db.run("DELETE FROM \(side) WHERE tbl = ?", [number])
                     }

@@ -87,7 +87,8 @@ public final class CapturedDatabase {
             else { throw CaptureError(.notInstalled, "the table sync_table is damaged") }
             let rule = try TableRule(json, table: name)
             do {
-                tables.append(CapturedTable(number: number, shape: try TableShape(name, in: db), rule: rule))
+                tables.append(
+                    CapturedTable(number: number, shape: try TableShape(name, in: db, without: rule.guid), rule: rule))
             } catch let error as CaptureError { broken.append(error) }
         }
         do { tables = try Self.linked(tables) } catch let error as CaptureError { broken.append(error) }

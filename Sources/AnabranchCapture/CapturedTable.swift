@@ -111,13 +111,15 @@ struct CapturedTable {
         var watched: [String] = []
         for column in shape.keyColumns + shape.uniques.flatMap({ $0.columns.map(\.name) })
         where !watched.contains(column) { watched.append(column) }
+        let all = shape.columns.map(\.name.quoted).joined(separator: ", ")
         let update = "BEFORE UPDATE OF \(watched.map(\.quoted).joined(separator: ", "))"
         return [
             trigger("bi", "BEFORE INSERT ON \(table) WHEN \(isTaken(takenRows, isNew: true))", mayGo(takenRows)),
             trigger("ai", "AFTER INSERT ON \(table)", ") VALUES (\(number), \(key(of: "NEW.")), 1)"),
             trigger("bu", "\(update) ON \(table) WHEN \(isTaken(otherRows, isNew: false))", mayGo(otherRows)),
             trigger(
-                "au", "AFTER UPDATE ON \(table)", ", was) VALUES (\(number), \(key(of: "NEW.")), 2, \(key(of: "OLD.")))"
+                "au", "AFTER UPDATE\(rule.guid == nil ? "" : " OF \(all)") ON \(table)",
+                ", was) VALUES (\(number), \(key(of: "NEW.")), 2, \(key(of: "OLD.")))"
             ),
             trigger("ad", "AFTER DELETE ON \(table)", ") VALUES (\(number), \(key(of: "OLD.")), 3)"),
         ]

@@ -4,14 +4,21 @@ import AnabranchCore
 struct DirtyBatches {
     private let database: CapturedDatabase
     private let state: ObjectGraph
-    private let changed: ChangedObjects.Taken
+    private let isEverything: Bool
+    /// The keys of the objects of each table, in their order: those that are near each other have their rows in the
+    /// same pages.
+    private var keys: [[UUIDBytes]] = []
     /// The classes of tables.
     private var numbers: [Int64: ClassID] = [:]
 
-    init(_ database: CapturedDatabase, _ state: ObjectGraph, _ changed: ChangedObjects.Taken) {
-        (self.database, self.state, self.changed) = (database, state, changed)
+    init(_ database: CapturedDatabase, _ state: ObjectGraph, _ changed: consuming ChangedObjects.Taken) {
+        (self.database, self.state, isEverything) = (database, state, changed.isEverything)
         for table in database.tables {
-            numbers[table.number] = state.schema(ofClass: Array(table.name.utf8))?.number
+            let number = state.schema(ofClass: Array(table.name.utf8))?.number
+            numbers[table.number] = number
+            var keys = number.flatMap { changed.objects.removeValue(forKey: $0) } ?? []
+            if let rows = changed.rows.removeValue(forKey: table.number) { keys.formUnion(rows) }
+            self.keys.append(keys.sorted { PrimaryKey.uuid($0) < .uuid($1) })
         }
     }
 
@@ -19,33 +26,35 @@ struct DirtyBatches {
 
     /// Calls `body` with batches of objects, each with what it is now; nil if it is gone.
     func forEach(_ size: Int, _ body: (Batch) throws -> Void) throws {
-        guard !changed.isEverything else { return try forEachOfAll(size, body) }
-        let all = database.tables.map { table -> [DirtyObject] in
-            var keys = numbers[table.number].flatMap { changed.objects[$0] } ?? []
-            if let rows = changed.rows[table.number] { keys.formUnion(rows) }
-            // Those that are near each other have their rows in the same pages.
-            return keys.sorted { PrimaryKey.uuid($0) < .uuid($1) }.map { DirtyObject(table: table.number, guid: $0) }
+        guard !isEverything else { return try forEachOfAll(size, body) }
+        let count = keys.reduce(0) { $0 + $1.count }
+        if count == 0 { return }
+        let all = zip(database.tables.map(\.number), keys)
+        if count <= size {
+            return try body(try all.flatMap { table, keys in try keys.map { try object($0, of: table) } })
         }
-        guard all.contains(where: { !$0.isEmpty }) else { return }
-        if all.reduce(0, { $0 + $1.count }) <= size { return try body(all.joined().map { ($0, try object($0)) }) }
         // A unique value of one that goes may be that of one that comes.
-        for objects in all.reversed() { try forEachBatch(of: objects.filter { try !exists($0) }, size, body) }
-        for objects in all { try forEachBatch(of: objects.filter { try exists($0) }, size, body) }
+        for (table, keys) in Array(all).reversed() {
+            try forEachBatch(of: try keys.filter { try !exists($0, in: table) }, table, size, body)
+        }
+        for (table, keys) in all { try forEachBatch(of: keys, table, size) { try body($0.filter { $0.1 != nil }) } }
     }
 
-    private func forEachBatch(of objects: [DirtyObject], _ size: Int, _ body: (Batch) throws -> Void) throws {
-        for start in stride(from: 0, to: objects.count, by: size) {
-            try body(try objects[start..<min(start + size, objects.count)].map { ($0, try object($0)) })
+    private func forEachBatch(
+        of keys: [UUIDBytes], _ table: Int64, _ size: Int, _ body: (Batch) throws -> Void
+    ) throws {
+        for start in stride(from: 0, to: keys.count, by: size) {
+            try body(try keys[start..<min(start + size, keys.count)].map { try object($0, of: table) })
         }
     }
 
-    private func object(_ dirty: DirtyObject) throws -> StateObject? {
-        try numbers[dirty.table].flatMap { try state.object(ObjectReference(classID: $0, key: .uuid(dirty.guid))) }
+    private func object(_ guid: UUIDBytes, of table: Int64) throws -> (DirtyObject, StateObject?) {
+        let object = try numbers[table].flatMap { try state.object(ObjectReference(classID: $0, key: .uuid(guid))) }
+        return (DirtyObject(table: table, guid: guid), object)
     }
 
-    private func exists(_ dirty: DirtyObject) throws -> Bool {
-        guard let number = numbers[dirty.table] else { return false }
-        return try state.contains(ObjectReference(classID: number, key: .uuid(dirty.guid)))
+    private func exists(_ guid: UUIDBytes, in table: Int64) throws -> Bool {
+        try numbers[table].map { try state.contains(ObjectReference(classID: $0, key: .uuid(guid))) } ?? false
     }
 
     private func forEachOfAll(_ size: Int, _ body: (Batch) throws -> Void) throws {

@@ -50,6 +50,7 @@ extension CapturedDatabase {
                     DELETE FROM sync_dangling
                     WHERE (target, target_key) IN (SELECT tbl, key FROM sync_step WHERE guid IS NOT NULL)
                     """)
+                for table in tables { try writeGuids(of: table, "sync_step") }
                 try set("collected", to: newest)
                 try set("written", to: .int(Int64(clamping: lastWritten.rawValue)))
             }

@@ -23,6 +23,8 @@ public struct TableRule: Equatable, Sendable {
     public var dates: [String: DateForm] = [:]
     /// The columns that hold keys of another table without a declared foreign key.
     public var references: [String: String] = [:]
+    /// A column that is added to the table, and has the key of each row's object: 16 bytes; nil for none.
+    public var guid: String?
     /// Which of two rows yields, for all devices, when rows of two of them have one unique value, and how; nil if the
     /// row of others waits.
     public var yielding: Yielding?
@@ -102,6 +104,9 @@ public struct TableRule: Equatable, Sendable {
                     }
                     dates[column] = form
                 }
+            case "guid":
+                guard let column = value.string, !column.isEmpty else { throw bad("guid: a name for a new column") }
+                guid = column
             case "references": references = try texts(value, name)
             case _ where Yielding.names.contains(name):
                 guard let column = value.string else { throw bad("\(name): a column") }
@@ -122,6 +127,7 @@ public struct TableRule: Equatable, Sendable {
         if let filter { members["filter"] = .string(filter) }
         if !dates.isEmpty { members["dates"] = .object(dates.mapValues { .string($0.rawValue) }) }
         if !references.isEmpty { members["references"] = .object(references.mapValues { .string($0) }) }
+        if let guid { members["guid"] = .string(guid) }
         if let yielding { members[yielding.name] = .string(yielding.column) }
         return .object(members)
     }

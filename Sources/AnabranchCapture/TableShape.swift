@@ -72,8 +72,9 @@ struct TableShape: Equatable {
     private static let tableBytesMax = 57
     private static let columnBytesMax = 63
 
+    /// - Parameter own: the column that capture has added to the table.
     /// - Throws: `CaptureError` if the table cannot be captured.
-    init(_ name: String, in db: SQLConnection) throws {
+    init(_ name: String, in db: SQLConnection, without own: String? = nil) throws {
         func refused(_ reason: String, column: String? = nil) -> CaptureError {
             CaptureError(.notCapturable, reason, table: name, column: column)
         }
@@ -103,6 +104,7 @@ struct TableShape: Equatable {
             "SELECT name, type, \"notnull\", pk, hidden, dflt_value FROM pragma_table_xinfo(?)", [SQLValue(exact)])
         {
             let column = row[0].string ?? ""
+            if column == own { continue }
             let hidden = row[4].int ?? 0
             if let order = row[3].int, order > 0 { keys.append((order, column)) }
             if hidden > 1 {

@@ -49,7 +49,8 @@ struct CaptureInstall: AsyncParsableCommand {
             --rules is a file with a JSON object of tables. "push" and "pull" list actions of insert, update and \
             delete; "filter" is a condition in SQL for the rows that are synced; "dates" gives the form of times by \
             column: text, rfc3339, unix, unix-ms or julian; "references" gives the table that a column has keys of, \
-            where no foreign key says so. Where rows of two devices have one unique value, the later one waits, unless \
+            where no foreign key says so; "guid" names a column that is added, and has the key of each row's object. \
+            Where rows of two devices have one unique value, the later one waits, unless \
             a rule names a column of the constraint: "suffix" adds ` (2)` to its text, "null" makes it null, and \
             "newest" deletes the row that was made earlier.
 
