@@ -10,7 +10,7 @@ import Testing
 @testable import AnabranchFilesWire
 
 /// Transfers that are cut while each of their chunks is under way, of files of `ANABRANCH_CHUNKS` chunks.
-@Suite(.timeLimit(.minutes(30)), .enabled(if: ProcessInfo.processInfo.environment["ANABRANCH_CHUNKS"] != nil))
+@Suite(.timeLimit(.minutes(30)))
 struct TransferTests {
     /// Two chunks are under way at once.
     private static let underWay = 2 * Manifest.chunkBytes
