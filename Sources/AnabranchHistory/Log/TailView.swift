@@ -77,11 +77,6 @@ struct TailView: FileView {
         return try stored { view throws(HistoryError) in try view.entry(version) }
     }
 
-    func entryWithoutChangeset(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
-        if version > tail.base { return try entry(version)?.withoutChangeset }
-        return try stored { view throws(HistoryError) in try view.entryWithoutChangeset(version) }
-    }
-
     func salt(of version: ServerVersion) throws(HistoryError) -> Salt? {
         if version > tail.head.version { return nil }
         if version > tail.base { return tail.entry(version).salt }

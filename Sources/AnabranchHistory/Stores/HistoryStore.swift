@@ -203,9 +203,6 @@ public protocol FileView {
     /// The entry that produced `version`; nil outside the log.
     func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry?
 
-    /// The same entry with an empty changeset, which a store need not read for it; nil outside the log.
-    func entryWithoutChangeset(_ version: ServerVersion) throws(HistoryError) -> LogEntry?
-
     /// The salt of `version`, as it is stored; nil outside the log. Unlike `entry`, it may be damaged without an error:
     /// if it is not the one that is expected, ask for the entry.
     func salt(of version: ServerVersion) throws(HistoryError) -> Salt?
@@ -293,11 +290,6 @@ extension FileView {
 }
 
 extension FileView {
-    /// Reads the whole entry.
-    public func entryWithoutChangeset(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
-        try entry(version)?.withoutChangeset
-    }
-
     /// Lets a trim end with every entry that has a row.
     public func trimEnd(near version: ServerVersion, upTo last: ServerVersion) throws(HistoryError) -> ServerVersion? {
         version

@@ -130,12 +130,6 @@ package struct SealedLog {
         return try content(head).entry(version)
     }
 
-    func entryWithoutChangeset(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
-        guard let head = try segment(of: version) else { return nil }
-        let columns = try columns(head)
-        return columns.entry(at: columns.index(of: version), [])
-    }
-
     func salt(of version: ServerVersion) throws(HistoryError) -> Salt? {
         guard let head = try segment(of: version) else { return nil }
         return try columns(head).salt(of: version)
