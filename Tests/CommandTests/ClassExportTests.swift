@@ -176,6 +176,7 @@ import Testing
         ("_id,g\n1,many\n", "field g: value: 'many' is no Int: digits"),
         ("_id,g\n1,1.5\n", "field g: 1.5 is no Int"), ("_id,g\n1,9223372036854775808\n", "field g:"),
         ("_id,b\n1,yes\n", "field b: value: 'yes' is no Bool: true or false"),
+        ("_id,p\n1,2025-09-30 12:00:00\n", "field p: value:"),
         ("_id,d\n1,\"1,5\"\n", "field d: value: '1,5' is no Double"),
         ("_id,f\n1,0.100001\n2,0.10000000000001\n", "ok"), ("_id,f\n1,0.10000000000001\n", "is no Float"),
         ("_id,p\n1,30.9.2025\n", "field p: value: '30.9.2025' is no Timestamp: as in"),
@@ -192,6 +193,17 @@ import Testing
         } catch {
             #expect("\(error)".contains(words), "\(error)")
         }
+    }
+
+    /// As pandas, csvkit, spreadsheets, `COPY` of PostgreSQL and the shell of SQLite spell them.
+    @Test(arguments: [
+        ("b", "True", "true"), ("b", "FALSE", "false"), ("b", "t", "true"), ("b", "0", "false"),
+        ("g", "\"\"", "null"), ("g", "42.0", #"{"int":"42"}"#), ("a", "\"\"", #"{"bin":""}"#),
+        ("a", "", "null"), ("p", "2025-09-30 12:00:00+00", #"{"ts":["1759233600",0]}"#),
+        ("p", "2025-09-30 14:00:00.5+02:00", #"{"ts":["1759233600",500000000]}"#), ("m", "\"\"", #""""#),
+    ])
+    func otherProgramsSpellValuesInTheirWay(name: String, cell: String, value: String) throws {
+        #expect(try Self.line(of: "_id,\(name)\n7,\(cell)\n") == #"["Thing",{"int":"7"},{"\#(name)":\#(value)}]"#)
     }
 
     /// However long a record is, no more than a piece of it is kept; lines in quotation marks count for its number.

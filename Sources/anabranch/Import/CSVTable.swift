@@ -118,9 +118,7 @@ struct CSVTable {
     // MARK: Values
 
     private static func value(of cell: Cell, in column: Column) throws(LineError) -> DocumentValue {
-        // An empty text has quotation marks. Other programs write it without, so it is one where null cannot be.
-        let isText = column.property.map { $0.type == .string && $0.collection == .single && !$0.isNullable } ?? false
-        if cell.bytes.isEmpty, !cell.isQuoted, !isText { return .null }
+        if cell.bytes.isEmpty, isNull(cell, in: column) { return .null }
         guard let text = String(validating: cell.bytes, as: UTF8.self) else {
             throw Fault.encoding.error(in: column.name, "it is not UTF-8")
         }
@@ -137,11 +135,20 @@ struct CSVTable {
         throw Fault.value.error(in: column.name, "'\(String(excerptOf: cell.bytes))' is no \(type): \(hint(of: type))")
     }
 
+    /// True if a cell without bytes stands for null. An empty text has quotation marks here. Other programs write it
+    /// without, and with them what is missing: it is the value that the column can have.
+    private static func isNull(_ cell: Cell, in column: Column) -> Bool {
+        guard let property = column.property else { return !cell.isQuoted }
+        let type = (column.targetKey ?? property).type
+        guard property.collection == .single, type == .string || type == .binary else { return true }
+        return !cell.isQuoted && (property.isNullable || column.targetKey != nil)
+    }
+
     /// The value of a cell in the form that the type has in a table; nil if it is none.
     private static func scalar(_ text: String, of type: PayloadType) -> DocumentValue? {
         switch type {
         case .string: return .scalar(.string(Array(text.utf8)))
-        case .bool: return text == "true" || text == "false" ? .scalar(.bool(text == "true")) : nil
+        case .bool: return flag(text).map { .scalar(.bool($0)) }
         case .int: return DecimalText(text.utf8) == nil ? nil : .number(Array(text.utf8))
         case .double: return number(text)
         case .float:
@@ -154,6 +161,15 @@ struct CSVTable {
         case .binary: return Base64.decode(text.utf8).map { .scalar(.binary($0)) }
         case .timestamp: return Timestamp(exactly: text).map { .scalar(.timestamp($0)) }
         default: return nil
+        }
+    }
+
+    /// A Bool as exports, Python, spreadsheets, PostgreSQL and SQLite spell it.
+    private static func flag(_ text: String) -> Bool? {
+        switch text.lowercased() {
+        case "true", "t", "1": true
+        case "false", "f", "0": false
+        default: nil
         }
     }
 
@@ -192,9 +208,14 @@ struct CSVTable {
 
 extension Timestamp {
     /// The time in a text of RFC 3339, of which no digit is cut; nil for another text, and for more than nine digits of
-    /// a second.
+    /// a second. As in tables of PostgreSQL, there may be a space before the hour, and an offset without minutes.
     fileprivate init?(exactly text: String) {
-        guard let milliseconds = RFC3339.milliseconds(text.utf8) else { return nil }
+        var bytes = Array(text.utf8)
+        if bytes.count > 10, bytes[10] == UInt8(ascii: " ") { bytes[10] = UInt8(ascii: "T") }
+        if bytes.dropLast(2).last.map({ $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "-") }) ?? false {
+            bytes += Array("00".utf8)
+        }
+        guard let milliseconds = RFC3339.milliseconds(bytes) else { return nil }
         let digits = text.utf8.drop { $0 != UInt8(ascii: ".") }.dropFirst().prefix { 0x30...0x39 ~= $0 }
         guard digits.count <= 9 else { return nil }
         let padded = String(decoding: digits, as: UTF8.self).padding(toLength: 9, withPad: "0", startingAt: 0)
