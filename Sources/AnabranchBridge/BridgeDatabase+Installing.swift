@@ -27,7 +27,7 @@ extension BridgeDatabase {
         """
 
     /// The rows that one transaction notes at installation.
-    private static let notedRows = 10_000
+    private static let recordedRows = 10_000
 
     /// Installs the schema `anabranch` and the triggers, and notes the rows that are there. When it throws before the
     /// first report of progress, nothing is changed; afterwards it goes on where it was when it is called again.
@@ -60,13 +60,13 @@ extension BridgeDatabase {
                 try load()
                 return notes
             }
-            try noteRows(progress)
+            try recordRows(progress)
             return notes
         }
     }
 
     /// Writes an entry for each row that was there before, in the order of their keys.
-    private func noteRows(_ progress: (Int) throws -> Void) throws {
+    private func recordRows(_ progress: (Int) throws -> Void) throws {
         var count = 0
         for table in tables {
             while true {
@@ -75,7 +75,7 @@ extension BridgeDatabase {
                         "SELECT noted FROM anabranch.bridged WHERE schema = $1 AND name = $2 FOR UPDATE",
                         [.text(table.schema), .text(table.name)])
                     guard noted.count == 1, let last = noted[0, 0] else { return 0 }
-                    let written = try note(table, after: last.isEmpty ? nil : String(last.dropFirst()), in: db)
+                    let written = try record(table, after: last.isEmpty ? nil : String(last.dropFirst()), in: db)
                     try db.query(
                         "UPDATE anabranch.bridged SET noted = $3 WHERE schema = $1 AND name = $2",
                         [
@@ -91,14 +91,14 @@ extension BridgeDatabase {
     }
 
     /// - Returns: the number of entries, and the key of the last one; nil if there were none.
-    func note(_ table: BridgedTable, after last: String?, in db: PostgresConnection) throws -> (
+    func record(_ table: BridgedTable, after last: String?, in db: PostgresConnection) throws -> (
         count: Int, last: String?
     ) {
         let key = table.key.name.quoted
         let rows = try db.query(
             """
             WITH batch AS (SELECT \(key) AS k FROM \(table.path)
-              \(last == nil ? "" : "WHERE \(key) > $2::\(table.keyType)") ORDER BY \(key) LIMIT \(Self.notedRows)),
+              \(last == nil ? "" : "WHERE \(key) > $2::\(table.keyType)") ORDER BY \(key) LIMIT \(Self.recordedRows)),
             noted AS (INSERT INTO anabranch.history (tbl, action, key) SELECT $1::oid, 'I', k::text FROM batch)
             SELECT count(*), (SELECT k::text FROM batch ORDER BY k DESC LIMIT 1) FROM batch
             """, [.text(table.oid)] + (last.map { [.text($0)] } ?? []))
@@ -200,7 +200,7 @@ extension BridgeDatabase {
 
     /// The body of the function of the triggers of a table of elements: the list of the owner has changed.
     private func functionBody(_ list: BridgedTable.ListTable, of column: String, _ table: BridgedTable) -> String {
-        func note(_ source: String) -> String {
+        func record(_ source: String) -> String {
             """
             INSERT INTO anabranch.history (tbl, action, key, cols) SELECT DISTINCT \(table.oid)::oid, 'U'::"char",
                   "anabranch.e".owner::text, ARRAY[\(column.literal)] FROM \(source) AS "anabranch.e"
@@ -209,10 +209,10 @@ extension BridgeDatabase {
         }
         return """
             BEGIN
-              IF TG_OP = 'TRUNCATE' THEN \(note(list.path))
-              ELSIF TG_OP = 'DELETE' THEN \(note("olds"))
-              ELSIF TG_OP = 'INSERT' THEN \(note("news"))
-              ELSE \(note("(SELECT \"anabranch.o\".owner FROM olds AS \"anabranch.o\" UNION "
+              IF TG_OP = 'TRUNCATE' THEN \(record(list.path))
+              ELSIF TG_OP = 'DELETE' THEN \(record("olds"))
+              ELSIF TG_OP = 'INSERT' THEN \(record("news"))
+              ELSE \(record("(SELECT \"anabranch.o\".owner FROM olds AS \"anabranch.o\" UNION "
                 + "SELECT \"anabranch.n\".owner FROM news AS \"anabranch.n\")"))
               END IF;
               RETURN NULL;

@@ -77,7 +77,7 @@ struct ObjectComparison {
     }
 
     /// Writes an entry for each object that has no row.
-    func noteMissingRows(_ table: BridgedTable) throws {
+    func recordMissingRows(_ table: BridgedTable) throws {
         try forEachObject(of: table) { objects in
             let keys = objects.compactMap { table.text(of: $0.key) }
             try database.db.query(

@@ -23,12 +23,12 @@ extension RowChange {
         var conflicts: [RowConflict] = []
         for change in changes {
             guard let form = forms[change.className] else { continue }
-            func note(_ kind: String, _ lost: String) {
+            func record(_ kind: String, _ lost: String) {
                 conflicts.append(
                     RowConflict(className: change.className, key: change.key, kind: kind, lost: lost))
             }
             guard let key = BridgedTable.objectKey(change.key, form.keyType) else {
-                note("value", "its key is no \(form.keyType)")
+                record("value", "its key is no \(form.keyType)")
                 continue
             }
             let object = try transaction.object(change.className, key: key)
@@ -37,7 +37,7 @@ extension RowChange {
                 continue
             }
             guard object != nil || isNew else {
-                note("erased", JSONValue.object(Dictionary(values) { $1 }).encoded)
+                record("erased", JSONValue.object(Dictionary(values) { $1 }).encoded)
                 continue
             }
             let known = try object.flatMap { try state.object($0.reference) }
@@ -49,7 +49,7 @@ extension RowChange {
                     let old = known.flatMap { JSONValue($0.value(of: property), property, writing, reading) }
                     if let old, normalized(old) == normalized(new) { continue }
                     fields[JSONName(name)] = new
-                } catch { note("value", "\(name): \(error.reason)") }
+                } catch { record("value", "\(name): \(error.reason)") }
             }
             try put(fields, change, key, in: transaction, note)
         }
@@ -70,7 +70,7 @@ extension RowChange {
                 do { _ = try transaction.importObject(change.className, json, [field.key: field.value]) } catch let
                     error
                     as LineError
-                { note("value", "\(field.key.text): \(error.reason)") }
+                { record("value", "\(field.key.text): \(error.reason)") }
             }
         }
     }

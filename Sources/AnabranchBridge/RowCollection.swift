@@ -138,7 +138,7 @@ extension BridgeDatabase {
     // noted first, with the time that the transaction of the replica is going to have. So after a crash the time of the
     // replica's last transaction says which half is missing.
 
-    /// Notes what is about to be done.
+    /// Records what is about to be done.
     /// - Parameter batch: the entries that are collected; nil for another transaction of the replica.
     func beginStep(_ batch: RowBatch?, at time: ChangesetTime, as holder: String, silence: Double) throws {
         try transaction { _ in
@@ -219,7 +219,7 @@ extension BridgeDatabase {
     }
 
     /// Keeps what was written to objects that others have erased, and values that no object can hold.
-    func note(_ conflicts: [RowConflict]) throws {
+    func record(_ conflicts: [RowConflict]) throws {
         guard !conflicts.isEmpty else { return }
         try transaction { db in
             for conflict in conflicts {

@@ -265,7 +265,7 @@ public actor TableBridge {
         while let batch = try database.nextBatch() {
             let changes = batch.changes
             let conflicts = try await step(batch) { transaction in try RowChange.write(changes, in: transaction) }
-            try database.note(conflicts)
+            try database.record(conflicts)
             if batch.position == nil { sent = (batch.target, await replica.record.version) }
             total.collected += changes.count
             progress(total)
@@ -367,11 +367,11 @@ public actor TableBridge {
             repeat {
                 last = try database.transaction { db in
                     try database.hold(as: name, silence: silence)
-                    return try database.note(table, after: last, in: db).last
+                    return try database.record(table, after: last, in: db).last
                 }
             } while last != nil
             let snapshot = try await replica.snapshot()
-            try ObjectComparison(database, snapshot.state).noteMissingRows(table)
+            try ObjectComparison(database, snapshot.state).recordMissingRows(table)
         }
         try database.set("resync", to: nil)
         try await collect(&total, progress)

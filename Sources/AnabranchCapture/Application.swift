@@ -288,7 +288,7 @@ struct Application {
         outcome.writtenBack.append(ObjectChange(className: table.name, guid: dirty.guid, kind: .update, fields: fields))
     }
 
-    /// Notes which row the object has, and what is in it.
+    /// Records which row the object has, and what is in it.
     /// - Parameter written: The values that were written; nil if the table has given others.
     @discardableResult private mutating func remember(
         _ dirty: DirtyObject, _ key: [SQLValue], _ written: [SQLValue]?, _ plan: Plan, was: RowKey? = nil
@@ -306,7 +306,7 @@ struct Application {
         if busy.contains(row) { throw IsBusy() }
         let digest = RowDigest(values, of: table)
         if row == was {
-            try database.note(row, seen: digest)
+            try database.record(row, seen: digest)
         } else {
             try database.map(row, to: dirty.guid, seen: digest)
             try database.write(dirty.guid, to: row, of: table)

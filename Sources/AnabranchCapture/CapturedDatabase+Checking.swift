@@ -85,13 +85,13 @@ extension CapturedDatabase {
             } while last != nil
             try db.transaction {
                 try checkSchema()
-                try noteMissingRows(of: table)
+                try recordMissingRows(of: table)
             }
         }
         return compared
     }
 
-    /// Notes that what was found is collected.
+    /// Records that what was found is collected.
     func endComparison(of tables: [CapturedTable]) throws {
         try db.transaction {
             try checkSchema()
@@ -113,7 +113,7 @@ extension CapturedDatabase {
             let key = row[0]
             let map = try db.rows("SELECT seen FROM sync_row WHERE tbl = ? AND key = ?", [.int(table.number), key])
             guard let stored = map.first?[0] else {
-                try note(table, key, 5)
+                try record(table, key, 5)
                 continue
             }
             let values = Array(row.dropFirst().prefix(table.properties.count))
@@ -129,7 +129,7 @@ extension CapturedDatabase {
     private static let comparedRows = 2_000
 
     /// Writes an entry for each row that is known and not there any more.
-    func noteMissingRows(of table: CapturedTable) throws {
+    func recordMissingRows(of table: CapturedTable) throws {
         try db.run(
             """
             INSERT INTO sync_history (tbl, key, action) SELECT tbl, key, 3 FROM sync_row
@@ -137,7 +137,7 @@ extension CapturedDatabase {
             """, [.int(table.number)])
     }
 
-    private func note(_ table: CapturedTable, _ key: SQLValue, _ action: Int64) throws {
+    private func record(_ table: CapturedTable, _ key: SQLValue, _ action: Int64) throws {
         try db.run(
             "INSERT INTO sync_history (tbl, key, action) VALUES (?, ?, ?)", [.int(table.number), key, .int(action)])
     }

@@ -34,7 +34,7 @@ extension CapturedDatabase {
                 throw CaptureError(.badRule, "a rule for a table that is not captured", table: stray)
             }
             let notes = try db.transaction { try makeAll(names, rules) }
-            try noteRows(progress)
+            try recordRows(progress)
             return notes
         }
     }
@@ -133,19 +133,19 @@ extension CapturedDatabase {
     }
 
     /// Writes an entry for each row that was there before, in the order of keys.
-    private func noteRows(_ progress: (Int) throws -> Void) throws {
+    private func recordRows(_ progress: (Int) throws -> Void) throws {
         var count = 0
         for table in tables {
             let name = "noting:\(table.number)"
             while let last = try state(name) {
-                let noted = try db.transaction { try noteRows(of: table, after: last, state: name) }
+                let noted = try db.transaction { try recordRows(of: table, after: last, state: name) }
                 count += noted
                 try progress(count)
             }
         }
     }
 
-    private func noteRows(of table: CapturedTable, after last: SQLValue, state name: String) throws -> Int {
+    private func recordRows(of table: CapturedTable, after last: SQLValue, state name: String) throws -> Int {
         let columns = table.shape.keyColumns.map(\.quoted).joined(separator: ", ")
         let places = table.shape.keyColumns.map { _ in "?" }.joined(separator: ", ")
         let values = last == .null ? [] : table.keyValues(last) ?? []

@@ -198,7 +198,7 @@ public actor RowCapture {
             let lost = try await replica.write { transaction in try ObjectChange.write(changes, in: transaction) }
             let record = await replica.record
             try database.endStep(isWritten: true, record.lastWritten)
-            try database.note(lost, collected.issues)
+            try database.record(lost, collected.issues)
             changed.insert(collected.refused)
             sent = (collected.newest, record.version)
             total.collected += changes.count
@@ -225,7 +225,7 @@ public actor RowCapture {
             if !outcome.writtenBack.isEmpty {
                 let changes = outcome.writtenBack
                 _ = try await replica.write { transaction in try ObjectChange.write(changes, in: transaction) }
-                try database.note(changes.filter { $0.kind == .erase }, [])
+                try database.record(changes.filter { $0.kind == .erase }, [])
                 changed.insert(
                     changes.compactMap { change in
                         database.table(named: change.className).map { DirtyObject(table: $0.number, guid: change.guid) }
@@ -240,7 +240,7 @@ public actor RowCapture {
                 retries = false
                 changed.insert(try database.pendingObjects())
             }
-            if changed.isEmpty { try database.noteApplied(version) }
+            if changed.isEmpty { try database.recordApplied(version) }
             if changed.isEmpty || rounds >= Self.roundsMax { break }
         }
         total.waiting = try database.pendingCount

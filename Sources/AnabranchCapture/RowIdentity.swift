@@ -36,8 +36,8 @@ extension CapturedDatabase {
             [.int(row.table), row.key, .blob(guid.bytes), .blob(seen.bytes)])
     }
 
-    /// Notes what is in a row that keeps its object.
-    func note(_ row: RowKey, seen: RowDigest) throws {
+    /// Records what is in a row that keeps its object.
+    func record(_ row: RowKey, seen: RowDigest) throws {
         try db.run(
             "UPDATE sync_row SET seen = ? WHERE tbl = ? AND key = ?", [.blob(seen.bytes), .int(row.table), row.key])
     }

@@ -5,7 +5,7 @@ import AnabranchCore
 // crash the time of the replica's last transaction says which half is missing (`Spec/Capture.md`, section 5).
 
 extension CapturedDatabase {
-    /// Notes what is about to be made of entries.
+    /// Records what is about to be made of entries.
     /// - Parameter time: the time of the replica's transaction, which no earlier one has.
     func beginStep(_ collected: Collected, at time: ChangesetTime) throws {
         try db.transaction {
@@ -67,17 +67,17 @@ extension CapturedDatabase {
                 let cursor = try state("collected") ?? .int(0)
                 let hasNews = try db.value(
                     "SELECT 1 FROM sync_history WHERE id > ? AND tbl = ? LIMIT 1", [cursor, .int(table.number)])
-                if hasNews != nil { try noteMissingRows(of: table) }
+                if hasNews != nil { try recordMissingRows(of: table) }
             }
         }
     }
 
     /// Keeps the values that an object cannot hold, those that were written to one that others have erased, and those
     /// of one that has yielded.
-    func note(_ lost: [ObjectChange], _ issues: [ColumnIssue]) throws {
+    func record(_ lost: [ObjectChange], _ issues: [ColumnIssue]) throws {
         guard !lost.isEmpty || !issues.isEmpty else { return }
         try db.transaction {
-            func note(_ guid: UUIDBytes, _ table: Int64, _ kind: String, _ text: String) throws {
+            func record(_ guid: UUIDBytes, _ table: Int64, _ kind: String, _ text: String) throws {
                 try db.run(
                     "INSERT INTO sync_conflict (guid, tbl, kind, lost, at) VALUES (?, ?, ?, ?, unixepoch())",
                     [.blob(guid.bytes), .int(table), SQLValue(kind), SQLValue(text)])
@@ -86,9 +86,9 @@ extension CapturedDatabase {
                 guard let number = table(named: change.className)?.number else { continue }
                 let fields = change.fields.map { ($0.property, JSONValue.string($0.value.text)) }
                 let text = JSONValue.object(Dictionary(fields) { $1 }).encoded
-                try note(change.guid, number, change.kind == .erase ? "newest" : "erased", text)
+                try record(change.guid, number, change.kind == .erase ? "newest" : "erased", text)
             }
-            for issue in issues { try note(issue.guid, issue.table, "value", issue.column) }
+            for issue in issues { try record(issue.guid, issue.table, "value", issue.column) }
             try db.run(
                 "DELETE FROM sync_conflict WHERE id <= (SELECT max(id) FROM sync_conflict) - \(Self.keptConflicts)")
         }
@@ -118,8 +118,8 @@ extension CapturedDatabase {
         }
     }
 
-    /// Notes that the rows are those of the objects of a version of the replica.
-    func noteApplied(_ version: ClientVersion) throws {
+    /// Records that the rows are those of the objects of a version of the replica.
+    func recordApplied(_ version: ClientVersion) throws {
         let number = SQLValue.int(Int64(clamping: version.rawValue))
         guard try state("applied") != number else { return }
         try db.transaction { try set("applied", to: number) }

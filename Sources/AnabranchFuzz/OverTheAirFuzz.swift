@@ -86,7 +86,7 @@ private struct SomeData: SessionData, DeviceData {
     func rename(_ uri: String, to name: String) throws {}
 
     func information() throws -> (value: PropertyList, isTold: Bool) { ([:], false) }
-    func noteInformationIsTold() throws {}
+    func markInformationTold() throws {}
     func named(_ uri: String) throws -> NamedChanges {
         var anchors = Anchors()
         anchors.nextDeviceAnchor = "name"
@@ -100,5 +100,5 @@ private struct SomeData: SessionData, DeviceData {
     func renegotiate(_ uri: String, _ wanted: Anchors) throws {}
     func newIDs(for items: Changes, of uri: String, _ received: Received) throws -> PropertyListDictionary { [:] }
     func take(_ received: Received, _ anchors: Anchors, of uri: String) throws {}
-    func noteIDsAreKnown(_ uri: String) throws {}
+    func markIDsKnown(_ uri: String) throws {}
 }

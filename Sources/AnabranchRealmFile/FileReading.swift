@@ -80,19 +80,19 @@ final class FileReading {
             try body()
             return true
         } catch {
-            try note(error.within(place()))
+            try report(error.within(place()))
             return false
         }
     }
 
-    /// Notes damage while salvaging, and throws it otherwise.
-    func note(_ error: RealmFileError) throws(RealmFileError) {
+    /// Reports damage while salvaging, and throws it otherwise.
+    func report(_ error: RealmFileError) throws(RealmFileError) {
         guard salvages, error.code == .damaged else { throw error }
         problemCount += 1
         if problems.count < RealmFileLimits.problemsMax { problems.append(error) }
     }
 
-    func note(notSeen what: String) {
+    func report(notSeen what: String) {
         if !notSeen.contains(what) { notSeen.append(what) }
     }
 }

@@ -13,7 +13,7 @@ extension Replica {
         try carryOut(change)
     }
 
-    /// Notes that a MARK was answered: everything is here that the server had when it was sent.
+    /// Records that a MARK was answered: everything is here that the server had when it was sent.
     public mutating func downloaded() throws {
         guard !record.hasSynced, record.subscriptions?.latest.isSettled ?? true else { return }
         var change = Change(self)
@@ -53,7 +53,7 @@ extension Replica {
             let index = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 0, ident: 0))
             changes.append(try apply([index], of: &arena, to: &change.state))
         }
-        change.commit.state = try change.state.rowWrites(of: changes, noting: noteDepth)
+        change.commit.state = try change.state.rowWrites(of: changes, noting: recordingDepth)
     }
 
     /// Merges each changeset with the local changes that the server had not seen, and applies it.
@@ -98,7 +98,7 @@ extension Replica {
                     indices[number] = index
                     return index
                 }
-                if notesOverruled {
+                if recordsOverruled {
                     let met = versions.compactMap { indices[$0.number.rawValue] }
                     let bytes = merge.run.reduce(0) { $0 + $1.changeset.count }
                     change.overruled.find(met, merge.incoming, ofBytes: bytes, in: merge.arena)
@@ -113,7 +113,7 @@ extension Replica {
             for (version, changeset) in merge.changedEntries() {
                 change.commit.reciprocals.append((ClientVersion(rawValue: version), changeset))
             }
-            change.commit.state = try change.state.rowWrites(of: changes, noting: noteDepth)
+            change.commit.state = try change.state.rowWrites(of: changes, noting: recordingDepth)
         } catch {
             throw ReplicaError(downloading: error)
         }

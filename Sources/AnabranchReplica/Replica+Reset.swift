@@ -91,5 +91,5 @@ private final class DiscardJudge: RecoveryJudge {
         discarded.isEmpty || !discarded.contains(ObjectAddress(of: instruction, in: arena))
     }
 
-    func note(dropped instruction: Instruction, in arena: ChangesetArena, _ reason: String) {}
+    func record(dropped instruction: Instruction, in arena: ChangesetArena, _ reason: String) {}
 }

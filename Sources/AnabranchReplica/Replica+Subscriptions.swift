@@ -28,12 +28,12 @@ extension Replica {
         try carryOut(change)
     }
 
-    /// Notes that the server has refused a set; the one before stays active.
+    /// Records that the server has refused a set; the one before stays active.
     public mutating func subscriptionsRefused(_ version: QueryVersion, _ message: String) throws {
         try changeSubscriptions { sets throws(ReplicaError) in try sets.refused(version, message) }
     }
 
-    /// Notes that the MARK after a bootstrap was answered: the active set is complete.
+    /// Records that the MARK after a bootstrap was answered: the active set is complete.
     public mutating func subscriptionsMarked() throws {
         try changeSubscriptions { sets throws(ReplicaError) in sets.marked() }
     }

@@ -28,7 +28,7 @@ public struct Replica<Store: ReplicaStore> {
     /// The changes of the last commit to such objects.
     package private(set) var noted: [NotedChange] = []
     /// True if `overruled` is kept.
-    package var notesOverruled = false
+    package var recordsOverruled = false
     /// The changes of this replica that the last download has overruled.
     package internal(set) var overruled: [OverruledChange] = []
     /// The number of times the state was rebuilt, which `noted` does not show.
@@ -108,7 +108,7 @@ public struct Replica<Store: ReplicaStore> {
         as number: ClientVersion? = nil, changing digests: [UInt64] = []
     ) throws {
         var change = Change(self, state: next)
-        change.commit.state = try change.state.rowWrites(of: changes, noting: noteDepth)
+        change.commit.state = try change.state.rowWrites(of: changes, noting: recordingDepth)
         change.append(changeset, at: timestamp, as: number)
         if !digests.isEmpty { change.commit.changedElements.append((change.commit.record.version, digests)) }
         change.commit.record.lastWritten = timestamp
@@ -153,9 +153,9 @@ public struct Replica<Store: ReplicaStore> {
         }
     }
 
-    func noteDepth(of object: ObjectReference) -> NoteDepth {
+    func recordingDepth(of object: ObjectReference) -> RecordingDepth {
         if isObserved?(object) ?? false { return .whole }
-        let slots = store.notedSlots(of: object)
+        let slots = store.recordedSlots(of: object)
         return slots.isEmpty ? .nothing : .columns(slots)
     }
 

@@ -31,7 +31,7 @@ public protocol ReplicaStore {
 
     /// The slots of the properties whose values before a commit that changes the object the store has to know. By
     /// default there are none.
-    func notedSlots(of object: ObjectReference) -> Set<Int>
+    func recordedSlots(of object: ObjectReference) -> Set<Int>
 }
 
 extension ReplicaStore {
@@ -42,7 +42,7 @@ extension ReplicaStore {
     public func changedElements(of version: ClientVersion) -> [UInt64] { [] }
 
     /// None.
-    public func notedSlots(of object: ObjectReference) -> Set<Int> { [] }
+    public func recordedSlots(of object: ObjectReference) -> Set<Int> { [] }
 }
 
 /// The contents of a store when a replica is opened on it. The bytes of the log stay where they are.

@@ -116,7 +116,7 @@ public struct SubscriptionSets: Equatable, Codable, Sendable {
         return newest
     }
 
-    /// Notes that a part of a bootstrap has arrived.
+    /// Records that a part of a bootstrap has arrived.
     mutating func bootstrapCame(_ version: QueryVersion) throws(ReplicaError) {
         guard let index = entries.firstIndex(where: { $0.version == version }) else {
             throw ReplicaError(.badDownload, "a bootstrap of subscription set \(version), which is not there")
@@ -140,7 +140,7 @@ public struct SubscriptionSets: Equatable, Codable, Sendable {
         for index in entries.indices where entries[index].state == .awaitingMark { entries[index].state = .complete }
     }
 
-    /// Notes that the server has refused a set (QUERY_ERROR).
+    /// Records that the server has refused a set (QUERY_ERROR).
     mutating func refused(_ version: QueryVersion, _ message: String) throws(ReplicaError) {
         guard let index = entries.firstIndex(where: { $0.version == version }), entries[index].isOpen else {
             throw ReplicaError(.badDownload, "a refusal of subscription set \(version), which is not waiting for one")
@@ -148,7 +148,7 @@ public struct SubscriptionSets: Equatable, Codable, Sendable {
         entries[index].state = .refused(message)
     }
 
-    /// Notes that the parts of bootstraps were dropped.
+    /// Records that the parts of bootstraps were dropped.
     mutating func bootstrapsDropped() {
         for index in entries.indices where entries[index].state == .bootstrapping { entries[index].state = .pending }
     }

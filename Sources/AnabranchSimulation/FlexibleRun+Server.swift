@@ -88,10 +88,11 @@ extension FlexibleRun {
         else { return }
         let before = synced.version
         let refused =
-            try file.noteProgress(rest, from: ident, at: time) ? [] : try integrateInSteps(rest, from: ident, of: index)
-        try events.note(rest)
+            try file.recordProgress(rest, from: ident, at: time)
+            ? [] : try integrateInSteps(rest, from: ident, of: index)
+        try events.record(rest)
         let entries = try synced.log(after: before).filter { $0.origin == ident }
-        made.noteUpload(by: Int(ident.rawValue), versions: entries.map(\.version.rawValue))
+        made.recordUpload(by: Int(ident.rawValue), versions: entries.map(\.version.rawValue))
         tally.uploads += 1
         tally.refusedObjects += refused.count
         guard !refused.isEmpty else { return }

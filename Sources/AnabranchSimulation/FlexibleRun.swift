@@ -150,7 +150,7 @@ package final class FlexibleRun {
                 if: { changeset in try isAllowed(changeset, by: 1, tag, on: version) },
                 { try world.edit($0, seed: seed) })
             guard written.version > version else { return }
-            made.noteUpload(by: 1, versions: [version.rawValue + 1])
+            made.recordUpload(by: 1, versions: [version.rawValue + 1])
             announce()
         } catch is ApplyError {
             // The edit needed something that is not there.

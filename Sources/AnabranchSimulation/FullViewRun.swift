@@ -65,7 +65,7 @@ package struct FullViewRun {
         guard let upload = clients[index].nextUpload(isProgressTold: false) else { return }
         let before = file.version
         try file.integrateAtOnce(upload, from: clients[index].ident)
-        made.noteUpload(by: index, versions: try file.log(after: before).map(\.version.rawValue))
+        made.recordUpload(by: index, versions: try file.log(after: before).map(\.version.rawValue))
         uploads += upload.changesets.map { (clients[index].ident, $0) }
     }
 }

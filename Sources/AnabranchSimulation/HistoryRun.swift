@@ -198,7 +198,7 @@ package final class HistoryRun {
             try require(outcome.refusal == nil, "client \(ident) is refused: \(String(describing: outcome.refusal))")
         }
         let entries = try file.log(after: before).filter { $0.origin == ident }
-        made.noteUpload(by: index, versions: entries.map(\.version.rawValue))
+        made.recordUpload(by: index, versions: entries.map(\.version.rawValue))
         if upload.changesets.contains(where: { $0.cursor.serverVersion < before }) { tally.merges += 1 }
         guard let twin, participants[index].isOld else { return }
         let other = try integrate(rest, from: ident, into: twin)
@@ -210,7 +210,7 @@ package final class HistoryRun {
         _ upload: Upload, from ident: ClientFileID, into file: SyncedFile
     ) throws -> [ClientOutcome] {
         // The time of its commit depends on other commits, so twins would differ.
-        if twin == nil, try file.noteProgress(upload, from: ident, at: clock) { return [] }
+        if twin == nil, try file.recordProgress(upload, from: ident, at: clock) { return [] }
         try file.enqueue(upload, from: ident)
         return try file.integrate(at: clock).outcomes
     }

@@ -6,7 +6,7 @@ import AnabranchHistory
 struct UploadedEvents {
     private var keys: Set<PrimaryKey> = []
 
-    mutating func note(_ upload: Upload) throws {
+    mutating func record(_ upload: Upload) throws {
         for sent in upload.changesets {
             var arena = ChangesetArena()
             let index = try arena.decode(sent.changeset, version: 1, tag: OriginTag(timestamp: 1, ident: .server))

@@ -67,7 +67,7 @@ struct BackupCommand: ParsableCommand {
     func run() throws {
         var progress = CopyProgress(isAsked: progress)
         let backup = try StoreBackup(of: try store.directory(), to: to, bases: base)
-        let summary = try backup.run(isVerified: verify) { progress.note($0) }
+        let summary = try backup.run(isVerified: verify) { progress.show($0) }
         let chunkCount = try ChunkFolder(of: try store.directory()).copy(to: to)
         progress.end()
         let whole = base.isEmpty ? "" : " of \(CopyProgress.size(summary.wholeBytes))"

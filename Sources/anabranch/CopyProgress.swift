@@ -18,7 +18,7 @@ struct CopyProgress {
     /// The time since the beginning, in seconds.
     var seconds: Int { Int(start.duration(to: .now) / .seconds(1)) }
 
-    mutating func note(_ progress: StoreCopyProgress) {
+    mutating func show(_ progress: StoreCopyProgress) {
         let now = ContinuousClock.now
         let isNewStep = progress.step != step
         if isNewStep { (step, stepStart) = (progress.step, now) }

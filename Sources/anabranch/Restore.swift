@@ -82,7 +82,7 @@ struct RestoreCommand: ParsableCommand {
 
     private func copy(_ backup: String, to directory: String) throws {
         var progress = CopyProgress(isAsked: progress)
-        let damages = try BackupRestoration(from: backup, bases: base, to: directory).run { progress.note($0) }
+        let damages = try BackupRestoration(from: backup, bases: base, to: directory).run { progress.show($0) }
         progress.end()
         guard !damages.isEmpty else {
             _ = try ChunkFolder(of: backup).copy(to: directory)
@@ -110,7 +110,7 @@ struct RestoreCommand: ParsableCommand {
             throw RestoreCommand.unfinished("some files may be changed, and others not", error)
         }
         print("\(counted(count, "file")): restored")
-        AuditTrail(inDirectory: try store.directory()).note(
+        AuditTrail(inDirectory: try store.directory()).record(
             "restore", by: Operator.name, ["files": "\(count)", "from": from ?? "the directory itself"])
         try restoration.close()
     }

@@ -9,7 +9,7 @@ final class TemporaryDirectory: Sendable {
 
     private let path = Mutex(String?.none)
 
-    func note(_ path: String) { self.path.withLock { $0 = path } }
+    func record(_ path: String) { self.path.withLock { $0 = path } }
 
     /// - Returns: sources to keep for as long as the signals are to end the command in this way.
     func removedAtSignals() -> [any DispatchSourceSignal] {

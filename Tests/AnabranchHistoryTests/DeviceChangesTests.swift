@@ -44,7 +44,7 @@ import Testing
                 let written = try file.write(
                     idempotencyKey: change.idempotencyKey, at: device.time(of: position, at: Self.now)
                 ) { try device.make(position, on: $0) }
-                device.note(written, of: position)
+                device.record(written, of: position)
             }
             return device
         }

@@ -26,7 +26,7 @@ import Testing
         request.subscriptions = set
         var session = try fixture.file.identify(request, rules: rules)
         while let upload = client.nextUpload(), let rest = try session.progress.accept(upload) {
-            if try !fixture.file.noteProgress(rest, from: client.ident, at: 1) {
+            if try !fixture.file.recordProgress(rest, from: client.ident, at: 1) {
                 try fixture.file.integrate(rest, from: client.ident, at: 1)
             }
         }

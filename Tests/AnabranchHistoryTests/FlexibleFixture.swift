@@ -64,7 +64,7 @@ struct FlexibleFixture {
     /// The client uploads what it has, and confirms what it was sent.
     mutating func upload() throws {
         while let upload = client.nextUpload(.max), let rest = try session.progress.accept(upload) {
-            if try !file.noteProgress(rest, from: client.ident, at: 1) {
+            if try !file.recordProgress(rest, from: client.ident, at: 1) {
                 try file.integrate(rest, from: client.ident, at: 1)
             }
         }

@@ -124,7 +124,7 @@ import Testing
         var times = IntegrationTimes(), records: [RecordPlace: Int] = [:]
         for number in 1...100_000 as ClosedRange<UInt64> {
             let time = ChangesetTime(rawValue: 400_000_000_000 + number * 1_500)
-            let noted = times.note(ServerVersion(rawValue: number), at: time)
+            let noted = times.record(ServerVersion(rawValue: number), at: time)
             let change = try #require(noted), value = try #require(change.value)
             records[change.place] = value.count + change.place.key.count + 32
         }

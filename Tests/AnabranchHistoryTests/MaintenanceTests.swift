@@ -213,7 +213,7 @@ import Testing
         var clock = ClockWatch(remembered: nil)
         for (wall, monotonic, isTrusted) in steps {
             let time = UInt64(Int64(Self.now) + wall * 3_600)
-            clock.note(wall: time, monotonic: monotonic * 3_600, trustedAfter: 60 * Self.day)
+            clock.record(wall: time, monotonic: monotonic * 3_600, trustedAfter: 60 * Self.day)
             #expect((clock.jump == nil) == isTrusted, "\(wall)")
             #expect(clock.rememberedTime(wall: time) == (isTrusted ? time : nil))
         }
@@ -224,20 +224,20 @@ import Testing
         var clock = ClockWatch(remembered: Self.now)
         for monotonic in 0..<3 as Range<UInt64> {
             let wall = UInt64(Int64(Self.now) + seconds) + monotonic
-            clock.note(wall: wall, monotonic: 500 + monotonic, trustedAfter: 60 * Self.day)
+            clock.record(wall: wall, monotonic: 500 + monotonic, trustedAfter: 60 * Self.day)
             #expect(clock.jump == (isTrusted ? nil : seconds))
         }
         clock.trust()
-        clock.note(wall: UInt64(Int64(Self.now) + seconds) + 9, monotonic: 509, trustedAfter: 60 * Self.day)
+        clock.record(wall: UInt64(Int64(Self.now) + seconds) + 9, monotonic: 509, trustedAfter: 60 * Self.day)
         #expect(clock.jump == nil)
     }
 
     @Test func aStoreRemembersTheTime() throws {
         let test = try TestStore(.shards)
-        #expect(try test.store.notedTime() == nil)
-        try test.store.noteTime(5)
-        try test.store.noteTime(1_700_000_000)
+        #expect(try test.store.recordedTime() == nil)
+        try test.store.recordTime(5)
+        try test.store.recordTime(1_700_000_000)
         try test.restart()
-        #expect(try test.store.notedTime() == 1_700_000_000)
+        #expect(try test.store.recordedTime() == 1_700_000_000)
     }
 }

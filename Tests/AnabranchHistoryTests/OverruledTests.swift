@@ -47,7 +47,7 @@ private struct Meeting {
         random = SeededRandom(seed: seed)
         for ident in try file.allocateIdents(for: ["anna", "bert", "cleo"], at: 1) {
             var client = MemoryClient(ident)
-            client.noteOverruled()
+            client.recordOverruled()
             clients.append(client)
         }
         try clients[0].commit(ChangesetWriter.schema, at: 1)

@@ -19,7 +19,7 @@ import Testing
 
     private static func note(_ clientVersion: UInt64, of ident: ClientFileID, in file: SyncedFile) throws -> Bool {
         let progress = UploadCursor(clientVersion: ClientVersion(clientVersion), serverVersion: file.version)
-        return try file.noteProgress(Upload(progress: progress, lockedVersion: 1), from: ident, at: 77)
+        return try file.recordProgress(Upload(progress: progress, lockedVersion: 1), from: ident, at: 77)
     }
 
     private static func reported(to ident: ClientFileID, by file: SyncedFile) throws -> ClientVersion {

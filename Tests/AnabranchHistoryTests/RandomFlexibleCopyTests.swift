@@ -117,7 +117,7 @@ import Testing
                 isOver = true
                 while let upload = devices[index].client.nextUpload(), let rest = try session.progress.accept(upload) {
                     isOver = false
-                    if try file.noteProgress(rest, from: ident, at: 1) { continue }
+                    if try file.recordProgress(rest, from: ident, at: 1) { continue }
                     try file.integrate(rest, from: ident, at: 1)
                 }
                 while let message = try file.download(for: &session) {

@@ -70,7 +70,7 @@ import Testing
         #expect(try file.integrate(Upload(change, from: 1, base: 1), from: 3) == nil)
         #expect(try file.integrate(Upload(change, from: 5, base: 0), from: 2) == nil)
         let progress = Upload(progress: UploadCursor(clientVersion: 7, serverVersion: 6))
-        #expect(try file.noteProgress(progress, from: 3, at: 1))
+        #expect(try file.recordProgress(progress, from: 3, at: 1))
         #expect(store.takeCount() == 0)
     }
 
@@ -89,7 +89,7 @@ import Testing
         let store = CountingStore()
         let (file, _) = try Self.file(in: store, clients: 100, tailBytesMax: 0)
         try file.integrate(Upload([ChangesetWriter.setting(5, to: 1)], from: 3), from: 3)
-        _ = try file.noteProgress(
+        _ = try file.recordProgress(
             Upload(progress: UploadCursor(clientVersion: 9, serverVersion: 1)), from: 5, at: 1)
         try file.writeProgress()
         for ident in 2...101 as ClosedRange<UInt64> {

@@ -180,7 +180,7 @@ final class Workload {
     private func upload(_ participant: Participant) throws -> Bool {
         guard let upload = participant.client.nextUpload(1 + below(5)) else { return false }
         if let rest = try participant.session.accept(upload) {
-            if try file.noteProgress(rest, from: participant.client.ident, at: clock) { return true }
+            if try file.recordProgress(rest, from: participant.client.ident, at: clock) { return true }
             try file.enqueue(rest, from: participant.client.ident)
             queued.append((participant.client.ident, rest))
         }

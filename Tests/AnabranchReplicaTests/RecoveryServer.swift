@@ -112,7 +112,7 @@ final class RecoveryServer {
                     try replica.subscriptionsMarked()
                 } else if uploads, let upload = try replica.nextUpload(through: unsent?.snapshot ?? .largest) {
                     guard let rest = try session.progress.accept(upload) else { continue }
-                    if try flexible.noteProgress(rest, from: replica.ident, at: 1) { continue }
+                    if try flexible.recordProgress(rest, from: replica.ident, at: 1) { continue }
                     undone += try flexible.integrate(rest, from: replica.ident, at: 1).objects
                 } else {
                     break

@@ -51,7 +51,7 @@ import Testing
     @Test func itIsBounded() throws {
         try Self.withFolder { folder in
             let trail = AuditTrail(inDirectory: folder, bytesMax: 1_000)
-            for number in 0..<100 { trail.note("expire", by: "server", ["client_ident": "\(number)"]) }
+            for number in 0..<100 { trail.record("expire", by: "server", ["client_ident": "\(number)"]) }
             let names = Set(try FileManager.default.contentsOfDirectory(atPath: folder))
             #expect(names.isSubset(of: ["audit.log", "audit.log.1"]))
             let numbers = try names.sorted().reversed().flatMap { try Self.lines(folder + "/" + $0) }

@@ -62,7 +62,7 @@ extension SyncedReplica {
         }
     }
 
-    /// Notes that there is no connection, for this reason; nil if none is wanted.
+    /// Records that there is no connection, for this reason; nil if none is wanted.
     func connectionFailed(_ issue: SyncIssue?) {
         transfers.connectionIssue = issue
         updateStatus()

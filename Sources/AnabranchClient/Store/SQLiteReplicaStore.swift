@@ -199,7 +199,9 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
     // MARK: Indexed properties
 
     /// See `ReplicaStore`.
-    public func notedSlots(of object: ObjectReference) -> Set<Int> { index.withLock { $0.slots(of: object.classID) } }
+    public func recordedSlots(of object: ObjectReference) -> Set<Int> {
+        index.withLock { $0.slots(of: object.classID) }
+    }
 
     /// Indexes exactly these properties of these classes; those of other classes stay as they are.
     func declareIndex(of properties: [ClassID: Set<Property>]) throws {

@@ -19,7 +19,7 @@ enum FreedMemory {
 }
 
 extension SyncClient {
-    /// Notes that a message is not needed any more.
+    /// Records that a message is not needed any more.
     func messageIsOver(bytes: Int) {
         guard bytes >= FreedMemory.largeMessageBytesMin else { return }
         largeMessageCount += 1

@@ -43,7 +43,7 @@ extension SyncedReplica {
         if session?.isWaitingToResume == false { set(.connecting) }
     }
 
-    /// Notes that the connection was lost.
+    /// Records that the connection was lost.
     func disconnected() {
         storeSync(isLast: true)
         session?.disconnected()

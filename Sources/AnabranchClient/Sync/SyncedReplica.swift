@@ -58,7 +58,7 @@ public actor SyncedReplica {
         let store = try SQLiteReplicaStore(path: path, lock)
         readers = ReplicaReaders(store)
         replica = try Replica(store)
-        replica.notesOverruled = true
+        replica.recordsOverruled = true
         // Where the time cannot be read, it is not known: that is no reason not to open the file.
         lastSync = LastSync((try? store.lastSync()) ?? nil)
         transfers.count(replica.unacknowledged)
@@ -207,7 +207,7 @@ public actor SyncedReplica {
     /// Continues with a replica whose file has taken the place of this one.
     func adopt(_ new: consuming Replica<SQLiteReplicaStore>) {
         replica = new
-        replica.notesOverruled = true
+        replica.recordsOverruled = true
         told = nil
         items.forgetLog()
         lastSync.forgetStored()

@@ -22,17 +22,17 @@ extension ContentCache {
     /// Has a content that `store` has made wait for upload, in place of one of the same file that waits.
     func add(_ pending: Pending) throws {
         try perform { database in
-            try Self.note(pending.content, database)
+            try Self.record(pending.content, database)
             try Self.insert(pending, database)
         }
     }
 
-    /// Notes that the chunks of a content are here.
-    func note(_ content: Manifest) throws { try perform { try Self.note(content, $0) } }
+    /// Records that the chunks of a content are here.
+    func record(_ content: Manifest) throws { try perform { try Self.record(content, $0) } }
 
-    private static func note(_ content: Manifest, _ database: Database) throws {
+    private static func record(_ content: Manifest, _ database: Database) throws {
         for (index, chunk) in content.chunks.enumerated() {
-            try note(chunk, content.byteCount(ofChunk: index), database)
+            try record(chunk, content.byteCount(ofChunk: index), database)
         }
     }
 

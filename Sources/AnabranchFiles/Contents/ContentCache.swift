@@ -144,7 +144,7 @@ final class ContentCache: Sendable {
     /// Keeps a chunk that has come from the server.
     func put(_ chunk: ChunkHash, _ bytes: [UInt8]) throws {
         try write(chunk, bytes)
-        try perform { try Self.note(chunk, bytes.count, $0) }
+        try perform { try Self.record(chunk, bytes.count, $0) }
     }
 
     private func write(_ chunk: ChunkHash, _ bytes: [UInt8]) throws {
@@ -165,7 +165,7 @@ final class ContentCache: Sendable {
         guard fdatasync(descriptor) == 0, rename(draft, path) == 0 else { throw Self.lastError(path) }
     }
 
-    static func note(_ chunk: ChunkHash, _ byteCount: Int, _ database: Database) throws {
+    static func record(_ chunk: ChunkHash, _ byteCount: Int, _ database: Database) throws {
         try database.execute(
             sql: "INSERT OR REPLACE INTO chunk VALUES (?, ?, ?)", arguments: [Data(chunk.bytes), byteCount, now])
     }

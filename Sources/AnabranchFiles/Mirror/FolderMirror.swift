@@ -163,7 +163,7 @@ package actor FolderMirror {
         let own = try await disk.run {
             let content = try cache.store(contentsOf: url, followsLinks: false)
             defer { cache.release(content.chunks) }
-            try cache.note(content)
+            try cache.record(content)
             return content
         }
         if own.chunks == (try file.content().chunks) {

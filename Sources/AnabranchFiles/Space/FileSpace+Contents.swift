@@ -171,7 +171,7 @@ extension FileSpace {
         return state.withLock { $0.pins.contains(key) }
     }
 
-    /// Notes that a content was used, and makes room.
+    /// Records that a content was used, and makes room.
     func touch(_ content: Manifest) async throws {
         let held = held, cache = cache
         try await disk.run {

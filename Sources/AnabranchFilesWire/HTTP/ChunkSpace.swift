@@ -28,14 +28,14 @@ struct ChunkSpace: Sendable {
         if try await isHere(chunk) {
             await body.drain()
             // Whoever has the bytes may read them, and they stay for as long as if they had just come.
-            try await note(chunk, byteCount)
+            try await record(chunk, byteCount)
             return EndpointResponse(status: .ok)
         }
         let kept = try await wire.read(path) { try $1.chunkBytes() } ?? 0
         try checkQuota(kept, byteCount)
         guard let parts = body.take() else { throw ChunkRefusal(.badRequest, "no body") }
         try await wire.store.put(chunk, of: path, byteCount: byteCount, parts)
-        try await note(chunk, byteCount)
+        try await record(chunk, byteCount)
         return EndpointResponse(status: .created)
     }
 
@@ -45,7 +45,7 @@ struct ChunkSpace: Sendable {
         }
     }
 
-    private func note(_ chunk: ChunkHash, _ byteCount: Int) async throws {
+    private func record(_ chunk: ChunkHash, _ byteCount: Int) async throws {
         let (path, store, user, now) = (path, wire.store, user, wire.unixSeconds())
         try await wire.write(path) { [self] _, records in
             // It may have been removed since: then the client puts it once more.

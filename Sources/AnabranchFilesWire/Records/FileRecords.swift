@@ -101,7 +101,7 @@ extension PendingRecords {
         try !records(in: FileRecord.use.range(prefix: hash.bytes), countMax: 1).isEmpty
     }
 
-    /// Notes that a file begins or ceases to use a chunk.
+    /// Records that a file begins or ceases to use a chunk.
     mutating func setUse(_ hash: ChunkHash, by file: UUIDBytes, _ isUsed: Bool, now: UInt64) throws(HistoryError) {
         set(isUsed ? [] : nil, at: FileRecord.use.place(hash.bytes + file.bytes))
         guard var row = try chunk(hash) else { return }

@@ -15,10 +15,10 @@ struct FilesObserver: RecordObserver {
         do {
             let position = try records.position()
             if position?.rawValue == step.entry.version.rawValue - 1 {
-                try noting.note(step, &records)
+                try noting.record(step, &records)
             } else {
                 // It has missed entries.
-                try noting.noteAll(of: step.after, &records)
+                try noting.recordAll(of: step.after, &records)
             }
             records.setPosition(step.entry.version)
         } catch let error as HistoryError {
@@ -39,7 +39,7 @@ private struct FilesNoting {
 
     init(now: UInt64, version: ServerVersion) { (self.now, self.version) = (now, version) }
 
-    mutating func note(_ step: RecordStep, _ records: inout PendingRecords) throws {
+    mutating func record(_ step: RecordStep, _ records: inout PendingRecords) throws {
         let (objects, erasedClasses) = try step.touched()
         var names: Set<SpaceObjectKey> = []
         for object in objects {
@@ -52,25 +52,25 @@ private struct FilesNoting {
             }
         }
         for name in names {
-            try note(name, from: step.before.spaceObject(name), to: step.after.spaceObject(name), &records)
+            try record(name, from: step.before.spaceObject(name), to: step.after.spaceObject(name), &records)
             if name.isFolder, !hasLoop { hasLoop = try step.after.foldersAbove(name.key) == nil }
         }
     }
 
-    /// Notes everything that there is, since it is not known what was there before.
-    mutating func noteAll(of state: ObjectGraph, _ records: inout PendingRecords) throws {
+    /// Records everything that there is, since it is not known what was there before.
+    mutating func recordAll(of state: ObjectGraph, _ records: inout PendingRecords) throws {
         try records.eraseUses()
         for isFolder in [false, true] {
             var found: [(SpaceObjectKey, SpaceObject)] = []
             try state.forEachSpaceObject(isFolder: isFolder) { key, object in
                 found.append((SpaceObjectKey(isFolder: isFolder, key: key), object))
             }
-            for (name, object) in found { try note(name, from: nil, to: object, &records) }
+            for (name, object) in found { try record(name, from: nil, to: object, &records) }
         }
         hasLoop = true
     }
 
-    private func note(
+    private func record(
         _ name: SpaceObjectKey, from before: SpaceObject?, to after: SpaceObject?, _ records: inout PendingRecords
     ) throws {
         let old = before?.chunks ?? [], new = after?.chunks ?? []

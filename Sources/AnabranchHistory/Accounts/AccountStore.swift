@@ -137,7 +137,7 @@ public protocol AccountStore: Sendable {
     /// - Throws: `nameTaken` if the user has logged in or has other identities; `noSuchUser` if there is neither.
     func move(_ identity: String, from owner: String, to user: String) throws(AccountError)
 
-    /// Notes that an identity is no longer pending.
+    /// Records that an identity is no longer pending.
     /// - Returns: false if it was not pending; then nothing has changed.
     /// - Throws: `noSuchUser` if the user has no such identity.
     func confirm(_ identity: String, of user: String) throws(AccountError) -> Bool

@@ -138,7 +138,7 @@ extension SyncedFile {
         return choose(try view.chosenLineage(), for: file)
     }
 
-    /// Notes the choice, which becomes durable with the next commit.
+    /// Records the choice, which becomes durable with the next commit.
     func choose(_ lineage: Lineage, for file: ClientFile) -> ClientFile {
         var file = file
         file.lineage = lineage

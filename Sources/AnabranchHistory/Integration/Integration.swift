@@ -242,7 +242,7 @@ struct Integration: ~Copyable {
         let merged = client.merge.merged
         log.added.append(merged, of: client.uploads, behind: head, versionSalt: versionSalt, at: time)
         let newest = log.added.entries.suffix(merged.count).last { $0.origin == file.ident }
-        file.note(newest)
+        file.record(newest)
         let upload = client.uploads.upload, last = client.changesets.last?.cursor.clientVersion
         let isWhole = client.merge.mergedThrough?.clientVersion == last
         if isWhole {
@@ -320,7 +320,7 @@ extension Integration {
 
 extension ClientFile {
     /// - Parameter entry: the newest entry that was made of the upload.
-    fileprivate mutating func note(_ entry: LogEntry?) {
+    fileprivate mutating func record(_ entry: LogEntry?) {
         guard let entry else { return }
         newestReceipt = Receipt(version: entry.version, clientVersion: entry.clientVersion)
     }

@@ -138,6 +138,6 @@ extension SyncedFile {
 
     private func watch(_ names: [Checksum], _ note: (UploadWatch, Checksum) -> Void) {
         guard let watch = mergeOptions.watch else { return }
-        for name in names { note(watch, name) }
+        for name in names { record(watch, name) }
     }
 }

@@ -19,10 +19,10 @@ public struct SuspectUpload: Equatable, Sendable {
 public protocol UploadSuspects: Sendable {
     /// The record of an upload when its integration begins; nil if there is none.
     func find(_ upload: Checksum) -> SuspectUpload?
-    /// Notes before an integration, or a step of it, that it is under way. The note only has to outlast the process,
+    /// Records before an integration, or a step of it, that it is under way. The note only has to outlast the process,
     /// not the machine.
     func begin(_ upload: Checksum, at time: UInt64)
-    /// Notes that an integration waits for its next step: if the process ends now, this upload has nothing to do with
+    /// Records that an integration waits for its next step: if the process ends now, this upload has nothing to do with
     /// it.
     func pause(_ upload: Checksum)
     /// Forgets an upload whose integration has ended, with whatever outcome.
@@ -68,9 +68,9 @@ struct UploadWatch: Sendable {
 
     func begin(_ name: Checksum?, at time: UInt64) { if let name { suspects.begin(name, at: time) } }
 
-    /// Notes the end of a step, even of one that fails: the next attempt can end the process as the ones before.
+    /// Records the end of a step, even of one that fails: the next attempt can end the process as the ones before.
     func pause(_ name: Checksum?) { if let name { suspects.pause(name) } }
 
-    /// Notes that the upload is committed or refused.
+    /// Records that the upload is committed or refused.
     func end(_ name: Checksum?) { if let name { suspects.end(name) } }
 }

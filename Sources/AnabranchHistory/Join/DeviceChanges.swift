@@ -99,7 +99,7 @@ package final class DeviceChanges: @unchecked Sendable {
     package func end(of ident: ClientFileID) throws(HistoryError) {
         arena.adopt(ident)
         isDone = changes.map { _ in false }
-        noteLastWrites()
+        recordLastWrites()
         var lengths: [[UInt64]: UInt64] = [:]
         for change in changes {
             for instruction in arena.instructions(of: change.changeset) where instruction.kind.hasPath {
@@ -119,7 +119,7 @@ package final class DeviceChanges: @unchecked Sendable {
         }
     }
 
-    private func noteLastWrites() {
+    private func recordLastWrites() {
         for (position, change) in changes.enumerated() {
             let instructions = arena.instructions(of: change.changeset).filter { !$0.kind.isSchema }
             for (number, instruction) in instructions.enumerated() where instruction.kind.hasPath {
@@ -168,7 +168,7 @@ package final class DeviceChanges: @unchecked Sendable {
         try recovery?.repeatChanges(of: changes[position].changeset, in: arena, on: transaction)
     }
 
-    /// Notes that the change cannot be written; the next ones can.
+    /// Records that the change cannot be written; the next ones can.
     package func refuse(_ position: Int, _ error: ApplyError) {
         isDone[position] = true
         lossCount += 1
@@ -179,8 +179,8 @@ package final class DeviceChanges: @unchecked Sendable {
                 reason: String(excerptOf: "\(error)".utf8, upTo: Self.wordBytesMax)))
     }
 
-    /// Notes that the write of a change is over.
-    package func note(_ write: ServerWrite, of position: Int) {
+    /// Records that the write of a change is over.
+    package func record(_ write: ServerWrite, of position: Int) {
         isDone[position] = true
         guard !write.isRepetition, write.version != expected else { return }
         made.insert(write.version)
@@ -244,9 +244,9 @@ extension DeviceChanges: RecoveryJudge {
         return try transaction.exportedText(where: instruction, in: arena) == ExportedValue.value(payload).text
     }
 
-    /// Notes the loss of an instruction, unless the device itself no longer has the object. Classes and properties that
+    /// Records the loss of an instruction, unless the device itself no longer has the object. Classes and properties that
     /// the device has erased are not lost either.
-    package func note(dropped instruction: Instruction, in arena: ChangesetArena, _ reason: String) {
+    package func record(dropped instruction: Instruction, in arena: ChangesetArena, _ reason: String) {
         switch instruction.kind {
         case .eraseTable, .eraseColumn: return
         case .addTable, .addColumn: break

@@ -11,10 +11,10 @@ struct FieldTimes: Sendable {
             var times = FieldTimes()
             var replay = LogReplay(VersionRange(after: file.head.baseVersion, through: file.head.version))
             while !replay.isDone {
-                for entry in try replay.next(from: view) { try times.note(entry) }
+                for entry in try replay.next(from: view) { try times.record(entry) }
             }
             try view.forEachArchivedEntry(upTo: file.head.baseVersion) { entry throws(HistoryError) in
-                try times.note(older: entry)
+                try times.record(older: entry)
             }
             return times
         }
@@ -22,7 +22,7 @@ struct FieldTimes: Sendable {
 
     private init() {}
 
-    private mutating func note(_ entry: LogEntry) throws(HistoryError) {
+    private mutating func record(_ entry: LogEntry) throws(HistoryError) {
         try entry.forEachInstruction { instruction, arena in
             guard !instruction.kind.isSchema else { return }
             let object = ObjectAddress(of: instruction, in: arena)
@@ -35,8 +35,8 @@ struct FieldTimes: Sendable {
         }
     }
 
-    /// Notes an entry that is older than all that were noted.
-    private mutating func note(older entry: LogEntry) throws(HistoryError) {
+    /// Records an entry that is older than all before.
+    private mutating func record(older entry: LogEntry) throws(HistoryError) {
         try entry.forEachInstruction(isReversed: true) { instruction, arena in
             guard !instruction.kind.isSchema else { return }
             let object = ObjectAddress(of: instruction, in: arena), field = Array(arena.bytes(of: instruction.field))
@@ -70,7 +70,7 @@ struct Removals: Sendable {
             var removals = Removals()
             var replay = LogReplay(VersionRange(after: start, through: file.head.version))
             while !replay.isDone {
-                for entry in try replay.next(from: view) { try removals.note(entry) }
+                for entry in try replay.next(from: view) { try removals.record(entry) }
             }
             return removals
         }
@@ -78,7 +78,7 @@ struct Removals: Sendable {
 
     private init() {}
 
-    private mutating func note(_ entry: LogEntry) throws(HistoryError) {
+    private mutating func record(_ entry: LogEntry) throws(HistoryError) {
         try entry.forEachInstruction { instruction, arena in
             switch instruction.kind {
             case .eraseTable, .eraseColumn: ofSchema = entry.version

@@ -31,7 +31,7 @@ struct LoggedWrites {
             // No entry has that origin.
             for version in try view.versions(writing: keys, in: range, excludingOrigin: .server).reversed()
             where !made.contains(version) {
-                if let entry = try view.entry(version) { try writes.note(older: entry) }
+                if let entry = try view.entry(version) { try writes.record(older: entry) }
             }
             return writes
         }
@@ -44,7 +44,7 @@ struct LoggedWrites {
         let objects = Self.objects(of: changesets, in: arena), base = file.head.baseVersion
         self = try file.read { view throws(HistoryError) in
             var writes = LoggedWrites(of: objects)
-            try view.forEachArchivedEntry(upTo: base) { entry throws(HistoryError) in try writes.note(older: entry) }
+            try view.forEachArchivedEntry(upTo: base) { entry throws(HistoryError) in try writes.record(older: entry) }
             return writes
         }
     }
@@ -59,8 +59,8 @@ struct LoggedWrites {
         return objects
     }
 
-    /// Notes an entry that is older than all that were noted.
-    private mutating func note(older entry: LogEntry) throws(HistoryError) {
+    /// Records an entry that is older than all before.
+    private mutating func record(older entry: LogEntry) throws(HistoryError) {
         try entry.forEachInstruction(isReversed: true) { instruction, arena in
             guard !instruction.kind.isSchema else { return }
             let object = ObjectAddress(of: instruction, in: arena)

@@ -24,10 +24,10 @@ package struct IntegrationTimes: Equatable, Sendable {
     /// In their order; none in a file that has no record yet.
     package private(set) var marks: [IntegrationMark] = []
 
-    /// Notes when entries are integrated. A clock that has gone back stands still until it has come so far again.
+    /// Records when entries are integrated. A clock that has gone back stands still until it has come so far again.
     /// - Parameter version: the first of the entries.
     /// - Returns: the change of the record; nil if the newest mark stands for them as well.
-    package mutating func note(_ version: ServerVersion, at time: ChangesetTime) -> RecordChange? {
+    package mutating func record(_ version: ServerVersion, at time: ChangesetTime) -> RecordChange? {
         if let last = marks.last {
             guard version > last.version, time > last.time,
                 time.rawValue - last.time.rawValue >= Self.intervalMilliseconds
@@ -137,7 +137,7 @@ extension SyncedFile {
         do throws(HistoryError) {
             if let clock, let first = commit.entries.first?.version {
                 var times = try knownTimes()
-                if let change = times.note(first, at: clock()) { changes.append(change) }
+                if let change = times.record(first, at: clock()) { changes.append(change) }
                 self.times = times
             }
             if let trim = commit.trim { changes += try recordsErased(by: trim) }

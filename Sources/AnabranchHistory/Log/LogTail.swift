@@ -85,7 +85,7 @@ final class LogTail {
         entries += added
         entryBytes += addedBytes
         for key in keys { conflictKeys.insert(key) }
-        for entry in added { note(entry) }
+        for entry in added { record(entry) }
         limitEntries()
     }
 
@@ -104,7 +104,7 @@ final class LogTail {
         limitClients()
     }
 
-    private func note(_ entry: LogEntry) {
+    private func record(_ entry: LogEntry) {
         guard entry.origin > 0 else { return }
         receipts[entry.origin, default: []].append(
             Receipt(version: entry.version, clientVersion: entry.clientVersion))
@@ -118,7 +118,7 @@ final class LogTail {
         conflictKeys.removeAll(through: base)
         entryBytes = entries.reduce(conflictKeys.count * Self.keyBytes) { $0 + Self.byteCount(of: $1) }
         receipts = [:]
-        for entry in entries { note(entry) }
+        for entry in entries { record(entry) }
     }
 
     /// Removes the entries up to `version`, which the store no longer has.

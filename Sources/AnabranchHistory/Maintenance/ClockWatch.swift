@@ -26,7 +26,7 @@ package struct ClockWatch: Equatable, Sendable {
     ///   - monotonic: seconds that only go forward, since any moment of this run.
     ///   - secondsOff: the time without another jump after which the clock is trusted again: a client that is still
     ///     away then has really been away for that long.
-    package mutating func note(wall: UInt64, monotonic: UInt64, trustedAfter secondsOff: UInt64) {
+    package mutating func record(wall: UInt64, monotonic: UInt64, trustedAfter secondsOff: UInt64) {
         let before = anchor ?? (remembered ?? wall, monotonic)
         let expected = before.wall &+ (monotonic &- before.monotonic)
         let difference = Int64(truncatingIfNeeded: wall &- expected)

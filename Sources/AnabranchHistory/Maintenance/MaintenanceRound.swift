@@ -35,7 +35,7 @@ public struct MaintenanceReport: Equatable, Sendable {
     }
 
     /// Counts the entries that a trim removes.
-    fileprivate mutating func note(_ commit: Commit) {
+    fileprivate mutating func record(_ commit: Commit) {
         guard let trim = commit.trim else { return }
         let entries = trim.version.rawValue - commit.head.baseVersion.rawValue
         let bytes = trim.cumulativeSize - commit.head.baseCumulativeSize
@@ -166,8 +166,8 @@ extension SyncedFile {
     /// Makes no round due before more is written.
     package func putOffMaintenance() { (maintained, isRoomSought) = (head, false) }
 
-    /// Notes that clients are connected, as if they had just identified themselves.
-    package func noteSeen(_ idents: Set<ClientFileID>) throws(HistoryError) {
+    /// Records that clients are connected, as if they had just identified themselves.
+    package func markSeen(_ idents: Set<ClientFileID>) throws(HistoryError) {
         guard !idents.isEmpty else { return }
         let seen = try read(missesTail: false) { view throws(HistoryError) in
             try idents.map { ident throws(HistoryError) in (ident, try current(ident, in: view)?.lastSeen) }
@@ -207,7 +207,7 @@ extension SyncedFile {
             let floor = min(floor, lowestCommittedPin)
             if round.policy.keep == .archive, let commit = try sealCommit(&round, upTo: floor) { return commit }
             if let commit = try trimCommit(upTo: floor, keep: round.policy.keep) {
-                round.report.note(commit)
+                round.report.record(commit)
                 return commit
             }
             round.stage = .drop

@@ -53,7 +53,7 @@ extension ClientFile {
         return pin(generation: generations.contains(version) ? version : nil)
     }
 
-    /// Notes that the entries up to `version` have gone.
+    /// Records that the entries up to `version` have gone.
     /// - Parameter newest: the newest receipt of the file among them.
     mutating func trim(through version: ServerVersion, newest: Receipt) {
         baseClientVersion = max(baseClientVersion, newest.clientVersion)

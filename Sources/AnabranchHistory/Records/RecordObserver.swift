@@ -22,7 +22,7 @@ package struct RecordStep {
 /// A door that keeps records about every entry of a file, whoever makes it (`Spec/Doors.md`, section 3). It is called
 /// in the file's turn, in the order of the log, between the merge and the commit.
 package protocol RecordObserver: Sendable {
-    /// Notes an entry: the records that it sets are stored with it, or neither is.
+    /// Records an entry: the records that it sets are stored with it, or neither is.
     /// - Throws: trouble of the store. The commit goes on without the records of this observer, which has to notice by
     ///   them that it has missed an entry.
     func observe(_ step: RecordStep, _ records: inout PendingRecords) throws(HistoryError)

@@ -7,11 +7,11 @@ extension SyncedFile {
     /// True while progress is not written yet.
     public var hasUnwrittenProgress: Bool { !unwritten.isEmpty }
 
-    /// Notes the rest of an upload without changesets that `SessionProgress.accept` has left.
+    /// Records the rest of an upload without changesets that `SessionProgress.accept` has left.
     /// - Parameter time: seconds since 1970.
     /// - Returns: false if it has to be queued: it has changesets, follows a queued upload, or is to be refused.
     /// - Throws: a failure of the store.
-    public func noteProgress(
+    public func recordProgress(
         _ upload: Upload, from ident: ClientFileID, at time: UInt64
     ) throws(HistoryError) -> Bool {
         guard upload.changesets.isEmpty, queue.progress(of: ident) == nil,

@@ -148,10 +148,10 @@ public protocol HistoryStore: Sendable {
     func freeDeleted(while goesOn: () -> Bool) throws(HistoryError) -> Bool
 
     /// The time that was noted last, in seconds since 1970; nil if none was. It outlives the process if the store does.
-    func notedTime() throws(HistoryError) -> UInt64?
+    func recordedTime() throws(HistoryError) -> UInt64?
 
     /// Remembers a time, in seconds since 1970.
-    func noteTime(_ time: UInt64) throws(HistoryError)
+    func recordTime(_ time: UInt64) throws(HistoryError)
 
     /// The number of parts of the store that can be written at the same time: the shards of its files are numbered from
     /// 0.
@@ -339,10 +339,10 @@ extension HistoryStore {
     public var usedBytes: Int? { nil }
 
     /// Nil: none was noted.
-    public func notedTime() throws(HistoryError) -> UInt64? { nil }
+    public func recordedTime() throws(HistoryError) -> UInt64? { nil }
 
     /// Does nothing: the time is forgotten.
-    public func noteTime(_ time: UInt64) throws(HistoryError) {}
+    public func recordTime(_ time: UInt64) throws(HistoryError) {}
 
     /// Nil: nothing is remembered.
     public var suspects: (any UploadSuspects)? { nil }

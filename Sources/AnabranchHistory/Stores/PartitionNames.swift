@@ -11,19 +11,19 @@ package struct PartitionNames: Sendable {
 
     /// Looks through the names of all files.
     package init(of catalog: any HistoryCatalog) throws(HistoryError) {
-        try catalog.forEachPath { note($0) }
-        try noteValues { path throws(HistoryError) in try catalog.file(path) != nil }
+        try catalog.forEachPath { record($0) }
+        try recordValues { path throws(HistoryError) in try catalog.file(path) != nil }
     }
 
-    /// Notes a file. Each is to be noted once, in the order of the paths.
-    package mutating func note(_ path: VirtualPath) {
+    /// Records a file. Each is to be recorded once, in the order of the paths.
+    package mutating func record(_ path: VirtualPath) {
         let canonical = path.canonical
         if canonical != path { files[canonical, default: []].append(path) }
     }
 
     /// To be called once, when all files are noted.
     /// - Parameter exists: whether there is a file of just that name.
-    package mutating func noteValues(
+    package mutating func recordValues(
         _ exists: (VirtualPath) throws(HistoryError) -> Bool
     ) throws(HistoryError) {
         for path in Array(files.keys) where try exists(path) { files[path]?.insert(path, at: 0) }
@@ -44,7 +44,7 @@ package struct PartitionNames: Sendable {
         files.values.filter { $0.count > 1 }.sorted { $0[0].bytes.lexicographicallyPrecedes($1[0].bytes) }
     }
 
-    /// Notes that the file is gone.
+    /// Records that the file is gone.
     package mutating func remove(_ path: VirtualPath) {
         let canonical = path.canonical
         guard let left = files[canonical]?.filter({ $0 != path }) else { return }

@@ -36,12 +36,12 @@ package struct Refusals: Sendable {
     /// The first ones of very many.
     package private(set) var objects: [CompensatingWrite.Object] = []
 
-    mutating func note(_ count: Int, _ told: [CompensatingWrite.Object]) {
+    mutating func record(_ count: Int, _ told: [CompensatingWrite.Object]) {
         self.count += count
         objects += told.prefix(CompensatingWrite.toldSize.objects - objects.count)
     }
 
-    static func += (left: inout Refusals, right: Refusals) { left.note(right.count, right.objects) }
+    static func += (left: inout Refusals, right: Refusals) { left.record(right.count, right.objects) }
 }
 
 extension CompensatingWrite {

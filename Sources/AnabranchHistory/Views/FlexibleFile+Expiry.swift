@@ -14,7 +14,7 @@ extension FlexibleFile {
     package func forgetViews(of idents: [ClientFileID]) {
         for ident in idents {
             leave(ident)
-            noteBack(ident)
+            markBack(ident)
             views[ident] = nil
         }
     }

@@ -15,7 +15,7 @@ extension FlexibleFile {
         guard let stored = try store.view(of: file.id, ident) else { return nil }
         let view = try view(stored)
         views[ident] = view
-        noteAway(view)
+        markAway(view)
         return views[ident] ?? view
     }
 
@@ -33,8 +33,8 @@ extension FlexibleFile {
         return view
     }
 
-    /// Notes that a client has left.
-    func noteAway(_ view: ClientView) {
+    /// Records that a client has left.
+    func markAway(_ view: ClientView) {
         guard awayBytes[view.ident] == nil, !connected.contains(view.ident) else { return }
         awayBytes[view.ident] = view.byteCount
         allAwayBytes += view.byteCount
@@ -42,8 +42,8 @@ extension FlexibleFile {
         unloadAway()
     }
 
-    /// Notes that a client has come back, or that its view is gone.
-    func noteBack(_ ident: ClientFileID) {
+    /// Records that a client has come back, or that its view is gone.
+    func markBack(_ ident: ClientFileID) {
         if let bytes = awayBytes.removeValue(forKey: ident) { allAwayBytes -= bytes }
     }
 
@@ -53,7 +53,7 @@ extension FlexibleFile {
         guard !file.isAhead else { return }
         while allAwayBytes > Self.awayBytesMax, let ident = away.popFirst() {
             guard awayBytes[ident] != nil else { continue }
-            noteBack(ident)
+            markBack(ident)
             views[ident] = nil
         }
         // Removes those that have come back.

@@ -196,7 +196,7 @@ extension FlexibleFile {
         }
         // Not even the first changeset.
         if check.isOver, integration.file.uploadCursor == row.uploadCursor { return Refusals() }
-        try note(upload.changedEntries(), in: &integration.view)
+        try record(upload.changedEntries(), in: &integration.view)
         try requireRoom(for: integration.ingested)
         var commit = Commit(file: file.id, lease: file.lease, head: file.head)
         commit.entries = integration.entries
@@ -213,8 +213,8 @@ extension FlexibleFile {
         return integration.refusals
     }
 
-    /// Notes the forms that entries of a view have now.
-    private func note(
+    /// Records the forms that entries of a view have now.
+    private func record(
         _ forms: [(version: UInt64, changeset: [UInt8])], in view: inout ClientView
     ) throws(HistoryError) {
         let forms = forms.filter { $0.version >= view.log.firstNumber }
@@ -223,11 +223,11 @@ extension FlexibleFile {
         for (number, changeset) in forms { view.log.merge(number, into: changeset) }
     }
 
-    /// As `SyncedFile.noteProgress`; false while uploads of the client wait, since the progress comes after them.
-    package func noteProgress(
+    /// As `SyncedFile.recordProgress`; false while uploads of the client wait, since the progress comes after them.
+    package func recordProgress(
         _ upload: Upload, from ident: ClientFileID, at time: UInt64
     ) throws(HistoryError) -> Bool {
-        guard !hasUploads(of: ident), try file.noteProgress(upload, from: ident, at: time) else { return false }
+        guard !hasUploads(of: ident), try file.recordProgress(upload, from: ident, at: time) else { return false }
         views[ident]?.confirm(upload.progress.serverVersion)
         return true
     }

@@ -170,8 +170,8 @@ extension FlexibleFile {
     func keep(_ view: ClientView) {
         views[view.ident] = view
         unload(view.ident)
-        guard connected.contains(view.ident) else { return noteAway(view) }
-        sets.note(view.ident, view.queries.predicates)
+        guard connected.contains(view.ident) else { return markAway(view) }
+        sets.record(view.ident, view.queries.predicates)
         index.insert(view)
     }
 
@@ -241,7 +241,7 @@ extension FlexibleFile {
         try file.commit(commit)
         objects.apply(changes)
         if let step, isTouchedNoted {
-            touched.note(step)
+            touched.record(step)
             forgetTouched()
         }
         if step != nil { stateCount += 1 }

@@ -141,7 +141,7 @@ package final class FlexibleFile {
         leave(ident)
         // It has left, and may have been dropped.
         if let known, views[ident] == nil { views[ident] = known }
-        noteBack(ident)
+        markBack(ident)
         connected.insert(ident)
         sets.insert(ident, of: user)
         // If the session that it had goes on, it has to ask again.
@@ -159,7 +159,7 @@ package final class FlexibleFile {
         view.rules = rules
         views[ident] = view
         try requireRoom(for: view.queries.predicates, of: ident, or: .backlogFull)
-        sets.note(ident, view.queries.predicates)
+        sets.record(ident, view.queries.predicates)
         if view.queryVersion == queryVersion, view.queries.predicates != predicates {
             // Its first session has ended before all of it was found.
             try requireRoom(for: predicates, of: ident, or: .tooLarge)
@@ -189,7 +189,7 @@ package final class FlexibleFile {
         ownVersions[ident] = nil
         news.remove(ident)
         sets.remove(ident)
-        if let view = views[ident] { noteAway(view) }
+        if let view = views[ident] { markAway(view) }
     }
 
     /// Takes the clients with a session that have to be told something since the last call.

@@ -18,7 +18,7 @@ struct HiddenObjects {
     /// found it.
     ///
     /// - Parameter touched: the objects that it touches.
-    mutating func note(
+    mutating func record(
         _ entry: LogEntry, touching touched: [(ObjectReference, className: [UInt8])]
     ) throws(HistoryError) {
         var again: [(ObjectReference, className: [UInt8])] = []

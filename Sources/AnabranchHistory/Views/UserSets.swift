@@ -20,7 +20,7 @@ struct UserSets {
         if let user, users[ident] == nil { users[ident] = ExactString(user) }
     }
 
-    mutating func note(_ ident: ClientFileID, _ set: Predicates) {
+    mutating func record(_ ident: ClientFileID, _ set: Predicates) {
         guard let user = users[ident], predicates[ident] != set else { return }
         removeSet(of: ident, user)
         predicates[ident] = set

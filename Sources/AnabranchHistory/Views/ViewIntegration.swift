@@ -212,7 +212,7 @@ struct ViewIntegration {
         if let changeset = changesets.last ?? undone.map({ _ in [] }) {
             view.appendSynthetic(version, clientVersion: clientVersion, changeset, undoing: undone)
         }
-        refusals.note(answer.refused.count, undone?.objects ?? [])
+        refusals.record(answer.refused.count, undone?.objects ?? [])
     }
 
     /// Puts back the nulls that the changeset has taken out of sets (`Spec/History.md`, section 16.3), for everybody.

@@ -68,7 +68,7 @@ package struct ViewLog: Sendable {
         loadedBytes += entry.loadedBytes
     }
 
-    /// Notes the form that an entry with contents has now.
+    /// Records the form that an entry with contents has now.
     mutating func merge(_ number: UInt64, into form: [UInt8]) {
         let index = Int(number - firstNumber), before = entries[index]
         entries[index].contents?.merged = form

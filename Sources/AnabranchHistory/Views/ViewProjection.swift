@@ -120,7 +120,7 @@ extension ViewProjection {
         var hidden = HiddenObjects(from: view.role, endingAt: step.after)
         // There is nothing between the ends of a single entry.
         if step.entries.count > 1 {
-            for entry in step.entries { try hidden.note(entry, touching: try step.after.touched(by: entry)) }
+            for entry in step.entries { try hidden.record(entry, touching: try step.after.touched(by: entry)) }
         }
         let projection = ViewProjection(
             of: step.touched, for: view, as: view.role, hidden: hidden.found, looks, in: step.after)
@@ -245,7 +245,7 @@ extension ViewProjection {
                 versions[reference] = entry.version
             }
             try BeforeImage(of: entry)?.apply(to: &before, passingOver: &known)
-            try hidden.note(entry, touching: objects)
+            try hidden.record(entry, touching: objects)
         }
         var now = view
         now.role = role

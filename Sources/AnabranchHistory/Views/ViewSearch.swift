@@ -162,7 +162,7 @@ extension ClientView {
 struct TouchedObjects {
     private var objects: [ObjectReference: (name: [UInt8], version: ServerVersion)] = [:]
 
-    mutating func note(_ step: LogStep) {
+    mutating func record(_ step: LogStep) {
         guard let version = step.entries.last?.version else { return }
         for (object, name) in step.touched { objects[object] = (name, version) }
     }

@@ -200,7 +200,7 @@ final class ViewUpload {
             return !merge.arena.conflictKeys(of: index).writes.contains { keys.isRead($0) }
         }
         if !meeting.isEmpty {
-            check.noteMerge()
+            check.countMerge()
             areKeysKnown = false
         }
         let decoded = decoded
@@ -243,7 +243,7 @@ final class ViewUpload {
         _modify { yield &merge.arena }
     }
 
-    /// Notes that the first changeset of the window is integrated.
+    /// Records that the first changeset of the window is integrated.
     func didIntegrateFirst() {
         rest.removeFirst()
         windowCount -= 1
@@ -260,7 +260,7 @@ final class ViewUpload {
         _ = try advance(view, until: &limit, asking: loaded)
     }
 
-    /// Notes that the window is integrated, or a part of it, and how long that has taken.
+    /// Records that the window is integrated, or a part of it, and how long that has taken.
     func didIntegrate(in time: Duration) {
         if windowCount == 0 { stage = .idle }
         if time > Self.windowTime.tooLong {

@@ -128,8 +128,8 @@ final class WriteCheck {
         }
     }
 
-    /// Notes that the merge changes the changeset; the findings about its objects stay.
-    func noteMerge() {
+    /// Records that the merge changes the changeset; the findings about its objects stay.
+    func countMerge() {
         if let objects { former = (objects, verdicts) }
         objects = nil
     }
@@ -139,7 +139,7 @@ final class WriteCheck {
         (former, firstUnknown) = (nil, 0)
     }
 
-    /// Notes that the changeset is integrated.
+    /// Records that the changeset is integrated.
     func end() {
         (objects, former, lost, lostPositions, verdicts, firstUnknown) = (nil, nil, [], [:], [], 0)
         (events, refusedEvents) = ([], [])

@@ -7,8 +7,8 @@ package protocol DeviceData {
     /// The information about the device; `isTold` if the server has it already.
     mutating func information() throws -> (value: PropertyList, isTold: Bool)
 
-    /// Notes that the server has the information about the device.
-    mutating func noteInformationIsTold() throws
+    /// Records that the server has the information about the device.
+    mutating func markInformationTold() throws
 
     /// The changes that are under a name and wait for an answer. If there are none, what has been edited gets a name.
     mutating func named(_ uri: String) throws -> NamedChanges
@@ -27,8 +27,8 @@ package protocol DeviceData {
     /// Takes in all that has come up to a checkpoint.
     mutating func take(_ received: Received, _ anchors: Anchors, of uri: String) throws
 
-    /// Notes that the server has the ids of an earlier session, or of this one.
-    mutating func noteIDsAreKnown(_ uri: String) throws
+    /// Records that the server has the ids of an earlier session, or of this one.
+    mutating func markIDsKnown(_ uri: String) throws
 }
 
 /// The changes of a dataclass that are sent under a name until they are answered.

@@ -171,7 +171,7 @@ package struct DeviceExchange: Sendable {
         }
         isServerFinal = isServerFinal || answer.header.isFinal
         if isFinal {
-            for uri in order { if case .done? = classes[uri]?.phase { try data.noteIDsAreKnown(uri) } }
+            for uri in order { if case .done? = classes[uri]?.phase { try data.markIDsKnown(uri) } }
         }
         var isIdle = true
         for item in answer.body where item.isResponse {
@@ -198,7 +198,7 @@ package struct DeviceExchange: Sendable {
         switch question {
         case .information:
             guard effect == .none else { throw EndedError(status: first) }
-            try data.noteInformationIsTold()
+            try data.markInformationTold()
         case .start(let uri):
             if effect == .startFails {
                 let wanted = try item.params["anchors"].map { try Anchors($0) } ?? Anchors()
@@ -209,7 +209,7 @@ package struct DeviceExchange: Sendable {
             } else if effect != .none {
                 fail(uri, first)
             }
-        case .ids(let uri): if effect == .none { try data.noteIDsAreKnown(uri) }
+        case .ids(let uri): if effect == .none { try data.markIDsKnown(uri) }
         case .changes(let uri, let isLast):
             switch effect {
             case .none:
@@ -248,7 +248,7 @@ package struct DeviceExchange: Sendable {
         switch command {
         case .get("deviceinfo"):
             response.params["value"] = try data.information().value
-            try data.noteInformationIsTold()
+            try data.markInformationTold()
         case .get: throw Status(.notFound, paramName: "uri")
         case .put, .delete, .start: throw Status(.notSupported, paramName: "uri")
         case .changes(let uri, let changes):

@@ -52,7 +52,7 @@ struct SessionStore: DeviceData {
         return .dictionary(information)
     }
 
-    func noteInformationIsTold() throws { try write { try $0.set("told", described) } }
+    func markInformationTold() throws { try write { try $0.set("told", described) } }
 
     // MARK: What is sent
 
@@ -248,7 +248,7 @@ struct SessionStore: DeviceData {
         for key in ["name", "last", "mode"] { state[key] = nil }
     }
 
-    func noteIDsAreKnown(_ uri: String) throws {
+    func markIDsKnown(_ uri: String) throws {
         try write { try $0.execute(sql: "UPDATE server_id SET is_known = 1 WHERE uri = ?", arguments: [uri]) }
     }
 

@@ -24,7 +24,7 @@ extension FileData {
                 $0?.utf8.count ?? 0 <= 256
             })
         else { throw Status(.limitExceeded, "deviceid has at most 128 bytes, an anchor 256", paramName: "anchors") }
-        try noteDevice()
+        try recordDevice()
         try prepareClasses(of: dataclass)
         var row = try sync(uri)
         let classRow = try records.row(.dataclass, RowKey(uri)) ?? [:]

@@ -51,8 +51,8 @@ struct FileData: SessionData {
 
     func hasDeviceInfo() throws -> Bool { try info() != nil }
 
-    /// Notes that the device has come.
-    mutating func noteDevice() throws {
+    /// Records that the device has come.
+    mutating func recordDevice() throws {
         var row = try records.row(.device, RowKey(device))
         if row == nil { try makeRoom() }
         guard row == nil || now - min(now, row?.number("seen") ?? 0) >= 86_400 else { return }
@@ -99,7 +99,7 @@ struct FileData: SessionData {
             guard let info = value?.dictionary, Self.isInfo(info) else {
                 throw Status(value == nil ? .notSupported : .badValue, paramName: value == nil ? "uri" : "value")
             }
-            try noteDevice()
+            try recordDevice()
             var row = try records.row(.device, RowKey(device)) ?? [:]
             guard row["info"] != .dictionary(info) else { return }
             row["info"] = .dictionary(info)
@@ -116,7 +116,7 @@ struct FileData: SessionData {
         row["filter"] = value
         row["filter anchor"] = .string("\(row.number("filters") + 1)")
         row["filters"] = .number(row.number("filters") + 1)
-        try noteDevice()
+        try recordDevice()
         try setSync(row, filtered)
     }
 

@@ -110,7 +110,7 @@ struct ClassMingle {
             (forced, conflicts) = ([], [:])
         }
         failures = isRepeat ? storedFailures() : reader.failures
-        try note(&data)
+        try record(&data)
     }
 
     private func storedFailures() -> [ExactString: Status] {
@@ -121,8 +121,8 @@ struct ClassMingle {
         return failures
     }
 
-    /// Notes the name of the changes and their outcome.
-    private mutating func note(_ data: inout FileData) throws {
+    /// Records the name of the changes and their outcome.
+    private mutating func record(_ data: inout FileData) throws {
         sync = try data.sync(pull.uri)
         if !isRepeat {
             var names = sync["names"]?.array ?? []
@@ -235,7 +235,7 @@ struct ClassMingle {
             !unchanged.contains(ExactString(name)) && supported?.contains(ExactString(name)) ?? true
         }
         for (name, value) in item.values where counts(name) && (before == nil || before?[name] != value.told) {
-            try noteConflict(name, value.told, before, id)
+            try recordConflict(name, value.told, before, id)
             try set(name, value, id)
         }
         for (name, links) in item.linked where counts(name) && (before?[name] ?? []) != .texts(links) {
@@ -244,7 +244,7 @@ struct ClassMingle {
         guard let before else { return }
         let said = Set((item.values.map(\.name) + item.links.map(\.name)).map { ExactString($0) })
         for name in before.keys where counts(name) && !said.contains(ExactString(name)) {
-            try noteConflict(name, nil, before, id)
+            try recordConflict(name, nil, before, id)
             try writer.clear(name, of: id)
             knownRecords[id] = .some(writerKnows(id, name))
         }
@@ -253,19 +253,19 @@ struct ClassMingle {
     private mutating func change(_ item: ReadItem, _ id: RecordID, clear: [String], _ data: FileData) throws {
         let before = try known(id, data)
         for (name, value) in item.values {
-            try noteConflict(name, value.told, before, id)
+            try recordConflict(name, value.told, before, id)
             try set(name, value, id)
         }
         for (name, links) in item.linked { try set(name, links, before, id) }
         for name in clear {
-            try noteConflict(name, nil, before, id)
+            try recordConflict(name, nil, before, id)
             try writer.clear(name, of: id)
             knownRecords[id] = .some(writerKnows(id, name))
         }
     }
 
-    /// Notes that others have changed a field that the device is about to set, or to clear: their value loses.
-    private mutating func noteConflict(
+    /// Records that others have changed a field that the device is about to set, or to clear: their value loses.
+    private mutating func recordConflict(
         _ name: String, _ value: PropertyList?, _ before: RecordFields?, _ id: RecordID
     ) throws {
         guard dataclass.tellsConflicts, let before, dataclass.entities[id.entity].fields[exactly: name] != nil,

@@ -39,7 +39,7 @@ struct DataclassObserver: RecordObserver {
                     (row["base"], row["bytes"]) = (.number(version), 0)
                     try records.setRow(row, .dataclass, RowKey(dataclass.uri))
                 } else if let changes = changes[dataclass.uri] {
-                    try note(changes, of: dataclass.uri, &row, version, &records)
+                    try record(changes, of: dataclass.uri, &row, version, &records)
                 }
             }
             try records.setRow(["position": .number(version)], .door, key)
@@ -50,7 +50,7 @@ struct DataclassObserver: RecordObserver {
         }
     }
 
-    private func note(
+    private func record(
         _ changes: [ChangeRow], of uri: String, _ row: inout PropertyListDictionary, _ version: UInt64,
         _ records: inout PendingRecords
     ) throws {

@@ -235,15 +235,15 @@ struct XMLScanner {
                 if index + 1 == bytes.count || bytes[index + 1] != 0x0a { text.bytes.append(0x0a) }
             case 0x09, 0x0a: text.bytes.append(byte)
             case 0..<0x20:
-                note("a control character, which XML cannot hold", at: index, in: &text)
+                report("a control character, which XML cannot hold", at: index, in: &text)
             case 0xBE...0xBF where index >= 2 && bytes[index - 1] == 0xBF && bytes[index - 2] == 0xEF:
-                note("U+FFFE or U+FFFF, which XML cannot hold", at: index, in: &text)
+                report("U+FFFE or U+FFFF, which XML cannot hold", at: index, in: &text)
             default: text.bytes.append(byte)
             }
         }
     }
 
-    private func note(_ reason: String, at place: Int, in text: inout Text) {
+    private func report(_ reason: String, at place: Int, in text: inout Text) {
         if text.fault == nil { text.fault = (reason, place) }
     }
 
@@ -264,7 +264,7 @@ struct XMLScanner {
             if let scalar = Unicode.Scalar(number), Self.isCharacter(scalar) {
                 text.bytes += String(scalar).utf8
             } else {
-                note("a reference to what XML cannot hold", at: start, in: &text)
+                report("a reference to what XML cannot hold", at: start, in: &text)
             }
         } else {
             let name = name()

@@ -159,7 +159,7 @@ private final class BacklinkCache {
     ) throws(QueryError) -> [StateValue] {
         if let known = owners[property] { return known[target] ?? [] }
         var found: [ObjectReference: [StateValue]] = [:]
-        func note(_ object: StateObject) {
+        func record(_ object: StateObject) {
             for case .link(let linked) in object.value(of: property).targets(at: nil) {
                 found[linked, default: []].append(object.reference.map(StateValue.link) ?? .object(object))
             }

@@ -180,7 +180,7 @@ extension Parser {
         let variable = bytes(try expect(.identifier, as: "a variable"))
         try expect(.comma, as: "\",\"")
         let condition = try nested { parser throws(QueryError) in try parser.disjunction() }
-        noteSubquery(depth: condition.depth + 1)
+        recordSubquery(depth: condition.depth + 1)
         try expect(.rightParenthesis, as: "\"and\", \"or\" or \")\"")
         try expect(.dot, as: "\".\"")
         try expect(.size, as: "@size or @count")

@@ -66,8 +66,8 @@ struct Parser {
         QueryError(.limit, at: place.offset, "nested deeper than \(QueryLimits.depthMax)")
     }
 
-    /// Notes how deep a subquery of the comparison is.
-    mutating func noteSubquery(depth: Int) { subqueryDepth = max(subqueryDepth, depth) }
+    /// Records how deep a subquery of the comparison is.
+    mutating func recordSubquery(depth: Int) { subqueryDepth = max(subqueryDepth, depth) }
 
     /// Counts anything that makes the tree of a comparison deeper: an operation on numbers, or BETWEEN, which becomes
     /// an and.

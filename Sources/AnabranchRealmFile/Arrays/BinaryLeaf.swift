@@ -23,7 +23,7 @@ struct BinaryLeaf: ColumnLeaf {
         guard node.count == 2 || node.count == 3 else {
             throw .damaged(at: node.ref, "small binaries of \(node.count) parts")
         }
-        if node.count == 2 { reading.note(notSeen: "small binaries without nulls") }
+        if node.count == 2 { reading.report(notSeen: "small binaries without nulls") }
         let ends = try reading.integers(node.integer(at: 0)), data = try reading.array(node.integer(at: 1))
         let nulls = node.count == 3 ? try reading.integers(node.integer(at: 2)) : nil
         guard nulls == nil || nulls?.count == ends.count else {
@@ -47,7 +47,7 @@ struct BinaryLeaf: ColumnLeaf {
             return
         }
         try node.requireRefs()
-        reading.note(notSeen: "a binary in parts")
+        reading.report(notSeen: "a binary in parts")
         for index in 0..<node.count {
             let part = try reading.array(node.integer(at: index))
             guard part.kind == .blob, !part.hasContext else { throw .damaged(at: part.ref, "no part of a blob") }

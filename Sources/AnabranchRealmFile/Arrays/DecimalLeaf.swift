@@ -55,7 +55,7 @@ struct DecimalLeaf: ColumnLeaf {
         self.node = node
         for (form, width) in [(ShortForm.four, 4), (.eight, 8)] where node.width == width {
             for index in 0..<node.count where word(index) != form.null && form.isOther(word(index)) {
-                reading.note(notSeen: "a Decimal of \(width) bytes in the other form")
+                reading.report(notSeen: "a Decimal of \(width) bytes in the other form")
             }
         }
     }

@@ -114,7 +114,7 @@ struct MixedLeaf: ColumnLeaf {
         case .timestamp:
             let (seconds, nanoseconds) = pair(code.number)
             _ = try Timestamp(seconds: seconds, checking: nanoseconds, of: node)
-        case .linkInOwnClass: reading.note(notSeen: "a link without a class in a Mixed value")
+        case .linkInOwnClass: reading.report(notSeen: "a link without a class in a Mixed value")
         default: break
         }
     }

@@ -44,7 +44,7 @@ struct ExportWriter {
                 let key = content.objects.key(at: position), isFirst = key != last
                 line.begin(content, key)
                 last = key
-                guard isFirst else { return try note(.damaged("two objects have this primary key"), in: line) }
+                guard isFirst else { return try report(.damaged("two objects have this primary key"), in: line) }
                 try write(content, at: position, level: 0, to: &line)
                 line.append(UInt8(ascii: "]"))
                 try line.end(body)
@@ -54,11 +54,11 @@ struct ExportWriter {
         return count
     }
 
-    /// Notes damage while salvaging, and throws it otherwise.
+    /// Reports damage while salvaging, and throws it otherwise.
     ///
     /// - Parameter spot: the place in the line; nil for the object as a whole.
-    private func note(_ error: RealmFileError, at spot: Spot? = nil, in line: OutputLine) throws(RealmFileError) {
-        try reading.note(error.within(line.place(spot?.place)))
+    private func report(_ error: RealmFileError, at spot: Spot? = nil, in line: OutputLine) throws(RealmFileError) {
+        try reading.report(error.within(line.place(spot?.place)))
     }
 
     // MARK: Objects
@@ -95,7 +95,7 @@ struct ExportWriter {
             try body(&line)
             isFirst = false
         } catch {
-            try note(error, at: spot, in: line)
+            try report(error, at: spot, in: line)
             line.remove(from: start)
             try line.count(skipped: Self.elementBytesMin)
         }
@@ -189,7 +189,7 @@ struct ExportWriter {
                 throw .damaged("a dictionary has the key \(String(excerptOf: key)) twice")
             }
         }
-        if hasNullKey { try note(.damaged("a key is null"), at: spot, in: line) }
+        if hasNullKey { try report(.damaged("a key is null"), at: spot, in: line) }
         line.append(#"{"dict":{"#)
         var isFirst = true
         for (key, place) in places.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {

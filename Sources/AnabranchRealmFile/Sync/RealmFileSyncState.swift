@@ -110,7 +110,7 @@ extension FileReading {
             throw RealmFileError(
                 .format, "a history of form \(header.historyForm): what waits for upload is of another format")
         }
-        if header.historyForm == Self.formWithoutCompression { note(notSeen: "a client history of form 11") }
+        if header.historyForm == Self.formWithoutCompression { report(notSeen: "a client history of form 11") }
         let root = try refs(header.historyRef)
         guard root.count == Self.slotCount else { throw .damaged(at: root.ref, "a history of \(root.count) elements") }
         func number(_ slot: Int) throws(RealmFileError) -> UInt64 {
@@ -167,7 +167,7 @@ extension FileReading {
             content = .changeset(changeset, rebased: rebased)
         } catch {
             let error = error.within(RealmFileError.Place(offset: ref))
-            if error.code == .format { note(notSeen: "a changeset compressed with LZFSE") }
+            if error.code == .format { report(notSeen: "a changeset compressed with LZFSE") }
             if error.code == .damaged { try salvaging(error.place) { () throws(RealmFileError) in throw error } }
             if error.code == .outputLimit { throw error }
             content = .unreadable(error)

@@ -26,7 +26,7 @@ struct Table {
     init(_ name: [UInt8], at ref: Int64, in reading: FileReading) throws(RealmFileError) {
         let node = try reading.refs(ref)
         guard node.count >= 10 else { throw .damaged(at: node.ref, "a table of \(node.count) elements") }
-        if node.count < 14 { reading.note(notSeen: "a table of \(node.count) elements") }
+        if node.count < 14 { reading.report(notSeen: "a table of \(node.count) elements") }
         func tagged(_ index: Int, _ what: StaticString) throws(RealmFileError) -> Int {
             index < node.count ? try node.taggedOrZero(at: index, what) : 0
         }

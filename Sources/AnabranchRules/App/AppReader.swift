@@ -54,7 +54,7 @@ struct AppReader {
         case ("values", 2): try readValue(try JSONNode(parsing: file))
         case ("environments", 2):
             environments[String(parts[1].dropLast(5))] = try JSONNode(parsing: file)
-        default: noteOther(file, parts)
+        default: reportOther(file, parts)
         }
     }
 
@@ -66,7 +66,7 @@ struct AppReader {
         "services": "services", "data_sources": "other data sources", "push": "push messages",
     ]
 
-    private func noteOther(_ file: AppFile, _ parts: [String]) {
+    private func reportOther(_ file: AppFile, _ parts: [String]) {
         // The default content of these files asks for nothing.
         let isEmpty = ["", "{}", "[]"].contains(String(decoding: file.bytes.filter { $0 > 0x20 }, as: UTF8.self))
         if let name = parts.first.flatMap({ Self.others[$0] }) {
@@ -78,7 +78,7 @@ struct AppReader {
     }
 
     private mutating func readRoot(_ node: JSONNode) throws(RuleError) {
-        try node.noteUnknown(
+        try node.reportUnknown(
             [
                 "app_id", "client_app_id", "name", "config_version", "location", "provider_region", "deployment_model",
                 "environment", "security", "hosting", "custom_user_data_config", "sync", "data_api_config",
@@ -97,7 +97,7 @@ struct AppReader {
         sync = try SyncConfiguration(node, notices)
         isFlexible = true
         if let permissions = node["permissions"] {
-            try permissions.noteUnknown(["rules", "defaultRoles"], in: notices)
+            try permissions.reportUnknown(["rules", "defaultRoles"], in: notices)
             syncRoles = permissions
         }
     }
@@ -108,9 +108,9 @@ struct AppReader {
         switch (parts.count, parts.last) {
         case (3, "config.json"):
             let node = try JSONNode(parsing: file)
-            if let type = try node["type"]?.string(), !type.hasPrefix("mongodb") { return noteOther(file, parts) }
-            try node.noteUnknown(["name", "type", "config", "secret_config", "version"], in: notices)
-            try node["config"]?.noteUnknown(
+            if let type = try node["type"]?.string(), !type.hasPrefix("mongodb") { return reportOther(file, parts) }
+            try node.reportUnknown(["name", "type", "config", "secret_config", "version"], in: notices)
+            try node["config"]?.reportUnknown(
                 ["clusterName", "readPreference", "wireProtocolEnabled", "sync", "flexible_sync", "clusterType"],
                 in: notices)
             if let flexible = node["config"]?["flexible_sync"] { try readSync(flexible) }
@@ -120,13 +120,13 @@ struct AppReader {
         case (3, "default_rule.json"):
             let node = try JSONNode(parsing: file)
             if let defaultRule { throw node.error("there is another default rule: \(defaultRule.file)") }
-            try noteUnknownOfRules(node)
+            try reportUnknownOfRules(node)
             defaultRule = node
         case (4, _) where parts[2] == "rules" && file.path.hasSuffix(".json"):
             try readOldRules(try JSONNode(parsing: file), String(parts[3].dropLast(5)))
         case (5, "rules.json"):
             let node = try JSONNode(parsing: file)
-            try noteUnknownOfRules(node)
+            try reportUnknownOfRules(node)
             change(parts[2], parts[3]) { $0.rules = node }
         case (5, "schema.json"):
             let node = try JSONNode(parsing: file)
@@ -134,7 +134,7 @@ struct AppReader {
         case (5, "relationships.json"):
             let node = try JSONNode(parsing: file)
             change(parts[2], parts[3]) { $0.relationships = node }
-        default: noteOther(file, parts)
+        default: reportOther(file, parts)
         }
     }
 
@@ -142,14 +142,14 @@ struct AppReader {
         body(&collections[SchemaReader.key(database, name), default: Collection(database: database, name: name)])
     }
 
-    private func noteUnknownOfRules(_ node: JSONNode) throws(RuleError) {
-        try node.noteUnknown(
+    private func reportUnknownOfRules(_ node: JSONNode) throws(RuleError) {
+        try node.reportUnknown(
             ["id", "_id", "database", "collection", "roles", "filters", "schema", "relationships"], in: notices)
     }
 
     /// A file that holds rules, schema and relationships together, as `services/NAME/rules/DATABASE.COLLECTION.json`.
     private mutating func readOldRules(_ node: JSONNode, _ name: String) throws(RuleError) {
-        try noteUnknownOfRules(node)
+        try reportUnknownOfRules(node)
         let parts = name.split(separator: ".", maxSplits: 1).map(String.init)
         guard let database = try node["database"]?.string() ?? parts.first,
             let collection = try node["collection"]?.string() ?? parts.dropFirst().first
@@ -191,7 +191,7 @@ struct AppReader {
     }
 
     private func readCustomData(_ node: JSONNode) throws(RuleError) {
-        try node.noteUnknown(
+        try node.reportUnknown(
             [
                 "enabled", "mongo_service_name", "mongo_service_id", "database_name", "collection_name",
                 "user_id_field", "on_user_creation_function_name", "on_user_creation_function_id",
@@ -209,7 +209,7 @@ struct AppReader {
     }
 
     private mutating func readValue(_ node: JSONNode) throws(RuleError) {
-        try node.noteUnknown(["id", "_id", "name", "value", "from_secret", "private"], in: notices)
+        try node.reportUnknown(["id", "_id", "name", "value", "from_secret", "private"], in: notices)
         guard let name = try node["name"]?.string() else { throw node.error("\"name\" is missing") }
         if try node["from_secret"]?.bool() == true {
             notices.add(.notHere, node.file, "secrets are not exported: no rule can use the value \(name)")

@@ -24,7 +24,7 @@ package struct BarqRules: Sendable {
     /// Reads a list of rules, or an object with a list of them as `rules`.
     package init(_ value: JSONValue) throws(Mistakes) {
         let listed = value.array ?? value["rules"]?.array
-        for key in (value.members ?? [:]).keys.sorted() where key != "rules" { noteUnknown(key, of: "the file") }
+        for key in (value.members ?? [:]).keys.sorted() where key != "rules" { reportUnknown(key, of: "the file") }
         for (index, rule) in (listed ?? []).enumerated() { read(rule, index + 1) }
         if listed == nil {
             mistakes.append("a list of rules is expected, or an object with a list of them as \"rules\"")
@@ -34,7 +34,7 @@ package struct BarqRules: Sendable {
         guard mistakes.isEmpty else { throw Mistakes(lines: mistakes + notices) }
     }
 
-    private mutating func noteUnknown(_ key: JSONName, of owner: String) {
+    private mutating func reportUnknown(_ key: JSONName, of owner: String) {
         notices.append("\(owner): the key \"\(key)\" is not known and has no effect")
     }
 
@@ -49,7 +49,7 @@ package struct BarqRules: Sendable {
         let className = className(in: value, number)
         let owner = "rule \(number)" + (className.map { " (\($0))" } ?? "")
         let known = Self.classKeys + ["read", "write"]
-        for key in members.keys.sorted() where !known.contains(key.text) { noteUnknown(key, of: owner) }
+        for key in members.keys.sorted() where !known.contains(key.text) { reportUnknown(key, of: owner) }
         let read = condition(value, "read", owner), write = condition(value, "write", owner)
         guard let className else { return }
         if let other = numbers.updateValue(number, forKey: ExactString(className)) {

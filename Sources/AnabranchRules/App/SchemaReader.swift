@@ -25,7 +25,7 @@ struct SchemaReader {
     mutating func readClass(
         _ node: JSONNode, named name: String, relationships: JSONNode?, isAsymmetric: Bool
     ) throws(RuleError) {
-        try node.noteUnknown(Self.known, in: notices)
+        try node.reportUnknown(Self.known, in: notices)
         let links = try self.relationships(relationships)
         var columns = try columns(of: node, className: name, links)
         guard let index = columns.firstIndex(where: { $0.name == "_id" }) else {
@@ -40,7 +40,7 @@ struct SchemaReader {
     }
 
     private mutating func readEmbeddedClass(_ node: JSONNode, named name: String) throws(RuleError) -> String {
-        try node.noteUnknown(Self.known, in: notices)
+        try node.reportUnknown(Self.known, in: notices)
         let name = try node["title"]?.string() ?? name
         try add(
             AppClass(name: name, kind: .embedded, columns: try columns(of: node, className: name, [:])), node)
@@ -148,7 +148,8 @@ struct SchemaReader {
     private func relationships(_ node: JSONNode?) throws(RuleError) -> [String: String] {
         var links: [String: String] = [:]
         for (field, node) in try node?.members() ?? [] {
-            try node.noteUnknown(["ref", "foreign_key", "foreignKey", "is_list", "isList", "source_key"], in: notices)
+            try node.reportUnknown(
+                ["ref", "foreign_key", "foreignKey", "is_list", "isList", "source_key"], in: notices)
             guard let reference = node["ref"] else { throw node.error("\"ref\" is missing") }
             let parts = try reference.string().split(separator: "/").map(String.init)
             guard parts.count == 5, parts[0] == "#", parts[1] == "relationship" else {

@@ -69,7 +69,7 @@ extension SyncConfiguration {
     }
 
     init(_ node: JSONNode, _ notices: NoticeList) throws(RuleError) {
-        try node.noteUnknown(Self.known, in: notices)
+        try node.reportUnknown(Self.known, in: notices)
         isInDevelopmentMode = try node["development_mode_enabled"]?.bool() ?? false
         isRecoveryDisabled = try node["is_recovery_mode_disabled"]?.bool() ?? false
         databaseName = try node["database_name"]?.string()

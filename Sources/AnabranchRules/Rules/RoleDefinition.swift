@@ -98,14 +98,14 @@ struct RoleReader {
     }
 
     func role(_ node: JSONNode) throws(RuleError) -> RoleDefinition {
-        try node.noteUnknown(Self.known, in: notices)
+        try node.reportUnknown(Self.known, in: notices)
         guard let name = try node["name"]?.string() else { throw node.error("the role has no name") }
         guard let applyWhen = node["apply_when"] ?? node["applyWhen"] else {
             throw node.error("\"apply_when\" is missing: for all users write {}")
         }
         let whole = try permissionsOfFields(node)
         let filters = node["document_filters"]
-        try filters?.noteUnknown(["read", "write"], in: notices)
+        try filters?.reportUnknown(["read", "write"], in: notices)
         let mayRead = try condition("read", of: filters, "document_filters.read", node)
         let mayWrite = try condition("write", of: filters, "document_filters.write", node)
         let writes = if let known = whole.write { known } else { try condition("write", of: node, "write", node) }
@@ -141,7 +141,7 @@ struct RoleReader {
         _ role: JSONNode
     ) throws(RuleError) -> (read: RuleExpression?, write: RuleExpression?) {
         let others = role["additional_fields"]
-        try others?.noteUnknown(["read", "write"], in: notices)
+        try others?.reportUnknown(["read", "write"], in: notices)
         let isRead = try others?["read"]?.bool()
         let isWritten = try others?["write"]?.bool()
         let read = role["read"] == nil ? isRead.map(RuleExpression.always) : nil
@@ -166,7 +166,7 @@ struct RoleReader {
     /// A role as `sync` once had it: `read` and `write` are about documents, and a user who may write may create and
     /// delete.
     func documentRole(_ node: JSONNode) throws(RuleError) -> RoleDefinition {
-        try node.noteUnknown(["name", "applyWhen", "apply_when", "read", "write"], in: notices)
+        try node.reportUnknown(["name", "applyWhen", "apply_when", "read", "write"], in: notices)
         guard let name = try node["name"]?.string() else { throw node.error("the role has no name") }
         guard let applyWhen = node["applyWhen"] ?? node["apply_when"] else {
             throw node.error("\"applyWhen\" is missing: for all users write {}")

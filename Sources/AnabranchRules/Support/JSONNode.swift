@@ -50,7 +50,7 @@ struct JSONNode {
     }
 
     /// Names the members that are not known: they have no effect.
-    func noteUnknown(_ known: Set<String>, in notices: NoticeList) throws(RuleError) {
+    func reportUnknown(_ known: Set<String>, in notices: NoticeList) throws(RuleError) {
         for (key, node) in try members() where !known.contains(key) {
             notices.add(.unknown, file, "\(node.path): this key is not known and has no effect")
         }

@@ -78,7 +78,7 @@ package struct BackupRestoration {
             throw HistoryError(.storeFailed, "\(pattern): \(DataDirectory.lastError)")
         }
         let directory = String(cString: name)
-        note(directory)
+        record(directory)
         let restoration = try Self(
             backup, CopyTarget(directory, purpose: "the backup made whole", isTemporary: true))
         do throws(HistoryError) {

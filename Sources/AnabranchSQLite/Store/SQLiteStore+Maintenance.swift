@@ -3,7 +3,7 @@ import GRDB
 
 extension SQLiteStore {
     /// The time is kept in the first shard.
-    public func notedTime() throws(HistoryError) -> UInt64? {
+    public func recordedTime() throws(HistoryError) -> UInt64? {
         try translatingErrors(in: DataDirectory.shardName(0)) {
             let stored: DatabaseValue? = try shards[0].pool.read { db in try StoreSchema.meta("time", in: db) }
             return stored.flatMap(Int64.fromDatabaseValue).flatMap { UInt64(exactly: $0) }
@@ -11,7 +11,7 @@ extension SQLiteStore {
     }
 
     /// The time is kept in the first shard.
-    public func noteTime(_ time: UInt64) throws(HistoryError) {
+    public func recordTime(_ time: UInt64) throws(HistoryError) {
         try translatingErrors(in: DataDirectory.shardName(0)) {
             try shards[0].pool.write { db in try StoreSchema.setMeta("time", to: Int64(clamping: time), in: db) }
         }

@@ -109,8 +109,8 @@ package final class StoreReader {
     /// - Throws: `storeFailed` or `storeDamaged`.
     package func partitionNames() throws(HistoryError) -> PartitionNames {
         var names = PartitionNames(), listing = try FileListing(databases)
-        while let element = try listing.next() { names.note(element.path) }
-        try names.noteValues { path throws(HistoryError) in try file(path) != nil }
+        while let element = try listing.next() { names.record(element.path) }
+        try names.recordValues { path throws(HistoryError) in try file(path) != nil }
         return names
     }
 

@@ -100,7 +100,7 @@ final class WriteAheadLogSizes: Sendable {
     /// - Parameter count: the number of shards.
     init(count: Int) { bytes = Mutex([Int](repeating: 0, count: count)) }
 
-    /// Notes the size of a log.
+    /// Records the size of a log.
     /// - Returns: the size above which that log is to be emptied.
     func limit(ofLog number: Int, with byteCount: Int) -> Int {
         bytes.withLock { bytes in

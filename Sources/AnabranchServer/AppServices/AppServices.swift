@@ -82,13 +82,13 @@ public final class AppServices: HTTPEndpoints, Authenticator {
             }
             return try await counting(route) { () throws(HTTPError) in try await answer(route, request) }
         } catch {
-            note(error, of: request)
+            log(error, of: request)
             return EndpointResponse(error)
         }
     }
 
     /// A line for each refusal: what finds out about guessing reads them.
-    private func note(_ error: HTTPError, of request: EndpointRequest) {
+    private func log(_ error: HTTPError, of request: EndpointRequest) {
         let isOfServer = error.status.code >= 500, isUnknown = error.status == .notFound
         logger.log(
             level: isOfServer ? .warning : isUnknown ? .info : .notice, "request refused",

@@ -41,7 +41,7 @@ final class ExpiredTokens: Sendable {
     ///   For a client that would come back with the same one for ever: the message that it passes on to its app, and
     ///   upon which it waits longer each time.
     func refusal(of token: String, because reason: String) -> ErrorMessage? {
-        guard !note(token) else { return nil }
+        guard !record(token) else { return nil }
         var message = ErrorMessage(.otherError, reason)
         message.action = .warning
         return message
@@ -49,7 +49,7 @@ final class ExpiredTokens: Sendable {
 
     /// - Returns: whether it is the first time in the last minutes.
     @discardableResult
-    private func note(_ token: String) -> Bool {
+    private func record(_ token: String) -> Bool {
         let digest = SHA256.hash(data: Array(token.utf8)), now = monotonicSeconds()
         return seen.withLock { seen in
             if seen.count >= Self.countMax { seen = seen.filter { now - $0.value < Self.secondsMax } }
@@ -64,6 +64,6 @@ final class ExpiredTokens: Sendable {
     func expiry(of token: String, at time: Int64) -> Expiry {
         let seconds = max(0, time - Int64(clamping: unixSeconds()))
         // A deadline has no room for centuries.
-        return Expiry(delay: .seconds(min(seconds, 100 * 365 * 86_400))) { self.note(token) }
+        return Expiry(delay: .seconds(min(seconds, 100 * 365 * 86_400))) { self.record(token) }
     }
 }

@@ -234,19 +234,19 @@ final class MessageMemory: ChannelDuplexHandler {
 
     // MARK: To the client
 
-    /// Notes the permit of a message that the client is to be sent.
-    func noteOutbound(_ event: SessionEvent) {
+    /// Records the permit of a message that the client is to be sent.
+    func countOutbound(_ event: SessionEvent) {
         let body: EncodedBody
         switch event {
         case .download(_, let made): body = made
         case .flexibleDownload(let made): body = made.body
         default: return
         }
-        if let permit = body.attachment?.object { noteOutbound(permit) }
+        if let permit = body.attachment?.object { countOutbound(permit) }
     }
 
-    /// Notes the permit of any message.
-    func noteOutbound(_ permit: any AnyObject & Sendable) {
+    /// Records the permit of any message.
+    func countOutbound(_ permit: any AnyObject & Sendable) {
         outbound.removeAll { $0.permit == nil }
         outbound.append(OutboundMessage(permit: permit))
     }

@@ -38,14 +38,14 @@ final class SilenceDetector: ChannelInboundHandler {
         context.fireChannelRead(data)
     }
 
-    /// Notes that a whole message has come in.
-    func noteMessage(at time: NIODeadline) {
+    /// Records that a whole message has come in.
+    func recordMessage(at time: NIODeadline) {
         lastMessage = time
         bytesSinceMessage = 0
     }
 
-    /// Notes a PING of the protocol, which is a message too.
-    func notePing(at time: NIODeadline) {
+    /// Records a PING of the protocol, which is a message too.
+    func recordPing(at time: NIODeadline) {
         defer { lastPing = time }
         guard let lastPing else { return }
         longestInterval = max(longestInterval, time - lastPing)
@@ -76,7 +76,7 @@ final class SilenceDetector: ChannelInboundHandler {
         timer = eventLoop.assumeIsolated().scheduleTask(deadline: lastMessage + limit) { [self] in
             if lastMessage + limit <= eventLoop.now {
                 guard bytesSinceMessage >= Self.bytesMin || isReadHeld() else { return onSilence() }
-                noteMessage(at: eventLoop.now)
+                recordMessage(at: eventLoop.now)
             }
             schedule(eventLoop, isReadHeld, onSilence)
         }

@@ -52,7 +52,7 @@ final class StallDetector: ChannelDuplexHandler, RemovableChannelHandler {
         let now = context.eventLoop.now
         // Asking each time would cost more than everything else here.
         if now >= lastProgress + .nanoseconds(limit.nanoseconds / 16), waitingBytes(context.channel) == 0 {
-            noteProgress(at: now, taken: writtenBytes)
+            recordProgress(at: now, taken: writtenBytes)
         }
         writtenBytes += unwrapOutboundIn(data).readableBytes
         context.write(data, promise: promise)
@@ -63,7 +63,7 @@ final class StallDetector: ChannelDuplexHandler, RemovableChannelHandler {
         (try? channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
     }
 
-    private func noteProgress(at time: NIODeadline, taken: Int) {
+    private func recordProgress(at time: NIODeadline, taken: Int) {
         lastProgress = time
         takenBytes = taken
     }
@@ -80,7 +80,7 @@ final class StallDetector: ChannelDuplexHandler, RemovableChannelHandler {
         guard waiting > 0 else { return }
         let taken = writtenBytes - waiting
         if taken - takenBytes >= requiredBytes() {
-            noteProgress(at: now, taken: taken)
+            recordProgress(at: now, taken: taken)
         } else if lastProgress + limit <= now {
             onStall()
             return context.close(promise: nil)

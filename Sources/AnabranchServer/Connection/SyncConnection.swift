@@ -81,7 +81,7 @@ struct SyncConnection: ~Copyable {
         metrics.messagesReceived.increment()
         metrics.bytesReceived.increment(by: message.count)
         let action = machine.receive(message)
-        for (session, type) in machine.takeObsolete() { note(obsolete: type, of: session) }
+        for (session, type) in machine.takeObsolete() { log(obsolete: type, of: session) }
         switch action {
         case .ask(let session, let request):
             ask(session, request)
@@ -98,7 +98,7 @@ struct SyncConnection: ~Copyable {
     }
 
     /// Counts an obsolete message; the log has one line for each type.
-    private mutating func note(obsolete type: String, of session: SessionID) {
+    private mutating func log(obsolete type: String, of session: SessionID) {
         metrics.receivedObsolete(type)
         guard obsoleteTypes.insert(type).inserted else { return }
         logger.notice("obsolete message", metadata: ["type": "\(type)", "session": "\(session)"])
@@ -168,7 +168,7 @@ struct SyncConnection: ~Copyable {
     }
 
     /// Counts a WebSocket that is about to be closed with this code because of its input.
-    func noteFramingError(_ code: UInt16) { metrics.failedFraming(code) }
+    func countFramingError(_ code: UInt16) { metrics.failedFraming(code) }
 
     // MARK: From the files
 

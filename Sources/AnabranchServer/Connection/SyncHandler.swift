@@ -91,7 +91,7 @@ final class SyncHandler: ChannelDuplexHandler {
         }
         if let expiry = handshake.expiry {
             expiryTimer = context.eventLoop.assumeIsolated().scheduleTask(in: expiry.delay) {
-                expiry.note()
+                expiry.record()
                 self.close(.tokenRefused, because: "the token has expired")
             }
         }
@@ -136,7 +136,7 @@ final class SyncHandler: ChannelDuplexHandler {
             let permit = memory.endFrame(messageBytes: assembler.unfinishedBytes)
             defer { if memory.takePendingRead() { read(context: context) } }
             guard let event else { return }
-            note(event, at: context.eventLoop.now)
+            record(event, at: context.eventLoop.now)
             inbound.append(event, permit)
             handleInbound(context)
         } catch {
@@ -145,12 +145,12 @@ final class SyncHandler: ChannelDuplexHandler {
     }
 
     /// Tells `silence` of messages and pings.
-    private func note(_ event: MessageAssembler.Event, at time: NIODeadline) {
+    private func record(_ event: MessageAssembler.Event, at time: NIODeadline) {
         switch event {
         case .message(let message):
-            silence.noteMessage(at: time)
-            if ClientMessage.Kind(of: message.readableBytesView) == .ping { silence.notePing(at: time) }
-        case .ping: silence.noteMessage(at: time)
+            silence.recordMessage(at: time)
+            if ClientMessage.Kind(of: message.readableBytesView) == .ping { silence.recordPing(at: time) }
+        case .ping: silence.recordMessage(at: time)
         default: break
         }
     }
@@ -245,7 +245,7 @@ final class SyncHandler: ChannelDuplexHandler {
             holdsFlush = channel.isWritable
             flush(context)
             holdsFlush = true
-            memory.noteOutbound(reply.event)
+            memory.countOutbound(reply.event)
             connection.receive(reply, canSend: channel.isWritable)
             submitRequests()
             send(context)
@@ -345,7 +345,7 @@ final class SyncHandler: ChannelDuplexHandler {
 
     private func fail(_ error: FramingError) {
         guard isLive else { return }
-        connection.noteFramingError(UInt16(webSocketErrorCode: error.code))
+        connection.countFramingError(UInt16(webSocketErrorCode: error.code))
         close(error.code, because: error.reason)
     }
 

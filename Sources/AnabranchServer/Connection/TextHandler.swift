@@ -128,10 +128,10 @@ final class TextHandler: ChannelDuplexHandler {
             switch event {
             case nil: break
             case .message(let message):
-                silence.noteMessage(at: context.eventLoop.now)
+                silence.recordMessage(at: context.eventLoop.now)
                 socket.receive(try message.validText(), permit)
             case .ping(let payload):
-                silence.noteMessage(at: context.eventLoop.now)
+                silence.recordMessage(at: context.eventLoop.now)
                 // As in `SyncHandler`: an answer only to the newest PING.
                 guard context.channel.isWritable else { break }
                 let pong = WebSocketFrame(fin: true, opcode: .pong, data: payload)
@@ -191,7 +191,7 @@ final class TextHandler: ChannelDuplexHandler {
     /// - Returns: whether it was written, when it is or will not be.
     func send(_ text: String, _ permit: MemoryPermit?) -> EventLoopFuture<Bool> {
         guard isLive, let context else { return socket.eventLoop.makeSucceededFuture(false) }
-        if let permit { memory.noteOutbound(permit) }
+        if let permit { memory.countOutbound(permit) }
         let written = context.eventLoop.makePromise(of: Bool.self)
         outgoing.append(Outgoing(frames: TextFrames(text), permit: permit, written: written))
         writeFrames(context)

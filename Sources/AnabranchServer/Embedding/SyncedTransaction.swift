@@ -50,7 +50,7 @@ public struct SyncedTransaction: Equatable, Sendable {
             switch instruction.kind {
             case .createObject: objects[position].change = .inserted
             case .eraseObject: objects[position].change = .deleted
-            default: objects[position].note(field: Self.text(arena.bytes(of: instruction.field)))
+            default: objects[position].record(field: Self.text(arena.bytes(of: instruction.field)))
             }
         }
         self.objects = objects
@@ -84,11 +84,11 @@ public struct ChangedObject: Equatable, Sendable {
     mutating func goOn(with later: Change) {
         switch later {
         case .inserted, .deleted: change = later
-        case .modified(let fields): for field in fields { note(field: field) }
+        case .modified(let fields): for field in fields { record(field: field) }
         }
     }
 
-    fileprivate mutating func note(field: String) {
+    fileprivate mutating func record(field: String) {
         guard case .modified(let fields) = change, !fields.contains(field) else { return }
         change = .modified(fields: fields + [field])
     }

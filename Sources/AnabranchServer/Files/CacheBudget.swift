@@ -5,7 +5,7 @@ import Synchronization
 final class CacheBudget: Sendable {
     private struct Entry {
         var bytes: Int
-        /// The time when the file last had something to do: a number that rises with each note.
+        /// The time when the file last had something to do: a number that rises with each use.
         var time: UInt64
     }
 
@@ -22,10 +22,10 @@ final class CacheBudget: Sendable {
 
     var byteCount: Int { state.withLock(\.byteCount) }
 
-    /// Notes what a file keeps after it had something to do.
+    /// Records what a file keeps after it had something to do.
     /// - Returns: the files that have to release their caches, so that half of the budget is free again: those that
     ///   have been idle for the longest time. There are none while there is room.
-    func note(_ path: VirtualPath, _ bytes: Int) -> [VirtualPath] {
+    func record(_ path: VirtualPath, _ bytes: Int) -> [VirtualPath] {
         state.withLock { state in
             state.time += 1
             state.byteCount += bytes - (state.entries[path]?.bytes ?? 0)

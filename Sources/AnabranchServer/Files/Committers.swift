@@ -186,9 +186,9 @@ struct CommittedStore: ViewStore {
 
     func freeDeleted(while goesOn: () -> Bool) throws(HistoryError) -> Bool { try base.freeDeleted(while: goesOn) }
 
-    func notedTime() throws(HistoryError) -> UInt64? { try base.notedTime() }
+    func recordedTime() throws(HistoryError) -> UInt64? { try base.recordedTime() }
 
-    func noteTime(_ time: UInt64) throws(HistoryError) { try base.noteTime(time) }
+    func recordTime(_ time: UInt64) throws(HistoryError) { try base.recordTime(time) }
 
     var freeBytes: Int? { base.freeBytes }
 

@@ -9,8 +9,8 @@ struct FileLog {
 
     /// Logs trouble of the store, and instructions that did not enter the log. Other refused uploads are logged by
     /// their sessions.
-    func note(_ outcome: ClientOutcome, path: VirtualPath) {
-        if let refusal = outcome.refusal, refusal.isStoreTrouble { note(refusal, path: path, client: outcome.ident) }
+    func write(_ outcome: ClientOutcome, path: VirtualPath) {
+        if let refusal = outcome.refusal, refusal.isStoreTrouble { write(refusal, path: path, client: outcome.ident) }
         if outcome.entriesRestoringNulls > 0 {
             logger.notice(
                 "null was put back into sets, for no client could download that it was taken out",
@@ -29,7 +29,7 @@ struct FileLog {
     }
 
     /// Logs a client that dates its changes wrongly, so that they win over newer ones, or lose to older ones.
-    func note(wrongClock seconds: Int64, of client: ClientFileID, user: String?, path: VirtualPath) {
+    func write(wrongClock seconds: Int64, of client: ClientFileID, user: String?, path: VirtualPath) {
         logger.notice(
             "the clock of a client is wrong: by so many seconds, negative if it is slow",
             metadata: [
@@ -39,7 +39,7 @@ struct FileLog {
     }
 
     /// Logs and counts the work of one commit of a round of maintenance, since `before`.
-    func note(_ report: MaintenanceReport, since before: MaintenanceReport, path: VirtualPath) {
+    func write(_ report: MaintenanceReport, since before: MaintenanceReport, path: VirtualPath) {
         metrics.maintained(report, since: before)
         for file in report.expired[before.expired.count...] {
             logger.audit(
@@ -55,7 +55,7 @@ struct FileLog {
     /// - Parameters:
     ///   - role: the name of the role that applies; nil if none does, or there are none.
     ///   - query: the client's query of the class; nil if it has none.
-    func note(
+    func write(
         refused objects: [CompensatingWrite.Object], of client: ClientFileID, user: String?, role: String?,
         query: String?, path: VirtualPath
     ) {
@@ -69,25 +69,25 @@ struct FileLog {
     }
 
     /// Logs that the classes of an app's export contradict those of the file.
-    func note(unusableSchema reason: String, path: VirtualPath) {
+    func write(unusableSchema reason: String, path: VirtualPath) {
         logger.error(
             "the schema of the app's export cannot be added to the state",
             metadata: ["path": "\(path.abbreviated)", "reason": "\(reason)"])
     }
 
     /// Logs that a reader has uploaded a schema that is not taken over.
-    func note(unknownSchema text: String, path: VirtualPath, client: ClientFileID) {
+    func write(unknownSchema text: String, path: VirtualPath, client: ClientFileID) {
         logger.notice("\(text)", metadata: ["path": "\(path.abbreviated)", "client": "\(client)"])
     }
 
     /// Logs that the log of a file has become as long as it may be, and that nothing of it can be trimmed.
-    func noteFull(_ path: VirtualPath) {
+    func writeFull(_ path: VirtualPath) {
         logger.warning(
             "a synced file is full: changes of its clients wait; `anabranch admin file` says what keeps its log",
             metadata: ["path": "\(path.abbreviated)"])
     }
 
-    func note(_ error: HistoryError, path: VirtualPath, client: ClientFileID? = nil) {
+    func write(_ error: HistoryError, path: VirtualPath, client: ClientFileID? = nil) {
         metrics.failed(error)
         var metadata: Logger.Metadata = ["path": "\(path.abbreviated)", "error": "\(error.withWireCode)"]
         if let client { metadata["client"] = "\(client)" }

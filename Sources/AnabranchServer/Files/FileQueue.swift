@@ -5,7 +5,7 @@ import Synchronization
 enum TurnKind { case short, long }
 
 /// A task that a file gets because all files share something.
-enum FileNotice: Hashable { case writeProgress, releaseCaches, dropMerge, noteConnected }
+enum FileNotice: Hashable { case writeProgress, releaseCaches, dropMerge, updateConnected }
 
 /// The serial queue of one synced file: input waits for the file's next turn, and at most one thread at a time works on
 /// it. Phases change under the lock of `FileQueues`.
@@ -111,7 +111,7 @@ final class FileQueue: Sendable {
     /// Ends a turn whose commit is on its way.
     func beginCommit() { inbox.withLock { $0.phase = .committing } }
 
-    /// Notes that the commit is stored, or has failed; the file is ready for a short turn.
+    /// Records that the commit is stored, or has failed; the file is ready for a short turn.
     func finishCommit(_ failure: HistoryError?) {
         inbox.withLock { inbox in
             inbox.outcome = .some(failure)

@@ -144,7 +144,7 @@ final class FileQueues: Sendable {
                     try changes.make(position, on: $0)
                 } _: { outcome in
                     let outcome = outcome.map { ServerWrite(version: $0.version, isRepetition: $0.isRepetition) }
-                    if case .success(let made) = outcome { changes.note(made, of: position) }
+                    if case .success(let made) = outcome { changes.record(made, of: position) }
                     continuation.resume(with: outcome)
                 }
             }
@@ -184,8 +184,8 @@ final class FileQueues: Sendable {
     }
 
     /// Makes all open files note that clients with sessions are seen.
-    func noteConnected() {
-        for path in state.withLock({ Array($0.queues.keys) }) { notify(path, .noteConnected) }
+    func updateConnected() {
+        for path in state.withLock({ Array($0.queues.keys) }) { notify(path, .updateConnected) }
     }
 
     /// Makes all files write the progress of their clients that they keep in memory.
@@ -239,12 +239,12 @@ final class FileQueues: Sendable {
         guard let turn = beginTurn() else { return false }
         // The turn holds the input: it must not last until the commit is stored.
         let queue = turn.queue, outcome = turn.take()
-        noteProgress(of: queue, outcome)
+        recordProgress(of: queue, outcome)
         if let commit = outcome.commit { store(commit, of: queue) } else { end(queue, outcome) }
         return true
     }
 
-    private func noteProgress(of queue: FileQueue, _ outcome: FileQueue.Outcome) {
+    private func recordProgress(of queue: FileQueue, _ outcome: FileQueue.Outcome) {
         state.withLock { state in
             if outcome.hasUnwrittenProgress {
                 state.pathsWithProgress.insert(queue.path)

@@ -75,7 +75,7 @@ extension FileSessions {
         if let requests = viewRequests[clientFile], !requests.waiting.isEmpty {
             return queue(.upload(upload, time: time), of: key, charge)
         }
-        if try flexible.noteProgress(upload, from: clientFile, at: time) { return false }
+        if try flexible.recordProgress(upload, from: clientFile, at: time) { return false }
         flexible.enqueue(upload, from: clientFile, at: time)
         viewRequests[clientFile, default: ViewRequests(of: running[key]?.user.user)].append(charge)
         return true
@@ -209,9 +209,9 @@ extension FileSessions {
         let clientFile = outcome.ident, key = session(of: clientFile)
         done += viewRequests[clientFile]?.removeFirst(outcome.uploadCount) ?? []
         environment.metrics.compensatedObjects.increment(by: outcome.refusals.count)
-        if let key { note(outcome.refusals.objects + (outcome.refusal?.refusal?.objects ?? []), of: key) }
+        if let key { record(outcome.refusals.objects + (outcome.refusal?.refusal?.objects ?? []), of: key) }
         if let refusal = outcome.refusal {
-            if refusal.code == .backlogFull { environment.log.note(refusal, path: file.path) }
+            if refusal.code == .backlogFull { environment.log.write(refusal, path: file.path) }
             if let key { fail(key, ErrorMessage(refusal)) }
         }
         proceed(clientFile)
@@ -289,7 +289,7 @@ extension FileSessions {
     /// True if the trouble is that of one client only: its view is damaged.
     func isOfOneView(_ error: HistoryError, _ request: FileRequest) -> Bool {
         guard case .identify = request.request, flexible != nil, error.code == .storeDamaged else { return false }
-        environment.log.note(error, path: file.path)
+        environment.log.write(error, path: file.path)
         return true
     }
 

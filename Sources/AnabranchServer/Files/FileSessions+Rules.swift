@@ -30,18 +30,18 @@ extension FileSessions {
         } catch let error as HistoryError {
             throw error
         } catch {
-            environment.log.note(unusableSchema: "\(error)", path: file.path)
+            environment.log.write(unusableSchema: "\(error)", path: file.path)
         }
     }
 
     /// Logs why writes of a client were refused: by which role, or because of which query. There is one line for each
     /// class.
-    func note(_ refused: [CompensatingWrite.Object], of key: SessionKey) {
+    func record(_ refused: [CompensatingWrite.Object], of key: SessionKey) {
         guard let session = running[key], let view = session.view else { return }
         for (name, objects) in Dictionary(grouping: refused, by: \.className) {
             let className = String(decoding: name, as: UTF8.self)
             let role = RuleUser(session.user).flatMap { export?.rules.roleName(ofClass: className, for: $0) }
-            environment.log.note(
+            environment.log.write(
                 refused: objects, of: session.clientFile, user: session.user.user, role: role,
                 query: view.query(ofClass: className), path: file.path)
         }

@@ -7,7 +7,7 @@ import OrderedCollections
 /// The checks of an UPLOAD before it is queued.
 extension FileSessions {
     /// Logs a client whose clock is wrong, once a session; nothing is refused because of it.
-    func noteClock(ofRunning index: Int, _ changesets: [UploadedChangeset]) throws(HistoryError) {
+    func recordClock(ofRunning index: Int, _ changesets: [UploadedChangeset]) throws(HistoryError) {
         let limit = environment.options.clientClockSecondsMax, ident = running.values[index].clientFile
         let difference = try running.values[index].clock.difference(
             in: changesets, at: environment.now(), beyondSeconds: limit
@@ -17,7 +17,7 @@ extension FileSessions {
         guard let seconds = difference else { return }
         environment.metrics.clientClocksWrong.increment()
         let session = running.values[index]
-        environment.log.note(
+        environment.log.write(
             wrongClock: seconds, of: session.clientFile, user: session.user.user, path: file.path)
     }
 
@@ -27,7 +27,7 @@ extension FileSessions {
         let missing = try file.withholdSchema(of: &upload)
         guard !missing.isEmpty else { return }
         let text = "the user may only read, so the partition does not get " + missing.joined(separator: ", ")
-        environment.log.note(unknownSchema: text, path: file.path, client: running[key]?.clientFile ?? 0)
+        environment.log.write(unknownSchema: text, path: file.path, client: running[key]?.clientFile ?? 0)
         reply(key, .log(LogMessage(level: .warn, message: text)))
     }
 

@@ -185,7 +185,7 @@ final class FileSessions {
             return false
         }
         let clientFile = running.values[index].clientFile
-        try noteClock(ofRunning: index, rest.changesets)
+        try recordClock(ofRunning: index, rest.changesets)
         if request.mayOnlyRead { try withholdSchema(of: &rest, for: key) }
         if !rest.changesets.isEmpty {
             try environment.space.require()
@@ -196,7 +196,7 @@ final class FileSessions {
             return try queue(rest, from: clientFile, into: flexible, of: key, request.charge)
         }
         let isOneOfMany = running.count > environment.options.storedProgressSessionsMax
-        if isOneOfMany, try file.noteProgress(rest, from: clientFile, at: environment.unixSeconds()) { return false }
+        if isOneOfMany, try file.recordProgress(rest, from: clientFile, at: environment.unixSeconds()) { return false }
         rest.uploader = uploader
         try file.enqueue(rest, from: clientFile)
         uploads.append((clientFile, request.charge))

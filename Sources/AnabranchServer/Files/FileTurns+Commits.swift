@@ -5,7 +5,7 @@ import Metrics
 extension FileTurns {
     func completed(_ commit: Commit, of file: SyncedFile) -> Commit {
         let completed = file.completed(commit)
-        if let failure = file.takeObserverFailure() { environment.log.note(failure, path: path) }
+        if let failure = file.takeObserverFailure() { environment.log.write(failure, path: path) }
         return completed
     }
 
@@ -26,7 +26,7 @@ extension FileTurns {
 
     private func didNotUpdateClientFiles(of users: [String?], _ error: HistoryError) {
         // No session depends on the note of when client files were last seen.
-        if users.isEmpty { environment.log.note(error, path: path) } else { close(because: error) }
+        if users.isEmpty { environment.log.write(error, path: path) } else { close(because: error) }
     }
 
     /// Stores the progress of clients that came in UPLOADs without changesets.
@@ -49,7 +49,7 @@ extension FileTurns {
         do throws(HistoryError) {
             let isMerged = try sessions.merge(until: limit)
             let merged = isMerged ? sessions.file.takeMerged() : nil
-            noteLongMerge()
+            recordLongMerge()
             guard let merged else { return environment.metrics.mergeSteps.increment() }
             areUploadsNext = false
             store(merged.commit) { [self] sessions, failure in
@@ -69,7 +69,7 @@ extension FileTurns {
         maintenance.mergeCount += 1
         environment.metrics.committed(report, in: start.duration(to: .now))
         sessions.didCommit(report, until: environment.beginStep())
-        for outcome in report.outcomes { environment.log.note(outcome, path: path) }
+        for outcome in report.outcomes { environment.log.write(outcome, path: path) }
     }
 
     private func merge(into flexible: FlexibleFile, of sessions: FileSessions, until limit: StepLimit, isLong: Bool) {
@@ -104,10 +104,10 @@ extension FileTurns {
         }
     }
 
-    func noteLongMerge() {
+    func recordLongMerge() {
         let bytes = sessions?.file.integrationBytes ?? 0
         guard bytes > 0 || isLongMerge else { return }
         isLongMerge = bytes > 0
-        for path in environment.longMerges.note(path, bytes) { notify(path, .dropMerge) }
+        for path in environment.longMerges.record(path, bytes) { notify(path, .dropMerge) }
     }
 }

@@ -38,12 +38,12 @@ extension FileTurns {
                     close(because: failure)
                 } else {
                     end(because: HistoryError(.badClientFileIdent, "the operator has deleted the file"))
-                    environment.followers.note(0, of: path)
+                    environment.followers.record(0, of: path)
                 }
                 whenTold { _ in complete(failure.map { .failure($0) } ?? .success(true)) }
             }
         } catch {
-            environment.log.note(error, path: path)
+            environment.log.write(error, path: path)
             whenTold { _ in complete(.failure(error)) }
         }
     }
@@ -116,7 +116,7 @@ extension FileTurns {
             if error.isTransient, error.code != .storeUnusable {
                 close(because: error)
             } else {
-                environment.log.note(error, path: path)
+                environment.log.write(error, path: path)
             }
         }
         whenTold { _ in complete(.failure(error)) }

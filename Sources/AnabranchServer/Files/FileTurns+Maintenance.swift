@@ -25,7 +25,7 @@ struct FileMaintenance {
 /// something to do, or on request. A long turn takes one step of it.
 extension FileTurns {
     /// The number of clients with sessions that are noted as seen in one step.
-    static let notedCountMax = 256
+    static let recordedCountMax = 256
 
     /// True if there is a step to be taken. None is taken while uploads are merged.
     var isMaintenanceWaiting: Bool {
@@ -48,14 +48,14 @@ extension FileTurns {
             _ = try openedSessions()
             maintenance.requests.append(complete)
         } catch {
-            environment.log.note(error, path: path)
+            environment.log.write(error, path: path)
             whenTold { _ in complete(.failure(error)) }
         }
     }
 
     /// Arranges that clients with sessions are noted as seen: otherwise a client that stays connected would seem to
     /// have been away ever since it came.
-    func noteConnected() { maintenance.connected = sessions?.clientFiles ?? [] }
+    func updateConnected() { maintenance.connected = sessions?.clientFiles ?? [] }
 
     /// Takes a step of bounded work. If it makes a commit, the turn ends.
     func takeMaintenanceStep() {
@@ -64,16 +64,16 @@ extension FileTurns {
         if environment.isEnding { return endMaintenance(HistoryError(.storeFailed, "the server ends")) }
         do throws(HistoryError) {
             if !maintenance.connected.isEmpty {
-                let seen = maintenance.connected.suffix(Self.notedCountMax)
+                let seen = maintenance.connected.suffix(Self.recordedCountMax)
                 maintenance.connected.removeLast(seen.count)
-                return try sessions.file.noteSeen(Set(seen))
+                return try sessions.file.markSeen(Set(seen))
             }
             try advanceRound(of: sessions)
         } catch {
             // Damage would only be met again the next time.
             sessions.file.putOffMaintenance()
             maintenanceFailed(error)
-            environment.log.note(error, path: path)
+            environment.log.write(error, path: path)
         }
     }
 
@@ -86,14 +86,14 @@ extension FileTurns {
         maintenance.round = round.isDone ? nil : round
         if round.isDone {
             let isFull = environment.options.history.isFull(sessions.file.head)
-            if environment.fullFiles.note(path, isFull: isFull) { environment.log.noteFull(path) }
+            if environment.fullFiles.record(path, isFull: isFull) { environment.log.writeFull(path) }
             didMaintain(report)
         }
         guard let commit else { return }
         store(commit) { [self] sessions, failure in
             // The commit may have been stored all the same.
             if let failure { return close(because: failure) }
-            environment.log.note(report, since: before, path: path)
+            environment.log.write(report, since: before, path: path)
             sessions.flexible?.forgetViews(of: report.expired.dropFirst(before.expired.count).map(\.ident))
             if sessions.hasNews { sessions.announce(until: environment.beginStep()) }
         }

@@ -75,7 +75,7 @@ final class FileTurns {
         if let file = sessions?.file {
             if notices.contains(.writeProgress), file.hasUnwrittenProgress { file.writeProgressWithNextCommit() }
             if notices.contains(.releaseCaches) { file.releaseCaches() }
-            if notices.contains(.noteConnected) { noteConnected() }
+            if notices.contains(.updateConnected) { updateConnected() }
             if notices.contains(.dropMerge), file.isIntegrating {
                 file.dropIntegration()
                 environment.metrics.mergesDropped.increment()
@@ -173,7 +173,7 @@ final class FileTurns {
     private func tellFollowers() {
         guard let version = sessions?.file.version, version != followedVersion else { return }
         followedVersion = version
-        environment.followers.note(version, of: path)
+        environment.followers.record(version, of: path)
     }
 
     // MARK: A turn
@@ -298,13 +298,13 @@ final class FileTurns {
                 if try !sessions.handle(request, memory: memory, until: limit) { unfinished.append(request) }
             } catch {
                 // If a commit has failed, it is unknown how much of a view is stored.
-                if sessions.flexible != nil { close(because: error) } else { environment.log.note(error, path: path) }
+                if sessions.flexible != nil { close(because: error) } else { environment.log.write(error, path: path) }
             }
             if case .scan = request.request { environment.metrics.scanned(in: start.duration(to: .now)) }
             return nil
         } catch {
             untold.done.append(request.charge)
-            environment.log.note(error, path: path)
+            environment.log.write(error, path: path)
             return ErrorMessage(error)
         }
     }
@@ -326,7 +326,7 @@ final class FileTurns {
 
     /// Fails all sessions because of trouble, and closes the file: it can be opened again.
     func close(because error: HistoryError) {
-        environment.log.note(error, path: path)
+        environment.log.write(error, path: path)
         end(because: error)
     }
 
@@ -346,20 +346,20 @@ final class FileTurns {
         guard let sessions else { return }
         if sessions.hasNoSessions, sessions.file.hasUnwrittenProgress { sessions.file.writeProgressWithNextCommit() }
         let isOver = pending == nil && sessions.isIdle && !isMaintenanceWaiting
-        if isOver { forget() } else { noteCaches(sessions.file.cachedByteCount) }
+        if isOver { forget() } else { reportCaches(sessions.file.cachedByteCount) }
     }
 
     private func forget() {
         sessions = nil
         followedVersion = nil
-        noteCaches(0)
-        noteLongMerge()
+        reportCaches(0)
+        recordLongMerge()
     }
 
-    private func noteCaches(_ byteCount: Int) {
+    private func reportCaches(_ byteCount: Int) {
         guard byteCount > 0 || cachedByteCount > 0 else { return }
         cachedByteCount = byteCount
-        for path in environment.caches.note(path, byteCount) { notify(path, .releaseCaches) }
+        for path in environment.caches.record(path, byteCount) { notify(path, .releaseCaches) }
     }
 
     // MARK: Commits

@@ -25,9 +25,9 @@ final class FullFiles: Sendable {
         }
     }
 
-    /// Notes the result of a round of maintenance.
+    /// Records the result of a round of maintenance.
     /// - Returns: whether the log has become full.
-    func note(_ path: VirtualPath, isFull: Bool) -> Bool {
+    func record(_ path: VirtualPath, isFull: Bool) -> Bool {
         states.withLock { states in
             guard isFull else {
                 states[path] = nil

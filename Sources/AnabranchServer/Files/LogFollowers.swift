@@ -42,7 +42,7 @@ final class LogFollowers: Sendable {
     }
 
     /// Tells followers that the log of a file ends with a version now, which is durable; 0 if the file is gone.
-    func note(_ version: ServerVersion, of path: VirtualPath) {
+    func record(_ version: ServerVersion, of path: VirtualPath) {
         let wakes = state.withLock { state -> [AsyncStream<Void>.Continuation] in
             guard var followed = state.files[path], followed.version != version else { return [] }
             followed.version = version

@@ -44,12 +44,12 @@ final class MaintenanceClock: Sendable {
     var jump: Int64 { state.withLock { $0?.watch.jump ?? 0 } }
 
     /// Looks at the clocks, and has the store remember the time from time to time. It may wait for the disk.
-    func note() {
+    func record() {
         do throws(HistoryError) {
             // Nothing can be said of the clock before the remembered time is known.
             let isFirst = state.withLock { $0 == nil }
-            let remembered = isFirst ? try store.notedTime() : nil
-            if let time = compare(remembered) { try store.noteTime(time) }
+            let remembered = isFirst ? try store.recordedTime() : nil
+            if let time = compare(remembered) { try store.recordTime(time) }
         } catch {
             logger.warning("the time cannot be remembered", metadata: ["error": "\(error)"])
         }
@@ -61,7 +61,7 @@ final class MaintenanceClock: Sendable {
         let (before, after, time) = state.withLock { state in
             var next = state ?? State(watch: ClockWatch(remembered: remembered))
             let before = next.watch.jump
-            next.watch.note(wall: wall, monotonic: monotonic, trustedAfter: secondsOff)
+            next.watch.record(wall: wall, monotonic: monotonic, trustedAfter: secondsOff)
             var time = next.watch.rememberedTime(wall: wall)
             if let found = time, found >= next.remembered, found - next.remembered < Self.rememberedSeconds {
                 time = nil
@@ -86,8 +86,8 @@ final class MaintenanceClock: Sendable {
     /// Trusts the clock, because the operator says that it is right.
     /// - Returns: the number of seconds by which it had jumped.
     func trust() -> Int64 {
-        note()
-        defer { note() }
+        record()
+        defer { record() }
         return state.withLock { state in
             defer { state?.watch.trust() }
             return state?.watch.jump ?? 0

@@ -13,7 +13,7 @@ struct MaintenancePass {
 
     /// Goes once through all files, until the task is cancelled. Trouble with one does not stop the others.
     func run() async {
-        files.noteConnected()
+        files.updateConnected()
         do {
             var page: [CatalogFile] = []
             repeat {

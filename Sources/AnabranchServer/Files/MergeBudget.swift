@@ -25,9 +25,9 @@ final class MergeBudget: Sendable {
     /// The number of merges that keep something.
     var mergeCount: Int { kept.withLock(\.bytesOfFiles.count) }
 
-    /// Notes the bytes that a merge keeps after a step; 0 if it is done.
+    /// Records the bytes that a merge keeps after a step; 0 if it is done.
     /// - Returns: the files whose merges have to begin again.
-    func note(_ path: VirtualPath, _ bytes: Int) -> [VirtualPath] {
+    func record(_ path: VirtualPath, _ bytes: Int) -> [VirtualPath] {
         kept.withLock { kept in
             kept.set(path, bytes)
             guard kept.byteCount > bytesMax, let largest = kept.bytesOfFiles.values.max() else { return [] }

@@ -276,7 +276,7 @@ final class HTTPHandler: ChannelDuplexHandler, RemovableChannelHandler {
         case let error as HTTPParserError: return refuse(error, context)
         // Bytes after the last that can be read.
         case ByteToMessageDecoderError.dataReceivedInErrorState: return
-        case is NIOSSLError, is BoringSSLError, is NIOSSLExtraError: note(failureOfTLS: error)
+        case is NIOSSLError, is BoringSSLError, is NIOSSLExtraError: log(failureOfTLS: error)
         default: break
         }
         context.close(promise: nil)
@@ -297,7 +297,7 @@ final class HTTPHandler: ChannelDuplexHandler, RemovableChannelHandler {
         send(EndpointResponse(refusal), isLast: true, context)
     }
 
-    private func note(failureOfTLS error: any Error) {
+    private func log(failureOfTLS error: any Error) {
         metrics.failedTLS()
         let remote = origin.address?.hostAndPort ?? "unknown"
         logger.notice("TLS has failed", metadata: ["remote": "\(remote)", "reason": "\(TLSFailure.words(of: error))"])

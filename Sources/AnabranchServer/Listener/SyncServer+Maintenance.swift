@@ -10,7 +10,7 @@ extension SyncServer {
         await withTaskCancellationHandler {
             repeat {
                 // Nobody expires by a clock that was not looked at.
-                await note(files.environment.clock)
+                await record(files.environment.clock)
                 await pass.run()
             } while (try? await Task.sleep(for: .seconds(86_400))) != nil
         } onCancel: {
@@ -40,11 +40,11 @@ extension SyncServer {
     }
 
     /// Looks whether the clock has jumped.
-    func noteClockEveryMinute(_ clock: MaintenanceClock) async {
-        repeat { await note(clock) } while (try? await Task.sleep(for: .seconds(60))) != nil
+    func recordClockEveryMinute(_ clock: MaintenanceClock) async {
+        repeat { await record(clock) } while (try? await Task.sleep(for: .seconds(60))) != nil
     }
 
-    private func note(_ clock: MaintenanceClock) async {
-        try? await NIOThreadPool.singleton.runIfActive { clock.note() }
+    private func record(_ clock: MaintenanceClock) async {
+        try? await NIOThreadPool.singleton.runIfActive { clock.record() }
     }
 }

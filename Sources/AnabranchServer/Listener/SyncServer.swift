@@ -161,7 +161,7 @@ public final class SyncServer: Service {
                 }
                 group.addTask { [self] in await maintainEveryDay(files) }
                 group.addTask { [self] in await maintainStoreEveryDay(files) }
-                group.addTask { [self] in await noteClockEveryMinute(files.environment.clock) }
+                group.addTask { [self] in await recordClockEveryMinute(files.environment.clock) }
                 try await listener.closeFuture.get()
                 group.cancelAll()
             }

@@ -56,7 +56,7 @@ package final class ServerMachine {
             let ofConnections = Dictionary(grouping: turn.replies, by: \.session.connection)
             replies.waiting += ofConnections.sorted { $0.key < $1.key }.flatMap(\.value)
         }
-        environment.clock.note()
+        environment.clock.record()
     }
 
     // MARK: Connections
@@ -179,9 +179,9 @@ package final class ServerMachine {
 
     /// Does the work that is due every second and every hour.
     package func tick() {
-        files.environment.clock.note()
+        files.environment.clock.record()
         for path in paths {
-            files.notify(path, .noteConnected)
+            files.notify(path, .updateConnected)
             files.notify(path, .writeProgress)
         }
     }

@@ -79,7 +79,7 @@ final class Channel {
     static let notesMax = 10_000
 
     /// An own change is told before its turn.
-    func noteEarly(_ place: ChangePlace) { if toldEarly.count < Self.notesMax { toldEarly.insert(place) } }
+    func markEarly(_ place: ChangePlace) { if toldEarly.count < Self.notesMax { toldEarly.insert(place) } }
 
     /// The client's working copy of an entity may differ from what it knows of the server.
     func leaveBehind(_ key: ExactString) {

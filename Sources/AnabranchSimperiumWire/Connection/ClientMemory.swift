@@ -62,7 +62,7 @@ struct ClientMemory {
 
     func pushed(_ client: String, _ bucket: String) -> ChangePlace? { clients[Self.name(client, bucket)]?.pushed }
 
-    mutating func notePushed(_ client: String, _ bucket: String, through place: ChangePlace, at now: UInt64) {
+    mutating func recordPushed(_ client: String, _ bucket: String, through place: ChangePlace, at now: UInt64) {
         with(client, bucket, at: now) { $0.pushed = max($0.pushed ?? .start, place) }
     }
 
@@ -105,7 +105,7 @@ struct ClientMemory {
     }
 
     /// The client has changed an entity: if it was told of the deletion long before, it has not answered.
-    mutating func noteChange(_ key: String, _ client: String, _ bucket: String, at now: UInt64) {
+    mutating func recordChange(_ key: String, _ client: String, _ bucket: String, at now: UInt64) {
         let name = Self.name(client, bucket)
         if let told = clients[name]?.owedDeletions[ExactString(key)], told + 10 < now {
             clients[name]?.owedDeletions[ExactString(key)] = nil

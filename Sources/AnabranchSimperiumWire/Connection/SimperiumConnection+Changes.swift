@@ -107,7 +107,7 @@ extension SimperiumConnection {
                 if outcome.paysDeletion {
                     clients.forgetDeletion(request.key, channel.client, channel.bucketName)
                 } else if outcome.code == nil, case .modify = request.operation {
-                    clients.noteChange(request.key, channel.client, channel.bucketName, at: now)
+                    clients.recordChange(request.key, channel.client, channel.bucketName, at: now)
                 }
             }
         }
@@ -133,7 +133,7 @@ extension SimperiumConnection {
             return try reader.records.change(at: place, of: bucket)
         }
         guard let change, !channel.toldEarly.contains(change.place) else { return }
-        channel.noteEarly(change.place)
+        channel.markEarly(change.place)
         channel.unanswered[ExactString(request.ident)] = nil
         try await send(channel.message("c", "[\(change.text)]"))
     }
@@ -172,7 +172,7 @@ extension SimperiumConnection {
             try reader.records.bucket(named: name).flatMap { try reader.records.change(at: place, of: $0) }
         }
         guard let change else { return }
-        channel.noteEarly(place)
+        channel.markEarly(place)
         try await send(channel.message("c", "[\(change.text)]"))
     }
 

@@ -118,13 +118,13 @@ extension SimperiumConnection {
                     channel.message("c", "[\(changes.map(\.text).joined(separator: ","))]"))
                 isFirst = false
             }
-            note(changes, repeatedThrough: pushed, on: channel)
+            record(changes, repeatedThrough: pushed, on: channel)
             guard !told.isComplete else { return last }
         }
     }
 
     /// The client has been told changes.
-    private func note(_ changes: [Change], repeatedThrough pushed: ChangePlace?, on channel: Channel) {
+    private func record(_ changes: [Change], repeatedThrough pushed: ChangePlace?, on channel: Channel) {
         for request in changes.flatMap(\.requests) { channel.unanswered[ExactString(request)] = nil }
         guard channel.library == .node, let last = changes.last?.place else { return }
         let file = channel.file, now = file.now, (client, bucket) = (channel.client, channel.bucketName)
@@ -137,7 +137,7 @@ extension SimperiumConnection {
                     clients.oweDeletion(change.key, client, bucket, at: now)
                 }
             }
-            clients.notePushed(client, bucket, through: last, at: now)
+            clients.recordPushed(client, bucket, through: last, at: now)
         }
     }
 }

@@ -13,7 +13,7 @@ struct SimperiumObserver: RecordObserver {
         var recorder = ChangeRecorder(settings, now: unixSeconds(), door: door)
         do {
             if step.entry.version.rawValue == door.position.rawValue &+ 1 {
-                try recorder.note(step, &records)
+                try recorder.record(step, &records)
             } else {
                 // It has missed entries.
                 try recorder.renew(at: step.entry.version, step.after, &records)
@@ -51,19 +51,19 @@ struct ChangeRecorder {
 
     // MARK: Entries
 
-    /// Notes an entry that follows the last one seen.
-    mutating func note(_ step: RecordStep, _ records: inout PendingRecords) throws {
+    /// Records an entry that follows the last one seen.
+    mutating func record(_ step: RecordStep, _ records: inout PendingRecords) throws {
         let author = WriteAuthor(step.author)
         let (objects, erasedClasses) = try step.touched()
         let before = door.position
-        try records.noteDay(at: now, after: before, settings)
+        try records.recordDay(at: now, after: before, settings)
         door.position = step.entry.version
         records.set(door)
         var noted: [[UInt8]: Set<PrimaryKey>] = [:]
         for object in objects {
             guard let bucket = try bucket(ofClass: object.className, step, before, &records) else { continue }
             noted[object.className, default: []].insert(object.key)
-            try note(object.key, of: bucket, step, author, &records)
+            try record(object.key, of: bucket, step, author, &records)
         }
         for className in erasedClasses {
             guard let bucket = try records.bucket(ofClass: className), let classID = step.before.classID(of: className)
@@ -71,7 +71,7 @@ struct ChangeRecorder {
             var keys: [PrimaryKey] = []
             try step.before.forEachObject(of: classID) { if let key = $0.key { keys.append(key) } }
             for key in keys where noted[className]?.contains(key) != true {
-                try note(key, of: bucket, step, nil, &records)
+                try record(key, of: bucket, step, nil, &records)
             }
         }
     }
@@ -88,7 +88,7 @@ struct ChangeRecorder {
         return try open(name, form, className, step.before, at: before, &records)
     }
 
-    private mutating func note(
+    private mutating func record(
         _ key: PrimaryKey, of bucket: Bucket, _ step: RecordStep, _ author: WriteAuthor?,
         _ records: inout PendingRecords
     ) throws {

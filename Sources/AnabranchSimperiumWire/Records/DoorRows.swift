@@ -344,8 +344,9 @@ extension PendingRecords {
         return writer.bytes
     }
 
-    /// Notes where the log ended when the first entry of a day came.
-    mutating func noteDay(at now: UInt64, after position: ServerVersion, _ settings: DoorSettings) throws(HistoryError)
+    /// Records where the log ended when the first entry of a day came.
+    mutating func recordDay(at now: UInt64, after position: ServerVersion, _ settings: DoorSettings)
+        throws(HistoryError)
     {
         let place = RecordKind.day.place(Self.day(now / Self.daySeconds))
         guard try value(at: place) == nil else { return }

@@ -58,7 +58,7 @@ package struct SubscriptionSets {
         return newest
     }
 
-    /// Notes that a part of a bootstrap has arrived.
+    /// Records that a part of a bootstrap has arrived.
     mutating func bootstrapCame(_ version: QueryVersion) throws(ServerMistake) {
         guard let index = entries.firstIndex(where: { $0.set.version == version }) else {
             throw ServerMistake("2", "bootstrap of unknown set \(version)")
@@ -70,7 +70,7 @@ package struct SubscriptionSets {
         if entries[index].state == .pending { entries[index].state = .bootstrapping }
     }
 
-    /// Notes that a bootstrap was integrated.
+    /// Records that a bootstrap was integrated.
     mutating func bootstrapped(_ version: QueryVersion, isComplete: Bool) {
         guard let index = entries.firstIndex(where: { $0.set.version == version }), entries[index].isOpen else {
             return
@@ -79,12 +79,12 @@ package struct SubscriptionSets {
         entries.removeFirst(index)
     }
 
-    /// Notes that the latest MARK was answered.
+    /// Records that the latest MARK was answered.
     mutating func markAnswered() {
         for index in entries.indices where entries[index].state == .awaitingMark { entries[index].state = .complete }
     }
 
-    /// Notes that the server has refused a set with QUERY_ERROR.
+    /// Records that the server has refused a set with QUERY_ERROR.
     mutating func refused(_ version: QueryVersion, _ message: String) throws(ServerMistake) {
         guard let index = entries.firstIndex(where: { $0.set.version == version }), entries[index].isOpen else {
             throw ServerMistake("3", "QUERY_ERROR for set \(version), which is active, refused or unknown")
@@ -92,7 +92,7 @@ package struct SubscriptionSets {
         entries[index].state = .error(message)
     }
 
-    /// Notes that the file was replaced by one that has the active set.
+    /// Records that the file was replaced by one that has the active set.
     mutating func reset(keepsPending: Bool) {
         let active = active ?? 0
         if !keepsPending { entries.removeAll { $0.set.version > active } }
@@ -100,7 +100,7 @@ package struct SubscriptionSets {
         bootstrapsDropped()
     }
 
-    /// Notes that the parts of bootstraps were dropped.
+    /// Records that the parts of bootstraps were dropped.
     mutating func bootstrapsDropped() {
         for index in entries.indices where entries[index].state == .bootstrapping { entries[index].state = .pending }
     }

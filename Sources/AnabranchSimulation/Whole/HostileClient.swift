@@ -26,7 +26,7 @@ final class HostileClient {
         guard let (number, version) = connection else { return connect(simulation, machine) }
         let message = self.message(&simulation.random, simulation)
         simulation.tally.mark("hostile message")
-        simulation.note(message, "somebody says")
+        simulation.log(message, "somebody says")
         machine.receive(message, isFirst: !simulation.random.isOne(in: 50), isLast: true, from: number)
         if simulation.random.isOne(in: 2) { try read(simulation, machine, number, version) }
         if simulation.random.isOne(in: 10) { leave(simulation) }

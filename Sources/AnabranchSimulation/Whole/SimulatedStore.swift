@@ -173,9 +173,9 @@ final class SimulatedStore: ViewStore {
         try inner.maintain(at: time, while: goesOn)
     }
 
-    func notedTime() throws(HistoryError) -> UInt64? { try inner.notedTime() }
+    func recordedTime() throws(HistoryError) -> UInt64? { try inner.recordedTime() }
 
-    func noteTime(_ time: UInt64) throws(HistoryError) { try inner.noteTime(time) }
+    func recordTime(_ time: UInt64) throws(HistoryError) { try inner.recordTime(time) }
 
     func views(of file: SyncedFileID) throws(HistoryError) -> [StoredView] {
         _ = try begin()

@@ -11,7 +11,7 @@ import AnabranchTesting
 extension Simulation {
     /// Checks what has to hold at any time.
     func observe() throws {
-        try noteCommits()
+        try recordCommits()
         guard let machine else { return }
         let bytes = machine.bytesInUse
         // One message may exceed the limit, where nothing smaller can be sent.
@@ -31,12 +31,12 @@ extension Simulation {
             "P4: client \(client.number) has another state at version \(progress.cursor.serverVersion)")
     }
 
-    /// Notes that a client is told which of its writes were undone.
-    func noteCompensations(_ message: ServerMessage) {
+    /// Records that a client is told which of its writes were undone.
+    func recordCompensations(_ message: ServerMessage) {
         guard case .error(_, let error) = message, let rejection = error.rejection else { return }
         mark("compensating write")
         for update in rejection.updates {
-            note("told that \(update.table) \(update.primaryKey) was undone: \(update.reason)")
+            log("told that \(update.table) \(update.primaryKey) was undone: \(update.reason)")
             if case .int(let token)? = update.key, update.table == CountedWrites.entry { ledger.undone(token) }
         }
     }

@@ -16,9 +16,9 @@ extension Simulation {
             guard clock.now >= client.startsAt else { return }
             try client.start(at: clock.now, session: nextSession())
             // The last process may have ended before its progress was noted.
-            noteProgress(of: client)
+            recordProgress(of: client)
             record("start", client)
-            return note("client \(client.number) starts")
+            return log("client \(client.number) starts")
         }
         if client.process?.isStopped == true, random.isOne(in: 10) { return restart(client) }
         try guardingDisk(of: client) {
@@ -47,7 +47,7 @@ extension Simulation {
     /// Ends the process of a client.
     func end(_ client: SimulatedClient) {
         mark(SimulationPlan.Fault.clientCrash.rawValue, client)
-        note("client \(client.number) ends")
+        log("client \(client.number) ends")
         record("end", client)
         loseLink(of: client)
         client.process = nil
@@ -73,7 +73,7 @@ extension Simulation {
         try client.process?.replica.dropBootstrapParts()
         client.process?.session.connected(version, isFast: isFast ?? false)
         enlist(client)
-        note("client \(client.number) connects as \(number)")
+        log("client \(client.number) connects as \(number)")
         record("connect", client)
     }
 
@@ -96,7 +96,7 @@ extension Simulation {
         client.process?.lastConnected = clock.now
         let opened = client.process?.openedAt ?? 0
         client.process?.retry.connectionHeld(milliseconds: clock.now - opened)
-        note("client \(client.number) disconnects")
+        log("client \(client.number) disconnects")
         record("disconnect", client)
         switch end.reaction(isRouteVerified: true) {
         case .stop, .deleteFile: client.process?.isStopped = true

@@ -21,7 +21,7 @@ extension Simulation {
             client.clock.goWrong(at: clock.now, using: &clockRandom)
             mark(SimulationPlan.Fault.clientClock.rawValue, client)
         }
-        note("the clock of client \(client.number) shows \(client.clock.time(at: clock.now))")
+        log("the clock of client \(client.number) shows \(client.clock.time(at: clock.now))")
     }
 
     // MARK: At any time
@@ -117,7 +117,7 @@ extension Simulation {
 
     /// - Parameter author: nil for the server.
     private func claim(_ claim: String, by author: SimulatedClient?, in file: Int) throws {
-        note("\(name(author)) claims to be \(claim)")
+        log("\(name(author)) claims to be \(claim)")
         record("claim", ["\(author?.number ?? -1)", JSONText.quoted(claim)])
         if let author {
             guard let replica = author.process?.replica else { return }
@@ -129,7 +129,7 @@ extension Simulation {
         }
         let outcome = serverWrite(to: file, nil) { try CountedWrites.claim(claim, $0) }
         while try takeTurns(100) {}
-        noteServerWrites()
+        recordServerWrites()
         let result = outcome.result.withLock { $0 }
         guard case .success = result else {
             throw SimulationFailure("the server cannot write: \(String(describing: result))")

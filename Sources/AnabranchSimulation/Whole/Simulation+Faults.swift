@@ -175,7 +175,7 @@ extension Simulation {
     private func changeRoles() throws {
         mark(SimulationPlan.Fault.roles.rawValue)
         let changed = try roles.change(&random)
-        note("roles: \(changed)")
+        log("roles: \(changed)")
         machine?.followExport()
     }
 

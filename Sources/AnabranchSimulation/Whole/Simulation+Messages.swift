@@ -25,7 +25,7 @@ extension Simulation {
             message = encoded
             enlist(client)
         }
-        note(message.bytes, "client \(client.number) says")
+        log(message.bytes, "client \(client.number) says")
         record(message: "say", client, message.bytes)
         hostile.overhear(message.bytes)
         link.send(message.bytes) { plan.partBytesMax == .max ? .max : 1 + random.below(plan.partBytesMax) }
@@ -38,11 +38,11 @@ extension Simulation {
         guard let output = client.process?.link?.nextOutput() else { return false }
         switch output {
         case .close(let code):
-            note("client \(client.number) hears that the connection is closed, with \(code)")
+            log("client \(client.number) hears that the connection is closed, with \(code)")
             record("close", client, ["\(code)"])
             disconnect(client, code == 1000 ? .lost : .closeCode(code))
         case .message(let message):
-            note(message.bytes, "client \(client.number) hears")
+            log(message.bytes, "client \(client.number) hears")
             record(message: "hear", client)
             try guardingDisk(of: client) { try hear(message.bytes, client) }
         }
@@ -78,7 +78,7 @@ extension Simulation {
     }
 
     func carryOut(_ message: ServerMessage, _ client: SimulatedClient) throws {
-        noteCompensations(message)
+        recordCompensations(message)
         guard var process = client.process else { return }
         let event: ClientSession.Event?
         do {
@@ -117,7 +117,7 @@ extension Simulation {
         if hadLocal, !download.changesets.isEmpty { mark("merge", client) }
         if case .bootstrap(_, let isLast) = kind { mark(isLast ? "bootstrap" : "part of a bootstrap", client) }
         _ = client.process?.session.integrated()
-        noteProgress(of: client)
+        recordProgress(of: client)
         try checkDigest(of: client)
     }
 
@@ -129,12 +129,12 @@ extension Simulation {
     /// two types, or has removed one that others use.
     func refuse(_ error: ReplicaError, _ client: SimulatedClient) {
         mark("refused by client", client)
-        note("client \(client.number) cannot integrate: \(error)")
+        log("client \(client.number) cannot integrate: \(error)")
         client.process?.session.integrationFailed(.badChangeset, error.reason)
         client.process?.isStopped = true
     }
 
-    func noteProgress(of client: SimulatedClient) {
+    func recordProgress(of client: SimulatedClient) {
         guard let process = client.process, process.old == nil else { return }
         let acknowledged = process.replica.progress.upload.clientVersion
         for _ in 0..<ledger.acknowledge(through: acknowledged, of: client.number) { tally.mark("acknowledged") }
@@ -148,7 +148,7 @@ extension Simulation {
 
     func react(to error: ErrorMessage, _ client: SimulatedClient) throws {
         mark("error \(error.code.rawValue)", client)
-        note("client \(client.number): \(error.message)")
+        log("client \(client.number): \(error.message)")
         record("error", client, ["\(error.code.rawValue)", Recording.text(error.message)])
         if error.code == .invalidSchemaChange { client.isSchemaRefused = true }
         switch error.reaction {
@@ -206,7 +206,7 @@ extension Simulation {
     func restart(_ client: SimulatedClient) {
         client.stopCount += 1
         guard client.stopCount < 3 else { return throwAway(client) }
-        note("client \(client.number) is started again")
+        log("client \(client.number) is started again")
         record("again", client)
         loseLink(of: client)
         client.process = nil
@@ -215,7 +215,7 @@ extension Simulation {
 
     /// Starts over with an empty file, as an application does.
     func throwAway(_ client: SimulatedClient) {
-        note("client \(client.number) begins anew")
+        log("client \(client.number) begins anew")
         record("anew", client)
         loseLink(of: client)
         ledger.reset(client.number, isRecovered: false)

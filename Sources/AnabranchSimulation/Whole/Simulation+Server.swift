@@ -40,7 +40,7 @@ extension Simulation {
             store.beginTurn()
             guard machine.takeTurn() else { break }
             count += 1
-            try noteCommits()
+            try recordCommits()
             guard !store.hasEnded else {
                 endServer(for: Int64(random.pick([0, 1_000, 60_000])))
                 break
@@ -97,7 +97,7 @@ extension Simulation {
         return outcome
     }
 
-    func noteServerWrites() {
+    func recordServerWrites() {
         serverWrites.removeAll { write in
             switch write.outcome.result.withLock({ $0 }) {
             case nil: return false
@@ -114,16 +114,16 @@ extension Simulation {
 
     /// Checks and records what the store has committed: versions follow without gaps, and none is by a user who may not
     /// write.
-    func noteCommits() throws {
+    func recordCommits() throws {
         for happened in store.takeHappened() { mark(happened) }
         for (path, commit) in store.takeCommits() {
             guard let file = file(at: path) else { continue }
-            try note(commit, of: file)
+            try log(commit, of: file)
         }
-        noteServerWrites()
+        recordServerWrites()
     }
 
-    private func note(_ commit: Commit, of file: Int) throws {
+    private func log(_ commit: Commit, of file: Int) throws {
         try checkTime(ofServerWrite: commit, in: file)
         for entry in commit.entries {
             try require(
@@ -133,14 +133,14 @@ extension Simulation {
                 try user(of: entry.origin, commit.file) != HostileClient.user,
                 "P8: the log has what one has sent who may not write")
             logEnds[file] = entry.version
-            note(entry.changeset, "version \(entry.version), salt \(entry.salt), by \(entry.origin)")
+            log(entry.changeset, "version \(entry.version), salt \(entry.salt), by \(entry.origin)")
         }
         record(commit, of: file)
         if commit.clientFiles.contains(where: \.isExpired) { tally.mark("expired") }
         if commit.sealed != nil { tally.mark("sealed") }
         if commit.trim != nil { tally.mark("trimmed") }
         if commit.generation != nil { tally.mark("generation") }
-        noteAuthors(commit, of: file)
+        recordAuthors(commit, of: file)
         guard !commit.entries.isEmpty else { return }
         if plan.isFlexible {
             return ledger.stored(try WriteLedger.counts(in: try store.content.state(of: commit.file)).keys)
@@ -148,10 +148,10 @@ extension Simulation {
         digests[file][logEnds[file]] = try StateDigest(of: try store.content.state(of: commit.file))
     }
 
-    private func noteAuthors(_ commit: Commit, of file: Int) {
+    private func recordAuthors(_ commit: Commit, of file: Int) {
         guard plan.workload == .anything else { return }
         for entry in commit.entries where entry.origin > 0 {
-            authored[file].noteUpload(by: Int(entry.origin.rawValue), versions: [entry.version.rawValue])
+            authored[file].recordUpload(by: Int(entry.origin.rawValue), versions: [entry.version.rawValue])
         }
     }
 

@@ -35,7 +35,7 @@ extension Simulation {
         }
         // A process that has ended in between does not know whether it has written.
         if !isDone { ledger.undone(token) }
-        note("client \(client.number) writes \(token)")
+        log("client \(client.number) writes \(token)")
         if isDone { record("write", client) }
         recordPlace(of: client)
     }
@@ -74,7 +74,7 @@ extension Simulation {
         try client.process?.replica.subscribe([
             Subscription(CountedWrites.entry, query), Subscription(CountedWrites.board),
         ])
-        note("client \(client.number) asks for \(query)")
+        log("client \(client.number) asks for \(query)")
         record("ask", client, [JSONText.quoted(query)])
     }
 }

@@ -119,14 +119,14 @@ package final class Simulation {
 
     // MARK: The trace
 
-    func note(_ event: @autoclosure () -> String) {
+    func log(_ event: @autoclosure () -> String) {
         let event = event()
         trace.add(event)
         narrate?("\(Double(clock.now) / 1000) s: \(event)")
     }
 
     /// Records a message that is sent.
-    func note(_ message: [UInt8], _ event: @autoclosure () -> String) {
+    func log(_ message: [UInt8], _ event: @autoclosure () -> String) {
         trace.add(message)
         guard let narrate else { return }
         let head = message.prefix { $0 != UInt8(ascii: "\n") }.prefix(150)
@@ -137,7 +137,7 @@ package final class Simulation {
 
     /// - Throws: `SimulationFailure`, or an unexpected error.
     package func run() throws {
-        note("\(plan)")
+        log("\(plan)")
         startServer()
         for _ in 0..<plan.steps { try step() }
         try calmDown()
@@ -299,14 +299,14 @@ package final class Simulation {
         settings.randomness = { [salts] in salts.next() }
         store = store.reopened()
         machine = ServerMachine(over: store, paths: (0..<plan.fileCount).map(path), settings)
-        note("server starts")
+        log("server starts")
         record("serve")
     }
 
     /// Ends the server's process, and with it all connections.
     func endServer(for milliseconds: Int64) {
         machine = nil
-        note("server ends")
+        log("server ends")
         record("stop")
         serverStartsAt = clock.now + milliseconds
         hostile.lose()

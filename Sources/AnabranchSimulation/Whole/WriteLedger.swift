@@ -27,7 +27,7 @@ struct WriteLedger {
         return lastToken
     }
 
-    /// Notes that the transaction has not taken place, as far as its author knows.
+    /// Records that the transaction has not taken place, as far as its author knows.
     mutating func failed(_ token: Int64) { writes[token]?.mayBeMissing = true }
 
     mutating func acknowledge(_ token: Int64) { writes[token]?.isAcknowledged = true }
@@ -43,7 +43,7 @@ struct WriteLedger {
 
     mutating func stored(_ tokens: some Sequence<Int64>) { for token in tokens { writes[token]?.wasStored = true } }
 
-    /// Notes that a client of flexible sync starts over before it was told which of its writes were not allowed, among
+    /// Records that a client of flexible sync starts over before it was told which of its writes were not allowed, among
     /// those that were acknowledged and those that it has repeated, some of which may have been acknowledged.
     mutating func untold(_ client: Int) {
         _ = change(of: client) { write in
@@ -53,7 +53,7 @@ struct WriteLedger {
         }
     }
 
-    /// Notes that a client starts over.
+    /// Records that a client starts over.
     /// - Parameter isRecovered: whether it repeats the writes that were not acknowledged.
     mutating func reset(_ client: Int, isRecovered: Bool) {
         _ = change(of: client) { write in
@@ -64,7 +64,7 @@ struct WriteLedger {
         }
     }
 
-    /// Notes that a client has repeated what it could, and that all of it is acknowledged.
+    /// Records that a client has repeated what it could, and that all of it is acknowledged.
     mutating func recovered(_ client: Int) {
         _ = change(of: client) { write in
             guard write.version == nil else { return false }
@@ -73,7 +73,7 @@ struct WriteLedger {
         }
     }
 
-    /// Notes that nothing is certain about a client's writes any more, since another client has its file.
+    /// Records that nothing is certain about a client's writes any more, since another client has its file.
     mutating func doubt(_ client: Int) {
         _ = change(of: client) { write in
             (write.mayBeMissing, write.mayBeTwice) = (true, true)
@@ -83,7 +83,7 @@ struct WriteLedger {
 
     mutating func undone(_ token: Int64) { writes[token]?.mayBeMissing = true }
 
-    /// Notes that a file was restored from a backup, which has the writes with these tokens.
+    /// Records that a file was restored from a backup, which has the writes with these tokens.
     mutating func restored(_ file: Int, with tokens: Set<Int64>) {
         for (token, write) in writes where write.file == file {
             // A write that was on its way may be repeated by an author who believes that it has not arrived.

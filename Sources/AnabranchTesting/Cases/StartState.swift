@@ -22,7 +22,7 @@ package struct StartState {
             var state = StartState(arena: arena)
             for changeset in arena.changesets {
                 for instruction in arena.instructions(of: changeset) {
-                    state.note(instruction)
+                    state.record(instruction)
                 }
             }
             for changeset in arena.changesets {
@@ -34,8 +34,8 @@ package struct StartState {
 
     private init(arena: ChangesetArena) { self.arena = arena }
 
-    /// Notes the classes and objects that the sides make themselves.
-    private mutating func note(_ instruction: Instruction) {
+    /// Records the classes and objects that the sides make themselves.
+    private mutating func record(_ instruction: Instruction) {
         switch instruction.kind {
         case .addTable: classes.insert(instruction.className)
         case .createObject: objects.insert(instruction.object)

@@ -35,7 +35,7 @@ package struct MemoryClient {
     }
 
     /// Has the replica keep which of its changes each download overrules.
-    package mutating func noteOverruled() { replica.notesOverruled = true }
+    package mutating func recordOverruled() { replica.recordsOverruled = true }
 
     /// A copy of the client's file, as another client.
     package func copy(as file: SaltedFileID) throws -> MemoryClient {

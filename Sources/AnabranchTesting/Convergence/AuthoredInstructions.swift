@@ -104,7 +104,7 @@ package struct AuthoredInstructions {
     }
 
     /// Records that the next changesets of an author have entered the server's log, each as one version.
-    package mutating func noteUpload(by author: Int, versions: [UInt64]) {
+    package mutating func recordUpload(by author: Int, versions: [UInt64]) {
         let uploaded = waiting[author, default: []].prefix(versions.count)
         waiting[author]?.removeFirst(uploaded.count)
         let versions = Dictionary(uniqueKeysWithValues: zip(uploaded, versions))

@@ -37,7 +37,7 @@ package final class ConvergenceRound {
             tally.rounds = 1
             return try difference()
         } catch {
-            note("\(error)")
+            log("\(error)")
             return "\(error)"
         }
     }
@@ -75,7 +75,7 @@ package final class ConvergenceRound {
                 replacesClass = try Self.replacesClass(changeset)
                 guard !replacesClass else { return false }
                 divergence = try made.add(changeset, by: replica, tag: tag, base: base.rawValue)
-                if divergence == nil { try note(changeset, by: replica, tag) }
+                if divergence == nil { try log(changeset, by: replica, tag) }
                 return divergence == nil
             },
             { transaction in
@@ -103,15 +103,15 @@ package final class ConvergenceRound {
 
     private func upload(_ replica: Int, _ countMax: Int = .max) throws {
         let before = file.version.rawValue
-        note("replica \(replica) uploads")
+        log("replica \(replica) uploads")
         try clients[replica].upload(countMax, to: file)
         let entries = try file.log(after: ServerVersion(before)).filter { $0.origin == clients[replica].ident }
         tally.changesets += entries.count
-        made.noteUpload(by: replica, versions: entries.map(\.version.rawValue))
+        made.recordUpload(by: replica, versions: entries.map(\.version.rawValue))
     }
 
     private func download(_ replica: Int) throws {
-        note("replica \(replica) downloads up to version \(file.version)")
+        log("replica \(replica) downloads up to version \(file.version)")
         try clients[replica].download(from: file)
         made.forget(knownToAllAt: clients.map(\.download.serverVersion.rawValue).min() ?? 0)
     }
@@ -143,9 +143,9 @@ package final class ConvergenceRound {
 
     // MARK: Trace
 
-    private func note(_ text: @autoclosure () -> String) { if printsTrace { trace.append(text()) } }
+    private func log(_ text: @autoclosure () -> String) { if printsTrace { trace.append(text()) } }
 
-    private func note(_ changeset: [UInt8], by replica: Int, _ tag: OriginTag) throws {
+    private func log(_ changeset: [UInt8], by replica: Int, _ tag: OriginTag) throws {
         guard printsTrace else { return }
         var arena = ChangesetArena()
         let number = try arena.decode(changeset, version: 1, tag: tag)

@@ -23,7 +23,7 @@ package struct ExhaustiveReport: RunTally, CustomStringConvertible {
     /// Always false: all pairs are tried, whatever fails.
     package var hasFailed: Bool { false }
 
-    mutating func notePair(_ kinds: (InstructionKind, InstructionKind)) {
+    mutating func countPair(_ kinds: (InstructionKind, InstructionKind)) {
         let (low, high) = (min(kinds.0.rawValue, kinds.1.rawValue), max(kinds.0.rawValue, kinds.1.rawValue))
         meetings[Int(low) * Self.kindCount + Int(high)] += 1
     }

@@ -168,7 +168,7 @@ package enum ExhaustiveStates {
         let check = PairCheck(
             PairCheck.Side(of: older, tags.older), PairCheck.Side(of: newer, tags.newer))
         let kinds = (older.instruction.instruction.kind, newer.instruction.instruction.kind)
-        report.notePair(kinds)
+        report.countPair(kinds)
         if check.hasEffect {
             // Names are compared, so both have to be in one arena.
             let pair = try Pair(older, newer)

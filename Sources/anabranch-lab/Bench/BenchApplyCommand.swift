@@ -37,7 +37,7 @@ struct BenchApplyCommand: ParsableCommand {
     }
 
     func run() throws {
-        BenchEnvironment.note()
+        BenchEnvironment.show()
         let size = ApplyWorkload.Size(objects: objects, list: list, operations: operations)
         let start = try ApplyWorkload.start(size)
         for workload in ApplyWorkload.allCases {

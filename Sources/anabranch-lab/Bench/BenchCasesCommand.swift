@@ -38,7 +38,7 @@ struct BenchCasesCommand: ParsableCommand {
         for (number, mergeCase) in cases.enumerated() {
             guard !interruption.isAsked else {
                 file.discard()
-                RunProgress.note("stopped after \(number) of \(cases.count) cases: \(output) is not written")
+                RunProgress.say("stopped after \(number) of \(cases.count) cases: \(output) is not written")
                 throw ExitCode(Interruption.status)
             }
             try file.write(Data(mergeCase.line()))

@@ -10,9 +10,9 @@ struct BenchEnvironment: Encodable {
     var date = Date().formatted(.iso8601)
 
     /// Prints it as one line of JSON on standard error: on standard output each line is a figure.
-    static func note() {
+    static func show() {
         guard let line = try? ["environment": BenchEnvironment()].jsonLine() else { return }
-        RunProgress.note(line)
+        RunProgress.say(line)
     }
 
     private static var processor: String {

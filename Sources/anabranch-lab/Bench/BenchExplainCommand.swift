@@ -40,7 +40,7 @@ struct BenchExplainCommand: ParsableCommand {
     }
 
     func run() throws {
-        BenchEnvironment.note()
+        BenchEnvironment.show()
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("anabranch-\(UUID().uuidString)")
         defer { try? FileManager.default.removeItem(at: folder) }
         var benchmark = ExplainBenchmark(in: data ?? folder.path, entries: entries)
@@ -183,7 +183,7 @@ private struct ExplainBenchmark {
             var records: [RecordPlace: RecordChange] = [:]
             for entry in entries {
                 let time = ChangesetTime(rawValue: entry.version.rawValue * Self.stepMilliseconds)
-                if let change = times.note(entry.version, at: time) { records[change.place] = change }
+                if let change = times.record(entry.version, at: time) { records[change.place] = change }
                 commit.conflictKeys += try ConflictKeys(of: entry.changeset).writes.map {
                     ConflictKeyEntry(key: $0, version: entry.version, origin: entry.origin)
                 }

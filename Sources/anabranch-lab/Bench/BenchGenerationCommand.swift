@@ -37,7 +37,7 @@ struct BenchGenerationCommand: ParsableCommand {
     }
 
     func run() throws {
-        BenchEnvironment.note()
+        BenchEnvironment.show()
         for workload in GenerationWorkload.allCases {
             try StoredState.withTemporary { stored in
                 try workload.write(objects, to: &stored)

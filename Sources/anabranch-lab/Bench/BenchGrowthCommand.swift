@@ -37,7 +37,7 @@ struct BenchGrowthCommand: ParsableCommand {
     }
 
     func run() throws {
-        BenchEnvironment.note()
+        BenchEnvironment.show()
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("anabranch-\(UUID().uuidString)")
         defer { try? FileManager.default.removeItem(at: folder) }
         var benchmark = try GrowthBenchmark(in: folder, megabytes: megabytes)

@@ -45,7 +45,7 @@ struct BenchMergeCommand: ParsableCommand {
     }
 
     func run() throws {
-        BenchEnvironment.note()
+        BenchEnvironment.show()
         try JSONLines.forEach(in: cases, as: MergeCase.self) { line, mergeCase, _ in
             let name = mergeCase.name ?? mergeCase.seed.map { "seed-\($0)" } ?? "unnamed"
             do {

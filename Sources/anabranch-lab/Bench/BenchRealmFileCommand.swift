@@ -32,7 +32,7 @@ struct BenchRealmFileCommand: ParsableCommand {
     }
 
     func run() throws {
-        BenchEnvironment.note()
+        BenchEnvironment.show()
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("anabranch-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }

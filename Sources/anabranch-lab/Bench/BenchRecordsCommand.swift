@@ -35,7 +35,7 @@ struct BenchRecordsCommand: ParsableCommand {
     }
 
     func run() throws {
-        BenchEnvironment.note()
+        BenchEnvironment.show()
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("anabranch-\(UUID().uuidString)")
         defer { try? FileManager.default.removeItem(at: folder) }
         print(try RecordsBenchmark(in: folder.path, count: records).run().jsonLine())

@@ -32,7 +32,7 @@ struct BenchReplicaMemoryCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        BenchEnvironment.note()
+        BenchEnvironment.show()
         let folder = FileManager.default.temporaryDirectory
             .appendingPathComponent("anabranch-bench-\(UInt32.random(in: 0 ... .max))")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

@@ -35,7 +35,7 @@ struct BenchRowsCommand: ParsableCommand {
     }
 
     func run() throws {
-        BenchEnvironment.note()
+        BenchEnvironment.show()
         for workload in RowsWorkload.allCases {
             try StoredState.withTemporary { stored in
                 try stored.write { try workload.begin($0, listCount: list) }

@@ -43,7 +43,7 @@ struct BenchSealedCommand: ParsableCommand {
     }
 
     func run() throws {
-        BenchEnvironment.note()
+        BenchEnvironment.show()
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("anabranch-\(UUID().uuidString)")
         defer { try? FileManager.default.removeItem(at: folder) }
         var benchmark = SealedStoreBenchmark(in: folder.path, entries: entries, segment: segment)
@@ -98,7 +98,7 @@ private struct SealedStoreBenchmark {
         var times = IntegrationTimes(), records: [RecordPlace: Int] = [:]
         for version in 1...count {
             let time = ChangesetTime(rawValue: version * 1_500)
-            guard let change = times.note(ServerVersion(rawValue: version), at: time) else { continue }
+            guard let change = times.record(ServerVersion(rawValue: version), at: time) else { continue }
             // A row has these, its file and its checksum.
             records[change.place] = change.place.key.count + (change.value?.count ?? 0) + 32
         }

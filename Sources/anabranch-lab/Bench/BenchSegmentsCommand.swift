@@ -40,7 +40,7 @@ struct BenchSegmentsCommand: ParsableCommand {
     }
 
     func run() throws {
-        BenchEnvironment.note()
+        BenchEnvironment.show()
         for workload in SegmentWorkload.allCases {
             print(try figures(workload).jsonLine())
             fflush(nil)

@@ -56,7 +56,7 @@ struct BenchServerCommand: ParsableCommand {
     }
 
     func run() throws {
-        BenchEnvironment.note()
+        BenchEnvironment.show()
         for workload in Workload.allCases where self.workload ?? workload == workload {
             for clients in clients.isEmpty ? workload.clients : clients { try run(workload, clients) }
         }

@@ -58,7 +58,7 @@ struct BenchStoreCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        BenchEnvironment.note()
+        BenchEnvironment.show()
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(
             "anabranch-bench-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

@@ -40,7 +40,7 @@ struct CheckQueriesCommand: ParsableCommand {
                     }
                 }
             } catch {
-                RunProgress.note("\(error)")
+                RunProgress.say("\(error)")
                 unreadable += 1
             }
         }

@@ -27,7 +27,7 @@ struct CheckVectorsCommand: ParsableCommand {
             do {
                 try VectorLine.forEach(in: file) { check.run($1, at: "\(file):\($0)") }
             } catch {
-                RunProgress.note("\(error)")
+                RunProgress.say("\(error)")
                 unreadable += 1
             }
         }
@@ -52,7 +52,7 @@ struct Tally: CustomStringConvertible {
     }
 
     /// Counts a check; `problem` is nil if it passed.
-    mutating func note(_ place: String, _ problem: String?) {
+    mutating func write(_ place: String, _ problem: String?) {
         guard let problem else { return passed += 1 }
         failed += 1
         report("\(kind): \(place): \(problem)")

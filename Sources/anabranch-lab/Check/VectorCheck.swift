@@ -54,12 +54,12 @@ struct VectorCheck {
     /// single merge they are as clients recorded them.
     private mutating func checkCodec(_ mergeCase: MergeCase, _ place: String, isEncodedInput: Bool) {
         for (number, input) in (mergeCase.local + mergeCase.incoming).enumerated() {
-            codec.note(
+            codec.write(
                 "\(place), input \(number)",
                 reencodingProblem(input.hex, expected: isEncodedInput ? input.hex : nil))
         }
         for (number, output) in ((mergeCase.local_after ?? []) + (mergeCase.incoming_after ?? [])).enumerated() {
-            codec.note("\(place), output \(number)", reencodingProblem(output.hex, expected: output.hex))
+            codec.write("\(place), output \(number)", reencodingProblem(output.hex, expected: output.hex))
         }
     }
 
@@ -73,7 +73,7 @@ struct VectorCheck {
         }
         for upload in scenario.uploads {
             let version = UploadKey(client: upload.client, version: upload.client_version)
-            codec.note(
+            codec.write(
                 "\(place), upload \(upload.client_version) of client \(upload.client)",
                 reencodingProblem(upload.hex, expected: merged[version]))
         }
@@ -132,9 +132,9 @@ struct VectorCheck {
 
     private mutating func checkMerge(_ record: MergeCase, _ place: String, earlier: Set<UInt64>) {
         for strategy in [MergeStrategy.indexed, .everyPair] {
-            merge.note("\(place), \(strategy)", mergeProblem(record, strategy, earlier: earlier))
+            merge.write("\(place), \(strategy)", mergeProblem(record, strategy, earlier: earlier))
         }
-        if record.error == nil { outcomes.note(place, outcomeProblem(record)) }
+        if record.error == nil { outcomes.write(place, outcomeProblem(record)) }
     }
 
     /// Every instruction that the merge drops or changes is explained by the rule that did it, and no other is.
@@ -200,18 +200,18 @@ struct VectorCheck {
         let place = "\(place), \(together ? "few messages" : "a message an upload")"
         let expected = scenario.server_log
         if scenario.failure == nil, expected.count != scenario.uploads.count {
-            log.note(place, "\(expected.count) entries for \(scenario.uploads.count) uploads")
+            log.write(place, "\(expected.count) entries for \(scenario.uploads.count) uploads")
         }
         do {
             let uploads = Array(scenario.uploads.prefix(expected.count))
             // The reference logs what it cannot apply as well.
             let actual = try HistoryReplay.file(with: uploads, together: together, keepsState: false).log()
             for (want, got) in zip(expected, actual) {
-                log.note("\(place), version \(want.version)", entryProblem(got, want))
+                log.write("\(place), version \(want.version)", entryProblem(got, want))
             }
-            if actual.count != expected.count { log.note(place, "\(actual.count) versions were made") }
+            if actual.count != expected.count { log.write(place, "\(actual.count) versions were made") }
         } catch {
-            log.note(place, "\(error)")
+            log.write(place, "\(error)")
         }
     }
 
@@ -229,12 +229,12 @@ struct VectorCheck {
     private mutating func checkStates(_ scenario: Scenario, _ place: String) {
         guard scenario.failure == nil else { return state.skip("refused by the reference") }
         guard scenario.converged != false else { return state.skip("that the reference left in different states") }
-        guard let recorded = scenario.state else { return state.note(place, "no state was recorded") }
+        guard let recorded = scenario.state else { return state.write(place, "no state was recorded") }
         for together in [false, true] {
             let place = "\(place), \(together ? "few messages" : "a message an upload")"
             let replay = Result { try HistoryReplay.file(with: scenario.uploads, together: together, keepsState: true) }
-            state.note(place, problem(recorded) { try replay.get().withState { $0 } })
-            state.note(
+            state.write(place, problem(recorded) { try replay.get().withState { $0 } })
+            state.write(
                 "\(place), log",
                 problem(recorded) {
                     var graph = ObjectGraph()
@@ -243,7 +243,7 @@ struct VectorCheck {
                 })
         }
         for client in Set(scenario.uploads.map(\.client)).sorted() {
-            state.note(
+            state.write(
                 "\(place), client \(client)", problem(recorded) { try ClientReplay.state(of: client, in: scenario) })
         }
     }
@@ -260,9 +260,9 @@ struct VectorCheck {
             guard try uploads.allSatisfy({ try FullViewReplay.isComparable($0.changeset.changeset, in: state) }) else {
                 return views.skip("with erasures, without primary keys or asymmetric")
             }
-            views.note(place, try FullViewReplay.difference(from: file, of: uploads))
+            views.write(place, try FullViewReplay.difference(from: file, of: uploads))
         } catch {
-            views.note(place, "\(error)")
+            views.write(place, "\(error)")
         }
     }
 

@@ -52,7 +52,7 @@ struct DrillCommand: AsyncParsableCommand {
         let isStopped = Atomic(false), done = Atomic(0), start = ContinuousClock.now
         let signals = EndingSignals {
             isStopped.store(true, ordering: .relaxed)
-            RunProgress.note("waiting for the drills that have begun; Ctrl-C again ends them at once")
+            RunProgress.say("waiting for the drills that have begun; Ctrl-C again ends them at once")
         } cleanUp: {
             try? FileManager.default.removeItem(at: directory)
         }
@@ -72,7 +72,7 @@ struct DrillCommand: AsyncParsableCommand {
         print(Self.report(results, binary: serve))
         if results.contains(where: { $0.problem != nil }) { throw ExitCode.failure }
         if results.count < count {
-            RunProgress.note("stopped after \(results.count) of \(count) drills")
+            RunProgress.say("stopped after \(results.count) of \(count) drills")
             throw ExitCode(Interruption.status)
         }
     }

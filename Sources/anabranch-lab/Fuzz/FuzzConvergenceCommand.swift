@@ -81,7 +81,7 @@ struct FuzzConvergenceCommand: AsyncParsableCommand {
         }
         RunProgress.end()
         if report.states < all {
-            RunProgress.note("stopped after \(report.states) of \(all) states, \(report.failures) failures")
+            RunProgress.say("stopped after \(report.states) of \(all) states, \(report.failures) failures")
             throw ExitCode(Interruption.status)
         }
         if json {
@@ -101,7 +101,7 @@ struct FuzzConvergenceCommand: AsyncParsableCommand {
 
     private func runRounds() async throws {
         let start = ContinuousClock.now, interruption = Interruption()
-        RunProgress.note("\(rounds) rounds from seed \(seed) on, \(jobs) at a time; Ctrl-C ends with a summary")
+        RunProgress.say("\(rounds) rounds from seed \(seed) on, \(jobs) at a time; Ctrl-C ends with a summary")
         let tally = try await RoundTally.sum(
             of: rounds, jobs: jobs, interval: RunProgress.interval, isStopped: { interruption.isAsked },
             onProgress: report
@@ -122,7 +122,7 @@ struct FuzzConvergenceCommand: AsyncParsableCommand {
             throw ExitCode.failure
         }
         guard tally.rounds < rounds else { return }
-        RunProgress.note(
+        RunProgress.say(
             "stopped after \(tally.rounds) of \(rounds) rounds; go on with --seed \(seed &+ UInt64(tally.rounds)) "
                 + "--rounds \(rounds - tally.rounds)")
         throw ExitCode(Interruption.status)

@@ -68,7 +68,7 @@ struct FuzzFlexibleCommand: AsyncParsableCommand {
         print("\(tally.rounds) passed, \(tally.failures.count) failed")
         if tally.hasFailed { throw ExitCode.failure }
         guard tally.rounds < count else { return }
-        RunProgress.note(
+        RunProgress.say(
             "stopped after \(tally.rounds) of \(count) rounds; go on with --seed \(seed &+ UInt64(tally.rounds)) "
                 + "--count \(count - tally.rounds)")
         throw ExitCode(Interruption.status)

@@ -67,7 +67,7 @@ struct FuzzHistoryCommand: AsyncParsableCommand {
         print("\(tally.runs) passed, \(tally.failures.count) failed")
         if tally.hasFailed { throw ExitCode.failure }
         guard tally.runs < count else { return }
-        RunProgress.note(
+        RunProgress.say(
             "stopped after \(tally.runs) of \(count) runs; go on with --seed \(seed &+ UInt64(tally.runs)) "
                 + "--count \(count - tally.runs)")
         throw ExitCode(Interruption.status)

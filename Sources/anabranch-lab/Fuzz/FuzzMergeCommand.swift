@@ -61,7 +61,7 @@ struct FuzzMergeCommand: AsyncParsableCommand {
 
     func run() async throws {
         let start = ContinuousClock.now, interruption = Interruption()
-        RunProgress.note("\(cases) cases from seed \(seed) on, \(jobs) at a time; Ctrl-C ends with a summary")
+        RunProgress.say("\(cases) cases from seed \(seed) on, \(jobs) at a time; Ctrl-C ends with a summary")
         let pieces = (cases - 1) / Self.casesPerPiece + 1
         let tally = try await FuzzMergeTally.sum(
             of: pieces, jobs: jobs, interval: RunProgress.interval, isStopped: { interruption.isAsked },
@@ -82,7 +82,7 @@ struct FuzzMergeCommand: AsyncParsableCommand {
         if !json, let difference = tally.differences.min() { try describe(difference) }
         if !tally.differences.isEmpty || tally.costlyCases > 0 { throw ExitCode.failure }
         guard tally.cases < cases else { return }
-        RunProgress.note(
+        RunProgress.say(
             "stopped after \(tally.cases) of \(cases) cases; go on with --seed \(seed &+ UInt64(tally.cases)) "
                 + "--cases \(cases - tally.cases)")
         throw ExitCode(Interruption.status)

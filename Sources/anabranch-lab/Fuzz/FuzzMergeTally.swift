@@ -25,7 +25,7 @@ struct FuzzMergeTally: RunTally {
     /// The limit of what a case may cost, in multiples of the cost of every pair.
     private static let costRatioMax = 2.0
     /// A case below this ratio is not measured again.
-    private static let notedRatioMin = 1.25
+    private static let recordedRatioMin = 1.25
     /// The time that a case may cost beyond the limit: for the parts of an index that are made for few pairs.
     private static let allowedExcess = Duration.microseconds(500)
 
@@ -56,7 +56,7 @@ struct FuzzMergeTally: RunTally {
         if merge.isOrdinaryList { smallBlockPairs += check.smallBlockPairs }
         if !check.isEqual { differences.append(merge.seed) }
         if check.everyPair == .failed { errors += 1 }
-        if withCosts, let ratio = try check.ratio(of: merge, above: Self.notedRatioMin, and: Self.allowedExcess) {
+        if withCosts, let ratio = try check.ratio(of: merge, above: Self.recordedRatioMin, and: Self.allowedExcess) {
             let size = "\(merge.local.count) × \(merge.incoming.count)"
             slowCases.append(SlowCase(seed: merge.seed, ratio: ratio, size: size))
         }

@@ -40,7 +40,7 @@ struct FuzzQueriesCommand: AsyncParsableCommand {
 
     func run() async throws {
         let start = ContinuousClock.now, interruption = Interruption(), fuzz = try QueryFuzz()
-        RunProgress.note("\(count) cases from seed \(seed) on, \(jobs) at a time; Ctrl-C ends with a summary")
+        RunProgress.say("\(count) cases from seed \(seed) on, \(jobs) at a time; Ctrl-C ends with a summary")
         let pieces = (count - 1) / Self.casesPerPiece + 1
         let tally = try await QueryTally.sum(
             of: pieces, jobs: jobs, interval: RunProgress.interval, isStopped: { interruption.isAsked },
@@ -62,7 +62,7 @@ struct FuzzQueriesCommand: AsyncParsableCommand {
         try printReport(tally, of: fuzz, after: ContinuousClock.now - start)
         if !tally.failures.isEmpty { throw ExitCode.failure }
         guard tally.passed < count else { return }
-        RunProgress.note(
+        RunProgress.say(
             "stopped after \(tally.passed) of \(count) cases; go on with --seed \(seed &+ UInt64(tally.passed)) "
                 + "--count \(count - tally.passed)")
         throw ExitCode(Interruption.status)

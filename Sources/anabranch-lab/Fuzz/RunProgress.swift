@@ -21,7 +21,7 @@ enum RunProgress {
     }
 
     /// Writes a line that is not a report of progress.
-    static func note(_ text: String) { write(text + "\n") }
+    static func say(_ text: String) { write(text + "\n") }
 
     static func line(_ done: String, share: Double?, after elapsed: Duration) -> String {
         var text = done + String(format: ", %.0f s", elapsed.inSeconds)

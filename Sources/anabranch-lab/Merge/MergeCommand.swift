@@ -51,7 +51,7 @@ struct MergeCommand: ParsableCommand {
             throw error
         }
         try file.finish()
-        RunProgress.note(json ? try summary.jsonLine() : summary.text)
+        RunProgress.say(json ? try summary.jsonLine() : summary.text)
         if strict, summary.failed > 0 { throw ExitCode.failure }
     }
 

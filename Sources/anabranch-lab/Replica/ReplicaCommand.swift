@@ -68,7 +68,7 @@ struct ReplicaRandomCommand: AsyncParsableCommand {
         print("\(tally.runs) passed, \(tally.failures.count) failed")
         if tally.hasFailed { throw ExitCode.failure }
         guard tally.runs < count else { return }
-        RunProgress.note(
+        RunProgress.say(
             "stopped after \(tally.runs) of \(count) runs; go on with --seed \(seed &+ UInt64(tally.runs)) "
                 + "--ops \((count - tally.runs) * steps) --steps \(steps)")
         throw ExitCode(Interruption.status)

@@ -134,7 +134,7 @@ struct ReplicaRun {
         let before = file.version
         try file.integrateAtOnce(upload, from: ident)
         let entries = try file.log(after: before).filter { $0.origin == ident }
-        made.noteUpload(by: number, versions: entries.map(\.version.rawValue))
+        made.recordUpload(by: number, versions: entries.map(\.version.rawValue))
         if upload.changesets.contains(where: { $0.cursor.serverVersion < before }) { tally.merges += 1 }
     }
 

@@ -98,7 +98,7 @@ struct SimulateCommand: AsyncParsableCommand {
         try file.write(Data(bytes))
         try file.finish()
         guard let failure else { return }
-        RunProgress.note("FAILED: \(failure)")
+        RunProgress.say("FAILED: \(failure)")
         throw ExitCode.failure
     }
 
@@ -130,7 +130,7 @@ struct SimulateCommand: AsyncParsableCommand {
         print("\(tally.passed) passed, \(tally.failures.count) failed")
         if !tally.failures.isEmpty || !missing.isEmpty { throw ExitCode.failure }
         guard tally.passed < count else { return }
-        RunProgress.note(
+        RunProgress.say(
             "stopped after \(tally.passed) of \(count) seeds; go on with --seed \(seed &+ UInt64(tally.passed)) "
                 + "--count \(count - tally.passed)\(limitation)")
         throw ExitCode(Interruption.status)

@@ -5,7 +5,7 @@ import AnabranchTesting
 /// object that nobody touches again; so what was lost, and what took effect twice, can be counted in the end.
 enum TortureWorkload {
     static let classNames = ["Entry", "Counter", "Note"]
-    private static let noteCount = 12
+    private static let recordCount = 12
 
     static func entryKey(_ client: Int, _ number: Int) -> String { "\(client)-\(number)" }
 
@@ -37,7 +37,7 @@ enum TortureWorkload {
     }
 
     private static func edit(_ transaction: WriteTransaction, _ random: inout SeededRandom) throws {
-        let key = PrimaryKey.int(Int64(random.below(noteCount)))
+        let key = PrimaryKey.int(Int64(random.below(recordCount)))
         let text = Payload.string(Array("\(random.below(1000))".utf8))
         guard let note = try transaction.object("Note", key: key) else {
             try transaction.create("Note", key: key, ["title": text])
@@ -65,7 +65,7 @@ enum TortureWorkload {
         _ note: DynamicObject, in transaction: WriteTransaction, _ random: inout SeededRandom
     ) throws {
         let others = try note.list("others"), count = try others.count
-        guard let other = try transaction.object("Note", key: .int(Int64(random.below(noteCount)))) else {
+        guard let other = try transaction.object("Note", key: .int(Int64(random.below(recordCount)))) else {
             return try note.set("next", to: .null)
         }
         if random.isOne(in: 2) {

@@ -177,16 +177,16 @@ extension ClientOptions {
             switch event {
             case .writesUndone(let error):
                 for update in error.rejection?.updates ?? [] {
-                    note("undone by the server: an object of \(update.table): \(update.reason)")
+                    say("undone by the server: an object of \(update.table): \(update.reason)")
                 }
                 undone += max(1, error.rejection?.updates.count ?? 0)
             case .mergedAway(let changes):
                 for change in changes {
-                    note("merged away (\(change.rule.rawValue)): \(change.change), for \(change.winner)")
+                    say("merged away (\(change.rule.rawValue)): \(change.change), for \(change.winner)")
                 }
-            case .resetBegins: note("the server asks for a client reset")
+            case .resetBegins: say("the server asks for a client reset")
             case .resetEnded(let report):
-                note(text(of: report))
+                say(text(of: report))
                 discarded += report.discardedTransactions
             case .changed, .status: break
             }
@@ -201,7 +201,7 @@ extension ClientOptions {
         return "client reset: \(recovered) made again, \(lost)\(backup)"
     }
 
-    private static func note(_ text: String) { StandardError.write("\(text)\n") }
+    private static func say(_ text: String) { StandardError.write("\(text)\n") }
 }
 
 extension SubscriptionSets.Entry {

@@ -181,7 +181,7 @@ struct ImportCommand: AsyncParsableCommand {
             if run.isFull { try await run.send(total: nil) }
         }
         guard run.refusedCount > 0 else { return }
-        run.noteUnnamed()
+        run.sayUnnamed()
         throw InputError(
             description: "\(file): nothing was written, since \(counted(run.refusedCount, "record")) cannot be")
     }

@@ -147,7 +147,7 @@ struct ImportRun {
         tally.written += answer.written
         tally.unchanged += answer.unchanged
         for index in (answer.kept ?? []).map({ $0 - 1 - classes.count }) where lines.indices.contains(index) {
-            note(kept: lines[index])
+            say(kept: lines[index])
         }
         for refusal in answer.refused {
             let index = refusal.line - 1 - classes.count
@@ -209,7 +209,7 @@ struct ImportRun {
     }
 
     /// Reports an object that stays as it is, unless its changes decide about it.
-    private mutating func note(kept line: Line) {
+    private mutating func say(kept line: Line) {
         guard let filling else { return }
         guard tally.changes != nil || !filling.touchedNumbers.contains(line.number) else {
             return undecided.append(line)
@@ -218,7 +218,7 @@ struct ImportRun {
         guard tally.kept ?? 0 <= Self.refusalsMax else { return }
         progress.end()
         let text = String(excerptOf: line.text, upTo: Self.keptBytesMax)
-        note("\(filling.name), \(unit) \(line.number): kept as the server has it, not as \(text)")
+        say("\(filling.name), \(unit) \(line.number): kept as the server has it, not as \(text)")
     }
 
     /// The limit of the text about an object, in bytes.
@@ -241,44 +241,44 @@ struct ImportRun {
 
     mutating func report(asJSON isJSON: Bool, isDry: Bool, ofPartitions: Bool) throws {
         progress.end()
-        noteUnnamed()
+        sayUnnamed()
         (tally.unknown_fields, tally.unsupported_fields) = (documents.unknown, documents.unsupported)
         tally.missing_fields = documents.missing
         if isJSON {
             show(try JSONEncoder().encode(tally))
         } else if isDry {
-            note("\(tally.written) \(unit)s can be imported, \(tally.refused) cannot")
+            say("\(tally.written) \(unit)s can be imported, \(tally.refused) cannot")
         } else if filling?.isOnlyPending != true {
             print(
                 "\(tally.written) objects written, \(tally.unchanged) as they were, \(tally.refused) \(unit)s refused")
         }
         if let kept = tally.kept, kept > Self.refusalsMax, !isJSON {
-            note("\(kept) objects in all are kept as the server has them, and not as the file has them")
+            say("\(kept) objects in all are kept as the server has them, and not as the file has them")
         }
         if let changes = tally.changes, !isJSON {
-            isDry ? note("\(counted(changes.made, "change")) can be made again") : print(changes.text)
+            isDry ? say("\(counted(changes.made, "change")) can be made again") : print(changes.text)
         }
-        if ofPartitions { notePaths() }
-        for text in documents.notes { note("\(file): \(text)") }
+        if ofPartitions { sayPaths() }
+        for text in documents.notes { say("\(file): \(text)") }
         if tally.refused > 0 || tally.left_out ?? 0 > 0 { throw ExitCode.failure }
     }
 
     /// Says how many refused lines were not named.
-    func noteUnnamed() {
+    func sayUnnamed() {
         guard tally.refused > namedRefusals else { return }
-        note("\(file): \(tally.refused - namedRefusals) more \(unit)s were refused")
+        say("\(file): \(tally.refused - namedRefusals) more \(unit)s were refused")
     }
 
     /// The number of paths that are named with their counts.
-    private static let notedPathCount = 10
+    private static let namedPathCount = 10
 
-    private func notePaths() {
-        for (path, count) in lineCounts.sorted(by: { $0.key < $1.key }).prefix(Self.notedPathCount) {
-            note("\(path): \(count) \(unit)s")
+    private func sayPaths() {
+        for (path, count) in lineCounts.sorted(by: { $0.key < $1.key }).prefix(Self.namedPathCount) {
+            say("\(path): \(count) \(unit)s")
         }
-        let rest = lineCounts.count - Self.notedPathCount
-        if rest > 0 { note("and \(rest) partitions more") }
+        let rest = lineCounts.count - Self.namedPathCount
+        if rest > 0 { say("and \(rest) partitions more") }
     }
 
-    private func note(_ text: String) { StandardError.write(text + "\n") }
+    private func say(_ text: String) { StandardError.write(text + "\n") }
 }

@@ -70,12 +70,12 @@ enum DocumentSchema {
 extension DocumentTally {
     /// A line for each field that was not brought over.
     var notes: [String] {
-        func notes(_ counts: [String: Int], _ text: (String, String) -> String) -> [String] {
+        func lines(_ counts: [String: Int], _ text: (String, String) -> String) -> [String] {
             counts.sorted { $0.key < $1.key }.map { text($0.key, counted($0.value, "document")) }
         }
-        return notes(unknown) { "the schema has no field \($0), which was left out of \($1)" }
-            + notes(unsupported) { "no field can hold \($0), which was left out of \($1)" }
-            + notes(missing) { "the required field \($0) is missing in \($1): new objects have it empty, 0 or false" }
+        return lines(unknown) { "the schema has no field \($0), which was left out of \($1)" }
+            + lines(unsupported) { "no field can hold \($0), which was left out of \($1)" }
+            + lines(missing) { "the required field \($0) is missing in \($1): new objects have it empty, 0 or false" }
     }
 }
 

@@ -23,7 +23,7 @@ final class AuditTrail: Sendable {
 
     /// Adds a line.
     /// - Parameter details: further members of the line.
-    func note(_ what: String, by who: String, _ details: [String: String], at date: Date = Date()) {
+    func record(_ what: String, by who: String, _ details: [String: String], at date: Date = Date()) {
         var members = details.mapValues { JSONValue.string($0) }
         members["what"] = .string(what)
         members["by"] = .string(who)
@@ -73,6 +73,6 @@ struct AuditHandler: LogHandler {
         if event.level >= log.logLevel { log.log(event: event) }
         var details = metadata.merging(event.metadata ?? [:]) { $1 }.mapValues { "\($0)" }
         guard let what = details.removeValue(forKey: "audit") else { return }
-        trail.note(what, by: details.removeValue(forKey: "by") ?? "server", details)
+        trail.record(what, by: details.removeValue(forKey: "by") ?? "server", details)
     }
 }

@@ -37,7 +37,7 @@ final class FailingStore<Inner: ReplicaStore>: ReplicaStore {
 
     func commit(_ commit: ReplicaCommit) throws { try failure.pass { try inner.commit(commit) } }
 
-    func notedSlots(of object: ObjectReference) -> Set<Int> { inner.notedSlots(of: object) }
+    func recordedSlots(of object: ObjectReference) -> Set<Int> { inner.recordedSlots(of: object) }
 }
 
 /// Which call fails.

@@ -194,7 +194,7 @@ import Testing
         let budget = MemoryBudget(bytesMax: 1), fixture = try Fixture(budget)
         var body = EncodedBody.empty
         body.attachment = MessageAttachment(try #require(budget.permit(for: 1)))
-        fixture.memory.noteOutbound(.download(.beginning, body))
+        fixture.memory.countOutbound(.download(.beginning, body))
         #expect(fixture.memory.outboundBytesMin == StallDetector.bytesMin, "nobody waits")
         budget.reserve(1)
         let wait = budget.wait(for: 1) { _ in }

@@ -8,12 +8,12 @@ import Testing
     func release() {
         let budget = CacheBudget(bytesMax: 100)
         let paths = (0..<5).map { VirtualPath("/\($0)") }
-        let released = (paths.prefix(4) + [paths[0]]).map { budget.note($0, 25) }
+        let released = (paths.prefix(4) + [paths[0]]).map { budget.record($0, 25) }
         #expect(released == Array(repeating: [], count: 5))
-        let last = budget.note(paths[4], 1)
+        let last = budget.record(paths[4], 1)
         #expect(last == [paths[1], paths[2], paths[3]])
         #expect(budget.byteCount == 26)
-        let none = budget.note(paths[0], 0) + budget.note(paths[4], 0)
+        let none = budget.record(paths[0], 0) + budget.record(paths[4], 0)
         #expect(none.isEmpty && budget.byteCount == 0)
     }
 }

@@ -205,7 +205,7 @@ import Testing
         for later in [3_600, 90_000, 100_000, 180_000] as [UInt64] {
             let before = try clients.map { try #require(try rig.stored($0)).lastSeen }
             rig.clock.seconds = 1_000_000 + later
-            rig.files.noteConnected()
+            rig.files.updateConnected()
             rig.finish()
             let after = try clients.map { try #require(try rig.stored($0)).lastSeen }
             for (before, after) in zip(before, after) {
@@ -276,8 +276,8 @@ import Testing
         #expect(files.isRoundDue(for: path, at: 160) && files.isRoundDue(for: VirtualPath("//other"), at: 160))
         // The clock was set back.
         #expect(files.isRoundDue(for: path, at: 1))
-        #expect(!files.note(path, isFull: false))
-        #expect(files.note(path, isFull: true) && !files.note(path, isFull: true))
-        #expect(!files.note(path, isFull: false) && files.note(path, isFull: true))
+        #expect(!files.record(path, isFull: false))
+        #expect(files.record(path, isFull: true) && !files.record(path, isFull: true))
+        #expect(!files.record(path, isFull: false) && files.record(path, isFull: true))
     }
 }

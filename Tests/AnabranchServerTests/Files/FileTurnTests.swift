@@ -359,16 +359,16 @@ import Testing
     func memoryLimit(more: Int) {
         let budget = MergeBudget(bytesMax: 50 + more)
         let paths = (1...3).map { VirtualPath("/\($0)") }
-        #expect(budget.note(paths[0], 1000).isEmpty && budget.note(paths[1], 30).isEmpty)
-        #expect(budget.note(paths[2], 20) == (more < 0 ? [paths[1]] : []))
+        #expect(budget.record(paths[0], 1000).isEmpty && budget.record(paths[1], 30).isEmpty)
+        #expect(budget.record(paths[2], 20) == (more < 0 ? [paths[1]] : []))
     }
 
     @Test("a merge that is done needs no memory")
     func memoryOfMergesThatAreDone() {
         let budget = MergeBudget(bytesMax: 0)
         let paths = (1...2).map { VirtualPath("/\($0)") }
-        #expect(budget.note(paths[0], 10).isEmpty && budget.note(paths[0], 0).isEmpty)
-        #expect(budget.note(paths[1], 10).isEmpty)
-        #expect(budget.note(paths[0], 10) == [paths[1]])
+        #expect(budget.record(paths[0], 10).isEmpty && budget.record(paths[0], 0).isEmpty)
+        #expect(budget.record(paths[1], 10).isEmpty)
+        #expect(budget.record(paths[0], 10) == [paths[1]])
     }
 }

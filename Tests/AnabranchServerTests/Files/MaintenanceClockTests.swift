@@ -40,7 +40,7 @@ import Testing
         try Self.withStore { store in
             let clock = Clocks().clock(store, LogLines())
             #expect(!clock.isTrusted)
-            clock.note()
+            clock.record()
             #expect(clock.isTrusted && clock.jump == 0)
         }
     }
@@ -48,14 +48,14 @@ import Testing
     @Test(arguments: [2, -2, 400]) func aJumpIsNoticedAndToldOnce(days: Int64) throws {
         try Self.withStore { store in
             let clocks = Clocks(), log = LogLines(), clock = clocks.clock(store, log)
-            clock.note()
+            clock.record()
             clocks.advance(wall: days * Int64(Self.day), monotonic: 60)
-            for _ in 0..<3 { clock.note() }
+            for _ in 0..<3 { clock.record() }
             #expect(!clock.isTrusted && clock.jump == days * Int64(Self.day) - 60)
             #expect(log.text.split(separator: "\n").count { $0.contains(Self.warning) } == 1)
             #expect(clock.trust() == days * Int64(Self.day) - 60)
             #expect(clock.isTrusted && clock.jump == 0)
-            clock.note()
+            clock.record()
             #expect(clock.isTrusted)
         }
     }
@@ -63,23 +63,23 @@ import Testing
     @Test func theStoreRemembersTheTimeOverARestart() throws {
         try Self.withStore { store in
             let clocks = Clocks(), log = LogLines()
-            clocks.clock(store, log).note()
+            clocks.clock(store, log).record()
             clocks.advance(wall: 3_600, monotonic: 3_600)
             let same = clocks.clock(store, log)
-            same.note()
+            same.record()
             #expect(same.isTrusted)
             clocks.advance(wall: 40 * Int64(Self.day), monotonic: 0)
             for _ in 0..<2 {
                 // It is not remembered before somebody trusts it.
                 let late = clocks.clock(store, log)
-                late.note()
+                late.record()
                 #expect(!late.isTrusted)
             }
             let trusted = clocks.clock(store, log)
-            trusted.note()
+            trusted.record()
             #expect(trusted.trust() == 40 * Int64(Self.day))
             let next = clocks.clock(store, log)
-            next.note()
+            next.record()
             #expect(next.isTrusted)
         }
     }
@@ -87,14 +87,14 @@ import Testing
     @Test func whoIsAwayForTheWholeTimeSinceMayExpire() throws {
         try Self.withStore { store in
             let clocks = Clocks(), clock = clocks.clock(store, LogLines())
-            clock.note()
+            clock.record()
             clocks.advance(wall: 40 * Int64(Self.day), monotonic: 0)
-            clock.note()
+            clock.record()
             clocks.advance(wall: 59 * Int64(Self.day), monotonic: 59 * Self.day)
-            clock.note()
+            clock.record()
             #expect(!clock.isTrusted)
             clocks.advance(wall: Int64(Self.day), monotonic: Self.day)
-            clock.note()
+            clock.record()
             #expect(clock.isTrusted)
         }
     }

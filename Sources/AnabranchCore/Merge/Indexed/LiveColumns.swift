@@ -15,7 +15,7 @@ struct LiveColumns: Sendable {
 
     /// Counts what a row has visited, and what of it was discarded before or now.
     @inline(__always)
-    mutating func note(passed count: Int, discarded: Int, visited: Int) {
+    mutating func count(passed count: Int, discarded: Int, visited: Int) {
         visitedInVain += visited - count - discarded
         if discarded > 0 { hasDiscarded = true }
         passed += count

@@ -205,7 +205,7 @@ extension Merge {
             }
         }
         budget.count(passed)
-        columns.note(passed: passed, discarded: discarded, visited: position - start)
+        columns.count(passed: passed, discarded: discarded, visited: position - start)
         if major.isDiscarded || !major.isUnchanged(from: original) { arena.store(major, at: row) }
         if position < count, !major.isDiscarded { return position }
         columns.tidy(in: arena)

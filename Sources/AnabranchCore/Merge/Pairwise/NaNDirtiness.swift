@@ -148,7 +148,7 @@ struct NaNAffectedRows: Sendable {
         guard try current?.advance(&budget, in: &arena) ?? true else { return false }
         let passed = current?.passedCount ?? 0
         current = nil
-        columns.note(passed: passed, discarded: 0, visited: passed)
+        columns.count(passed: passed, discarded: 0, visited: passed)
         columns.tidy(in: arena)
         return true
     }

@@ -28,7 +28,7 @@ extension GraphEditor {
             return try change(&content, at: place, payload) { editor, elements, value throws(ApplyError) in
                 let found = try editor.find(value, in: elements)
                 guard let element = found.element else { return .ignored }
-                try editor.noteErasure(of: element.content)
+                try editor.countErasure(of: element.content)
                 editor.grow(by: -element.content.size)
                 try elements.remove(at: found.index)
                 return .applied
@@ -90,7 +90,7 @@ extension GraphEditor {
             }
             try check(priorSize, of: list)
             let content = try list.remove(at: index).content
-            try noteErasure(of: content)
+            try countErasure(of: content)
             grow(by: -content.size)
         case .clear(let kind):
             guard index < list.count else { throw .invalid("index \(index) of a list of \(list.count)") }
@@ -178,7 +178,7 @@ extension GraphEditor {
                 guard !refusals.contains(.absentErasures) else { throw .undefined("no such dictionary key") }
                 return .ignored
             }
-            try noteErasure(of: entry.content)
+            try countErasure(of: entry.content)
             grow(by: -key.count - entry.content.size)
             try entries.remove(at: found.index)
             return .applied

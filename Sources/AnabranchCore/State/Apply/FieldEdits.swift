@@ -115,7 +115,7 @@ extension GraphEditor {
     /// good, and any Mixed becomes one of its linking columns (B3, C3). A dangling link leaves a tombstone (A6).
     mutating func recordLink(_ value: Content, at place: Place) throws(ApplyError) {
         guard case .link(let object) = value else { return }
-        try noteLink(to: object)
+        try recordLink(to: object)
         guard place.isMixed else { return }
         let linking = Schema.LinkingColumn(owner: place.owner, slot: place.slot)
         guard !schema[object.classID].isLinked(from: linking) else { return }

@@ -117,8 +117,8 @@ struct GraphEditor {
         return try graph.fields(of: object)
     }
 
-    /// Notes that the current object gets a link, which leaves a tombstone if its target does not exist (A6).
-    mutating func noteLink(to object: ObjectReference) throws(ApplyError) {
+    /// Records that the current object gets a link, which leaves a tombstone if its target does not exist (A6).
+    mutating func recordLink(to object: ObjectReference) throws(ApplyError) {
         if try !exists(object) { danglingTargets.append(object) }
         countUnwritten(Backlink.byteCount(from: current.reference, to: object))
     }
@@ -147,7 +147,7 @@ struct GraphEditor {
     mutating func eraseObject(_ object: ObjectReference) throws(ApplyError) -> Effect {
         try load(object)
         guard current.exists else { return .ignored }
-        try noteErasure(of: .object(current.fields))
+        try countErasure(of: .object(current.fields))
         current.exists = false
         current.fields = Fields()
         current.size = 0
@@ -217,7 +217,7 @@ struct GraphEditor {
     /// Replaces the content of a place in the current object.
     @inline(__always)
     mutating func set(_ content: inout Content, to value: Content) throws(ApplyError) {
-        try noteErasure(of: content)
+        try countErasure(of: content)
         grow(by: value.size - content.size)
         content = value
     }
@@ -287,7 +287,7 @@ struct GraphEditor {
             if let rest = try schema.withoutErasedValues(current.fields, of: classID, &erased) {
                 (current.fields, current.size) = (rest, current.size - erased.size)
             }
-            try noteErasure(ofLinks: erased.linkCount)
+            try countErasure(ofLinks: erased.linkCount)
             current.erasedColumnCount = schema.erasedColumnCount
         } catch {
             flush()

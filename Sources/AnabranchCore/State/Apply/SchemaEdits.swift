@@ -66,7 +66,7 @@ extension GraphEditor {
         guard schema[number].mixedLinkers.isEmpty else {
             throw .rejected("a Mixed of another class has linked to the class")
         }
-        try noteErasure(ofObjectsOf: number)
+        try countErasure(ofObjectsOf: number)
         graph.schema.erase(number)
         graph.objects[Int(number.rawValue) - 1].removeAll()
         changes.isSchemaChanged = true

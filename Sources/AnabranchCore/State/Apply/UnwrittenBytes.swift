@@ -6,23 +6,23 @@ extension GraphEditor {
     /// Counts the bytes that an instruction adds.
     mutating func countUnwritten(_ bytes: Int) { if graph.rows != nil { graph.unwrittenBytes += bytes } }
 
-    /// Notes that the rows of the links in the content will be deleted.
-    mutating func noteErasure(of content: Content) throws(ApplyError) {
+    /// Records that the rows of the links in the content will be deleted.
+    mutating func countErasure(of content: Content) throws(ApplyError) {
         guard graph.rows != nil else { return }
-        try noteErasure(ofLinks: try content.linkCount())
+        try countErasure(ofLinks: try content.linkCount())
     }
 
-    mutating func noteErasure(ofLinks count: Int) throws(ApplyError) {
+    mutating func countErasure(ofLinks count: Int) throws(ApplyError) {
         guard count > 0 else { return }
         countUnwritten(count * Backlink.overheadBytes)
         try checkLoadedBytes()
     }
 
     /// The same for all stored objects of a class. Objects that are not stored have already been counted.
-    mutating func noteErasure(ofObjectsOf number: ClassID) throws(ApplyError) {
+    mutating func countErasure(ofObjectsOf number: ClassID) throws(ApplyError) {
         guard schema[number].columns.contains(where: { $0?.place.mayHoldLinks ?? true }) else { return }
         var stored = StoredObjects(of: number, in: graph)
-        while let (_, fields) = try stored.next() { try noteErasure(of: .object(fields)) }
+        while let (_, fields) = try stored.next() { try countErasure(of: .object(fields)) }
     }
 }
 

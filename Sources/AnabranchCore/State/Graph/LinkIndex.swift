@@ -9,8 +9,8 @@ struct LinkIndex {
     /// The owners that were found in memory, by class linked to.
     private var found: [ClassID: Targets] = [:]
 
-    /// Notes a link that is about to be written to a column.
-    mutating func note(_ target: ObjectReference, from owner: ObjectReference, slot: Int) {
+    /// Records a link that is about to be written to a column.
+    mutating func record(_ target: ObjectReference, from owner: ObjectReference, slot: Int) {
         noted[target, default: [:]][owner, default: []].insert(slot)
     }
 

@@ -296,7 +296,7 @@ package final class TreeNode<Element: TreeElement> {
         return sibling
     }
 
-    /// Notes a child's count and first element after it has changed.
+    /// Records a child's count and first element after it has changed.
     private func refresh(_ position: Int) {
         counts[position] = children[position].count
         firsts[position] = children[position].first

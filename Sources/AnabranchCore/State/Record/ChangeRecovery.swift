@@ -8,7 +8,7 @@ package protocol RecoveryJudge: AnyObject {
         _ instruction: Instruction, in arena: ChangesetArena, on transaction: WriteTransaction
     ) throws(ApplyError) -> Bool
     /// Takes note of a change that cannot be made again.
-    func note(dropped instruction: Instruction, in arena: ChangesetArena, _ reason: String)
+    func record(dropped instruction: Instruction, in arena: ChangesetArena, _ reason: String)
 }
 
 /// Repeats the changes of changesets that were recorded on another state.
@@ -55,7 +55,7 @@ package struct ChangeRecovery {
                 let object = name(of: instruction, in: arena)
                 allTracks.erase(object.className, object.key)
             default:
-                _ = allTracks.note(instruction, in: arena, &changed)
+                _ = allTracks.record(instruction, in: arena, &changed)
             }
         }
     }
@@ -83,7 +83,7 @@ package struct ChangeRecovery {
 
     private mutating func drop(_ instruction: Instruction, in arena: ChangesetArena, _ reason: String) {
         droppedCount += 1
-        judge?.note(dropped: instruction, in: arena, reason)
+        judge?.record(dropped: instruction, in: arena, reason)
     }
 
     private func allows(
@@ -115,7 +115,7 @@ package struct ChangeRecovery {
         default:
             // The lists are tracked even where the change is dropped.
             var changed = ListTracks.ChangedElements([])
-            let (steps, place) = tracks.note(instruction, in: arena, &changed)
+            let (steps, place) = tracks.record(instruction, in: arena, &changed)
             guard isAllowed else { return }
             let field = String(decoding: arena.bytes(of: instruction.field), as: UTF8.self)
             let location = try find(name(of: instruction, in: arena), on: transaction).location(of: field)

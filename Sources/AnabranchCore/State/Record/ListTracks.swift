@@ -42,7 +42,7 @@ struct ListTrack {
     private var isCleared = false
     private var origins: [Int: Origin] = [:]
 
-    /// Notes that the list holds at least `count` elements, unless it was cleared.
+    /// Records that the list holds at least `count` elements, unless it was cleared.
     mutating func reach(_ count: Int) {
         while !isCleared, numbers.count < count {
             numbers.append(foundCount)
@@ -53,7 +53,7 @@ struct ListTrack {
     mutating func clear() { (numbers, isCleared) = ([], true) }
 
     /// - Returns: the number of the element that an instruction is about; nil if there is none.
-    mutating func note(_ instruction: Instruction, at index: Int, replacing digest: UInt64?) -> Int? {
+    mutating func record(_ instruction: Instruction, at index: Int, replacing digest: UInt64?) -> Int? {
         reach(Int(instruction.priorSize))
         guard instruction.kind != .arrayInsert else {
             insertedCount += 1
@@ -64,25 +64,25 @@ struct ListTrack {
         let number = numbers[index]
         switch instruction.kind {
         case .arrayErase:
-            noteOrigin(of: number, digest, isEdited: false)
+            recordOrigin(of: number, digest, isEdited: false)
             numbers.remove(at: index)
         case .arrayMove:
             numbers.remove(at: index)
             numbers.insert(number, at: min(Int(instruction.destination), numbers.count))
-        default: noteOrigin(of: number, digest, isEdited: false)
+        default: recordOrigin(of: number, digest, isEdited: false)
         }
         return number
     }
 
-    /// Notes a change of something in an element.
+    /// Records a change of something in an element.
     mutating func pass(through index: Int, was digest: UInt64?) -> Int? {
         reach(index + 1)
         guard index < numbers.count else { return nil }
-        noteOrigin(of: numbers[index], digest, isEdited: true)
+        recordOrigin(of: numbers[index], digest, isEdited: true)
         return numbers[index]
     }
 
-    private mutating func noteOrigin(of number: Int, _ digest: UInt64?, isEdited: Bool) {
+    private mutating func recordOrigin(of number: Int, _ digest: UInt64?, isEdited: Bool) {
         origins[number, default: Origin(digest: digest)].isEdited = isEdited
     }
 
@@ -125,7 +125,7 @@ struct ListTracks {
     private var lives: [ObjectAddress: Int] = [:]
     private var renewals: [TrackedPlace: Int] = [:]
 
-    /// Notes that an object is erased: one created later with the same key is another object.
+    /// Records that an object is erased: one created later with the same key is another object.
     mutating func erase(_ className: [UInt8], _ key: PrimaryKey) {
         lives[ObjectAddress(className, key), default: 0] += 1
     }
@@ -134,7 +134,7 @@ struct ListTracks {
     ///
     /// - Parameter changed: what the elements were that it changes.
     /// - Returns: the way from the field to its place, and the place.
-    mutating func note(
+    mutating func record(
         _ instruction: Instruction, in arena: ChangesetArena, _ changed: inout ChangedElements
     ) -> (steps: [Step], place: TrackedPlace) {
         let name = ObjectAddress(of: instruction, in: arena)
@@ -156,7 +156,7 @@ struct ListTracks {
             let digest = isEdited && instruction.leavesElement ? nil : changed.next()
             let number =
                 isEdited
-                ? tracks[place, default: ListTrack()].note(instruction, at: index, replacing: digest)
+                ? tracks[place, default: ListTrack()].record(instruction, at: index, replacing: digest)
                 : tracks[place, default: ListTrack()].pass(through: index, was: digest)
             steps.append(.element(of: place, number: number))
             // Below a missing element there is nothing either.

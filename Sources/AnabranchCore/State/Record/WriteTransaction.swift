@@ -300,7 +300,7 @@ public final class WriteTransaction {
         do throws(ApplyError) {
             digests = try self.digests(changedBy: edit, at: location)
             if case .link(let className, let key)? = edit.payload {
-                try noteLink(className, key, from: location)
+                try recordLink(className, key, from: location)
             }
             _ = try editor.edit(location.object, location.field, location.path[...], edit)
         } catch {
@@ -319,7 +319,7 @@ public final class WriteTransaction {
     }
 
     /// A link that is written must lead to an object, unlike one that arrives.
-    private func noteLink(_ className: [UInt8], _ key: PrimaryKey, from owner: Location) throws(ApplyError) {
+    private func recordLink(_ className: [UInt8], _ key: PrimaryKey, from owner: Location) throws(ApplyError) {
         guard let classID = editor.schema.number(of: className) else {
             throw .invalid("no such class: \(String(excerptOf: className))")
         }
@@ -327,7 +327,7 @@ public final class WriteTransaction {
         if !linksMayDangle {
             guard try editor.exists(target) else { throw .invalid("the object linked to does not exist") }
         }
-        links.note(target, from: owner.object, slot: owner.field.slot)
+        links.record(target, from: owner.object, slot: owner.field.slot)
     }
 
     private func target(of location: Location) -> ChangesetRecorder.Target {

@@ -8,7 +8,7 @@ package final class EmptiedRows: ObjectRows {
 
     init(_ rows: any ObjectRows) { self.rows = rows }
 
-    /// Notes that the commit was made: from now on, reads find what it wrote.
+    /// Records that the commit was made: from now on, reads find what it wrote.
     package func refill() { isEmptied.store(false, ordering: .releasing) }
 
     private var isFilled: Bool { !isEmptied.load(ordering: .acquiring) }

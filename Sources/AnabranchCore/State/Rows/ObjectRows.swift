@@ -97,7 +97,7 @@ public struct RowWrites: Sendable {
 
 /// The part of an object that is noted when a commit changes it. What is noted is read, so a long list costs its
 /// length.
-package enum NoteDepth {
+package enum RecordingDepth {
     case nothing
     /// The columns with these slots; the others are null.
     case columns(Set<Int>)
@@ -107,14 +107,14 @@ package enum NoteDepth {
     var isNothing: Bool { if case .nothing = self { true } else { false } }
 }
 
-/// An object before a commit and after it, in memory as far as its `NoteDepth` says; nil where there is no object.
+/// An object before a commit and after it, in memory as far as its `RecordingDepth` says; nil where there is no object.
 package struct NotedChange: Sendable {
     package let object: ObjectReference
     package var before: StateObject?
     package var after: StateObject?
 
     init(
-        _ object: ObjectReference, from before: Fields?, to after: Fields?, _ depth: NoteDepth
+        _ object: ObjectReference, from before: Fields?, to after: Fields?, _ depth: RecordingDepth
     ) throws(ApplyError) {
         self.object = object
         self.before = try NotedChange.read(before, object, depth)
@@ -122,7 +122,7 @@ package struct NotedChange: Sendable {
     }
 
     private static func read(
-        _ fields: Fields?, _ object: ObjectReference, _ depth: NoteDepth
+        _ fields: Fields?, _ object: ObjectReference, _ depth: RecordingDepth
     ) throws(ApplyError) -> StateObject? {
         guard let fields else { return nil }
         let read: Fields
@@ -182,7 +182,7 @@ extension ObjectGraph {
     /// The bytes that all copies have read since the last `unload`, and that stay in memory.
     package var readBytes: Int { reads.bytes }
 
-    /// Notes that the copies were given up which have read something since `readBytes` was at this many bytes.
+    /// Records that the copies were given up which have read something since `readBytes` was at this many bytes.
     package func forgetReads(beyond bytes: Int) { reads.forget(beyond: bytes) }
 
     /// Forgets the objects in memory of a state whose changes are stored; they are read again when they are needed.

@@ -143,6 +143,6 @@ final class ReadCounter: Sendable {
 
     func add(_ bytes: Int) { count.wrappingAdd(bytes, ordering: .relaxed) }
 
-    /// Notes that what was read since the count was at this many bytes is not in memory any more.
+    /// Records that what was read since the count was at this many bytes is not in memory any more.
     func forget(beyond bytes: Int) { count.store(min(bytes, self.bytes), ordering: .relaxed) }
 }

@@ -32,7 +32,7 @@ struct PartWriter {
         return fields
     }
 
-    /// Notes which links came and went.
+    /// Records which links came and went.
     /// - Returns: The parts that are left of what was stored before, and the rows of links.
     consuming func finish(replacing stored: Fields?, _ writes: inout RowWrites) throws(ApplyError) -> RowRemoval {
         for (slot, content) in (stored?.contents ?? []).enumerated() {

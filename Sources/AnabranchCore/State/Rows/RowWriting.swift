@@ -14,7 +14,7 @@ extension ObjectGraph {
     ///
     /// - Parameter depth: What `RowWrites.noted` has of an object, as it was before and as it is now.
     package mutating func rowWrites(
-        of changes: StateChanges, noting depth: (ObjectReference) -> NoteDepth
+        of changes: StateChanges, noting depth: (ObjectReference) -> RecordingDepth
     ) throws(ApplyError) -> RowWrites {
         var writes = RowWrites()
         guard rows != nil else { return writes }
@@ -33,7 +33,7 @@ extension ObjectGraph {
     }
 
     private mutating func write(
-        _ object: ObjectReference, noting depth: NoteDepth, _ writes: inout RowWrites
+        _ object: ObjectReference, noting depth: RecordingDepth, _ writes: inout RowWrites
     ) throws(ApplyError) {
         let position = Int(object.classID.rawValue) - 1
         let found = objects[position].find { $0.compare(object.key) }

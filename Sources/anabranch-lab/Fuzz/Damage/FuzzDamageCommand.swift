@@ -67,7 +67,7 @@ struct FuzzDamageCommand: AsyncParsableCommand {
         let isStopped = Atomic(false), start = ContinuousClock.now
         let signals = EndingSignals {
             isStopped.store(true, ordering: .relaxed)
-            RunProgress.note("waiting for the servers that are being read; Ctrl-C again ends them at once")
+            RunProgress.say("waiting for the servers that are being read; Ctrl-C again ends them at once")
         } cleanUp: {
             try? FileManager.default.removeItem(at: directory)
         }
@@ -90,7 +90,7 @@ struct FuzzDamageCommand: AsyncParsableCommand {
         print(json ? try report.jsonLine() : report.text)
         if !report.failures.isEmpty { throw ExitCode.failure }
         if places.count < count {
-            RunProgress.note("stopped after \(places.count) of \(count) bits")
+            RunProgress.say("stopped after \(places.count) of \(count) bits")
             throw ExitCode(Interruption.status)
         }
     }

@@ -103,9 +103,9 @@ extension Attack {
                         try await client.bind(on: connection)
                         try await client.identify()
                         try await client.catchUp()
-                        served.note(nil)
+                        served.record(nil)
                     } catch {
-                        served.note(error)
+                        served.record(error)
                     }
                 }
             }
@@ -196,7 +196,7 @@ private final class Served: Sendable {
     var count: Int { state.withLock { $0.count } }
     var words: String? { state.withLock { $0.words } }
 
-    func note(_ error: (any Error)?) {
+    func record(_ error: (any Error)?) {
         state.withLock { state in
             if let error { state.words = state.words ?? "\(error)" } else { state.count += 1 }
         }

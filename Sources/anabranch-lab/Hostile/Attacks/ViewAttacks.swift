@@ -73,7 +73,7 @@ extension Attack {
         let attacker = try await unconfirming(run, AttackedObjects.schema, asking: nothingOfHis)
         let changeset = AttackedObjects.creating(0..<run.count("objects"))
         try await run.measure { try await attacker.store([changeset]) }
-        await noteRejections(of: attacker, run)
+        await recordRejections(of: attacker, run)
     }
 
     private static func sendRefusedKeys(_ run: AttackRun, asking predicates: [String: String]) async throws {
@@ -93,7 +93,7 @@ extension Attack {
             for changeset in changesets.dropLast() { await attacker.upload([changeset]) }
             try await attacker.store(Array(changesets.suffix(1)))
         }
-        await noteRejections(of: attacker, run)
+        await recordRejections(of: attacker, run)
     }
 
     /// An attacker that sees nothing of its own writes, and never confirms what it has received.
@@ -108,7 +108,7 @@ extension Attack {
         return attacker
     }
 
-    private static func noteRejections(of attacker: LoadClient, _ run: AttackRun) async {
+    private static func recordRejections(of attacker: LoadClient, _ run: AttackRun) async {
         run.report.figure("rejections", Double(await attacker.rejectionCount))
     }
 }

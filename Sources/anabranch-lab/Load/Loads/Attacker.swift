@@ -58,12 +58,12 @@ actor Attacker {
             outcome.operations += 1
             return true
         } catch {
-            noteRefusal(error, sent: sent, as: name)
+            recordRefusal(error, sent: sent, as: name)
             return false
         }
     }
 
-    private func noteRefusal(_ error: any Error, sent: ContinuousClock.Instant, as name: String) {
+    private func recordRefusal(_ error: any Error, sent: ContinuousClock.Instant, as name: String) {
         outcome.latencies[name, default: []].append(.now - sent)
         let words = "\(error)"
         outcome.counts["refusal_bytes"] = Double(words.utf8.count)
@@ -97,7 +97,7 @@ actor Attacker {
             try await device.identify(on: connection, uploading: [shape.brought(count)], timestamp: 1)
             _ = await waitForAnswer(to: await device.uploadedVersion, sent: start, of: device, as: "answered")
         } catch {
-            noteRefusal(error, sent: start, as: "answered")
+            recordRefusal(error, sent: start, as: "answered")
         }
     }
 

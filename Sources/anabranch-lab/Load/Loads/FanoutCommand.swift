@@ -48,7 +48,7 @@ struct FanoutCommand: AsyncParsableCommand {
                 await client.observe(
                     onDownload: { message, _ in if message.changesetCount != 1 { arrivals.fail(Self.unexpected) } },
                     onFailure: { arrivals.fail($0) })
-                try await client.holdDownloads { arrivals.note(1, at: $0) }
+                try await client.holdDownloads { arrivals.record(1, at: $0) }
             }
             let byLoop = Dictionary(grouping: clients) { ObjectIdentifier($0.eventLoop) }
             func round(_ number: Int) async throws -> (acknowledged: Duration, each: [Duration]) {

@@ -123,7 +123,7 @@ private struct SocketPairs {
     }
 }
 
-/// Notes when all bytes of a round have arrived.
+/// Records when all bytes of a round have arrived.
 private final class ByteCounter: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
@@ -142,7 +142,7 @@ private final class ByteCounter: ChannelInboundHandler {
         count += unwrapInboundIn(data).readableBytes
         guard count >= bytesPerRound else { return }
         count -= bytesPerRound
-        arrivals.note(1, at: .now)
+        arrivals.record(1, at: .now)
         if answer.readableBytes > 0 { context.channel.writeAndFlush(answer, promise: nil) }
     }
 }

@@ -129,14 +129,14 @@ private final class Writer: Sendable {
             try await client.join(connection)
             let version = await client.upload([LoadChangesets.first(of: client.identNumber)]).version
             _ = try await client.wait { $0.isAcknowledged(version) }
-            await client.observe(onDownload: { [weak self] message, time in self?.note(message, at: time) })
+            await client.observe(onDownload: { [weak self] message, time in self?.record(message, at: time) })
         }
     }
 
     var uploads: [Sent] { state.withLock { $0.uploads } }
     var arrivals: [(Tag, ContinuousClock.Instant)] { state.withLock { $0.arrivals } }
 
-    private func note(_ message: DownloadMessage, at time: ContinuousClock.Instant) {
+    private func record(_ message: DownloadMessage, at time: ContinuousClock.Instant) {
         let tags = message.download.changesets.map { Tag($0.tag) }
         state.withLock { state in state.arrivals += tags.map { ($0, time) } }
     }

@@ -13,14 +13,14 @@ final class Arrivals: Sendable {
 
     init(readers: Int) { self.readers = readers }
 
-    /// Notes that a reader has got `count` changesets.
-    func note(_ count: Int, at time: ContinuousClock.Instant) {
+    /// Records that a reader has got `count` changesets.
+    func record(_ count: Int, at time: ContinuousClock.Instant) {
         change { state in
             for _ in 0..<count { state.times.append(time) }
         }
     }
 
-    /// Notes that a reader will get nothing more.
+    /// Records that a reader will get nothing more.
     func fail(_ error: any Error) { change { $0.error = error } }
 
     private func change(_ change: (inout State) -> Void) {

@@ -93,7 +93,7 @@ final class ServerSampler: Sendable {
                 try? await Task.sleep(for: Self.interval)
             }
         } catch {
-            RunProgress.note("\(error)")
+            RunProgress.say("\(error)")
             gauges.withLock { $0 = nil }
         }
     }

@@ -57,7 +57,7 @@ import Testing
         var steps = ApplyTests.schema + [.createObject()]
         for index: UInt32 in 0..<5_000 { steps.append(.insert(.item(index), .int(Int64(index)), size: index)) }
         try store(changeset(steps), in: &rows)
-        func note(_ depth: (Property) -> NoteDepth) throws -> (change: NotedChange, reads: Int) {
+        func note(_ depth: (Property) -> RecordingDepth) throws -> (change: NotedChange, reads: Int) {
             var graph = try ObjectGraph(rows: rows)
             let number = try #require(graph.classes.first?.property(named: Array("i".utf8)))
             let changes = try graph.apply(changeset(.update(.at("i"), .int(8))))
