@@ -51,14 +51,14 @@ extension RowChange {
                     fields[JSONName(name)] = new
                 } catch { record("value", "\(name): \(error.reason)") }
             }
-            try put(fields, change, key, in: transaction, note)
+            try put(fields, change, key, in: transaction, record)
         }
         return conflicts
     }
 
     private static func put(
         _ fields: [JSONName: JSONValue], _ change: RowChange, _ key: PrimaryKey, in transaction: WriteTransaction,
-        _ note: (String, String) -> Void
+        _ record: (String, String) -> Void
     ) throws {
         var text: [UInt8] = []
         JSONText.append(key, .exact, to: &text)

@@ -62,7 +62,7 @@ struct VerifyCommand: ParsableCommand {
         let temporary = TemporaryDirectory(), signals = temporary.removedAtSignals()
         defer { for source in signals { source.cancel() } }
         let verification = try StoreVerification(
-            directory: directory, bases: base, temporaryDirectory: temporary.note)
+            directory: directory, bases: base, temporaryDirectory: temporary.record)
         let ofDatabase =
             try verification.checkDatabase() + Self.checkKeys(in: directory)
             + (chunks ? Self.checkChunks(in: directory) : [])

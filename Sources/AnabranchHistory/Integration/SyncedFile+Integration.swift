@@ -136,7 +136,7 @@ extension SyncedFile {
         return .success(merged.report)
     }
 
-    private func watch(_ names: [Checksum], _ note: (UploadWatch, Checksum) -> Void) {
+    private func watch(_ names: [Checksum], _ record: (UploadWatch, Checksum) -> Void) {
         guard let watch = mergeOptions.watch else { return }
         for name in names { record(watch, name) }
     }

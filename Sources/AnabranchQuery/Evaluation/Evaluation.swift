@@ -167,7 +167,7 @@ private final class BacklinkCache {
         do throws(ApplyError) {
             for schema in evaluation.source.classes where schema.kind != .embedded {
                 try evaluation.source.forEachObject(of: schema.number) { object throws(ApplyError) in
-                    object.forEach(ofClass: property.owner, in: evaluation.classes, note)
+                    object.forEach(ofClass: property.owner, in: evaluation.classes, record)
                 }
             }
         } catch {

@@ -66,9 +66,9 @@ package struct BackupRestoration {
 
     /// Copies an incremental backup for reading only, to a directory of a random name that nobody else can use: it has
     /// keys and password hashes.
-    /// - Parameter note: called with the directory before anything is in it.
+    /// - Parameter made: called with the directory before anything is in it.
     static func temporaryCopy(
-        of path: String, bases: [String], _ note: (String) -> Void
+        of path: String, bases: [String], _ made: (String) -> Void
     ) throws(HistoryError) -> CopyTarget {
         let backup = try BackupChain(path, bases: bases)
         let pattern = FileManager.default.temporaryDirectory.appendingPathComponent("anabranch-XXXXXX").path
@@ -78,7 +78,7 @@ package struct BackupRestoration {
             throw HistoryError(.storeFailed, "\(pattern): \(DataDirectory.lastError)")
         }
         let directory = String(cString: name)
-        record(directory)
+        made(directory)
         let restoration = try Self(
             backup, CopyTarget(directory, purpose: "the backup made whole", isTemporary: true))
         do throws(HistoryError) {

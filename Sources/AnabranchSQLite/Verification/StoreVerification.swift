@@ -51,16 +51,16 @@ package struct StoreVerification {
     /// temporary directory for that.
     /// - Parameters:
     ///   - bases: where the bases of an incremental backup may be.
-    ///   - note: called with the temporary directory while it is empty, for callers that want it removed when a signal
+    ///   - made: called with the temporary directory while it is empty, for callers that want it removed when a signal
     ///     ends the process; otherwise it is removed with this value.
     /// - Throws: `storeUnusable` if there is no store, or it has another format; or if it needs no bases.
     package init(
-        directory path: String, bases: [String] = [], temporaryDirectory note: (String) -> Void = { _ in }
+        directory path: String, bases: [String] = [], temporaryDirectory made: (String) -> Void = { _ in }
     ) throws(HistoryError) {
         try DataDirectory.checkReadable(path)
         let record = try BackupRecord.read(in: URL(fileURLWithPath: path, isDirectory: true))
         if let record, record.stage == .whole, record.base != nil {
-            let copy = TemporaryCopy(try BackupRestoration.temporaryCopy(of: path, bases: bases, note))
+            let copy = TemporaryCopy(try BackupRestoration.temporaryCopy(of: path, bases: bases, made))
             try self.init(StoreReader(copy.target.directory, isVerifying: true))
             self.copy = copy
         } else {

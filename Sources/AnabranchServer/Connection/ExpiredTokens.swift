@@ -17,7 +17,7 @@ final class ExpiredTokens: Sendable {
         /// The time until then, from now.
         let delay: TimeAmount
         /// To be called at that time: the client is told by the close code.
-        let note: @Sendable () -> Void
+        let record: @Sendable () -> Void
     }
 
     private let unixSeconds: @Sendable () -> UInt64

@@ -201,7 +201,7 @@ import Testing
     @Test func itIsNotedOnceADayThatAClientIsStillThere() throws {
         let rig = Self.rig()
         rig.clock.seconds = 1_000_000
-        let clients = try rig.join(Self.path, count: FileTurns.notedCountMax + 10)
+        let clients = try rig.join(Self.path, count: FileTurns.recordedCountMax + 10)
         for later in [3_600, 90_000, 100_000, 180_000] as [UInt64] {
             let before = try clients.map { try #require(try rig.stored($0)).lastSeen }
             rig.clock.seconds = 1_000_000 + later
