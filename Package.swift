@@ -61,6 +61,8 @@ let package = Package(
         .systemLibrary(name: "CZlib"),
         .systemLibrary(name: "CZstd"),
         .target(name: "CBuildInfo", cSettings: [.define("ANABRANCH_COMMIT", to: "\"\(commit)\"")]),
+        // What the inspector's browsers get.
+        .target(name: "CInspectorAssets"),
         // SQLite on a disk that fails, for tests.
         .target(name: "CFaultFiles", linkerSettings: [.linkedLibrary("sqlite3")]),
         .target(name: "AnabranchCore", exclude: ["Merge/README.md"]),
@@ -197,11 +199,12 @@ let package = Package(
             name: "AnabranchInspector",
             dependencies: [
                 "AnabranchCore", "AnabranchExplain", "AnabranchHistory", "AnabranchQuery", "AnabranchServer",
+                "CInspectorAssets",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ],
-            resources: [.embedInCode("Assets")]),
+            exclude: ["Assets"]),
         .target(
             name: "AnabranchTesting",
             dependencies: [

@@ -1,4 +1,5 @@
 import AnabranchServer
+import CInspectorAssets
 import Crypto
 import Foundation
 import NIOHTTP1
@@ -23,31 +24,23 @@ struct Assets: Sendable {
     var names: some Collection<String> { assets.keys }
 
     init() {
-        let script = "text/javascript; charset=utf-8"
-        assets = [
-            "index.html": Asset(PackageResources.index_html, "text/html; charset=utf-8"),
-            "inspector.css": Asset(PackageResources.inspector_css, "text/css; charset=utf-8"),
-            "icon.svg": Asset(PackageResources.icon_svg, "image/svg+xml"),
-            "app.js": Asset(PackageResources.app_js, script),
-            "dom.js": Asset(PackageResources.dom_js, script),
-            "server.js": Asset(PackageResources.server_js, script),
-            "values.js": Asset(PackageResources.values_js, script),
-            "table.js": Asset(PackageResources.table_js, script),
-            "plot.js": Asset(PackageResources.plot_js, script),
-            "river.js": Asset(PackageResources.river_js, script),
-            "overview.js": Asset(PackageResources.overview_js, script),
-            "files.js": Asset(PackageResources.files_js, script),
-            "objects.js": Asset(PackageResources.objects_js, script),
-            "object.js": Asset(PackageResources.object_js, script),
-            "history.js": Asset(PackageResources.history_js, script),
-            "version.js": Asset(PackageResources.version_js, script),
-            "schema.js": Asset(PackageResources.schema_js, script),
-            "as.js": Asset(PackageResources.as_js, script),
-            "people.js": Asset(PackageResources.people_js, script),
-            "world.js": Asset(PackageResources.world_js, script),
-            "recording.js": Asset(PackageResources.recording_js, script),
-            "world.css": Asset(PackageResources.world_css, "text/css; charset=utf-8"),
-        ]
+        var assets: [String: Asset] = [:]
+        var next = anabranch_inspector_assets()
+        while let file = next?.pointee, let name = file.name {
+            let name = String(cString: name)
+            assets[name] = Asset(Array(UnsafeBufferPointer(start: file.bytes, count: file.count)), Self.type(of: name))
+            next = next?.successor()
+        }
+        self.assets = assets
+    }
+
+    private static func type(of name: String) -> String {
+        switch name.split(separator: ".").last {
+        case "html": "text/html; charset=utf-8"
+        case "css": "text/css; charset=utf-8"
+        case "svg": "image/svg+xml"
+        default: "text/javascript; charset=utf-8"
+        }
     }
 
     /// The page, which is the same at all paths.

@@ -58,6 +58,14 @@ import Testing
         #expect(places.isEmpty, "\(places.listed)")
     }
 
+    /// Something is recorded, counted, marked, logged or reported.
+    @Test func verbsSayWhatIsDone() throws {
+        let places = try Repository.files(in: "Sources").places { line in
+            line.contains("func note") ? "say what is done: record, count, mark, log, report" : nil
+        }
+        #expect(places.isEmpty, "\(places.listed)")
+    }
+
     /// Nothing that a peer sent may end the process.
     @Test func nothingTrapsOnWhatAPeerSent() throws {
         let trap = /\btry!|\bas!|\bfatalError\(|[\w\])]!(?!=)/
