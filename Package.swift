@@ -33,6 +33,7 @@ let package = Package(
         .library(name: "AnabranchCapture", targets: ["AnabranchCapture"]),
         .library(name: "AnabranchFiles", targets: ["AnabranchFiles"]),
         .library(name: "AnabranchBridge", targets: ["AnabranchBridge"]),
+        .library(name: "AnabranchPostgres", targets: ["AnabranchPostgres"]),
         .library(name: "AnabranchOverTheAirDevice", targets: ["AnabranchOverTheAirDevice"]),
         .library(name: "AnabranchTestClient", targets: ["AnabranchTestClient"]),
         .executable(name: "anabranch", targets: ["anabranch"]),
@@ -41,7 +42,9 @@ let package = Package(
         .library(name: "_AnabranchTesting", targets: ["AnabranchTesting"]),
     ],
     traits: [
-        .trait(name: "Postgres", description: "Bridges to PostgreSQL; needs libpq and its header (libpq-dev).")
+        .trait(
+            name: "Postgres",
+            description: "A store in PostgreSQL, and bridges to it; needs libpq and its header (libpq-dev).")
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -134,6 +137,12 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]),
+        .target(
+            name: "AnabranchPostgres",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchPostgresWire",
+                .product(name: "Crypto", package: "swift-crypto"),
+            ]),
         .target(name: "AnabranchExplain", dependencies: ["AnabranchCore", "AnabranchHistory"]),
         .target(
             name: "AnabranchServer",
@@ -217,12 +226,6 @@ let package = Package(
                 "AnabranchReplica", "AnabranchRules", "AnabranchServer", "AnabranchTesting",
             ]),
         .target(
-            name: "AnabranchFuzz",
-            dependencies: [
-                "AnabranchCore", "AnabranchOverTheAir", "AnabranchPropertyList", "AnabranchProtocol",
-                "AnabranchRealmFile", "AnabranchRules", "AnabranchTesting",
-            ]),
-        .target(
             name: "AnabranchTestClient",
             dependencies: [
                 "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchTesting",
@@ -240,9 +243,9 @@ let package = Package(
                 "AnabranchBridge", "AnabranchCapture", "AnabranchChunks", "AnabranchFiles", "AnabranchFilesWire",
                 "AnabranchClient", "AnabranchCore", "AnabranchHTTP", "AnabranchHistory", "AnabranchProtocol",
                 "AnabranchExplain", "AnabranchInspector", "AnabranchOverTheAirDevice", "AnabranchOverTheAirWire",
-                "AnabranchPropertyList", "AnabranchQuery", "AnabranchRealmFile", "AnabranchReplica",
-                "AnabranchRules", "AnabranchSQLite", "AnabranchServer", "AnabranchSimperiumWire", "CMalloc", "CZlib",
-                "CommandSupport",
+                "AnabranchPostgres", "AnabranchPropertyList", "AnabranchQuery", "AnabranchRealmFile",
+                "AnabranchReplica", "AnabranchRules", "AnabranchSQLite", "AnabranchServer", "AnabranchSimperiumWire",
+                "CMalloc", "CZlib", "CommandSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -284,8 +287,9 @@ let package = Package(
         .testTarget(
             name: "AnabranchHistoryTests",
             dependencies: [
-                "AnabranchCore", "AnabranchExplain", "AnabranchHistory", "AnabranchReplica", "AnabranchRows",
-                "AnabranchRules", "AnabranchSimulation", "AnabranchSQLite", "AnabranchTesting", "CFaultFiles",
+                "AnabranchCore", "AnabranchExplain", "AnabranchHistory", "AnabranchPostgres", "AnabranchPostgresWire",
+                "AnabranchReplica", "AnabranchRows", "AnabranchRules", "AnabranchSimulation", "AnabranchSQLite",
+                "AnabranchTesting", "CFaultFiles",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]),
         .testTarget(
@@ -415,7 +419,13 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]),
-        .testTarget(name: "FuzzTests", dependencies: ["AnabranchFuzz"]),
+        .testTarget(
+            name: "FuzzTests",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchOverTheAir", "AnabranchPropertyList",
+                "AnabranchProtocol", "AnabranchRealmFile", "AnabranchRules", "AnabranchSimperium",
+                "AnabranchSimperiumWire", "AnabranchTesting",
+            ]),
         .testTarget(name: "RepositoryTests", exclude: ["PublicSymbols", "RetiredWords.md"]),
         .testTarget(
             name: "TutorialTests",

@@ -7,7 +7,12 @@ import Foundation
 ///     let connection = try PostgresConnection("postgres://127.0.0.1/app")
 ///     let rows = try connection.query("SELECT title FROM note WHERE id = $1", [7])
 public final class PostgresConnection {
-    private var handle: OpaquePointer?
+    var handle: OpaquePointer?
+    /// The names of the statements that the server has prepared for pipelines, by their texts.
+    var prepared: [String: String] = [:]
+    var preparedCount = 0
+    /// The pipelines that were sent and whose results nobody has taken.
+    var pipelinesUnderWay = 0
     /// The time that a statement may take, in seconds: from 0.001 to 86,400. When it is up the statement is cancelled.
     public var seconds: Double
 
@@ -100,24 +105,34 @@ public final class PostgresConnection {
 
     private func send(_ sql: String, _ parameters: [PostgresValue], _ isBinary: Bool) throws(PostgresError) {
         guard parameters.count <= Int(UInt16.max) else { throw PostgresError(.refused, "too many parameters") }
+        let isSent = Self.withValues(of: parameters) { pointers, lengths, formats in
+            PQsendQueryParams(
+                handle, sql, Int32(parameters.count), nil, pointers, lengths, formats, isBinary ? 1 : 0)
+        }
+        guard isSent == 1 else { throw broken() }
+    }
+
+    /// Calls `body` with parameters as the library takes them.
+    static func withValues(
+        of parameters: [PostgresValue], _ body: ([UnsafePointer<CChar>?], [Int32], [Int32]) -> Int32
+    ) -> Int32 {
         let contents = parameters.map(\.content)
         let lengths = parameters.map { $0.isBinary ? Int32(clamping: $0.content?.count ?? 0) : 0 }
         let formats: [Int32] = parameters.map { $0.isBinary ? 1 : 0 }
         // One block has all of them, so that their addresses stay.
         var block: [UInt8] = []
+        block.reserveCapacity(contents.reduce(0) { $0 + ($1?.count ?? 0) + 1 })
         let starts = contents.map { content -> Int? in
             guard let content else { return nil }
             defer { block += content.isEmpty ? [0] : content }
             return block.count
         }
-        let isSent = block.withUnsafeBytes { bytes in
+        return block.withUnsafeBytes { bytes in
             let pointers = starts.map { start in
                 start.flatMap { bytes.baseAddress?.advanced(by: $0).assumingMemoryBound(to: CChar.self) }
             }
-            return PQsendQueryParams(
-                handle, sql, Int32(parameters.count), nil, pointers, lengths, formats, isBinary ? 1 : 0)
+            return body(pointers, lengths, formats)
         }
-        guard isSent == 1 else { throw broken() }
     }
 
     /// - Returns: the last of the results.
@@ -171,7 +186,7 @@ public final class PostgresConnection {
     }
 
     /// Sends what is to be sent, and takes what comes meanwhile, so that the server does not wait for us.
-    private func flush(until deadline: ContinuousClock.Instant) throws(PostgresError) {
+    func flush(until deadline: ContinuousClock.Instant) throws(PostgresError) {
         while true {
             let state = PQflush(handle)
             if state == 0 { return }
@@ -257,10 +272,10 @@ public final class PostgresConnection {
 
     // MARK: Waiting
 
-    private static func deadline(_ seconds: Double) -> ContinuousClock.Instant { .now + .seconds(seconds) }
+    static func deadline(_ seconds: Double) -> ContinuousClock.Instant { .now + .seconds(seconds) }
 
     /// - Returns: false if the time is up.
-    private func wait(forWriting: Bool, until deadline: ContinuousClock.Instant) throws(PostgresError) -> Bool {
+    func wait(forWriting: Bool, until deadline: ContinuousClock.Instant) throws(PostgresError) -> Bool {
         let socket = PQsocket(handle)
         guard socket >= 0 else { throw broken() }
         var entry = pollfd(fd: socket, events: Int16(POLLIN) | (forWriting ? Int16(POLLOUT) : 0), revents: 0)
@@ -299,14 +314,14 @@ public final class PostgresConnection {
 
     // MARK: Errors
 
-    private func broken() -> PostgresError {
+    func broken() -> PostgresError {
         guard let handle else { return PostgresError(.unreachable, "the connection is closed") }
         let reason = String(cString: PQerrorMessage(handle)).trimmed
         let isBad = PQstatus(handle) == CONNECTION_BAD
         return PostgresError(isBad ? .unreachable : .refused, reason.isEmpty ? "the connection has broken" : reason)
     }
 
-    private static func error(of result: OpaquePointer) -> PostgresError {
+    static func error(of result: OpaquePointer) -> PostgresError {
         func field(_ code: Character) -> String? {
             PQresultErrorField(result, Int32(code.asciiValue ?? 0)).map { String(cString: $0) }
         }
@@ -316,7 +331,7 @@ public final class PostgresConnection {
         let isLost = state.map { $0.hasPrefix("57P") || $0.hasPrefix("08") } ?? true
         return PostgresError(
             state == "57014" ? .timedOut : isLost ? .unreachable : .refused,
-            field("D").map { "\(message): \($0)" } ?? message, state: state, constraint: field("n"))
+            field("D").map { "\(message): \($0)" } ?? message, message: message, state: state, constraint: field("n"))
     }
 }
 

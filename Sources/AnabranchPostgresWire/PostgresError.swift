@@ -17,11 +17,17 @@ public struct PostgresError: Error, Equatable, CustomStringConvertible {
     public let state: String?
     /// The message, with the detail if there is one.
     public let reason: String
+    /// The message alone: a detail can contain values of rows.
+    public let message: String
     /// The constraint that was violated, if the server names it.
     public let constraint: String?
 
-    init(_ code: Code, _ reason: String, state: String? = nil, constraint: String? = nil) {
+    /// Creates an error that no server has sent, or one that has.
+    public init(
+        _ code: Code, _ reason: String, message: String? = nil, state: String? = nil, constraint: String? = nil
+    ) {
         (self.code, self.reason, self.state, self.constraint) = (code, reason, state, constraint)
+        self.message = message ?? reason
     }
 
     /// The message, with SQLSTATE if there is one.

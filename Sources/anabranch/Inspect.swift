@@ -133,7 +133,12 @@ struct StoreOption: ParsableArguments {
     @Option(help: ArgumentHelp("The configuration file of the server, in YAML.", valueName: "file"))
     var config: String?
 
-    func directory() throws -> String { try data ?? configuration().data }
+    func directory() throws -> String {
+        if let data { return data }
+        let configuration = try configuration()
+        try configuration.requireDirectory()
+        return configuration.data
+    }
 
     /// The settings of these flags, the environment and the file. Those of a server need not agree with each other: the
     /// command starts none.

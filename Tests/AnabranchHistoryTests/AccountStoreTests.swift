@@ -1,4 +1,5 @@
 import AnabranchHistory
+import AnabranchPostgres
 import AnabranchSQLite
 import Foundation
 import GRDB
@@ -7,7 +8,7 @@ import Testing
 /// What every account store promises.
 @Suite struct AccountStoreTests {
     enum Kind: CaseIterable {
-        case inMemory, sqlite
+        case inMemory, sqlite, postgres
     }
 
     /// Runs a body over an empty store of the kind.
@@ -22,6 +23,10 @@ import Testing
             let store = try SQLiteAccountStore(directory: folder.path)
             try body(store)
             try store.close()
+        case .postgres:
+            let database = try TestDatabase(), store = PostgresAccountStore(try PostgresStore(database))
+            try body(store)
+            store.close()
         }
     }
 

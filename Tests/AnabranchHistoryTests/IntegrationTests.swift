@@ -95,7 +95,8 @@ import Testing
     }
 
     @Test(arguments: StoreKind.allCases) func severalClientsShareATransactionInAscendingOrder(kind: StoreKind) throws {
-        let (file, _) = try Self.file(clients: 4, kind)
+        let (file, store) = try Self.file(clients: 4, kind)
+        defer { _ = store }
         try file.enqueue(Upload([ChangesetWriter.setting(1, to: 4)], timestamp: 4), from: 5)
         try file.enqueue(Upload([ChangesetWriter.setting(1, to: 1)], timestamp: 1), from: 2)
         try file.enqueue(Upload([ChangesetWriter.setting(1, to: 3)], timestamp: 3), from: 4)
@@ -158,7 +159,8 @@ import Testing
 
     /// An upload that meets everything, a few bytes perhaps, cannot make the server decode a log of any size.
     @Test(arguments: StoreKind.allCases) func whatAnUploadIsMergedWithIsBounded(kind: StoreKind) throws {
-        let (file, _) = try Self.file(clients: 2, kind)
+        let (file, store) = try Self.file(clients: 2, kind)
+        defer { _ = store }
         let ours = (1...10).map { ChangesetWriter.setting($0, to: 1) }
         try file.integrate(Upload(ours), from: 2)
         let erasure = Upload([Self.changeset { $0.eraseTable("U") }])
@@ -172,7 +174,8 @@ import Testing
 
     /// The cost of an upload follows what it can meet, not the length of the log.
     @Test(arguments: StoreKind.allCases) func onlyEntriesThatCanMeetTheUploadAreVisited(kind: StoreKind) throws {
-        let (file, _) = try Self.file(clients: 2, kind)
+        let (file, store) = try Self.file(clients: 2, kind)
+        defer { _ = store }
         let others = (1...1000).map { ChangesetWriter.setting(Int64($0 % 100), to: 1) }
         try file.integrate(Upload(others), from: 2)
         func visited(_ changesets: [[UInt8]], from first: ClientVersion, base: ServerVersion) throws -> Int {
@@ -244,7 +247,8 @@ import Testing
 
     /// Invariant I-34: a file that took over the ident of a fresh download.
     @Test(arguments: StoreKind.allCases) func aResetClientGoesOnWithTheIdentOfItsFreshFile(kind: StoreKind) throws {
-        let (file, _) = try Self.file(clients: 1, kind)
+        let (file, store) = try Self.file(clients: 1, kind)
+        defer { _ = store }
         try file.integrate(Upload([ChangesetWriter.setting(1, to: 1)]), from: 2)
         let fresh = try file.allocateIdent()
         let batch = try file.downloads(for: fresh.ident).download(after: DownloadCursor(), byteBudget: .max)

@@ -46,7 +46,8 @@ import Testing
     }
 
     @Test(arguments: StoreKind.allCases) func aClientFileThatExpiresMeanwhileStaysExpired(kind: StoreKind) throws {
-        let (file, _) = try begin(kind)
+        let (file, test) = try begin(kind)
+        defer { _ = test }
         try file.expire(2)
         #expect(file.isIntegrating)
         try file.expire(3)

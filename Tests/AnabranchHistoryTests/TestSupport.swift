@@ -1,9 +1,12 @@
 import AnabranchCore
 @testable import AnabranchHistory
+@testable import AnabranchPostgres
+import AnabranchPostgresWire
 import AnabranchSQLite
 import AnabranchTesting
 import Foundation
 import GRDB
+import Synchronization
 import Testing
 
 /// A directory that goes away with this object; in memory where the system has plenty.
@@ -29,19 +32,56 @@ enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
     case memory
     case sqlite = "SQLite"
     case shards = "SQLite in eight shards"
+    case postgres = "PostgreSQL"
 
     var testDescription: String { rawValue }
+}
+
+/// A database without tables, on the server that tests share. It is cleared for the next one when this object goes.
+final class TestDatabase {
+    private static let free = Mutex<[String]>([])
+
+    let url: String
+    private let name: String
+
+    init() throws {
+        let server = try TestPostgres.shared.get()
+        name = try Self.free.withLock { $0.popLast() } ?? server.makeDatabase()
+        url = server.url(name)
+    }
+
+    deinit {
+        guard let connection = try? PostgresConnection(url, seconds: 60),
+            (try? connection.query("DROP SCHEMA IF EXISTS anabranch_store CASCADE")) != nil
+        else { return }
+        Self.free.withLock { $0.append(name) }
+    }
+}
+
+extension PostgresStore {
+    /// The server of the tests is not durable.
+    convenience init(_ database: TestDatabase, writers: Int = 4, seconds: Double = 60) throws(HistoryError) {
+        var options = Options()
+        options.requiresDurability = false
+        options.writers = writers
+        options.seconds = seconds
+        try self.init(database.url, options: options)
+    }
 }
 
 /// A store that can be stopped and started.
 final class TestStore {
     private let directory: TemporaryDirectory
+    private let database: TestDatabase?
     private(set) var store: any HistoryStore
 
     init(_ kind: StoreKind) throws {
         directory = try TemporaryDirectory()
+        let database = kind == .postgres ? try TestDatabase() : nil
+        self.database = database
         store =
             switch kind {
+            case .postgres: try PostgresStore(try #require(database))
             case .memory: InMemoryStore()
             case .sqlite: try SQLiteStore(oneShardIn: directory.path)
             case .shards: try SQLiteStore(directory: directory.path)
@@ -61,6 +101,10 @@ final class TestStore {
 
     /// Starts anew on what is durable; memory counts as durable for the store in memory.
     func restart(isClosed: Bool = false) throws {
+        if let running = store as? PostgresStore, let database {
+            if !isClosed { running.close() }
+            store = try PostgresStore(database)
+        }
         guard let running = store as? SQLiteStore else { return }
         if !isClosed { try running.close() }
         store = try SQLiteStore(directory: directory.path)

@@ -10,8 +10,8 @@ import Testing
     @Test(arguments: [
         "AnabranchCore", "AnabranchQuery", "AnabranchRules", "AnabranchProtocol", "AnabranchHistory", "AnabranchSQLite",
         "AnabranchExplain", "AnabranchInspector", "AnabranchPropertyList", "AnabranchRealmFile", "AnabranchReplica",
-        "AnabranchClient", "AnabranchCapture", "AnabranchBridge", "AnabranchServer", "AnabranchSimulation",
-        "AnabranchTestClient", "AnabranchTesting",
+        "AnabranchClient", "AnabranchCapture", "AnabranchBridge", "AnabranchPostgres", "AnabranchServer",
+        "AnabranchSimulation", "AnabranchTestClient", "AnabranchTesting",
     ])
     func whatIsPublicIsDocumented(module: String) throws {
         var places: [String] = []

@@ -51,6 +51,7 @@ import Testing
         "AnabranchBridge": [
             "AnabranchCapture", "AnabranchClient", "AnabranchCore", "AnabranchPostgresWire", "AnabranchReplica",
         ],
+        "AnabranchPostgres": ["AnabranchCore", "AnabranchHistory", "AnabranchPostgresWire", "Crypto", "Foundation"],
         "AnabranchRows": ["AnabranchCore", "Foundation", "GRDB", "GRDBSQLite"],
         "AnabranchSQLite": ["AnabranchCore", "AnabranchHistory", "AnabranchRows", "Crypto", "Foundation", "GRDB"],
         "AnabranchServer": [
@@ -66,23 +67,20 @@ import Testing
             "AnabranchCore", "AnabranchExplain", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery",
             "AnabranchReplica", "AnabranchRules", "AnabranchServer", "AnabranchTesting", "Foundation",
         ],
-        "AnabranchFuzz": [
-            "AnabranchCore", "AnabranchOverTheAir", "AnabranchPropertyList", "AnabranchProtocol", "AnabranchRealmFile",
-            "AnabranchRules", "AnabranchTesting",
-        ],
         "AnabranchTestClient": [
             "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchTesting", "Foundation", "NIOCore",
             "NIOHTTP1", "NIOPosix", "NIOWebSocket",
         ],
         "AnabranchInspector": [
-            "AnabranchCore", "AnabranchExplain", "AnabranchHistory", "AnabranchQuery", "AnabranchServer", "Crypto",
-            "Foundation", "NIOHTTP1", "NIOPosix",
+            "AnabranchCore", "AnabranchExplain", "AnabranchHistory", "AnabranchQuery", "AnabranchServer",
+            "CInspectorAssets", "Crypto", "Foundation", "NIOHTTP1", "NIOPosix",
         ],
         "anabranch": [
             "AnabranchBridge", "AnabranchCapture", "AnabranchChunks", "AnabranchFiles", "AnabranchFilesWire",
             "AnabranchClient", "AnabranchCore", "AnabranchExplain", "AnabranchHTTP", "AnabranchHistory",
-            "AnabranchInspector", "AnabranchOverTheAirDevice", "AnabranchOverTheAirWire", "AnabranchPropertyList",
-            "AnabranchProtocol", "AnabranchQuery", "AnabranchRealmFile", "AnabranchReplica", "AnabranchRules",
+            "AnabranchInspector", "AnabranchOverTheAirDevice", "AnabranchOverTheAirWire", "AnabranchPostgres",
+            "AnabranchPropertyList", "AnabranchProtocol", "AnabranchQuery", "AnabranchRealmFile", "AnabranchReplica",
+            "AnabranchRules",
             "AnabranchSQLite",
             "AnabranchServer", "AnabranchSimperiumWire", "ArgumentParser", "CMalloc", "CZlib", "CommandSupport",
             "Foundation", "Logging",
@@ -99,6 +97,7 @@ import Testing
         ],
         "CommandSupport": ["ArgumentParser", "CBuildInfo", "CoreFoundation", "Foundation"],
         "CBuildInfo": [],
+        "CInspectorAssets": [],
         "CFaultFiles": [],
         "CLibPQ": [],
         "CMalloc": [],

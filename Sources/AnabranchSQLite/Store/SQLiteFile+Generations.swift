@@ -106,16 +106,6 @@ extension SQLiteFile {
     }
 }
 
-extension Checksum {
-    /// The checksum of a generation, keyed with the start of its file's chain.
-    func covering(_ generation: Generation) -> Checksum {
-        keyed(
-            [
-                generation.version.rawValue, generation.entryCount, generation.bytes, generation.cumulativeSize,
-            ], [])
-    }
-}
-
 /// The segments of one generation.
 struct GenerationSegments: SegmentSource {
     let file: SQLiteFile

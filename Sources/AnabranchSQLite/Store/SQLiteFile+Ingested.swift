@@ -86,14 +86,3 @@ extension SQLiteStore {
         try shards[file.shard].readFile(file.number) { file throws(HistoryError) in try file.ingestedBytes() }
     }
 }
-
-extension Checksum {
-    fileprivate func covering(_ object: IngestedObject) -> Checksum {
-        let key = object.key.stored, user = object.user.map { Array($0.utf8) }
-        return keyed(
-            [
-                object.number, UInt64(object.className.count), UInt64(UInt8(bitPattern: key.type.rawValue)),
-                UInt64(key.bytes.count), object.time, user.map { UInt64($0.count) + 1 } ?? 0,
-            ], object.className + key.bytes + (user ?? []) + object.json)
-    }
-}

@@ -72,12 +72,3 @@ extension SQLiteFile {
             ])
     }
 }
-
-extension Checksum {
-    func covering(_ record: DoorRecord) -> Checksum {
-        let place = record.place
-        return keyed(
-            [UInt64(place.space), UInt64(place.kind), record.expiresAt, UInt64(place.key.count)],
-            place.key + record.value)
-    }
-}

@@ -314,25 +314,7 @@ extension String {
     }
 }
 
-extension Predicates {
-    fileprivate init(stored text: String) throws(HistoryError) {
-        guard let value = try? JSONValue(parsing: text.utf8), let predicates = Predicates(value) else {
-            throw HistoryError(.storeDamaged, "the queries of a view cannot be read")
-        }
-        self = predicates
-    }
-}
-
 extension Checksum {
-    fileprivate func covering(_ record: ViewRecord, _ predicates: String) -> Checksum {
-        let checksum = keyed(
-            [
-                record.ident.rawValue, record.queryVersion, record.changed.rawValue, record.projected.rawValue,
-                record.firstNumber, record.lastNumber, UInt64(predicates.utf8.count), UInt64(record.role.utf8.count),
-            ], Array(predicates.utf8) + Array(record.role.utf8))
-        return record.logged.isEmpty ? checksum : checksum.keyed([], record.logged.encoded)
-    }
-
     fileprivate func covering(_ entry: ViewEntry, _ fields: EntryFields, of ident: ClientFileID) -> Checksum {
         var checksum = keyed(
             [
@@ -345,35 +327,5 @@ extension Checksum {
         if let merged = entry.contents?.merged { checksum = checksum.keyed([1], merged) }
         if let compensation = fields.compensation { checksum = checksum.keyed([2], Array(compensation.utf8)) }
         return checksum
-    }
-}
-
-extension PrimaryKey {
-    var stored: (type: PayloadType, bytes: [UInt8]) {
-        switch self {
-        case .null: (.null, [])
-        case .int(let value): (.int, Array("\(value)".utf8))
-        case .string(let value): (.string, value)
-        case .globalKey: (.globalKey, [])
-        case .objectID(let value): (.objectID, value.bytes)
-        case .uuid(let value): (.uuid, value.bytes)
-        }
-    }
-
-    init?(_ type: PayloadType, stored bytes: [UInt8]) {
-        switch type {
-        case .null: self = .null
-        case .int:
-            guard let value = Int64(String(decoding: bytes, as: UTF8.self)) else { return nil }
-            self = .int(value)
-        case .string: self = .string(bytes)
-        case .objectID:
-            guard let value = ObjectID(bytes) else { return nil }
-            self = .objectID(value)
-        case .uuid:
-            guard let value = UUIDBytes(bytes) else { return nil }
-            self = .uuid(value)
-        default: return nil
-        }
     }
 }

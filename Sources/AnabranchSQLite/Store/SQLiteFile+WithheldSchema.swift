@@ -32,7 +32,3 @@ extension SQLiteFile {
         try execute("DELETE FROM withheld_schema WHERE file = ? AND ident = ?", [id.number, stored(ident)])
     }
 }
-
-extension Checksum {
-    func covering(schema: [UInt8], of ident: ClientFileID) -> Checksum { keyed([ident.rawValue], schema) }
-}

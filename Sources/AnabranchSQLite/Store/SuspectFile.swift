@@ -1,10 +1,10 @@
-import AnabranchHistory
+package import AnabranchHistory
 import Foundation
 import Synchronization
 
 /// The uploads that are being integrated, in a small file that is never flushed: it outlives the process, which is
 /// enough, and costs no time. An upload that cannot be written is not remembered.
-final class SuspectFile: UploadSuspects {
+package final class SuspectFile: UploadSuspects {
     /// The most uploads that are remembered: no server integrates this many at a time.
     static let slotCountMax = 256
     private static let slotBytes = 40
@@ -38,14 +38,23 @@ final class SuspectFile: UploadSuspects {
 
     deinit { close(file) }
 
-    func find(_ upload: Checksum) -> SuspectUpload? {
+    /// The file of a server whose store is elsewhere, in a directory that is made if it is missing.
+    /// - Throws: if the directory cannot be made.
+    package static func inDirectory(_ path: String) throws -> SuspectFile? {
+        let folder = URL(fileURLWithPath: path, isDirectory: true)
+        try FileManager.default.createDirectory(
+            at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        return SuspectFile(path: folder.appendingPathComponent("suspects").path)
+    }
+
+    package func find(_ upload: Checksum) -> SuspectUpload? {
         slots.withLock { slots in
             let slot = slots.lazy.compactMap { $0 }.first { $0.upload == upload && $0.strikes > 0 }
             return slot.map { SuspectUpload(strikes: $0.strikes, lastTried: $0.lastTried) }
         }
     }
 
-    func begin(_ upload: Checksum, at time: UInt64) {
+    package func begin(_ upload: Checksum, at time: UInt64) {
         change(upload) { slot in
             var slot = slot ?? Slot(upload)
             (slot.lastTried, slot.isUnderWay) = (time, true)
@@ -53,7 +62,7 @@ final class SuspectFile: UploadSuspects {
         }
     }
 
-    func pause(_ upload: Checksum) {
+    package func pause(_ upload: Checksum) {
         change(upload) { slot in
             guard var slot, slot.strikes > 0 else { return nil }
             slot.isUnderWay = false
@@ -61,7 +70,7 @@ final class SuspectFile: UploadSuspects {
         }
     }
 
-    func end(_ upload: Checksum) { change(upload) { _ in nil } }
+    package func end(_ upload: Checksum) { change(upload) { _ in nil } }
 
     /// Changes the slot of an upload, or a free one.
     private func change(_ upload: Checksum, _ body: (Slot?) -> Slot?) {

@@ -1,4 +1,5 @@
 import AnabranchCore
+public import AnabranchHistory
 import Crypto
 import Foundation
 public import Logging
@@ -17,7 +18,7 @@ public final class KeyFile: Sendable {
 
     private static let secretBytes = 32
 
-    private let file: WatchedFile<[TokenKey]>
+    private let read: @Sendable () async -> [TokenKey]
 
     /// Reads the keys. Makes the file, with one key, if there is none.
     /// - Parameter now: seconds since 1970.
@@ -27,9 +28,24 @@ public final class KeyFile: Sendable {
             try Self.write([Self.newSecret(now: Int64(clamping: now))], to: path)
             logger.notice("key made", metadata: ["path": "\(path)"])
         }
-        file = try await WatchedFile(path, logger: logger) {
+        let file = try await WatchedFile(path, logger: logger) {
             try Self.read(path).map { TokenKey(ident: $0.ident, secret: $0.bytes) }
         }
+        read = { await file.value() }
+    }
+
+    /// Takes keys that a store keeps for several servers in place of a file.
+    /// - Parameter keys: the one that signs first.
+    public init(_ keys: [SigningKey]) {
+        let keys = keys.map { TokenKey(ident: $0.ident, secret: $0.secret) }
+        read = { keys }
+    }
+
+    /// A new key.
+    /// - Parameter now: seconds since 1970.
+    public static func newKey(now: UInt64) -> SigningKey {
+        let secret = newSecret(now: Int64(clamping: now))
+        return SigningKey(ident: secret.ident, secret: secret.bytes, createdAt: now)
     }
 
     /// Puts a new key before the others, and removes those that were replaced more than `lifetimeSeconds` ago: every
@@ -53,7 +69,7 @@ public final class KeyFile: Sendable {
     public static func check(path: String) throws { _ = try secrets(in: path) }
 
     /// The keys, the one that signs first.
-    func keys() async -> [TokenKey] { await file.value() }
+    func keys() async -> [TokenKey] { await read() }
 
     private static func newSecret(now: Int64) -> Secret {
         Secret(

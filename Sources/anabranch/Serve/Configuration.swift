@@ -33,6 +33,8 @@ enum RulesSetting: Equatable, CustomStringConvertible {
 /// default.
 struct Configuration {
     var data = "./data"
+    /// The PostgreSQL database of the store; nil for SQLite in the data directory.
+    var database: String?
     var listen = ListenAddress(host: "127.0.0.1", port: 9090)
     var isInsecure = false
     var isDevelopment = false

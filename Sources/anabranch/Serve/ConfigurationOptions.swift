@@ -11,6 +11,11 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
+            "The PostgreSQL database of files and accounts. (default: SQLite in the data directory)", valueName: "url"))
+    var store: String?
+
+    @Option(
+        help: ArgumentHelp(
             "Where to listen; port 0 lets the system choose. (default: 127.0.0.1:9090)", valueName: "host:port"))
     var listen: String?
 
@@ -72,6 +77,7 @@ struct ConfigurationOptions: ParsableArguments {
     private var flags: [String: String] {
         var flags = history.flags
         flags["data"] = data
+        flags["store"] = store
         flags["listen"] = listen
         flags["admin-listen"] = adminListen
         flags["admin-token-file"] = adminTokenFile

@@ -36,6 +36,9 @@ extension Configuration {
             problems.append(
                 "allow-destructive-schema: only with dev; an app has destructive-schema: allow of its own")
         }
+        if database != nil, storeBytesMax != nil {
+            problems.append("store-bytes: not with store, since PostgreSQL does not say what the files occupy")
+        }
         if usesProxyProtocol, trustedProxies == .none {
             problems.append("proxy-protocol: only with trusted-proxies, since others may write what they like")
         }

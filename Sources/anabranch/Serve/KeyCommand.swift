@@ -24,6 +24,7 @@ struct KeyCommand: ParsableCommand {
 
         func run() throws {
             let configuration = try store.configuration()
+            try configuration.requireDirectory()
             let ident = try KeyFile.rotate(
                 path: configuration.keyPath, now: UInt64(max(1, Date().timeIntervalSince1970)),
                 lifetimeSeconds: configuration.appServices.sessionSeconds)

@@ -1,7 +1,6 @@
 import AnabranchFilesWire
 import AnabranchHistory
 import AnabranchInspector
-import AnabranchSQLite
 import AnabranchServer
 import AnabranchOverTheAirWire
 import AnabranchSimperiumWire
@@ -27,7 +26,8 @@ struct ServeCommand: AsyncParsableCommand {
 
             The first line on standard output says where the server listens; the log goes to standard error, and says \
             where the inspector is: pages that show data and history in a browser (Spec/Inspector.md). \
-            Everything acknowledged to a client is in the data directory, which one process at a time can use.
+            Everything acknowledged to a client is in the data directory, which one process at a time can use; or in \
+            PostgreSQL with --store (Spec/Postgres.md), so that a spare server on another machine can take over.
 
             Each setting can also be in the environment (ANABRANCH_LISTEN for --listen) or in the file (listen: ...). \
             `anabranch config print` shows the result, `anabranch config check` what is wrong with it.
@@ -37,6 +37,8 @@ struct ServeCommand: AsyncParsableCommand {
               anabranch serve --config /etc/anabranch.yaml
               anabranch serve --config anabranch.yaml --rules everybody \\
                   --listen 0.0.0.0:9090 --insecure
+              PGPASSWORD=… anabranch serve --config anabranch.yaml \\
+                  --store postgres://anabranch@db.example.com/anabranch
             """)
 
     @OptionGroup var options: ConfigurationOptions
@@ -65,12 +67,11 @@ struct ServeCommand: AsyncParsableCommand {
         let tls = try await NamedFiles.tls(configuration, logger)
         let listen = configuration.listen
         try await listen.check()
-        let store = try openStore(configuration, logger)
-        let accounts = try SQLiteAccountStore(directory: configuration.data)
         let unixSeconds = { @Sendable in UInt64(max(1, Date().timeIntervalSince1970)) }
+        let stores = try await ServedStores(configuration, now: unixSeconds(), logger)
+        let (store, accounts) = (stores.files, stores.accounts)
         let apps = try await AppServices(
-            settings: configuration.appServices, accounts: accounts,
-            keys: try await KeyFile(path: configuration.keyPath, now: unixSeconds(), logger: logger),
+            settings: configuration.appServices, accounts: accounts, keys: stores.keys,
             emails: configuration.mailers, logger: logger, metrics: metrics, unixSeconds: unixSeconds)
         let simperium = simperium(configuration, apps, authorizer, logger, metrics, unixSeconds)
         let overTheAir = overTheAir(configuration, apps, authorizer, logger, unixSeconds)
@@ -97,8 +98,7 @@ struct ServeCommand: AsyncParsableCommand {
         try await ServiceGroup(
             services: [server], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger
         ).run()
-        try accounts.close()
-        try store.close()
+        try stores.close()
     }
 
     /// Simperium's wire, and the routes of its HTTP requests; nil if no app serves its clients.
@@ -131,9 +131,8 @@ struct ServeCommand: AsyncParsableCommand {
 
     /// The contents of files; nil if no app has file spaces.
     private func files(
-        _ configuration: Configuration, _ store: SQLiteStore, _ apps: AppServices, _ authorizer: any Authorizer,
-        _ logger: Logger,
-        _ unixSeconds: @escaping @Sendable () -> UInt64
+        _ configuration: Configuration, _ store: any HistoryStore & HistoryCatalog, _ apps: AppServices,
+        _ authorizer: any Authorizer, _ logger: Logger, _ unixSeconds: @escaping @Sendable () -> UInt64
     ) -> FilesWire? {
         guard !configuration.files.isEmpty else { return nil }
         var settings = FilesSettings()
@@ -143,21 +142,8 @@ struct ServeCommand: AsyncParsableCommand {
             catalog: store, authenticator: apps, authorizer: authorizer, logger: logger, unixSeconds: unixSeconds)
     }
 
-    private func openStore(_ configuration: Configuration, _ logger: Logger) throws -> SQLiteStore {
-        let store = try SQLiteStore(directory: configuration.data, options: configuration.store)
-        if store.isNew {
-            let path = URL(fileURLWithPath: configuration.data, isDirectory: true).path
-            logger.notice("there was no store: a new one is made", metadata: ["data": "\(path)"])
-        }
-        if let shards = configuration.shards, shards != store.shardCount {
-            logger.notice(
-                "the store keeps the shards that it was made with", metadata: ["shards": "\(store.shardCount)"])
-        }
-        return store
-    }
-
     private func admin(
-        _ configuration: Configuration, _ store: SQLiteStore, _ accounts: SQLiteAccountStore,
+        _ configuration: Configuration, _ store: any HistoryCatalog, _ accounts: any AccountStore,
         _ metrics: PrometheusMetrics, _ logger: Logger
     ) throws -> AdminInterface? {
         guard let listen = configuration.adminListen else { return nil }

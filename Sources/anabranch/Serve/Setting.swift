@@ -44,6 +44,9 @@ struct Setting {
     static var all: [Setting] {
         [
             Setting("data", \.data, .path, "The directory of all data; the server makes it if there is none."),
+            Setting(
+                "store", \.database, .database,
+                "The PostgreSQL database that has files and accounts, in place of SQLite in the data directory."),
             Setting("listen", \.listen, .address, "Where clients connect; port 0 lets the system choose one."),
             Setting("insecure", \.isInsecure, .flag, "Whether to listen without TLS beyond loopback addresses."),
             Setting("dev", \.isDevelopment, .flag, "Whether everybody is let in, on a loopback address only."),
@@ -199,6 +202,14 @@ extension SettingForm<String?> {
         Self(
             allowed: "at least 16 visible ASCII characters", parse: { AdminToken($0) == nil ? nil : .some($0) },
             print: { $0 }, isSecret: true)
+    }
+
+    /// It can have a password.
+    static var database: Self {
+        Self(
+            allowed: "a URL like postgres://anabranch@db.example.com/anabranch",
+            parse: { $0.wholeMatch(of: /postgres(ql)?:\/\/.+/) == nil ? nil : .some($0) }, print: { $0 },
+            isSecret: true)
     }
 
     static var password: Self {

@@ -86,7 +86,7 @@ package struct LogSegmentContent: Sendable {
 extension LogEntry {
     /// The conflict keys that the entries write, in their order.
     /// - Throws: `storeDamaged` if a changeset cannot be decoded.
-    static func conflictKeys(of entries: [LogEntry]) throws(HistoryError) -> [ConflictKeyEntry] {
+    package static func conflictKeys(of entries: [LogEntry]) throws(HistoryError) -> [ConflictKeyEntry] {
         var arena = ChangesetArena()
         var keys: [ConflictKeyEntry] = []
         let bytes = entries.reduce(0) { $0 + $1.changeset.count }

@@ -1,21 +1,24 @@
-import AnabranchPostgresWire
 import Foundation
 import Synchronization
 
 /// A PostgreSQL server that a test has started, with a folder and a socket of its own, as a user without rights. It
 /// ends with the process of the tests, even if that is killed.
-final class TestPostgres: Sendable {
+package final class TestPostgres: Sendable {
     /// The server that most tests share, each with a database of its own.
-    static let shared = Result { try TestPostgres() }
+    package static let shared = Result { try TestPostgres() }
 
     private let folder: URL
+    /// The settings with which it starts.
+    private let settings: [String]
     private let watch: Mutex<Process?>
     private let databases = Mutex(0)
 
     private struct Failure: Error { let reason: String }
 
-    init() throws {
-        folder = FileManager.default.temporaryDirectory.appending(path: "pg-\(UUID().uuidString.prefix(8))")
+    /// - Parameter settings: each as `name=value`. By default it is not durable, which is quick.
+    package init(settings: [String] = ["fsync=off"]) throws {
+        self.settings = settings
+        folder = URL(filePath: TestFolder.parent).appending(path: "pg-\(UUID().uuidString.prefix(8))")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         watch = Mutex(nil)
         try Self.bash(
@@ -51,13 +54,13 @@ final class TestPostgres: Sendable {
     }
 
     /// Starts the server, and returns when it answers. A shell beside it stops it when our end of a pipe is closed.
-    func start() throws {
+    package func start() throws {
         let process = Process(), life = Pipe(), answer = Pipe()
         process.executableURL = URL(filePath: "/bin/bash")
         process.arguments = [
             "-c",
             """
-            options="-c listen_addresses= -c unix_socket_directories=$1 -c fsync=off -c max_connections=200"
+            options="-c listen_addresses= -c unix_socket_directories=$1 -c max_connections=400 $2"
             control() { \(Self.asUser) "$0/pg_ctl" -D "$1/data" -w -t 60 "${@:2}" >/dev/null 2>&1 </dev/null; }
             control "$1" -l "$1/data/log" -o "$options" start || { cat "$1/data/log"; exit 1; }
             echo ready
@@ -65,7 +68,7 @@ final class TestPostgres: Sendable {
             cat >/dev/null
             control "$1" -m immediate stop
             [ -e "$1/again" ] || rm -rf "$1"
-            """, Self.programs, folder.path(),
+            """, Self.programs, folder.path(), settings.map { "-c \($0)" }.joined(separator: " "),
         ]
         process.standardInput = life
         process.standardOutput = answer
@@ -76,7 +79,7 @@ final class TestPostgres: Sendable {
     }
 
     /// Has the server crash, and starts it again.
-    func crash() throws {
+    package func crash() throws {
         let mark = folder.appending(path: "again").path()
         _ = FileManager.default.createFile(atPath: mark, contents: nil)
         end()
@@ -85,40 +88,30 @@ final class TestPostgres: Sendable {
     }
 
     /// Stops the server for good.
-    func end() {
+    package func end() {
         guard let process = watch.withLock({ $0 }), let life = process.standardInput as? Pipe else { return }
         try? life.fileHandleForWriting.close()
         process.waitUntilExit()
     }
 
-    func url(_ database: String, user: String = "postgres") -> String {
+    package func url(_ database: String, user: String = "postgres") -> String {
         "postgres://\(user)@/\(database)?host=\(folder.path())"
     }
 
+    /// Carries out statements as the owner of everything.
+    package func run(_ sql: String, in database: String = "postgres") throws {
+        try Self.bash(
+            #""$1/psql" -X -q -v ON_ERROR_STOP=1 -h "$2" -U postgres -d "$3" -c "$4""#, Self.programs, folder.path(),
+            database, sql)
+    }
+
     /// A new database.
-    func makeDatabase() throws -> String {
+    package func makeDatabase() throws -> String {
         let name = databases.withLock { count in
             count += 1
             return "d\(count)"
         }
-        let connection = try PostgresConnection(url("postgres"), seconds: 60)
-        try connection.query("CREATE DATABASE \(name) TEMPLATE template0")
+        try run("CREATE DATABASE \(name) TEMPLATE template0")
         return name
-    }
-}
-
-/// A connection of an application, and what it reads as texts with `|` between values.
-final class Application {
-    let db: PostgresConnection
-
-    init(_ url: String) throws { db = try PostgresConnection(url, seconds: 60) }
-
-    func run(_ script: String) throws { try db.execute(script) }
-
-    func rows(_ sql: String) throws -> [String] {
-        let rows = try db.query(sql)
-        return (0..<rows.count).map { row in
-            (0..<rows.columnCount).map { rows[row, $0] ?? "∅" }.joined(separator: "|")
-        }
     }
 }

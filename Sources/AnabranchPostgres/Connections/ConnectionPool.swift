@@ -1,0 +1,100 @@
+#if canImport(CLibPQ)
+import AnabranchHistory
+import AnabranchPostgresWire
+import Foundation
+import Synchronization
+
+/// Some connections to one database, each made when it is needed and used by one thread at a time.
+final class ConnectionPool: Sendable {
+    /// The connections that nobody uses, the one used last at the end.
+    private let idle = Mutex<[LentConnection]>([])
+    private let places: DispatchSemaphore
+    private let target: PostgresTarget
+    /// The pipelines whose results somebody has waited for.
+    let roundTrips = Atomic(0)
+
+    private let idleSeconds: Double
+
+    /// - Parameters:
+    ///   - count: the most connections.
+    ///   - idleSeconds: the time that may pass between two statements of a transaction: then the server ends it.
+    init(_ target: PostgresTarget, count: Int, idleSeconds: Double) {
+        self.target = target
+        self.idleSeconds = idleSeconds
+        places = DispatchSemaphore(value: count)
+    }
+
+    /// Takes a connection for the calling thread: one that is still alive, since after a restart of PostgreSQL all idle
+    /// ones are not; or a new one. It is to be given back.
+    func take() throws(PostgresError) -> PostgresConnection {
+        guard places.wait(timeout: .now() + target.seconds) == .success else {
+            throw PostgresError(.timedOut, "no connection was free within \(target.seconds) s")
+        }
+        do throws(PostgresError) {
+            while let lent = idle.withLock({ $0.popLast() }) {
+                if lent.connection.isAlive() { return lent.connection }
+            }
+            return try target.connect(idleSeconds: idleSeconds)
+        } catch {
+            places.signal()
+            throw error
+        }
+    }
+
+    /// Gives a connection back. One that has broken is not used again.
+    func giveBack(_ connection: PostgresConnection) {
+        if connection.isOpen { idle.withLock { $0.append(LentConnection(connection)) } }
+        places.signal()
+    }
+
+    /// Closes the connections that nobody uses.
+    func close() { idle.withLock { $0.removeAll() } }
+}
+
+/// A connection on its way from one thread to the next.
+private struct LentConnection: @unchecked Sendable {
+    // It is used by one thread at a time.
+    let connection: PostgresConnection
+
+    init(_ connection: PostgresConnection) { self.connection = connection }
+}
+
+/// The place of a store, and how its connections behave.
+struct PostgresTarget: Sendable {
+    /// The schema that has the tables of a store: `anabranch` is that of bridges.
+    static let schema = "anabranch_store"
+
+    /// A connection string.
+    let url: String
+    /// The time that connecting and each round trip may take.
+    let seconds: Double
+
+    /// Makes a connection. What the time is up for here, the server gives up by itself, so that it holds no locks for
+    /// somebody who has gone.
+    func connect(idleSeconds: Double = 600) throws(PostgresError) -> PostgresConnection {
+        let connection = try PostgresConnection(url, seconds: seconds)
+        let milliseconds = Int(seconds * 1_000)
+        try connection.execute(
+            """
+            SET search_path = \(Self.schema); SET statement_timeout = \(milliseconds);
+            SET idle_in_transaction_session_timeout = \(Int(idleSeconds * 1_000));
+            SET tcp_user_timeout = \(milliseconds); SET tcp_keepalives_idle = 10; SET client_encoding = 'UTF8';
+            SET client_min_messages = warning; SET default_transaction_isolation = 'read committed'
+            """)
+        return connection
+    }
+}
+
+extension HistoryError {
+    /// An error of PostgreSQL in the form that the contract asks for; without details, which can have values of rows.
+    init(_ error: PostgresError) {
+        let state = error.state.map { " (SQLSTATE \($0))" } ?? ""
+        let reason = "PostgreSQL: \(error.message)\(state)"
+        switch error.state {
+        // XX001 is a damaged page, XX002 a damaged index.
+        case "XX001", "XX002": self.init(.storeDamaged, reason)
+        default: self.init(.storeFailed, reason)
+        }
+    }
+}
+#endif

@@ -1,0 +1,109 @@
+#if canImport(CLibPQ)
+import AnabranchHistory
+import AnabranchPostgresWire
+import Synchronization
+
+/// A transaction that begins with its first statements, in the same round trip, and has no connection before.
+final class StoreTransaction: @unchecked Sendable {
+    // Only the thread that has begun it uses it.
+
+    /// The transaction in which the current thread reads: what it reads meanwhile is of the same moment.
+    @TaskLocal static var reading: StoreTransaction?
+
+    let pool: ConnectionPool
+    private var connection: PostgresConnection?
+    /// The statements with which it begins; none once it has.
+    private var opening: [PostgresStep]
+
+    private init(in pool: ConnectionPool, opening: [PostgresStep]) {
+        (self.pool, self.opening) = (pool, opening)
+    }
+
+    /// True until the first statements are sent.
+    var isFresh: Bool { !opening.isEmpty }
+
+    /// Carries out statements in one round trip.
+    /// - Returns: the rows of each.
+    func run(_ steps: [PostgresStep]) throws(HistoryError) -> [PostgresRows] {
+        do throws(PostgresError) {
+            return try send(steps)
+        } catch {
+            // The compare of the opening statements divides by zero where it fails; a file that another party has
+            // made has the same path as ours.
+            if error.state == "22012" || error.constraint == "synced_file_path_key" {
+                throw HistoryError.leaseLost
+            }
+            throw HistoryError(error)
+        }
+    }
+
+    /// The same, with the error of the database.
+    func send(_ steps: [PostgresStep]) throws(PostgresError) -> [PostgresRows] {
+        pool.roundTrips.add(1, ordering: .relaxed)
+        if connection == nil { connection = try pool.take() }
+        guard let connection else { throw PostgresError(.unreachable, "there is no connection") }
+        let opening = opening
+        self.opening = []
+        return Array(try connection.pipeline(opening + steps).dropFirst(opening.count))
+    }
+
+    /// Undoes everything; nothing else follows.
+    func rollBack() { end("ROLLBACK") }
+
+    /// - Parameter statement: nil if the transaction has ended by itself.
+    private func end(_ statement: String?) {
+        guard let connection else { return }
+        // The next one to use the connection takes the answer. A connection that has broken is not used again.
+        if let statement, connection.isOpen { try? connection.sendPipeline([PostgresStep(statement)]) }
+        pool.giveBack(connection)
+        self.connection = nil
+    }
+
+    /// Carries out one statement.
+    func query(_ sql: String, _ parameters: [PostgresValue]) throws(HistoryError) -> PostgresRows {
+        guard let rows = try run([PostgresStep(sql, parameters)]).last else {
+            throw HistoryError(.storeFailed, "PostgreSQL: no answer")
+        }
+        return rows
+    }
+
+    // MARK: Kinds
+
+    private static let begin = PostgresStep("BEGIN ISOLATION LEVEL READ COMMITTED")
+    private static let beginReading = PostgresStep("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    static let commit = PostgresStep("COMMIT")
+
+    /// Reads within one snapshot: that in which the thread reads already, or a new one.
+    static func read<Result>(
+        from pool: ConnectionPool, _ body: (StoreTransaction) throws(HistoryError) -> Result
+    ) throws(HistoryError) -> Result {
+        if let reading, reading.pool === pool { return try body(reading) }
+        let transaction = StoreTransaction(in: pool, opening: [beginReading])
+        defer { transaction.end("COMMIT") }
+        let result = $reading.withValue(transaction) {
+            Swift.Result { () throws(HistoryError) in try body(transaction) }
+        }
+        return try result.get()
+    }
+
+    /// Writes in one transaction: `body` ends with `run([…, commit])`. If it throws, nothing is written, unless that
+    /// is not known.
+    static func write<Result>(
+        in pool: ConnectionPool, locking: [PostgresStep], _ body: (StoreTransaction) throws(HistoryError) -> Result
+    ) throws(HistoryError) -> Result {
+        let transaction = StoreTransaction(in: pool, opening: [begin] + locking)
+        do throws(HistoryError) {
+            let result = try body(transaction)
+            transaction.end(nil)
+            return result
+        } catch {
+            transaction.rollBack()
+            throw error
+        }
+    }
+}
+
+extension HistoryError {
+    static let leaseLost = HistoryError(.leaseLost, "the file has another writer")
+}
+#endif

@@ -1,0 +1,71 @@
+#if canImport(CLibPQ)
+import AnabranchHistory
+
+/// A file that is open here.
+struct OpenFile: Sendable {
+    let path: VirtualPath
+    /// The lease of its newest opening here.
+    var lease: Lease
+    /// The row of the file as it was written or read last; nil if that is not known.
+    var record: FileRecord?
+
+    /// True if it has no commit yet.
+    var isNew: Bool { record.map { !$0.isStored } ?? false }
+}
+
+/// The files that are open here, and numbers for new ones.
+struct OpenFiles: Sendable {
+    private var files: [Int64: OpenFile] = [:]
+    /// The files without a commit.
+    private var newFiles: [VirtualPath: Int64] = [:]
+    /// The numbers that are taken for new files and not used yet.
+    private var numbers: Range<Int64> = 0..<0
+
+    subscript(number: Int64) -> OpenFile? { files[number] }
+
+    func hasNew(_ path: VirtualPath) -> Bool { newFiles[path] != nil }
+
+    /// Opens a file that is stored.
+    mutating func open(_ record: FileRecord) {
+        if let number = newFiles.removeValue(forKey: record.path) { files[number] = nil }
+        files[record.number] = OpenFile(path: record.path, lease: record.lease, record: record)
+    }
+
+    /// Opens a file that is not stored; nil if there is no number for it.
+    mutating func open(new path: VirtualPath) -> (number: Int64, lease: Lease)? {
+        if let number = newFiles[path], var file = files[number] {
+            file.lease.number += 1
+            file.record?.lease = file.lease
+            files[number] = file
+            return (number, file.lease)
+        }
+        guard let number = numbers.popFirst() else { return nil }
+        var record = FileRecord(number: number, path: path)
+        record.lease = Lease(1)
+        newFiles[path] = number
+        files[number] = OpenFile(path: path, lease: record.lease, record: record)
+        return (number, record.lease)
+    }
+
+    mutating func add(numbers: Range<Int64>) { self.numbers = numbers }
+
+    mutating func close(_ number: Int64, _ lease: Lease? = nil) {
+        guard let file = files[number], lease.map({ $0 == file.lease }) ?? true else { return }
+        files[number] = nil
+        if newFiles[file.path] == number { newFiles[file.path] = nil }
+    }
+
+    /// Records what a commit has written.
+    mutating func didWrite(_ record: FileRecord) {
+        newFiles[record.path] = nil
+        // Not if it has been opened again meanwhile, or closed.
+        if files[record.number]?.lease == record.lease { files[record.number]?.record = record }
+    }
+
+    /// Records that nobody knows whether a commit has been written.
+    mutating func forgetRecord(of number: Int64) {
+        guard let file = files[number], !file.isNew else { return }
+        files[number]?.record = nil
+    }
+}
+#endif

@@ -1,0 +1,121 @@
+#if canImport(CLibPQ)
+import AnabranchHistory
+import AnabranchPostgresWire
+import Foundation
+
+/// Finds out whether a database can hold a store, and makes the tables if it has none.
+struct StoreCheck {
+    /// The oldest server with which the store has been tried.
+    private static let versionMin = 15
+    private static let schema = PostgresTarget.schema
+
+    let target: PostgresTarget
+    let requiresDurability: Bool
+
+    /// - Returns: whether the tables were made.
+    /// - Throws: `storeFailed` or `storeUnusable`, with a sentence for the operator.
+    func run() throws(HistoryError) -> Bool {
+        do {
+            let connection = try PostgresConnection(target.url, seconds: target.seconds)
+            defer { connection.close() }
+            try checkServer(connection)
+            let schemas = try connection.query("SELECT 1 FROM pg_namespace WHERE nspname = '\(Self.schema)'")
+            let isNew = try schemas.count == 0 && make(connection)
+            try checkTables(connection)
+            return isNew
+        } catch let error as HistoryError {
+            throw error
+        } catch let error as PostgresError {
+            throw refusal(error)
+        } catch {
+            throw HistoryError(.storeFailed, "\(error)")
+        }
+    }
+
+    private func checkServer(_ connection: PostgresConnection) throws {
+        func setting(_ name: String) throws -> String {
+            try connection.query("SELECT current_setting('\(name)')")[0, 0] ?? ""
+        }
+        guard Int(try setting("server_version_num")) ?? 0 >= Self.versionMin * 10_000 else {
+            throw unusable(
+                "PostgreSQL \(try setting("server_version")) is too old: version \(Self.versionMin) or newer is needed")
+        }
+        guard try connection.query("SELECT pg_is_in_recovery()")[0, 0] == "f" else {
+            throw unusable("PostgreSQL is a standby there, which cannot be written: name the primary server")
+        }
+        guard requiresDurability else { return }
+        for name in ["fsync", "full_page_writes", "synchronous_commit"] where try setting(name) == "off" {
+            throw unusable(
+                "PostgreSQL would lose acknowledged changes when its machine fails: \(name) is off there; turn it on")
+        }
+    }
+
+    /// - Returns: false if another process has made them meanwhile.
+    private func make(_ connection: PostgresConnection) throws -> Bool {
+        do {
+            let name = UUID().uuidString
+            try connection.execute(
+                """
+                BEGIN;
+                \(StoreTables.sql)
+                INSERT INTO meta (name, value) VALUES ('format', '\(StoreTables.format)'), ('store', '\(name)');
+                COMMIT;
+                """)
+            return true
+        } catch {
+            guard error.state == "42P06" || error.state == "23505" else { throw error }
+            try connection.execute("ROLLBACK")
+            return false
+        }
+    }
+
+    private func checkTables(_ connection: PostgresConnection) throws {
+        let foreign = unusable(
+            "the schema \(Self.schema) of the database has tables of another application: use another database")
+        guard try connection.query("SELECT to_regclass('\(Self.schema).meta')")[0, 0] != nil else { throw foreign }
+        let found: String?
+        do {
+            found = try connection.query("SELECT value FROM \(Self.schema).meta WHERE name = 'format'")[0, 0]
+        } catch {
+            guard error.state == "42703" else { throw error }
+            throw foreign
+        }
+        guard let format = found.flatMap({ Int($0) }) else { throw foreign }
+        guard format == StoreTables.format else {
+            throw unusable(
+                """
+                the store has format \(format); this program reads format \(StoreTables.format): use the release of \
+                Anabranch that has written it, or a newer one
+                """)
+        }
+        let refused = try connection.query(
+            """
+            SELECT relname FROM pg_class WHERE relnamespace = '\(Self.schema)'::regnamespace AND relkind = 'r'
+            AND NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
+            AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE')) ORDER BY relname LIMIT 1
+            """)
+        if let table = refused[0, 0] { throw missingRights("table \(table)") }
+    }
+
+    // MARK: Refusals
+
+    private func unusable(_ reason: String) -> HistoryError { HistoryError(.storeUnusable, reason) }
+
+    private func missingRights(_ place: String) -> HistoryError {
+        unusable(
+            """
+            the user of PostgreSQL may not do what is needed (\(place)): it has to own the schema \(Self.schema), or \
+            have the right CREATE on the database so that it can make it
+            """)
+    }
+
+    private func refusal(_ error: PostgresError) -> HistoryError {
+        if error.state == "42501" { return missingRights(error.message) }
+        guard error.code != .refused else { return HistoryError(error) }
+        if error.message.contains("password") {
+            return unusable("PostgreSQL does not let the user in, check name and password: \(error.message)")
+        }
+        return HistoryError(.storeFailed, "PostgreSQL cannot be reached: \(error.message)")
+    }
+}
+#endif

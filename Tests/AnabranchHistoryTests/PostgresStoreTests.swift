@@ -1,0 +1,191 @@
+import AnabranchCore
+@testable import AnabranchHistory
+@testable import AnabranchPostgres
+import AnabranchPostgresWire
+import AnabranchTesting
+import Foundation
+import Synchronization
+import Testing
+
+/// What is true of the store in PostgreSQL alone (`Spec/Postgres.md`).
+@Suite struct PostgresStoreTests {
+    private static func store(_ database: TestDatabase, seconds: Double = 60) throws -> PostgresStore {
+        try PostgresStore(database, seconds: seconds)
+    }
+
+    private static let object = ChangesetWriter([
+        .addTable("T"), .addColumn("T", "n"), .createObject(ObjectName(className: "T", key: .int(1))),
+    ]).bytes
+
+    // MARK: Round trips
+
+    @Test func aTurnOfAFileThatIsUsedTakesOneRoundTrip() throws {
+        let database = try TestDatabase(), store = try Self.store(database)
+        var file = try SyncedFile.open(in: store, keepsState: true)
+        let ident = try file.allocateIdent().ident
+        try file.integrate(Upload([Self.object]), from: ident)
+        for number in 2...5 as ClosedRange<UInt64> {
+            let before = store.roundTripCount
+            let refusal = try file.integrate(
+                Upload([ChangesetWriter.setting(1, to: Int64(number))], from: ClientVersion(number)), from: ident)
+            let count = store.roundTripCount - before
+            #expect(refusal == nil && count == 1, "turn \(number) took \(count) round trips")
+        }
+        // Somebody else opens the file: nothing of it is in memory.
+        let other = try Self.store(database)
+        file = try SyncedFile.open(in: other, keepsState: true)
+        let before = other.roundTripCount
+        try file.integrate(Upload([ChangesetWriter.setting(1, to: 6)], from: 6), from: ident)
+        // What it has uploaded, the keys of what it has not seen, the object, twice, and the commit.
+        #expect(other.roundTripCount - before <= 5, "a cold turn took \(other.roundTripCount - before) round trips")
+    }
+
+    // MARK: Several nodes
+
+    @Test func whoOpensAFileTakesItOver() throws {
+        let database = try TestDatabase(), first = try Self.store(database), second = try Self.store(database)
+        let old = try SyncedFile.open(in: first), ident = try old.allocateIdent().ident
+        let new = try SyncedFile.open(in: second)
+        let row = try new.newest(ident)
+        #expect(row?.ident == ident)
+        // Neither what is written nor what is read counts any more.
+        #expect(try code { _ = try old.allocateIdent() } == .leaseLost)
+        let opened = try first.id(of: VirtualPath("/a"))
+        let id = try #require(opened)
+        #expect(try code { _ = try first.read(id) { view throws(HistoryError) in try view.head() } } == .leaseLost)
+        #expect(try code { _ = try first.state(of: id) } == .storeFailed)
+        let next = try new.allocateIdent().ident
+        #expect(next == ident + 1)
+        let again = try SyncedFile.open(in: first)
+        #expect(try again.newest(next)?.ident == next)
+        #expect(try code { _ = try new.allocateIdent() } == .leaseLost)
+    }
+
+    @Test func oneOfTwoNewFilesOfTheSameNameIsMade() throws {
+        let database = try TestDatabase(), first = try Self.store(database), second = try Self.store(database)
+        let one = try SyncedFile.open(in: first), other = try SyncedFile.open(in: second)
+        let ident = try one.allocateIdent().ident
+        #expect(try code { _ = try other.allocateIdent() } == .leaseLost)
+        #expect(try SyncedFile.open(in: second).newest(ident)?.ident == ident)
+        #expect(try first.files(after: nil, countMax: 9).map(\.path) == [VirtualPath("/a")])
+    }
+
+    @Test func aDeletedFileIsNotWrittenByWhoHasItOpen() throws {
+        let database = try TestDatabase(), first = try Self.store(database), second = try Self.store(database)
+        let file = try SyncedFile.open(in: first)
+        _ = try file.allocateIdent()
+        let taken = try second.open(VirtualPath("/a"))
+        var deletion = Commit(file: taken.id, lease: taken.lease, head: taken.head)
+        deletion.deletesFile = true
+        try second.commit([deletion])
+        #expect(try code { _ = try file.allocateIdent() } == .leaseLost)
+        #expect(try second.freeDeleted { true })
+        #expect(try code { _ = try file.allocateIdent() } == .leaseLost)
+        let connection = try PostgresConnection(database.url)
+        for table in StoreTables.ofFiles {
+            #expect(try connection.query("SELECT count(*) FROM anabranch_store.\(table)")[0, 0] == "0", "\(table)")
+        }
+    }
+
+    // MARK: Trouble
+
+    @Test func aCommitThatWaitsTooLongChangesNothing() throws {
+        let database = try TestDatabase(), store = try Self.store(database, seconds: 2)
+        let file = try SyncedFile.open(in: store), ident = try file.allocateIdent().ident
+        let holder = try PostgresConnection(database.url)
+        try holder.execute("BEGIN; LOCK TABLE anabranch_store.synced_file IN ACCESS EXCLUSIVE MODE")
+        #expect(try code { _ = try file.allocateIdent() } == .storeFailed)
+        try holder.execute("ROLLBACK")
+        let next = try SyncedFile.open(in: store)
+        #expect(try next.allocateIdent().ident == ident + 1)
+    }
+
+    @Test func aServerThatComesBackIsUsedAgain() throws {
+        let server = try TestPostgres()
+        defer { server.end() }
+        let url = server.url(try server.makeDatabase())
+        var options = PostgresStore.Options()
+        options.requiresDurability = false
+        let store = try PostgresStore(url, options: options)
+        let file = try SyncedFile.open(in: store)
+        _ = try file.allocateIdent()
+        try server.crash()
+        // A connection that nobody used is replaced before anything is sent, once its end is known here.
+        let next = try (try? file.allocateIdent()) ?? file.allocateIdent()
+        #expect(next.ident == 3)
+        let others = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        let connection = try PostgresConnection(url)
+        try connection.query("SELECT pg_terminate_backend(pid) \(others)")
+        while try connection.query("SELECT 1 \(others)").count > 0 {}
+        #expect(try file.allocateIdent().ident == 4)
+    }
+
+    // MARK: Databases that are refused
+
+    private static func refusal(_ url: String, requiresDurability: Bool = false) -> HistoryError? {
+        var options = PostgresStore.Options()
+        options.requiresDurability = requiresDurability
+        options.seconds = 5
+        do throws(HistoryError) {
+            _ = try PostgresStore(url, options: options)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test func aDatabaseThatCannotHoldAStoreIsRefusedInASentence() throws {
+        let server = try TestPostgres.shared.get(), database = try TestDatabase()
+        func expect(_ error: HistoryError?, _ code: HistoryError.Code, _ part: String) {
+            #expect(error?.code == code && error?.reason.contains(part) == true, "\(error?.reason ?? "no error")")
+        }
+        expect(Self.refusal(database.url, requiresDurability: true), .storeUnusable, "fsync is off")
+        expect(Self.refusal("postgres://127.0.0.1:1/a"), .storeFailed, "cannot be reached")
+        expect(Self.refusal(server.url("nothing")), .storeFailed, "\"nothing\" does not exist")
+        let role = "r" + UUID().uuidString.lowercased().filter { $0 != "-" }
+        let connection = try PostgresConnection(database.url)
+        try connection.execute("CREATE ROLE \(role) LOGIN")
+        let name = String(database.url.split(separator: "/")[2].split(separator: "?")[0])
+        expect(Self.refusal(server.url(name, user: role)), .storeUnusable, "the right CREATE on the database")
+        try connection.execute("CREATE SCHEMA anabranch_store")
+        expect(Self.refusal(database.url), .storeUnusable, "of another application")
+        try connection.execute("CREATE TABLE anabranch_store.meta (a int)")
+        expect(Self.refusal(database.url), .storeUnusable, "of another application")
+        try connection.execute("DROP SCHEMA anabranch_store CASCADE")
+        _ = try Self.store(database)
+        expect(Self.refusal(server.url(name, user: role)), .storeUnusable, "may not do what is needed")
+        try connection.execute(
+            """
+            GRANT USAGE ON SCHEMA anabranch_store TO \(role);
+            GRANT SELECT ON ALL TABLES IN SCHEMA anabranch_store TO \(role)
+            """)
+        expect(Self.refusal(server.url(name, user: role)), .storeUnusable, "may not do what is needed (table ")
+        try connection.execute("UPDATE anabranch_store.meta SET value = '99' WHERE name = 'format'")
+        expect(Self.refusal(database.url), .storeUnusable, "the store has format 99; this program reads format 1")
+        try connection.execute("DROP OWNED BY \(role); DROP ROLE \(role)")
+    }
+
+    // MARK: Damage
+
+    @Test func whatIsNotWhatWasWrittenIsNotRead() throws {
+        let changes = [
+            "log_entry SET changeset = '\\x00' WHERE version = 1", "log_entry SET origin = 9 WHERE version = 2",
+            "client_file SET client_version = client_version + 1 WHERE ident = 2", "synced_file SET version_salt = 0",
+        ]
+        for change in changes {
+            let database = try TestDatabase(), store = try Self.store(database)
+            let file = try SyncedFile.open(in: store), ident = try file.allocateIdent().ident
+            try file.integrate(Upload([1, 2].map { ChangesetWriter.setting(1, to: $0) }), from: ident)
+            try PostgresConnection(database.url).query("UPDATE anabranch_store.\(change)")
+            let id = try #require(try store.id(of: VirtualPath("/a")))
+            let found = try code {
+                try store.read(id) { view throws(HistoryError) in
+                    _ = try view.head()
+                    _ = try view.clientFile(ident)
+                    for version in [1, 2] as [ServerVersion] { _ = try view.entry(version) }
+                }
+            }
+            #expect(found == .storeDamaged, "\(change)")
+        }
+    }
+}
