@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchServer
 import NIOHTTP1
+import Synchronization
 import Testing
 
 @testable import AnabranchSimperiumWire
@@ -53,6 +54,40 @@ import Testing
             let answer = await asker.ask(.POST, "changes", "wait=1", body: #"[1,{"id":"k","ccid":"c","o":"EMPTY"},[]]"#)
             #expect(try JSONValue(parsing: answer.body.utf8).array?.map { $0["error"] } == [400, 400, 400])
             #expect(await asker.ask(.GET, "index").body.contains(#""index":[]"#))
+        }
+    }
+
+    @Test func changesAreLimited() async throws {
+        try await WireRig.run {
+            $0.changesPerMinuteMax = 20
+        } _: { rig in
+            let asker = try await Asker(rig)
+            func changes(_ numbers: Range<Int>) -> String {
+                let each = numbers.map { #"{"id":"k\#($0)","ccid":"c\#($0)","o":"M","v":{}}"# }
+                return "[\(each.joined(separator: ","))]"
+            }
+            #expect(await asker.ask(.POST, "changes", body: changes(0..<15)).status == .ok)
+            let refused = await asker.ask(.POST, "changes", "wait=1", body: changes(15..<21))
+            #expect(refused.status == .serviceUnavailable && refused.body == "too many changes in a minute")
+            #expect(await asker.ask(.POST, "changes", body: changes(15..<19)).status == .ok)
+            #expect(await asker.ask(.POST, "i/k", body: "{}").status == .ok)
+            #expect(await asker.ask(.DELETE, "i/k").status == .serviceUnavailable)
+            let index = try JSONValue(parsing: await asker.ask(.GET, "index").body.utf8)["index"]
+            #expect(index?.array?.count == 20)
+        }
+    }
+
+    @Test func aRightThatIsWithdrawnWhileARequestWaitsIsSeen() async throws {
+        let isAllowed = Mutex(true)
+        let authorizer = CallbackAuthorizer { _, _ in isAllowed.withLock { $0 } ? .write : .none }
+        try await WireRig.run(authorizer: authorizer) {
+            $0.newsSeconds = 1
+        } _: { rig in
+            let asker = try await Asker(rig)
+            #expect(await asker.ask(.GET, "changes").body == "[]")
+            async let waiting = asker.ask(.GET, "changes")
+            isAllowed.withLock { $0 = false }
+            #expect(await waiting.status == .unauthorized)
         }
     }
 

@@ -1,5 +1,8 @@
 import AnabranchCore
+import AnabranchHistory
 import AnabranchServer
+import AnabranchTesting
+import Synchronization
 import Testing
 
 @testable import AnabranchSimperiumWire
@@ -124,6 +127,86 @@ import Testing
         }
     }
 
+    /// Not even a text of 100 MB that grows by small edits: each is 64 KiB, and none is taken beyond the limit.
+    @Test func textsThatGrowSlowlyEndAtTheirLimit() async throws {
+        try await WireRig.run { rig in
+            let one = try await Conversation(rig, try await rig.logIn(), library: "other")
+            try await one.list()
+            try await one.make("M", "k", ["v": .adds("")])
+            let piece = String(repeating: "y", count: 64 << 10)
+            var version: Int64 = 1, length = 0, refused = 0
+            while length + refused * piece.count < 100 << 20, refused < 20 {
+                let kept = length > 0 ? "=\(length)\t" : ""
+                let answer = try await one.make("M", "k", ["v": .edits("\(kept)+\(piece)"), "sv": .integer(version)])
+                if answer["error"] == 413 {
+                    refused += 1
+                } else {
+                    version += 1
+                    length += piece.count
+                }
+            }
+            #expect(refused == 20 && length < 1 << 20)
+        }
+    }
+
+    /// Changes are told to nobody who is too far behind, and old ones make room for new ones.
+    @Test func keptChangesHaveALimit() async throws {
+        try await WireRig.run {
+            $0.door.changeBytesMax = 1 << 20
+        } _: { rig in
+            let login = try await rig.logIn()
+            let one = try await Conversation(rig, login, library: "other")
+            let start = try #require(try await one.list()["current"]?.string)
+            var place = start
+            for number in 0..<24 {
+                let text = String(repeating: "\(number % 10)", count: 30_000)
+                let change = try await one.make("M", "k\(number % 3)", ["d": .object(["t": .string(text)])])
+                place = change["cv"]?.string ?? ""
+            }
+            let bytes = try await rig.wire.file(of: login.user, app: WireRig.app).read { reader in
+                try [RecordKind.change, .version].reduce(0) { bytes, kind in
+                    let range = RecordRange(space: RecordKind.space, kind: kind.rawValue)
+                    let records = try reader.records.records(in: range, countMax: 10_000)
+                    return records.reduce(bytes) { $0 + $1.value.count }
+                }
+            }
+            #expect(bytes > 700_000 && bytes < 1 << 20, "\(bytes)")
+            try await one.say("0:cv:\(start)")
+            #expect(try await one.hear() == "0:cv:?")
+            try await one.say("0:cv:\(place)")
+            #expect(try await one.hear() == "0:c:[]")
+            // What is there has not changed.
+            let page = try await one.list("1:::10")
+            #expect(page["index"]?.array?.map { $0["v"] } == [8, 8, 8])
+            // An edit of a version that is gone.
+            let edit = try await one.make("M", "k0", ["v": .edits("-30000\t+x"), "sv": 2])
+            #expect(edit["error"] == 405)
+        }
+    }
+
+    /// Whatever stands in a mark, the answer is a page, and no entity is in a listing twice.
+    @Test func marksThatAreMadeUpGivePages() async throws {
+        try await WireRig.run { rig in
+            let one = try await Conversation(rig, try await rig.logIn(), library: "other")
+            try await one.list()
+            for number in 0..<12 { try await one.make("M", "k\(number)", ["v": .adds("x")]) }
+            let first = try await one.list("0:::5"), mark = try #require(first["mark"]?.string)
+            var random = SeededRandom(seed: 1)
+            for number in 0..<500 {
+                var digits = Array(mark.utf8)
+                for _ in 0..<1 + random.below(8) {
+                    digits[random.below(digits.count)] = random.pick(Array("0123456789abcdef".utf8))
+                }
+                let made = number % 5 == 0 ? "no-mark_\(number)" : String(decoding: digits, as: UTF8.self)
+                let page = try await one.list("0:\(made):\(number % 3):5")
+                let keys = page["index"]?.array?.compactMap { $0["id"]?.string } ?? []
+                #expect(keys.count == Set(keys).count && keys.count <= 5, "\(made)")
+                #expect(!keys.isEmpty || page["mark"] == nil, "\(made)")
+            }
+            #expect(try await one.list("0:\(mark)::100")["index"]?.array?.count == 7)
+        }
+    }
+
     @Test func changesAreLimited() async throws {
         try await WireRig.run {
             $0.changesPerMinuteMax = 200
@@ -146,6 +229,27 @@ import Testing
             // It may be closed before all of it is sent.
             try? await one.say("0:c:" + String(repeating: " ", count: 8 << 20))
             await #expect(throws: TextClient.Closed(code: 1009)) { _ = try await one.hear() }
+        }
+    }
+
+    @Test func aRightThatIsWithdrawnEndsChannels() async throws {
+        let right = Mutex(Permission.write)
+        let authorizer = CallbackAuthorizer { _, _ in right.withLock { $0 } }
+        try await WireRig.run(authorizer: authorizer) { rig in
+            let one = try await Conversation(rig, try await rig.logIn())
+            try await one.list()
+            #expect(try await one.make("M", "k", ["v": .adds("x")])["ev"] == 1)
+            right.withLock { $0 = .read }
+            authorizer.changed()
+            #expect(try await one.make("M", "k", ["v": .edits("=1\t+y"), "sv": 1])["error"] == 401)
+            try await one.list()
+            right.withLock { $0 = .none }
+            authorizer.changed()
+            #expect(try await one.hear() == "0:auth:{\"msg\":\"No right to the bucket\",\"code\":500}")
+            #expect(try await one.make("M", "k", ["v": .adds("x")])["error"] == 401)
+            right.withLock { $0 = .write }
+            try await one.say(Frame.opening(try await rig.logIn(isNew: false).token))
+            #expect(try await one.hear() == "0:auth:ann@example.com")
         }
     }
 

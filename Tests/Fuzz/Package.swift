@@ -21,7 +21,7 @@ let package = Package(
             dependencies: [
                 "AnabranchCore", "AnabranchQuery", "AnabranchRules", "CZstd",
                 .product(name: "DequeModule", package: "swift-collections"),
-            ]),
+            ], swiftSettings: [.unsafeFlags(["-enable-testing"])]),
         .target(name: "AnabranchPropertyList", dependencies: ["AnabranchCore"]),
         .target(name: "AnabranchOverTheAir", dependencies: ["AnabranchCore", "AnabranchPropertyList"]),
         .target(name: "AnabranchRealmFile", dependencies: ["AnabranchCore", "CZlib"]),
@@ -31,14 +31,21 @@ let package = Package(
             dependencies: [
                 "AnabranchCore", "AnabranchHistory", "AnabranchQuery", "AnabranchReplica", "CZlib", "CZstd",
             ]),
+        .target(name: "AnabranchSimperium", dependencies: ["AnabranchCore"]),
+        // Without what needs a server. The hash, of which only the names of classes are made, is another one.
+        .target(name: "Crypto"),
         .target(
-            name: "AnabranchFuzz",
-            dependencies: [
-                "AnabranchCore", "AnabranchOverTheAir", "AnabranchPropertyList", "AnabranchProtocol",
-                "AnabranchRealmFile", "AnabranchRules", "AnabranchTesting",
-            ]),
+            name: "AnabranchSimperiumWire",
+            dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchSimperium", "Crypto"],
+            swiftSettings: [.unsafeFlags(["-enable-testing"])]),
         .executableTarget(
-            name: "fuzz", dependencies: ["AnabranchFuzz"], swiftSettings: [.unsafeFlags(["-parse-as-library"])]),
+            name: "fuzz",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchOverTheAir", "AnabranchPropertyList",
+                "AnabranchProtocol", "AnabranchRealmFile", "AnabranchRules", "AnabranchSimperium",
+                "AnabranchSimperiumWire", "AnabranchTesting",
+            ],
+            swiftSettings: [.unsafeFlags(["-parse-as-library"])]),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -1,4 +1,3 @@
-import AnabranchFuzz
 import Foundation
 import Testing
 
@@ -42,6 +41,8 @@ import Testing
         case .xmlPropertyList, .binaryPropertyList, .overTheAirMessage: 50_000
         case .realmFile: 20_000
         case .transform: 10_000
+        case .jsonDiff, .indexMark: 50_000
+        case .simperiumMessages: 20_000
         }
     }
 

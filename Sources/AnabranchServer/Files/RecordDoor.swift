@@ -19,6 +19,9 @@ package protocol RecordDoor: Sendable {
     /// The number of clients that are connected now.
     var connectionCount: Int { get }
 
+    /// Called when permissions may have changed: clients that are connected are checked again.
+    func recheckPermissions()
+
     /// Carries out an action of the operator's on a file that is there (`POST /v1/doors/act`).
     /// - Parameter arguments: the members of the request, beside the file, the door and the action.
     func act(
@@ -27,6 +30,9 @@ package protocol RecordDoor: Sendable {
 }
 
 extension RecordDoor {
+    /// A door whose clients are checked with each request.
+    package func recheckPermissions() {}
+
     /// A door without actions.
     package func act(
         _ action: String, on path: VirtualPath, _ arguments: [String: JSONValue]

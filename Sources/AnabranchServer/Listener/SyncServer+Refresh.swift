@@ -13,7 +13,10 @@ extension SyncServer {
             notices.tell(connectionMetrics.refused, at: seconds)
             notices.tell(refusedTokens, at: seconds)
             await tls?.refresh()
-            if await authorizer.refresh() { connections.forEach { $0.recheckPermissions() } }
+            if await authorizer.refresh() {
+                connections.forEach { $0.recheckPermissions() }
+                for door in doors.withLock({ $0 }) { door.recheckPermissions() }
+            }
             await refreshExports()
             seconds += 1
             if seconds % max(1, settings.loginCheckSecondsMax) == 0 { await closeEndedLogins(connections) }

@@ -157,7 +157,10 @@ public final class SyncServer: Service {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { [self] in await refreshEverySecond(connections, files.environment.space) }
                 group.addTask {
-                    while (try? await Task.sleep(for: .seconds(1))) != nil { files.writeProgress() }
+                    while (try? await Task.sleep(for: .seconds(1))) != nil {
+                        files.writeProgress()
+                        files.follow()
+                    }
                 }
                 group.addTask { [self] in await maintainEveryDay(files) }
                 group.addTask { [self] in await maintainStoreEveryDay(files) }
@@ -229,7 +232,8 @@ public final class SyncServer: Service {
             logger[metadataKey: "connection"] = "\(id)"
             let connection = SyncConnection(
                 id, negotiation: handshake.negotiation, principal: handshake.principal, authorizer: authorizer,
-                names: outboxes.files.environment.names, limits: settings.limits, metrics: metrics, logger: logger)
+                names: outboxes.files.environment.names, limits: settings.limits,
+                asksBeforeMarks: outboxes.files.environment.store.isShared, metrics: metrics, logger: logger)
             let silence = SilenceDetector(limit: .milliseconds(settings.limits.silenceMillisecondsMax))
             let stallLimit = TimeAmount.milliseconds(settings.limits.stallMillisecondsMax)
             let onStall = onStall(logger)

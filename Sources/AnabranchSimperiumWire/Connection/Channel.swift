@@ -1,27 +1,6 @@
 import AnabranchCore
 import AnabranchServer
 
-/// The kinds of clients that are treated differently (`Spec/Simperium.md`, section 8).
-enum ClientLibrary: Equatable {
-    /// `node-simperium`
-    case node
-    /// `simperium-ios`, also on macOS.
-    case apple
-    /// `simperium-js` in a browser.
-    case browser
-    case other
-
-    /// By the members of `init`.
-    init(_ members: [JSONName: JSONValue]) {
-        switch members["library"]?.string {
-        case "node-simperium": self = .node
-        case "ios", "osx": self = .apple
-        case nil where members["build"] != nil: self = .browser
-        default: self = .other
-        }
-    }
-}
-
 /// One bucket on one connection.
 final class Channel {
     /// An error that waits until the client has been told what the server knew when it decided.

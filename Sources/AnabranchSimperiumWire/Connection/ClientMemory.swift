@@ -4,6 +4,11 @@ import Synchronization
 /// The memory of the clients of one file. It outlives the file's channels.
 final class ClientMemories: Sendable {
     private let memory = Mutex(ClientMemory())
+    private let changes = Mutex(MinuteCount())
+
+    /// Counts changes that come by HTTP.
+    /// - Returns: false if they are too many now; then none of them counts.
+    func admitChanges(_ count: Int, atMost max: Int) -> Bool { changes.withLock { $0.add(count, atMost: max) } }
 
     func with<Value>(_ body: (inout ClientMemory) -> Value) -> Value { memory.withLock { body(&$0) } }
 

@@ -31,9 +31,9 @@ extension SimperiumConnection {
     }
 
     private func change(_ json: JSONValue, on channel: Channel) async throws {
-        guard let user = channel.principal.user,
-            wire.authorizer.permission(for: channel.principal, on: SimperiumWire.partition(of: user).bytes) >= .write
-        else { return try await tellError(401, json, on: channel) }
+        guard wire.permission(for: channel.principal) >= .write else {
+            return try await tellError(401, json, on: channel)
+        }
         switch json["o"]?.string {
         case "EMPTY": return try await emptyBucket(json, on: channel)
         case "DROP": return try await tellError(401, json, on: channel)
@@ -197,7 +197,7 @@ extension SimperiumConnection {
             for key in due { channel.leftBehind[key] = now }
             return
         }
-        try await tellNews(on: channel)
+        try await tellAll(on: channel)
         for key in due {
             guard !channel.isUnanswered(key), let position = channel.position, let bucket = channel.bucket else {
                 channel.leftBehind[key] = now

@@ -1,45 +1,6 @@
 import AnabranchCore
 import AnabranchServer
 
-/// The members of `init` (`Spec/Simperium.md`, section 8).
-private struct OpeningRequest {
-    let bucket: String
-    let token: String
-    let app: String
-    let client: String
-    let library: ClientLibrary
-    /// True if the client knows the second form of refusals only.
-    let isOld: Bool
-    let command: String?
-
-    /// - Returns: nil if it is no such message, or something is missing.
-    init?(_ payload: Substring) {
-        guard let members = try? JSONValue(parsing: payload.utf8).members,
-            let bucket = Self.text("name", in: members), let token = Self.text("token", in: members),
-            let app = Self.text("app_id", in: members),
-            let client = Self.text("clientid", in: members) ?? Self.text("client_id", in: members),
-            client.utf8.count <= 256
-        else { return nil }
-        self.bucket = bucket
-        self.token = token
-        self.app = app
-        self.client = client
-        library = ClientLibrary(members)
-        command = members["cmd"]?.string
-        isOld =
-            switch members["api"] {
-            case .string(let text)?: (Double(text) ?? 0) < 1.1
-            case .real(let number)?: number < 1.1
-            case .integer(let number)?: number < 2
-            default: true
-            }
-    }
-
-    private static func text(_ name: String, in members: [JSONName: JSONValue]) -> String? {
-        members[name]?.string.flatMap { $0.isEmpty ? nil : $0 }
-    }
-}
-
 extension SimperiumConnection {
     /// The characters of tokens, beside letters and digits.
     private static let tokenCharacters = "-_.~+/=|"
@@ -80,7 +41,7 @@ extension SimperiumConnection {
         }
         guard let user = principal.user else { return try await refuse(name, 401, "Token invalid") }
         guard socket.count(for: principal) else { throw End.closed(1013, "too many connections") }
-        guard wire.authorizer.permission(for: principal, on: SimperiumWire.partition(of: user).bytes) >= .read else {
+        guard wire.permission(for: principal) >= .read else {
             return try await refuse(name, 500, "No right to the bucket")
         }
         let file = try wire.file(of: user, app: principal.app)
@@ -89,7 +50,7 @@ extension SimperiumConnection {
             file, settings)
         try await file.openDoor()
         channel.bucket = try await file.findBucket(request.bucket)
-        try file.add(socket)
+        try file.add(socket, for: request.bucket)
         channels[name] = channel
         file.withClients { $0.resume(request.client, request.bucket, at: file.now) }
         try await send(channel.message("auth", principal.simperiumName))
@@ -99,7 +60,8 @@ extension SimperiumConnection {
         try await handle(first, parts.count > 1 ? parts[1] : "", on: channel)
     }
 
-    private func refuse(_ name: ChannelName, _ code: Int, _ text: String) async throws {
+    /// Refuses a channel, or ends it.
+    func refuse(_ name: ChannelName, _ code: Int, _ text: String) async throws {
         try await send("\(name.prefix)auth:{\"msg\":\"\(text)\",\"code\":\(code)}")
     }
 }

@@ -49,9 +49,7 @@ extension SimperiumConnection {
         let (bucket, isKnown) = try await channel.file.read { reader in
             let bucket = try reader.records.bucket(named: name)
             guard let cv, cv.salt == reader.door.salt, cv.place <= reader.door.end else { return (bucket, false) }
-            let isKnown = try reader.records.keepsChanges(
-                of: bucket, after: cv.place, now: reader.now, reader.settings, reader.door)
-            return (bucket, isKnown)
+            return (bucket, try reader.keepsChanges(of: bucket, after: cv.place))
         }
         channel.bucket = bucket ?? channel.bucket
         guard let cv, isKnown else {
@@ -72,8 +70,33 @@ extension SimperiumConnection {
 
     // MARK: News
 
-    /// Tells a channel everything that it has not been told, and then the errors that waited for that.
+    /// Tells a channel what has come that it has not been told, and then the errors that waited for that. What is not
+    /// read yet is told when it is: then the connection is woken.
     func tellNews(on channel: Channel) async throws {
+        guard channel.isListening, let position = channel.position else { return }
+        guard let news = channel.file.news(of: channel.bucketName, after: position),
+            news.batches.isEmpty || channel.bucket != nil,
+            channel.library != .node || news.batches.allSatisfy(\.isPlain)
+        else { return try await tellAll(on: channel) }
+        for batch in news.batches {
+            guard channel.toldEarly.isEmpty else {
+                try await tell(batch.changes.filter { channel.toldEarly.remove($0.place) == nil }, on: channel)
+                continue
+            }
+            try await send(channel.message("c", batch.text))
+            record(batch.changes, repeatedThrough: nil, on: channel)
+        }
+        channel.position = news.through
+        try await tellHeldErrors(on: channel)
+    }
+
+    private func tell(_ changes: [Change], on channel: Channel) async throws {
+        if !changes.isEmpty { try await send(channel.message("c", ChangeBatch.text(changes))) }
+        record(changes, repeatedThrough: nil, on: channel)
+    }
+
+    /// Tells a channel everything through the head of the file, and then the errors that waited for that.
+    func tellAll(on channel: Channel) async throws {
         guard channel.isListening, let position = channel.position else { return }
         channel.position = max(position, try await tell(after: position, isAnswer: false, on: channel))
         try await tellHeldErrors(on: channel)
@@ -106,6 +129,9 @@ extension SimperiumConnection {
                 guard let bucket = try known ?? reader.records.bucket(named: name) else {
                     return (ToldChanges(through: last, isComplete: true), last, known)
                 }
+                guard try reader.keepsChanges(of: bucket, after: after) else {
+                    throw End.closed(1013, "too far behind")
+                }
                 let told = try reader.changes(of: bucket, after: after, in: start..<last, foldedFor: client)
                 return (told, last, bucket)
             }
@@ -114,8 +140,7 @@ extension SimperiumConnection {
             place = told.through
             let changes = isAnswer ? told.changes : told.changes.filter { channel.toldEarly.remove($0.place) == nil }
             if !changes.isEmpty || isAnswer && isFirst && told.isComplete {
-                try await send(
-                    channel.message("c", "[\(changes.map(\.text).joined(separator: ","))]"))
+                try await send(channel.message("c", ChangeBatch.text(changes)))
                 isFirst = false
             }
             record(changes, repeatedThrough: pushed, on: channel)
@@ -125,7 +150,9 @@ extension SimperiumConnection {
 
     /// The client has been told changes.
     private func record(_ changes: [Change], repeatedThrough pushed: ChangePlace?, on channel: Channel) {
-        for request in changes.flatMap(\.requests) { channel.unanswered[ExactString(request)] = nil }
+        if !channel.unanswered.isEmpty {
+            for request in changes.flatMap(\.requests) { channel.unanswered[ExactString(request)] = nil }
+        }
         guard channel.library == .node, let last = changes.last?.place else { return }
         let file = channel.file, now = file.now, (client, bucket) = (channel.client, channel.bucketName)
         file.withClients { clients in

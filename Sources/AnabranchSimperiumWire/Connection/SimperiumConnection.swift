@@ -23,6 +23,8 @@ final class SimperiumConnection {
     private var inits = MinuteCount()
     private var changes = MinuteCount()
     private var nextLoginCheck: ContinuousClock.Instant
+    /// The number of the permissions that the channels were checked with.
+    private var permissionsNumber: Int
 
     init(_ socket: TextSocket, _ wire: SimperiumWire, _ path: SocketPath) {
         self.socket = socket
@@ -31,6 +33,7 @@ final class SimperiumConnection {
         framing = path.framing
         inbox = Inbox(socket)
         nextLoginCheck = .now + .seconds(wire.limits.loginCheckSeconds)
+        permissionsNumber = wire.permissionsNumber
     }
 
     /// Something that ends the connection.
@@ -42,13 +45,14 @@ final class SimperiumConnection {
     }
 
     func run() async {
-        defer { for channel in channels.values { channel.file.remove(socket) } }
+        defer { for channel in channels.values { channel.file.remove(socket, for: channel.bucketName) } }
         do {
             if framing == .sockJS {
                 try await sendFrame(SockJSFrame.opening)
                 nextHeartbeat = .now + SockJSFrame.heartbeatInterval
             }
             while let event = await socket.next(until: deadline) {
+                try await recheckPermissions()
                 if case .text(let text) = event {
                     for message in try messages(in: text) { try await handle(message) }
                 }
@@ -128,7 +132,8 @@ final class SimperiumConnection {
     }
 
     func close(_ name: ChannelName) {
-        channels.removeValue(forKey: name)?.file.remove(socket)
+        guard let channel = channels.removeValue(forKey: name) else { return }
+        channel.file.remove(socket, for: channel.bucketName)
     }
 
     /// Counts changes.
@@ -159,10 +164,24 @@ final class SimperiumConnection {
         guard !logins.isEmpty else { return }
         let endedLogins = await wire.authenticator.ended(among: logins)
         for channel in Array(channels.values) where channel.principal.login.map(endedLogins.contains) == true {
-            close(channel.name)
-            ended[channel.name] = channel.client
-            try await send(channel.message("auth", "{\"msg\":\"Token invalid\",\"code\":401}"))
+            try await end(channel, 401, "Token invalid")
         }
+    }
+
+    /// Ends the channels whose users may not read any more.
+    private func recheckPermissions() async throws {
+        let number = wire.permissionsNumber
+        guard number != permissionsNumber else { return }
+        permissionsNumber = number
+        for channel in Array(channels.values) where wire.permission(for: channel.principal) < .read {
+            try await end(channel, 500, "No right to the bucket")
+        }
+    }
+
+    private func end(_ channel: Channel, _ code: Int, _ reason: String) async throws {
+        close(channel.name)
+        ended[channel.name] = channel.client
+        try await refuse(channel.name, code, reason)
     }
 }
 
@@ -171,11 +190,12 @@ struct MinuteCount {
     private var count = 0
     private var end = ContinuousClock.now + .seconds(60)
 
-    /// - Returns: false if it is too many now.
-    mutating func add(atMost max: Int) -> Bool {
+    /// - Returns: false if it is too many now; then nothing is counted.
+    mutating func add(_ number: Int = 1, atMost max: Int) -> Bool {
         let now = ContinuousClock.now
         if now >= end { (count, end) = (0, now + .seconds(60)) }
-        count += 1
-        return count <= max
+        guard count + number <= max else { return false }
+        count += number
+        return true
     }
 }

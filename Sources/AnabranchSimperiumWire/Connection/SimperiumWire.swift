@@ -25,6 +25,8 @@ package final class SimperiumWire: TextWire, RecordDoor {
     let metrics: DoorCounters
     private let unixSeconds: @Sendable () -> UInt64
     private let state = Mutex(State())
+    /// How often permissions have changed.
+    private let changes = Atomic(0)
 
     /// - Parameter unixSeconds: the clock, in seconds since 1970.
     package init(
@@ -61,6 +63,20 @@ package final class SimperiumWire: TextWire, RecordDoor {
         Dictionary(uniqueKeysWithValues: RecordKind.allCases.map { ($0.rawValue, "\($0)") })
     }
     package var connectionCount: Int { state.withLock { $0.connectionCount } }
+
+    package func recheckPermissions() {
+        changes.wrappingAdd(1, ordering: .releasing)
+        for file in state.withLock({ $0.files.values.compactMap(\.file) }) { file.wakeAll() }
+    }
+
+    /// How often permissions have changed.
+    var permissionsNumber: Int { changes.load(ordering: .acquiring) }
+
+    /// The permission of a user on his buckets.
+    func permission(for principal: Principal) -> Permission {
+        guard let user = principal.user else { return .none }
+        return authorizer.permission(for: principal, on: Self.partition(of: user).bytes)
+    }
 
     private func count(_ difference: Int) {
         state.withLock { state in

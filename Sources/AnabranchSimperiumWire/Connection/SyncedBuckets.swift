@@ -17,7 +17,11 @@ final class SyncedBuckets: Sendable {
         var waiting: [Waiting] = []
         var isWriting = false
         var sockets: [ObjectIdentifier: (socket: TextSocket, count: Int)] = [:]
+        /// The buckets of the channels, and how many channels each has.
+        var buckets: [String: Int] = [:]
         var following: Task<Void, Never>?
+        /// Nil if nobody follows, and while the store is in trouble.
+        var tail: ChangeTail?
     }
 
     /// How many changes go into one commit.
@@ -86,33 +90,64 @@ final class SyncedBuckets: Sendable {
     }
 
     /// Wakes a socket from now on when there is something new in the file; once more for each of its channels.
-    func add(_ socket: TextSocket) throws {
+    func add(_ socket: TextSocket, for bucket: String) throws {
         try state.withLock { state in
             state.sockets[ObjectIdentifier(socket), default: (socket, 0)].count += 1
+            state.buckets[bucket, default: 0] += 1
             guard state.following == nil else { return }
             let path = path, server = server
             let isFollowed = try server.follow(path)
             state.following = Task { [weak self] in
                 let follower = isFollowed
-                while await follower.wait() { self?.wakeAll() }
+                repeat {
+                    await self?.readTail()
+                    self?.wakeAll()
+                } while await follower.wait()
             }
         }
     }
 
     /// A channel of a socket is closed.
-    func remove(_ socket: TextSocket) {
+    func remove(_ socket: TextSocket, for bucket: String) {
         let following = state.withLock { state -> Task<Void, Never>? in
             let ident = ObjectIdentifier(socket)
             guard let count = state.sockets[ident]?.count else { return nil }
             state.sockets[ident] = count > 1 ? (socket, count - 1) : nil
+            state.buckets[bucket] = state.buckets[bucket].flatMap { $0 > 1 ? $0 - 1 : nil }
             guard state.sockets.isEmpty else { return nil }
+            state.tail = nil
             return state.following.take()
         }
         following?.cancel()
     }
 
-    private func wakeAll() {
+    /// Makes all connections look whether there is something new for them.
+    func wakeAll() {
         for (socket, _) in state.withLock({ Array($0.sockets.values) }) { socket.wake() }
+    }
+
+    // MARK: News
+
+    /// Reads what has come since the last time, for all channels.
+    private func readTail() async {
+        let (tail, buckets) = state.withLock { ($0.tail, Array($0.buckets.keys)) }
+        let read = try? await read { reader -> ChangeTail in
+            guard var tail, tail.salt == reader.door.salt, tail.end <= reader.door.end,
+                let step = try reader.step(after: tail.end, of: buckets)
+            else { return ChangeTail(salt: reader.door.salt, end: reader.door.end) }
+            if step.after < step.through { tail.append(step) }
+            return tail
+        }
+        state.withLock { $0.tail = $0.sockets.isEmpty ? nil : read }
+    }
+
+    /// The changes of a bucket after a point, as far as the file was read for all its channels.
+    /// - Returns: nil if some of them were not.
+    func news(of bucket: String, after place: ChangePlace) -> (batches: [ChangeBatch], through: ChangePlace)? {
+        guard let tail = state.withLock({ $0.tail }), let batches = tail.batches(of: bucket, after: place) else {
+            return nil
+        }
+        return (batches, max(place, tail.end))
     }
 
     /// A follower that waits for something new in the file.

@@ -16,6 +16,11 @@ extension BucketReader {
     /// How many changes a message may have.
     static let messageChangesMax = 100
 
+    /// True if all changes of a bucket after a point are kept.
+    func keepsChanges(of bucket: Bucket?, after place: ChangePlace) throws -> Bool {
+        try records.keepsChanges(of: bucket, after: place, now: now, settings, door)
+    }
+
     /// The changes of a bucket after a point, as many as one message may have.
     /// - Parameters:
     ///   - run: the points after and through which the whole answer is told.

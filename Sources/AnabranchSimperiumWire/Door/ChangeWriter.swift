@@ -17,6 +17,7 @@ struct ChangeWriter {
         _ transaction: WriteTransaction, _ records: inout PendingRecords
     ) throws -> (ChangeOutcome, author: [UInt8]) {
         let key = request.key
+        try records.readAheadForChanges()
         let found = try findBucket(transaction, &records)
         var body: EntityBody?, entity: EntityRow?
         if let found {

@@ -20,6 +20,8 @@ package struct DoorSettings: Equatable, Sendable {
     package var deletedDays = 180
     /// How many steps back from the newest version are kept of an entity.
     package var versionsMax = 1_060
+    /// The most bytes that changes of a file may have which are kept, with the steps between versions.
+    package var changeBytesMax = 64 << 20
     /// How many buckets a file may have.
     package var bucketsMax = 100
     /// Seconds for which a listing may go on.

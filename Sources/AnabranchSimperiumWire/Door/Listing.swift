@@ -110,14 +110,15 @@ struct BucketReader {
         var place = min(mark?.place ?? .end(of: door.position), snapshot), skipped = 0
         var entries: [String] = [], bytes = 400
         while true {
-            let rows = try records.recent(of: bucket, before: place, countMax: request.limit + 1)
+            let countMax = max(request.limit, min(request.offset - skipped, ListingRequest.limitMax))
+            let rows = try records.recent(of: bucket, before: place, countMax: countMax + 1)
             for row in rows where row.supersededAt.map({ $0 > snapshot }) ?? true {
                 if row.place <= since { return page(entries, snapshot: snapshot, mark: nil) }
-                guard let entry = try entry(row, of: bucket, hasData: request.hasData) else { continue }
                 if skipped < request.offset {
                     skipped += 1
                     continue
                 }
+                guard let entry = try entry(row, of: bucket, hasData: request.hasData) else { continue }
                 bytes += entry.utf8.count + 1
                 if entries.count == request.limit || !entries.isEmpty && bytes > Self.messageBytesMax {
                     let mark = ListingMark(
@@ -127,7 +128,7 @@ struct BucketReader {
                 entries.append(entry)
                 place = row.place
             }
-            guard rows.count > request.limit, let last = rows.last else {
+            guard rows.count > countMax, let last = rows.last else {
                 return page(entries, snapshot: snapshot, mark: nil)
             }
             place = last.place

@@ -10,6 +10,7 @@ struct SimperiumObserver: RecordObserver {
     func observe(_ step: RecordStep, _ records: inout PendingRecords) throws(HistoryError) {
         // Without it, nobody has opened the file by this wire.
         guard let door = try records.door() else { return }
+        try records.readAheadForChanges()
         var recorder = ChangeRecorder(settings, now: unixSeconds(), door: door)
         do {
             if step.entry.version.rawValue == door.position.rawValue &+ 1 {
@@ -74,6 +75,9 @@ struct ChangeRecorder {
                 try record(key, of: bucket, step, nil, &records)
             }
         }
+        let bytesMax = UInt64(clamping: settings.changeBytesMax)
+        if door.kept.total > bytesMax { try records.trim(&door.kept, to: bytesMax / 16 * 15, now: now) }
+        records.set(door)
     }
 
     /// The bucket of a class. A class of which a client has just written the first object may become one.
@@ -119,16 +123,16 @@ struct ChangeRecorder {
         let source = former?.version ?? (old == nil ? 0 : 1), version = source + 1
         let reverse = new == nil ? ObjectDiff(from: [:], to: old ?? [:]) : ObjectDiff(from: new ?? [:], to: old ?? [:])
         let kind: VersionRow.Kind = new == nil ? .deletion : old == nil ? .creation : .change
-        records.set(
-            VersionRow(kind: kind, place: place, diff: diff ?? ObjectDiff(), reverse: reverse), version, key, of: bucket
-        )
+        let step = VersionRow(kind: kind, place: place, diff: diff ?? ObjectDiff(), reverse: reverse).bytes
+        records.setVersion(step, version, key, of: bucket)
         let kept = UInt64(clamping: settings.versionsMax)
         if version > kept { records.eraseVersion(version - kept, key, of: bucket) }
         let text = Change.text(
             client: author?.client ?? Change.otherClient, key: key, diff: new == nil ? nil : diff?.json,
             from: old == nil ? nil : source, to: version, cv: ChangeVersion(place, salt: door.salt).text,
             requests: author.map { [$0.request] } ?? [])
-        records.addChange(text, at: place, of: bucket, expiresAt: changesExpireAt)
+        try records.addChange(text, at: place, of: bucket, expiresAt: changesExpireAt)
+        records.count(text, step: step, now: now, expiresAt: changesExpireAt, in: &door.kept)
         if let author {
             records.set(.accepted(place), author.request, key, of: bucket, expiresAt: changesExpireAt)
         }
@@ -181,6 +185,8 @@ struct ChangeRecorder {
     mutating func renew(at version: ServerVersion, _ graph: ObjectGraph, _ records: inout PendingRecords) throws {
         door.position = version
         door.salt = .random(in: 1 ... .max)
+        door.kept = KeptBytes()
+        try records.eraseCounts()
         records.set(door)
         for bucket in try records.buckets() {
             try records.eraseChanges(of: bucket)

@@ -16,6 +16,8 @@ struct HTTPBucket: Sendable {
     let isWritable: Bool
     /// How long a request for changes waits, in seconds.
     let newsSeconds: Int
+    /// How many changes a user may send in a minute.
+    let changesPerMinuteMax: Int
 
     func respond(
         _ request: EndpointRequest, _ query: FormFields, _ body: [UInt8], _ target: DataPath.Target
@@ -85,7 +87,7 @@ struct HTTPBucket: Sendable {
     }
 
     private func write(_ request: ChangeRequest, hasResponse: Bool) async throws -> EndpointResponse {
-        guard isWritable else { throw DataRefusal(.unauthorized, "no right to write") }
+        try admitChanges(1)
         let outcome = try await file.perform([request], on: name, settings).first
         if let code = outcome?.code {
             // What is not there has no deletion.
@@ -94,6 +96,14 @@ struct HTTPBucket: Sendable {
         }
         let (change, body) = try await accepted(request)
         return Self.response(hasResponse ? JSONValue.object(body ?? [:]).encoded : "", change.version)
+    }
+
+    /// Looks whether the user may write, and so much.
+    private func admitChanges(_ count: Int) throws(DataRefusal) {
+        guard isWritable else { throw DataRefusal(.unauthorized, "no right to write") }
+        guard file.clients.admitChanges(count, atMost: changesPerMinuteMax) else {
+            throw DataRefusal(.serviceUnavailable, "too many changes in a minute")
+        }
     }
 
     /// The change that was accepted for a request, and the entity after it; nil if that is deleted.
@@ -115,7 +125,7 @@ struct HTTPBucket: Sendable {
             let items = try? JSONValue(parsing: body, depthMax: Change.jsonDepth).array,
             items.count <= Self.changesMax
         else { throw DataRefusal(.badRequest, "the body is no list of at most \(Self.changesMax) changes") }
-        guard isWritable else { throw DataRefusal(.unauthorized, "no right to write") }
+        try admitChanges(items.count)
         var answers = [String](repeating: "", count: items.count), requests: [(index: Int, ChangeRequest)] = []
         for (index, item) in items.enumerated() {
             do throws(JSONDiffError) {
@@ -163,9 +173,7 @@ struct HTTPBucket: Sendable {
         let start = try await file.read { reader -> ChangePlace? in
             guard let text = news.cv else { return reader.door.end }
             guard let cv = ChangeVersion(text), cv.salt == reader.door.salt, cv.place <= reader.door.end,
-                try reader.records.keepsChanges(
-                    of: reader.records.bucket(named: name), after: cv.place, now: reader.now, reader.settings,
-                    reader.door)
+                try reader.keepsChanges(of: reader.records.bucket(named: name), after: cv.place)
             else { return nil }
             return cv.place
         }

@@ -33,7 +33,10 @@ package struct SimperiumEndpoints: HTTPEndpoints {
             guard let query = FormFields(request.query.utf8) else {
                 throw DataRefusal(.badRequest, "the query has a malformed escape")
             }
-            return try await bucket.respond(request, query, body, path.target)
+            let response = try await bucket.respond(request, query, body, path.target)
+            // A request for changes may have waited for long.
+            if request.method == .GET, wire.permission(for: bucket.principal) < .read { throw DataRefusal.noRight }
+            return response
         } catch let refusal as DataRefusal {
             return refusal.response
         } catch {
@@ -57,14 +60,14 @@ package struct SimperiumEndpoints: HTTPEndpoints {
         guard BucketName.isValid(path.bucket), let settings = wire.limits.app(app)?.settings(of: path.bucket) else {
             throw DataRefusal(.notFound, "no such bucket")
         }
-        let permission = wire.authorizer.permission(for: principal, on: SimperiumWire.partition(of: user).bytes)
-        guard permission >= .read else { throw DataRefusal(.unauthorized, "no right to the bucket") }
+        let permission = wire.permission(for: principal)
+        guard permission >= .read else { throw DataRefusal.noRight }
         let file = try wire.file(of: user, app: principal.app)
         try await file.openDoor()
         _ = try await file.findBucket(path.bucket)
         return HTTPBucket(
             name: path.bucket, file: file, settings: settings, principal: principal, isWritable: permission >= .write,
-            newsSeconds: wire.limits.newsSeconds)
+            newsSeconds: wire.limits.newsSeconds, changesPerMinuteMax: wire.limits.changesPerMinuteMax)
     }
 }
 
@@ -82,6 +85,8 @@ struct DataRefusal: Error {
     init(code: Int) {
         self.init(HTTPResponseStatus(statusCode: code), "the change is refused with code \(code)")
     }
+
+    static let noRight = DataRefusal(.unauthorized, "no right to the bucket")
 
     var response: EndpointResponse { EndpointResponse(status: status, contentType: "text/plain", text: reason) }
 }

@@ -5,7 +5,7 @@ import AnabranchSimperium
 /// The kinds of records that the door keeps, in the space of Simperium (`Spec/Simperium.md`, section 6).
 enum RecordKind: UInt8, CaseIterable {
     case door = 1
-    case bucket, className, entity, recent, change, version, request, day, last
+    case bucket, className, entity, recent, change, version, request, day, last, bytes
 
     /// The number of the door.
     static let space: UInt16 = 1
@@ -21,6 +21,7 @@ struct DoorRow: Equatable {
     var salt: UInt64
     /// The number of buckets so far.
     var bucketCount: UInt32
+    var kept = KeptBytes()
 
     /// The point after everything that the door has seen.
     var end: ChangePlace { .end(of: position) }
@@ -67,6 +68,15 @@ struct VersionRow {
     var reverse: ObjectDiff
     /// The length of the record that was read.
     var byteCount = 0
+
+    /// The content of its record.
+    var bytes: [UInt8] {
+        var writer = RecordWriter()
+        writer.append(kind.rawValue)
+        writer.append(place)
+        writer.append(JSONValue.array([diff.json, reverse.json]).encoded.utf8)
+        return writer.bytes
+    }
 }
 
 /// The answer to a change request, kept for those who repeat it.
@@ -81,14 +91,26 @@ extension RecordReader {
 }
 
 extension PendingRecords {
+    /// Reads what every change of a commit needs.
+    mutating func readAheadForChanges() throws(HistoryError) {
+        for kind in [RecordKind.bucket, .className, .day, .last] {
+            try readAhead(RecordRange(space: RecordKind.space, kind: kind.rawValue))
+        }
+    }
+
     // MARK: The door
 
     func door() throws(HistoryError) -> DoorRow? {
         guard let bytes = try value(at: RecordKind.door.place([])) else { return nil }
         var reader = RecordReader(bytes)
-        return DoorRow(
+        var door = DoorRow(
             position: ServerVersion(rawValue: try reader.number()), salt: try reader.number(),
             bucketCount: try reader.number())
+        // Doors of earlier releases did not count.
+        if !reader.rest.isEmpty {
+            door.kept = KeptBytes(day: try reader.number(), ofDay: try reader.number(), total: try reader.number())
+        }
+        return door
     }
 
     mutating func set(_ door: DoorRow) {
@@ -96,6 +118,9 @@ extension PendingRecords {
         writer.append(door.position.rawValue)
         writer.append(door.salt)
         writer.append(door.bucketCount)
+        writer.append(door.kept.day)
+        writer.append(door.kept.ofDay)
+        writer.append(door.kept.total)
         set(writer.bytes, at: RecordKind.door.place([]))
     }
 
@@ -220,19 +245,34 @@ extension PendingRecords {
     // MARK: Changes
 
     /// - Parameter text: the change as clients are told.
-    mutating func addChange(_ text: String, at place: ChangePlace, of bucket: Bucket, expiresAt: UInt64) {
+    mutating func addChange(
+        _ text: String, at place: ChangePlace, of bucket: Bucket, expiresAt: UInt64
+    ) throws(HistoryError) {
         set(
             Array(text.utf8), at: RecordKind.change.place(Self.prefix(bucket).bytes + place.bytes), expiresAt: expiresAt
         )
-        set(place.bytes, at: RecordKind.last.place(Self.prefix(bucket).bytes))
+        // The point from which changes are kept follows, if some were erased.
+        let last = RecordKind.last.place(Self.prefix(bucket).bytes)
+        set(place.bytes + (try value(at: last)?.dropFirst(place.bytes.count) ?? []), at: last)
     }
 
-    /// The newest change of a bucket; nil if there has been none.
-    func lastChange(of bucket: Bucket) throws(HistoryError) -> ChangePlace? {
+    /// The newest change of a bucket, and the newest one of those that were erased before they expired; nil if there
+    /// has been none.
+    func ends(of bucket: Bucket) throws(HistoryError) -> (last: ChangePlace, erased: ChangePlace)? {
         try value(at: RecordKind.last.place(Self.prefix(bucket).bytes)).map { bytes throws(HistoryError) in
             var reader = RecordReader(bytes)
-            return try reader.place()
+            return (try reader.place(), reader.rest.isEmpty ? .start : try reader.place())
         }
+    }
+
+    /// Records that the changes through a place are erased.
+    mutating func setErased(_ place: ChangePlace, of bucket: Bucket) throws(HistoryError) {
+        guard let last = try ends(of: bucket)?.last else { return }
+        set(last.bytes + place.bytes, at: RecordKind.last.place(Self.prefix(bucket).bytes))
+    }
+
+    mutating func eraseChange(at place: ChangePlace, of bucket: Bucket) {
+        set(nil, at: RecordKind.change.place(Self.prefix(bucket).bytes + place.bytes))
     }
 
     /// The changes after a place up to another, in their order.
@@ -284,12 +324,9 @@ extension PendingRecords {
         return VersionRow(kind: kind, place: place, diff: diff, reverse: reverse, byteCount: bytes.count)
     }
 
-    mutating func set(_ row: VersionRow, _ version: UInt64, _ key: String, of bucket: Bucket) {
-        var writer = RecordWriter()
-        writer.append(row.kind.rawValue)
-        writer.append(row.place)
-        writer.append(JSONValue.array([row.diff.json, row.reverse.json]).encoded.utf8)
-        set(writer.bytes, at: Self.version(version, key, of: bucket))
+    /// - Parameter bytes: those of the row.
+    mutating func setVersion(_ bytes: [UInt8], _ version: UInt64, _ key: String, of bucket: Bucket) {
+        set(bytes, at: Self.version(version, key, of: bucket))
     }
 
     mutating func eraseVersion(_ version: UInt64, _ key: String, of bucket: Bucket) {
@@ -330,47 +367,5 @@ extension PendingRecords {
     mutating func set(_ row: RequestRow, _ ccid: String, _ key: String, of bucket: Bucket, expiresAt: UInt64) {
         let value = if case .accepted(let place) = row { place.bytes } else { [UInt8]() }
         set(value, at: Self.request(ccid, key, of: bucket), expiresAt: expiresAt)
-    }
-}
-
-extension PendingRecords {
-    // MARK: Days
-
-    private static let daySeconds: UInt64 = 86_400
-
-    private static func day(_ number: UInt64) -> [UInt8] {
-        var writer = RecordWriter()
-        writer.append(number)
-        return writer.bytes
-    }
-
-    /// Records where the log ended when the first entry of a day came.
-    mutating func recordDay(at now: UInt64, after position: ServerVersion, _ settings: DoorSettings)
-        throws(HistoryError)
-    {
-        let place = RecordKind.day.place(Self.day(now / Self.daySeconds))
-        guard try value(at: place) == nil else { return }
-        let expiry = now + 2 * UInt64(clamping: settings.changeDays) * Self.daySeconds
-        set(ChangePlace.end(of: position).bytes, at: place, expiresAt: expiry)
-    }
-
-    /// True if all changes of a bucket after a point are kept.
-    func keepsChanges(
-        of bucket: Bucket?, after place: ChangePlace, now: UInt64, _ settings: DoorSettings, _ door: DoorRow
-    ) throws(HistoryError) -> Bool {
-        guard let bucket, let last = try lastChange(of: bucket), place < last else { return true }
-        return try place >= oldestKept(now: now, settings, door)
-    }
-
-    /// The point from which all changes are kept.
-    private func oldestKept(now: UInt64, _ settings: DoorSettings, _ door: DoorRow) throws(HistoryError) -> ChangePlace
-    {
-        // What has come on the day on which it ends to be kept may be gone, or not.
-        let today = now / Self.daySeconds, kept = UInt64(clamping: settings.changeDays)
-        let first = today >= kept ? today - kept + 1 : 0
-        let range = RecordRange(space: RecordKind.space, kind: RecordKind.day.rawValue, from: Self.day(first))
-        guard let record = try records(in: range, countMax: 1).first else { return door.end }
-        var reader = RecordReader(record.value)
-        return try reader.place()
     }
 }

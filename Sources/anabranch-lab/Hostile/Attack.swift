@@ -29,7 +29,7 @@ struct Attack: Sendable {
     /// All attacks, in the order of their severity.
     static let all: [Attack] =
         viewAttacks + mergeAttacks + refusalAttacks + queryAttacks + stormAttacks + roleAttacks + storageAttacks
-        + doorAttacks
+        + doorAttacks + simperiumAttacks
 
     /// The attack of this name, one of `all`.
     static func named(_ name: String) -> Attack? { all.first { $0.name == name } }
@@ -50,6 +50,8 @@ struct AttackedServer: Sendable {
     var settings = manyClients
     /// The settings for many clients, all of which come from one address.
     static let manyClients = "logins-per-minute: 1000000\nconnections-per-address: 1000000"
+    /// True if the app with partitions serves Simperium's clients, too.
+    var servesSimperium = false
     /// The rules of the attacked class of the attacked app; nil if everybody may do everything.
     var rules: String?
     /// The objects in the attacked app before the attack.
@@ -62,12 +64,13 @@ struct AttackedServer: Sendable {
 
     var configuration: String {
         let export = rules == nil ? "" : ", app-config: \(Self.exportName)"
+        let simperium = servesSimperium ? ", simperium: {}" : ""
         return """
             rules: everybody
             apps:
               \(AttackedApp.flexible.rawValue): {providers: [anon-user], sync: flexible\(export)}
               \(AttackedApp.otherFlexible.rawValue): {providers: [anon-user], sync: flexible}
-              \(AttackedApp.partitions.rawValue): {providers: [anon-user, local-userpass]}
+              \(AttackedApp.partitions.rawValue): {providers: [anon-user, local-userpass]\(simperium)}
             \(settings)
 
             """

@@ -25,6 +25,6 @@ struct LoadCommand: ParsableCommand {
         subcommands: [
             IdleCommand.self, FanoutCommand.self, WritersCommand.self, SlowCommand.self, StormCommand.self,
             VisitsCommand.self, FirstSyncCommand.self, FlexibleCommand.self, FloodCommand.self, AttackCommand.self,
-            FloorCommand.self,
+            SimperiumCommand.self, FloorCommand.self,
         ])
 }

@@ -72,16 +72,18 @@ struct LoadOptions: ParsableArguments {
     ///
     /// - Parameters:
     ///   - numbers: the options of the load, for the report.
+    ///   - configuration: the configuration of the server of `--serve`, in YAML; nil for development mode alone.
     ///   - fill: puts into the data directory what the server of `--serve` shall find there.
     ///   - body: prepares the load, and calls `measure` of the run.
     func run(
-        _ load: String, _ numbers: [String: Double], fill: (URL) throws -> Void = { _ in },
+        _ load: String, _ numbers: [String: Double], configuration: String? = nil,
+        fill: (URL) throws -> Void = { _ in },
         _ body: @escaping @Sendable (LoadRun) async throws -> Void
     ) async throws {
         OpenFileLimit.raise()
         var server: ServerUnderLoad?
         let signals = serve.map { _ in EndingSignals() }
-        if let serve { server = try await ServerUnderLoad.start(serve, fill: fill) }
+        if let serve { server = try await ServerUnderLoad.start(serve, configuration: configuration, fill: fill) }
         do {
             var report = try await measure(load, numbers, on: server, body)
             if let server {

@@ -27,6 +27,11 @@ struct SimulateCommand: AsyncParsableCommand {
             With --faults nothing goes wrong but what is named, in each world; clients count their writes, and \
             in the end those compete in each of them. Names: \(SimulationPlan.Fault.names).
 
+            With --nodes 2 or 3, so many machines serve one store in memory, by partition (Spec/Nodes.md). Clients \
+            come back to any of them; each is killed, or stopped for a while and goes on as if nothing had happened; \
+            the news of what one has written is late or lost. Besides, a client that asks whether it has everything \
+            has to have what there was when it asked, and none may start over because it has changed nodes.
+
             With --record one world goes into a file, with its clients, messages, faults, merges and end, and with \
             --play a page in the browser shows it, at a link that begins the same world again for whoever has the \
             command (Spec/Inspector.md, section 8).
@@ -37,6 +42,7 @@ struct SimulateCommand: AsyncParsableCommand {
               anabranch-lab simulate --seed 7 --record world.jsonl
               anabranch-lab simulate --seed 7 --play
               anabranch-lab simulate --faults clientClock --count 20000 --once
+              anabranch-lab simulate --nodes 3 --count 200
             """)
 
     @Option(help: "The seed of the first run.")
@@ -49,6 +55,9 @@ struct SimulateCommand: AsyncParsableCommand {
         help: ArgumentHelp("What alone goes wrong, separated by commas.", valueName: "names"),
         transform: SimulationPlan.Fault.named)
     var faults: Set<SimulationPlan.Fault>?
+
+    @Option(help: "How many machines have a store in common, 1 to 3.")
+    var nodes = 1
 
     @Option(help: "How many runs go on at a time.")
     var jobs = ProcessInfo.processInfo.activeProcessorCount
@@ -68,6 +77,10 @@ struct SimulateCommand: AsyncParsableCommand {
     func validate() throws {
         guard count > 0 else { throw ValidationError("--count must be 1 or more.") }
         guard jobs > 0 else { throw ValidationError("--jobs must be 1 or more.") }
+        guard 1...3 ~= nodes else { throw ValidationError("--nodes must be 1, 2 or 3.") }
+        guard nodes == 1 || record == nil && !play else {
+            throw ValidationError("--record and --play show one machine.")
+        }
         guard !verbose || count == 1 else { throw ValidationError("--verbose is for one seed.") }
         guard count == 1 || record == nil && !play else {
             throw ValidationError("--record and --play are for one seed.")
@@ -79,11 +92,12 @@ struct SimulateCommand: AsyncParsableCommand {
 
     /// The options that, with the same seeds, give the same worlds.
     private var limitation: String {
-        faults.map { " --faults " + $0.map(\.rawValue).sorted().joined(separator: ",") } ?? ""
+        let faults = faults.map { " --faults " + $0.map(\.rawValue).sorted().joined(separator: ",") } ?? ""
+        return nodes > 1 ? " --nodes \(nodes)" + faults : faults
     }
 
     private func narrate() throws {
-        let simulation = try Simulation(seed: seed, faults: faults)
+        let simulation = try Simulation(seed: seed, faults: faults, nodeCount: nodes)
         simulation.narrate = { print($0) }
         do { try simulation.run() } catch {
             print("FAILED: \(error)")
@@ -107,15 +121,15 @@ struct SimulateCommand: AsyncParsableCommand {
         if let record { return try recordWorld(in: record) }
         if play { return try await WorldPlayer(seed: seed, faults: faults).run() }
         let interruption = Interruption()
-        if count == 1 { print(try Simulation(seed: seed, faults: faults).plan) }
+        if count == 1 { print(try Simulation(seed: seed, faults: faults, nodeCount: nodes).plan) }
         let tally = try await SimulationTally.sum(
             of: count, jobs: jobs, interval: RunProgress.interval, isStopped: { interruption.isAsked },
             onProgress: { [count] tally, elapsed in
                 let done = tally.passed + tally.failures.count
                 RunProgress.report("\(done) of \(count) seeds", share: Double(done) / Double(count), after: elapsed)
             },
-            piece: { [seed, faults, once] number in
-                Simulation.tally(of: seed &+ UInt64(number), faults: faults, twice: !once)
+            piece: { [seed, faults, nodes, once] number in
+                Simulation.tally(of: seed &+ UInt64(number), faults: faults, nodeCount: nodes, twice: !once)
             })
         RunProgress.end()
         print(tally.marks.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: ", "))
@@ -124,7 +138,7 @@ struct SimulateCommand: AsyncParsableCommand {
             print("  \(failure.plan)")
             print("repeat: anabranch-lab simulate --seed \(failure.seed)\(limitation)")
         }
-        let missing = count >= 200 && !tally.hasFailed ? tally.missing(faults) : []
+        let missing = count >= 200 && !tally.hasFailed ? tally.missing(faults, nodeCount: nodes) : []
         if !missing.isEmpty { print("FAILED: hardly ever happened: \(missing.joined(separator: ", "))") }
         print("trace \(String(tally.trace, radix: 16))")
         print("\(tally.passed) passed, \(tally.failures.count) failed")

@@ -78,7 +78,7 @@ struct WireRig: Sendable {
         let (ports, onPort) = AsyncStream.makeStream(of: Int.self)
         let server = SyncServer(
             settings: serverSettings, store: disk.store, authenticator: AllowAllAuthenticator(), wires: [wire],
-            logger: logger, metrics: NOOPMetricsHandler.instance, unixSeconds: { clock.now },
+            authorizer: authorizer, logger: logger, metrics: NOOPMetricsHandler.instance, unixSeconds: { clock.now },
             onListening: { onPort.yield($0.port ?? 0) })
         wire.attach(to: server)
         let task = Task { try await server.run() }

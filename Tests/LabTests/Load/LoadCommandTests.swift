@@ -100,6 +100,16 @@ import Testing
         Expectation(
             "storm", ["--clients", "2", "--megabytes", "0.1", "--seconds", "0.3", "--writers", "1"], 2,
             ["caught_up", "handshake"]),
+        Expectation(
+            "simperium",
+            [
+                "--clients", "4", "--channels", "2", "--writers", "3", "--seconds", "0.4", "--readers", "5", "--rounds",
+                "4",
+                "--entities", "2500",
+            ], 4,
+            [
+                "change", "realm_change", "last_reader", "realm_last_reader", "first_page", "far_page", "page",
+            ]),
         Expectation("flood cycles", ["--cycles", "10", "--clients", "2"], 10, ["handshake"]),
         Expectation("flood pings", ["--clients", "2", "--seconds", "0.2"], 512, []),
         Expectation("flood marks", ["--clients", "2", "--seconds", "0.2"], 512, []),

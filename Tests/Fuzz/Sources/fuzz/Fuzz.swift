@@ -1,4 +1,3 @@
-import AnabranchFuzz
 import Foundation
 
 /// Named by the environment, since libFuzzer has the arguments.

@@ -117,6 +117,7 @@ private struct ConnectionWorld: ~Copyable {
         case .integrate: connection.receive(.versionExposed(version()), for: asked.handle)
         case .scan(let cursor), .scanBootstrap(_, _, let cursor): download(after: cursor, for: asked.handle)
         case .clientVersion: connection.receive(.clientVersion(1), for: asked.handle)
+        case .newestVersion: connection.receive(.newestVersion(version()), for: asked.handle)
         case .close: break
         }
     }

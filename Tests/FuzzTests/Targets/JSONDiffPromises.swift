@@ -35,12 +35,22 @@ func textDeltaProblem(_ base: String, ours: TextDelta, theirs: TextDelta) -> Str
     }
     do {
         let (left, right) = (try ours.inWholeCharacters(of: base), try theirs.inWholeCharacters(of: base))
-        _ = try left.rebased(over: right).applied(to: their)
-        _ = try right.rebased(over: left).applied(to: our)
-        return nil
+        let merged = try left.rebased(over: right).applied(to: their)
+        let other = try right.rebased(over: left).applied(to: our)
+        let isOrderless = insertionPlaces(of: left).isDisjoint(with: insertionPlaces(of: right))
+        return isOrderless && !merged.hasBytes(of: other) ? "in one order \(merged), in the other \(other)" : nil
     } catch {
         return "a delta of whole characters does not apply after another one: \(error)"
     }
+}
+
+/// The places in the old text before which a delta inserts something.
+private func insertionPlaces(of delta: TextDelta) -> Set<Int> {
+    var places: Set<Int> = [], place = 0
+    for token in delta.encoded.split(separator: "\t") {
+        if token.hasPrefix("+") { places.insert(place) } else { place += Int(token.dropFirst()) ?? 0 }
+    }
+    return places
 }
 
 extension JSONValue {

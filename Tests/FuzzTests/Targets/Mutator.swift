@@ -1,7 +1,7 @@
 import AnabranchTesting
 
 /// Makes inputs from others: the same ones from the same seed, on every machine.
-public struct Mutator {
+struct Mutator {
     private var random: SeededRandom
     private let target: FuzzTarget
     private let corpus: [[UInt8]]
@@ -9,14 +9,14 @@ public struct Mutator {
     private let bytesMax = 4_096
 
     /// - Parameter corpus: the inputs to begin with; not empty.
-    public init(_ target: FuzzTarget, corpus: [[UInt8]], seed: UInt64) {
+    init(_ target: FuzzTarget, corpus: [[UInt8]], seed: UInt64) {
         random = SeededRandom(scrambling: seed)
         self.target = target
         self.corpus = corpus
     }
 
     /// The next input.
-    public mutating func next() -> [UInt8] {
+    mutating func next() -> [UInt8] {
         var bytes = random.pick(corpus)
         for _ in 0...random.below(4) { mutate(&bytes) }
         return Array(bytes.prefix(bytesMax))

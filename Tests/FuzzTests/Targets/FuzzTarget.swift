@@ -1,6 +1,6 @@
 /// A part of the library that is fed with bytes that anybody might have sent: by libFuzzer (`Tests/Fuzz`), with the
 /// inputs that it has found, and with mutations that follow from a seed.
-public enum FuzzTarget: String, CaseIterable, Sendable {
+enum FuzzTarget: String, CaseIterable, Sendable {
     /// A changeset, decoded and applied.
     case changeset
     /// A message of a client, as a server reads it.
@@ -25,9 +25,15 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case binaryPropertyList = "binary-property-list"
     /// A message of a property-list device or of its server.
     case overTheAirMessage = "over-the-air-message"
+    /// Differences of Simperium's clients.
+    case jsonDiff = "json-diff"
+    /// Messages of one of Simperium's clients, and what they do to a file.
+    case simperiumMessages = "simperium-messages"
+    /// Requests for pages of a listing of Simperium's wire.
+    case indexMark = "index-mark"
 
     /// The problem with the outcome for the bytes; nil if there is none. Whatever they are, nothing traps.
-    public func problem(of bytes: [UInt8]) -> String? {
+    func problem(of bytes: [UInt8]) -> String? {
         switch self {
         case .changeset: fuzzChangeset(bytes)
         case .clientMessage: fuzzClientMessage(bytes)
@@ -40,11 +46,14 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .realmFile: fuzzRealmFile(bytes)
         case .overTheAirMessage: fuzzOverTheAirMessage(bytes)
         case .xmlPropertyList, .binaryPropertyList: fuzzPropertyList(bytes)
+        case .jsonDiff: fuzzJSONDiff(bytes)
+        case .simperiumMessages: fuzzSimperiumMessages(bytes)
+        case .indexMark: fuzzIndexMark(bytes)
         }
     }
 
     /// Pieces that inputs are made of, for mutations.
-    public var pieces: [String] {
+    var pieces: [String] {
         switch self {
         case .changeset: ["\u{3f}\u{0}", "T", "_id", "\u{0}\u{1}", "\u{7f}"]
         case .clientMessage:
@@ -88,6 +97,20 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
                 "<key>more</key>", "<key>op</key>", "<string>records</string>", "<string>modify</string>",
                 "<key>deleted</key>", "<key>code</key>",
             ]
+        case .jsonDiff:
+            [
+                "{\"o\":\"d\",\"v\":\"", "{\"o\":\"O\",\"v\":{", "{\"o\":\"L\",\"v\":{", "{\"o\":\"dL\",\"v\":\"",
+                "{\"o\":\"I\",\"v\":", "{\"o\":\"-\"}", "{\"o\":\"+\",\"v\":", "{\"o\":\"r\",\"v\":", "\\t", "\t",
+                "=1", "-1", "+%F0%9F%90%99", "+%ED%A0%BC", "%ED%BE%80", "\n", "}", "]", ",", "🐙", "1e308", "-0",
+            ]
+        case .simperiumMessages:
+            [
+                "0:", "1:", "\n", "init:{", "c:{\"o\":\"M\",\"id\":\"k0\",\"ccid\":\"", "c:{\"o\":\"-\",\"id\":\"k1\",",
+                "\"sv\":1", "\"d\":{", "\"v\":{\"t\":{\"o\":\"d\",\"v\":\"", "e:k0.1", "i:1:::", "cv:", "h:1", "EMPTY",
+                "=1",
+                "-1", "+x", "\\t", "{\"o\":\"+\",\"v\":", "[\"", "a/websocket", "%2F",
+            ]
+        case .indexMark: [":", "1:", "0000000000000000", "00000001", "ffffffff", "\n", "-1", "1000"]
         case .realmFile: ["AAAA", "AAAAE\u{0}\u{0}", "T-DB", "class_", "\u{0}", "\u{1}", "\u{7f}"]
         }
     }

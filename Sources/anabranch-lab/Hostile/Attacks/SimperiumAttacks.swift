@@ -1,0 +1,188 @@
+import AnabranchCore
+import AnabranchTestClient
+import AnabranchTesting
+import Foundation
+import NIOPosix
+import Synchronization
+
+/// Attacks by a user of Simperium's wire. The bystanders are users of Realm's; another user of Simperium's writes as
+/// well, alone first and then during the attack.
+extension Attack {
+    static let simperiumAttacks = [openings, growingTexts, doublingDiffs, madeUpMarks, manyChanges]
+
+    private static var plan: Plan {
+        var plan = Plan()
+        plan.attackedPlaces = []
+        plan.server.servesSimperium = true
+        return plan
+    }
+
+    private static let openings = Attack(
+        name: "simperium-inits", summary: "a connection opens 10,000 channels, and another when it is closed",
+        counts: ["channels": 10_000], plan: plan
+    ) { run in
+        let neighbour = try await SimperiumNeighbour(run), user = try await run.simperiumUser()
+        try await neighbour.measure(run) {
+            var codes: [String: Int] = [:], number = 0
+            while number < run.count("channels") {
+                let client = try await run.simperiumClient("attacker", of: user)
+                while number < run.count("channels") {
+                    number += 1
+                    guard let isOpen = try? await client.tryOpen("b\(number)", channel: number) else { break }
+                    codes[isOpen ? "opened" : "refused", default: 0] += 1
+                }
+                await client.close()
+            }
+            for (name, count) in codes { run.report.figure("channels_\(name)", Double(count)) }
+            // A connection has 100 channels, and 300 openings a minute.
+            run.report.bound(
+                "channels_refused", Double(codes["refused"] ?? 0), atLeast: Double(run.count("channels")) / 2)
+        }
+    }
+
+    private static let growingTexts = Attack(
+        name: "simperium-text", summary: "small edits make a text grow, to 100 MB if they are let",
+        counts: ["edits": 1_600],
+        plan: plan
+    ) { run in
+        let neighbour = try await SimperiumNeighbour(run), writer = try await run.simperiumWriter("attacker")
+        let piece = String(repeating: "x", count: 64 << 10)
+        try await neighbour.measure(run) {
+            var length = 0, refused = 0
+            for _ in 0..<run.count("edits") {
+                let kept = length > 0 ? "=\(length)\\t" : ""
+                if try await writer.edit("\(kept)+\(piece)").isAccepted {
+                    length += piece.utf8.count
+                } else {
+                    refused += 1
+                }
+            }
+            run.report.bound("text", Double(length) / 1e6, atMost: 1.1, "MB")
+            run.report.figure("edits_refused", Double(refused))
+        }
+    }
+
+    private static let doublingDiffs = Attack(
+        name: "simperium-diffs", summary: "each edit inserts as much as there is, on ever older versions",
+        counts: ["edits": 300], plan: plan
+    ) { run in
+        let neighbour = try await SimperiumNeighbour(run), writer = try await run.simperiumWriter("attacker")
+        try await neighbour.measure(run) {
+            var length = 1, refused = 0
+            try await writer.edit("+x")
+            for number in 0..<run.count("edits") {
+                let text = String(repeating: "y", count: min(length, 1 << 20))
+                if try await writer.edit("=\(length)\\t+\(text)").isAccepted {
+                    length += text.utf8.count
+                } else {
+                    refused += 1
+                    // The same once more, on a version that is far behind.
+                    try await writer.edit("=1\\t+\(number)", from: 2)
+                }
+            }
+            run.report.bound("edits_refused", Double(refused), atLeast: Double(run.count("edits")) - 30)
+        }
+    }
+
+    private static let madeUpMarks = Attack(
+        name: "simperium-marks", summary: "5,000 pages of a listing by marks that nobody has given out",
+        counts: ["pages": 5_000, "entities": 2_000], plan: plan
+    ) { run in
+        let neighbour = try await SimperiumNeighbour(run), writer = try await run.simperiumWriter("attacker")
+        for number in 0..<run.count("entities") { try await writer.make("entity-\(number)", "") }
+        let page = try await writer.client.ask("0:i:1:::10", .beginning("0:i:")).text
+        guard let mark = page.firstMatch(of: /"mark":"(\w+)"/)?.output.1 else { throw LoadError("no mark: \(page)") }
+        try await neighbour.measure(run) {
+            var random = SeededRandom(seed: 1)
+            for _ in 0..<run.count("pages") {
+                var digits = Array(mark.utf8)
+                for _ in 0..<4 { digits[random.below(digits.count)] = random.pick(Array("0123456789abcdef".utf8)) }
+                let offset = random.below(3) == 0 ? random.below(run.count("entities")) : 0
+                try await writer.client.ask(
+                    "0:i:1:\(String(decoding: digits, as: UTF8.self)):\(offset):10", .beginning("0:i:"))
+            }
+        }
+    }
+
+    private static let manyChanges = Attack(
+        name: "simperium-ccids", summary: "1,000 changes a second, each with a ccid of its own, from one user",
+        counts: ["seconds": 20], plan: plan
+    ) { run in
+        let neighbour = try await SimperiumNeighbour(run), user = try await run.simperiumUser()
+        try await neighbour.measure(run) {
+            let end = ContinuousClock.now + .seconds(run.count("seconds"))
+            var sent = 0, closed = 0
+            while ContinuousClock.now < end {
+                let client = try await run.simperiumClient("attacker", of: user)
+                try await client.open("note")
+                while ContinuousClock.now < end, !client.isClosed {
+                    for _ in 0..<10 {
+                        sent += 1
+                        client.send(
+                            "0:c:{\"o\":\"M\",\"id\":\"k\(sent % 50)\",\"ccid\":\"c-\(sent)\",\"d\":{\"n\":\(sent)}}")
+                    }
+                    try await Task.sleep(for: .milliseconds(10))
+                }
+                if client.isClosed { closed += 1 }
+                await client.close()
+            }
+            run.report.figure("changes_sent", Double(sent))
+            run.report.figure("connections_closed", Double(closed))
+        }
+    }
+}
+
+extension AttackRun {
+    /// A new user of the app that serves Simperium's clients.
+    fileprivate func simperiumUser() async throws -> SimperiumUser {
+        try await SimperiumUser(
+            "u\(UInt32.random(in: 0 ... .max))@example.com", of: AttackedApp.partitions.rawValue, on: target, eventLoops
+        )
+    }
+
+    fileprivate func simperiumClient(_ name: String, of user: SimperiumUser) async throws -> SimperiumClient {
+        try await SimperiumClient(name, of: user, to: target, on: eventLoops.next(), traffic: traffic)
+    }
+
+    /// A new user with a channel and an entity.
+    fileprivate func simperiumWriter(_ name: String) async throws -> SimperiumWriter {
+        let client = try await simperiumClient(name, of: simperiumUser())
+        try await client.open("note")
+        let writer = SimperiumWriter(client, key: "k")
+        try await writer.make("")
+        return writer
+    }
+}
+
+/// Another user of Simperium's wire, who edits a note and waits for the echo, again and again.
+private struct SimperiumNeighbour {
+    private let writer: SimperiumWriter
+
+    init(_ run: AttackRun) async throws { writer = try await run.simperiumWriter("neighbour") }
+
+    /// Measures the neighbour alone and during an attack.
+    func measure(_ run: AttackRun, _ attack: @escaping @Sendable () async throws -> Void) async throws {
+        let alone = try await times { times in times.count < 100 }
+        let isOver = Atomic(false)
+        let during = Task { try await times { _ in !isOver.load(ordering: .relaxed) } }
+        defer { isOver.store(true, ordering: .relaxed) }
+        try await run.measure(attack)
+        isOver.store(true, ordering: .relaxed)
+        let before = Percentiles(alone), after = Percentiles(try await during.value)
+        run.report.figure("neighbour_p50_alone", before.p50 ?? 0, "ms")
+        run.report.figure("neighbour_p99_alone", before.p99 ?? 0, "ms")
+        run.report.bound("neighbour_p50", after.p50 ?? .infinity, atMost: max(2 * (before.p50 ?? 0), 20), "ms")
+        run.report.bound("neighbour_p99", after.p99 ?? .infinity, atMost: max(2 * (before.p99 ?? 0), 100), "ms")
+    }
+
+    private func times(while condition: ([Duration]) -> Bool) async throws -> [Duration] {
+        var times: [Duration] = [], isLonger = false
+        while condition(times) {
+            let outcome = try await writer.edit(isLonger ? "-1" : "+x")
+            times.append(outcome.acknowledged - outcome.sent)
+            isLonger.toggle()
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        return times
+    }
+}

@@ -1,0 +1,142 @@
+import AnabranchCore
+import AnabranchTestClient
+import Foundation
+import NIOCore
+import Synchronization
+
+/// A client of Simperium's wire with a connection of its own: it sends what it is told to, and waits for answers.
+final class SimperiumClient: Sendable {
+    /// The answer to something that was sent: a message that begins like that, or has such a part.
+    enum Answer: Sendable {
+        case beginning(String)
+        case containing(String)
+
+        fileprivate func fits(_ message: ByteBuffer) -> Bool {
+            let bytes = message.readableBytesView
+            switch self {
+            case .beginning(let text): return bytes.starts(with: text.utf8)
+            case .containing(let text):
+                let part = Array(text.utf8)
+                return bytes.withUnsafeBytes { whole in
+                    (0..<max(0, whole.count - part.count + 1)).contains { start in
+                        whole[start] == part[0] && whole[start...].starts(with: part)
+                    }
+                }
+            }
+        }
+    }
+
+    private struct State {
+        var waiter: (answer: Answer, continuation: CheckedContinuation<Message, any Error>)?
+        /// Is given each message for which nobody waits.
+        var onMessage: (@Sendable (ByteBuffer, ContinuousClock.Instant) -> Void)?
+        var isClosed = false
+    }
+
+    typealias Message = (text: String, time: ContinuousClock.Instant)
+
+    let name: String
+    private let user: SimperiumUser
+    private let state: Mutex<State>
+    private let connection: TextConnection
+
+    /// - Parameters:
+    ///   - name: its `clientid`.
+    ///   - user: the user whose buckets it syncs.
+    init(
+        _ name: String, of user: SimperiumUser, to target: SyncTarget, on eventLoop: any EventLoop, traffic: Traffic
+    ) async throws {
+        self.name = name
+        self.user = user
+        let relay = Relay()
+        connection = try await TextConnection(
+            to: target, path: "/sock/1/\(user.app)/websocket", on: eventLoop, traffic: traffic
+        ) { relay.take($0) }
+        state = Mutex(State())
+        relay.client.withLock { $0 = self }
+    }
+
+    /// The client of a connection, which is made before it.
+    private final class Relay: Sendable {
+        let client = Mutex<SimperiumClient?>(nil)
+
+        func take(_ message: ByteBuffer?) {
+            let client = client.withLock { client in
+                defer { if message == nil { client = nil } }
+                return client
+            }
+            client?.take(message)
+        }
+    }
+
+    private func take(_ message: ByteBuffer?) {
+        let now = ContinuousClock.now
+        guard let message else {
+            let waiter = state.withLock { state in
+                state.isClosed = true
+                return state.waiter.take()
+            }
+            waiter?.continuation.resume(throwing: Self.closed)
+            return
+        }
+        let (continuation, observer) = state.withLock { state in
+            let isAnswer = state.waiter?.answer.fits(message) == true
+            return (isAnswer ? state.waiter.take()?.continuation : nil, isAnswer ? nil : state.onMessage)
+        }
+        continuation?.resume(returning: (String(buffer: message), now))
+        observer?(message, now)
+    }
+
+    var isClosed: Bool { state.withLock { $0.isClosed } }
+
+    private static let closed = LoadError("the server has closed the connection of a client")
+
+    /// - Parameter onMessage: is given each message that answers nothing, on the event loop; nil for none.
+    func observe(_ onMessage: (@Sendable (ByteBuffer, ContinuousClock.Instant) -> Void)?) {
+        state.withLock { $0.onMessage = onMessage }
+    }
+
+    func send(_ text: String) { connection.send(text) }
+
+    /// Sends a message, and waits for its answer. One at a time.
+    @discardableResult
+    func ask(_ text: String, _ answer: Answer) async throws -> Message {
+        try await withCheckedThrowingContinuation { continuation in
+            let isClosed = state.withLock { state in
+                if !state.isClosed { state.waiter = (answer, continuation) }
+                return state.isClosed
+            }
+            if isClosed { return continuation.resume(throwing: Self.closed) }
+            connection.send(text)
+        }
+    }
+
+    /// Asks for a channel.
+    /// - Returns: whether the server has opened it.
+    func tryOpen(_ bucket: String, channel: Int) async throws -> Bool {
+        let members: [String: JSONValue] = [
+            "name": .string(bucket), "clientid": .string(name), "api": "1.1", "token": .string(user.token),
+            "app_id": .string(user.app), "library": "load", "version": "1",
+        ]
+        let answer = try await ask(
+            "\(channel):init:\(JSONValue.object(members).encoded)", .beginning("\(channel):auth:"))
+        return !answer.text.hasPrefix("\(channel):auth:{")
+    }
+
+    /// Opens a channel, and listens from now on.
+    func open(_ bucket: String, channel: Int = 0) async throws {
+        guard try await tryOpen(bucket, channel: channel) else { throw LoadError("a channel is refused") }
+        try await listen(channel: channel)
+    }
+
+    /// Lists a few entities, and listens from now on.
+    private func listen(channel: Int) async throws {
+        let page = try await ask("\(channel):i::::1", .beginning("\(channel):i:")).text
+        guard let current = page.firstMatch(of: /"current":"(\w+)"/)?.output.1 else {
+            throw LoadError("no listing: \(page.prefix(200))")
+        }
+        try await ask("\(channel):cv:\(current)", .beginning("\(channel):c:"))
+    }
+
+    func close() async { await connection.close() }
+}
