@@ -21,7 +21,9 @@ extension Inspector {
             var version = base
             while version < last {
                 version = last - version > step ? version + step : last
-                guard let entry = try view.view.entry(ServerVersion(rawValue: version)) else { continue }
+                guard let entry = try view.view.entryWithoutChangeset(ServerVersion(rawValue: version)) else {
+                    continue
+                }
                 parts.append(
                     jsonObject([
                         "version": "\(version)", "bytes": "\(entry.cumulativeSize - min(size, entry.cumulativeSize))",

@@ -51,12 +51,15 @@ import Testing
         }
     }
 
+    /// Waits until all show the same, and go on doing so when all have looked at that: the author of a content that has
+    /// lost makes a copy of it then.
     private static func converge(_ machines: [Machine]) async throws -> [[String: String]] {
         var trees: [[String: String]] = []
-        for _ in 0..<10 {
+        for _ in 0..<20 {
             for machine in machines { try await machine.settle() }
+            let last = trees
             trees = try machines.map { try $0.tree() } + [try await machines[0].device.tree()]
-            if Set(trees).count == 1 { break }
+            if Set(trees).count == 1, trees == last { break }
         }
         return trees
     }

@@ -324,7 +324,7 @@ import Testing
         ]
         for (count, text) in expected {
             var hash = SipHash128(key: (0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908))
-            let result = hash.finish(with: (0..<UInt8(count)).map { $0 })
+            let result = hash.finish(with: (0..<UInt8(count)).map { $0 }[...])
             let bytes = Checksum(low: result.low, high: result.high).bytes
             #expect(bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined() == text)
             #expect(Checksum(bytes: bytes) == Checksum(low: result.low, high: result.high))

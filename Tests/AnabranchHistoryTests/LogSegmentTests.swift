@@ -198,7 +198,7 @@ import Testing
 /// One question of each kind that a segment answers, about a random part of a log.
 struct SegmentQuestions {
     struct Answers: Equatable, Sendable {
-        var entry: LogEntry?
+        var entry, bareEntry: LogEntry?
         var salt: Salt?
         var entries, entriesOfAll: [LogEntry]
         var versions: [ServerVersion]
@@ -225,7 +225,8 @@ struct SegmentQuestions {
 
     func ask(_ view: any FileView) throws(HistoryError) -> Answers {
         Answers(
-            entry: try view.entry(version), salt: try view.salt(of: version),
+            entry: try view.entry(version), bareEntry: try view.entryWithoutChangeset(version),
+            salt: try view.salt(of: version),
             entries: try view.entries(in: range, excludingOrigin: ident, byteBudget: byteBudget),
             entriesOfAll: try view.entries(in: range, excludingOrigin: nil, byteBudget: byteBudget),
             versions: try view.versions(in: range, excludingOrigin: ident),
@@ -247,6 +248,7 @@ struct SegmentQuestions {
         }
         return Answers(
             entry: contents.lazy.compactMap { $0.entry(version) }.first,
+            bareEntry: contents.lazy.compactMap { $0.entry(version)?.withoutChangeset }.first,
             salt: columns.lazy.compactMap { $0.salt(of: version) }.first,
             entries: entries(excludingOrigin: ident), entriesOfAll: entries(excludingOrigin: nil),
             versions: columns.flatMap { $0.versions(in: range, excludingOrigin: ident) },

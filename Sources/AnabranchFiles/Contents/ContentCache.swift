@@ -141,6 +141,27 @@ final class ContentCache: Sendable {
         return bytes
     }
 
+    /// Appends a chunk to an open file within the kernel: its bytes are not checked.
+    /// - Returns: false, and nothing is appended, if it is not here, or the system cannot do that.
+    func append(_ chunk: ChunkHash, to target: Int32) throws -> Bool {
+        #if os(Linux)
+        let path = file(chunk), descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return false }
+        defer { Foundation.close(descriptor) }
+        var status = stat(), copied = 0
+        guard fstat(descriptor, &status) == 0 else { throw Self.lastError(path) }
+        while copied < Int(status.st_size) {
+            let count = sendfile(target, descriptor, nil, Int(status.st_size) - copied)
+            if count < 0, copied == 0, errno == EINVAL { return false }
+            guard count > 0 else { throw Self.lastError(path) }
+            copied += count
+        }
+        return true
+        #else
+        return false
+        #endif
+    }
+
     /// Keeps a chunk that has come from the server.
     func put(_ chunk: ChunkHash, _ bytes: [UInt8]) throws {
         try write(chunk, bytes)

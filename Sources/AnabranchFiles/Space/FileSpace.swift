@@ -144,15 +144,18 @@ public final class FileSpace: Sendable {
                 try store.read { snapshot in
                     if isAll {
                         for file in try snapshot.objects(FileRecord.all) {
-                            found[file.id] = (.init(file), file.content)
+                            let content = file.content
+                            found[file.id] = (.init(file, content), content)
                         }
                         for folder in try snapshot.objects(FolderRecord.all) where found[folder.id] == nil {
                             found[folder.id] = (.init(folder), nil)
                         }
                     } else {
-                        for key in noted.keys {
+                        // In the order in which they are stored: each page is read once.
+                        for key in noted.keys.sorted(by: SpaceTree.isBefore) {
                             if let file = try snapshot.find(FileRecord.self, key) {
-                                found[key] = (.init(file), file.content)
+                                let content = file.content
+                                found[key] = (.init(file, content), content)
                             } else if let folder = try snapshot.find(FolderRecord.self, key) {
                                 found[key] = (.init(folder), nil)
                             }
@@ -165,6 +168,7 @@ public final class FileSpace: Sendable {
                 throw error
             }
             let keys = isAll ? Array(Set(state.tree.nodes.keys).union(found.keys)) : Array(noted.keys)
+            let tells = tells && hub.isObserved
             let before = tells ? Self.places(of: keys, in: state) : [:]
             for key in keys {
                 state.tree.set(found[key]?.node, key)
@@ -217,10 +221,10 @@ extension SpaceTree.ContentNote {
 }
 
 extension SpaceTree.Node {
-    init(_ file: FileRecord) {
+    init(_ file: FileRecord, _ content: Manifest) {
         self.init(
             key: file.id, isFolder: false, name: SpaceTree.shown(file.name), parent: file.parent, moved: file.moved,
-            content: SpaceTree.ContentNote(file.content), trashed: file.trashed.map { Array($0) },
+            content: SpaceTree.ContentNote(content), trashed: file.trashed.map { Array($0) },
             modified: file.modified)
     }
 

@@ -193,8 +193,7 @@ public final class SpaceFile: Sendable {
         let fetching = Task { try await space.downloads.fetch(content) }
         do {
             for chunk in content.chunks {
-                let bytes = try await space.downloads.fetch(chunk)
-                try await space.disk.run { try handle.write(contentsOf: bytes) }
+                try await space.downloads.append(chunk, to: handle)
             }
             try await fetching.value
         } catch {

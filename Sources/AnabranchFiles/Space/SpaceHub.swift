@@ -93,6 +93,9 @@ final class SpaceHub: Sendable {
         for observer in state.withLock({ Array($0.observers.values) }) { observer.add(change) }
     }
 
+    /// True if somebody wants to know of changes.
+    var isObserved: Bool { state.withLock { !$0.observers.isEmpty } }
+
     /// Tells the difference between what was shown before and what is now.
     func tell(
         _ before: [UUID: FileSpace.Place], _ after: [UUID: FileSpace.Place],

@@ -13,6 +13,10 @@ actor Downloads {
     private var running: [ChunkHash: Task<Void, any Error>] = [:]
     /// The chunks that are on their way.
     private var coming: [ChunkHash: Task<[UInt8], any Error>] = [:]
+    /// Chunks that have just come, and were checked then.
+    private var arrived: Set<ChunkHash> = []
+    /// How many of them are remembered.
+    private static let arrivedMax = 10_000
 
     init(_ cache: ContentCache, _ service: FileService?, _ board: TransferBoard, _ disk: Disk) {
         self.cache = cache
@@ -46,6 +50,18 @@ actor Downloads {
         } catch let issue as FileIssue {
             throw Self.error(issue)
         }
+    }
+
+    /// Appends one chunk to an open file, and brings it if it is not here. One that has just come is not read, hashed
+    /// and written again: the system copies it.
+    func append(_ chunk: ChunkHash, to handle: FileHandle) async throws {
+        if arrived.remove(chunk) != nil,
+            try await disk.run({ [cache] in try cache.append(chunk, to: handle.fileDescriptor) })
+        {
+            return
+        }
+        let bytes = try await fetch(chunk)
+        try await disk.run { try handle.write(contentsOf: bytes) }
     }
 
     private func stored(_ chunk: ChunkHash) async throws -> [UInt8]? {
@@ -112,6 +128,8 @@ actor Downloads {
             defer { coming[chunk] = nil }
             let bytes = try await service.get(chunk)
             try await disk.run { try cache.put(chunk, bytes) }
+            if arrived.count >= Self.arrivedMax { arrived = [] }
+            arrived.insert(chunk)
             return bytes
         }
         coming[chunk] = task

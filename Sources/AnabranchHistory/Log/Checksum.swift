@@ -71,7 +71,9 @@ public struct Checksum: Equatable, Sendable {
         keyed([ident.rawValue, uploaded.cursor.clientVersion.rawValue], uploaded.changeset)
     }
 
-    package func keyed(_ words: [UInt64], _ bytes: [UInt8]) -> Checksum {
+    package func keyed(_ words: [UInt64], _ bytes: [UInt8]) -> Checksum { keyed(words, bytes[...]) }
+
+    package func keyed(_ words: [UInt64], _ bytes: ArraySlice<UInt8>) -> Checksum {
         var hash = SipHash128(key: (low, high))
         for word in words { hash.add(word) }
         let result = hash.finish(with: bytes)
@@ -98,14 +100,14 @@ struct SipHash128 {
     }
 
     /// Adds the last bytes and ends.
-    mutating func finish(with bytes: [UInt8]) -> (low: UInt64, high: UInt64) {
+    mutating func finish(with bytes: ArraySlice<UInt8>) -> (low: UInt64, high: UInt64) {
         let wordsEnd = bytes.count & ~7
         bytes.withUnsafeBytes { buffer in
             for offset in stride(from: 0, to: wordsEnd, by: 8) {
                 compress(UInt64(littleEndian: buffer.loadUnaligned(fromByteOffset: offset, as: UInt64.self)))
             }
         }
-        let rest = SipHash128.word(of: bytes[wordsEnd...])
+        let rest = SipHash128.word(of: bytes.suffix(bytes.count - wordsEnd))
         compress(rest | UInt64(truncatingIfNeeded: byteCount + bytes.count) << 56)
         v2 ^= 0xee
         for _ in 0..<4 { round() }

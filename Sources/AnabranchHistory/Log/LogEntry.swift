@@ -45,6 +45,13 @@ public struct LogEntry: Equatable, Sendable {
     /// The origin as it is sent on the wire and as the merge rules see it: never 0.
     public var originOnWire: ClientFileID { origin == 0 ? .server : origin }
 
+    /// The same entry with an empty changeset.
+    package var withoutChangeset: LogEntry {
+        var entry = self
+        entry.changeset = []
+        return entry
+    }
+
     /// When and where the changeset was made, as the merge rules see it.
     public var tag: OriginTag { OriginTag(timestamp: timestamp, ident: originOnWire) }
 }

@@ -4,7 +4,7 @@ import AnabranchCore
 /// with the log cost no reading of the store.
 ///
 /// Only the owner of a file writes it. So what it has read, and changed with each of its commits, is what the store
-/// holds, until a commit fails: then a new tail begins.
+/// holds, until a commit fails: then a new tail begins. In a shared store, it is what the store held at its head.
 final class LogTail {
     /// The part of one client file that is kept.
     private struct Client {
@@ -40,7 +40,7 @@ final class LogTail {
     private var entryBytes = 0
     private var clients: [ClientFileID: Client] = [:]
     private var clientBytes = 0
-    private let bytesMax: Int
+    let bytesMax: Int
     /// True while nothing is forgotten, because the store does not have all of it yet.
     private var isHeld = false
 
@@ -60,6 +60,28 @@ final class LogTail {
     func covers(_ ident: ClientFileID, after version: ServerVersion) -> Bool {
         version >= base && clients[ident] != nil
     }
+
+    // MARK: Other nodes
+
+    /// Takes over a head at which nothing of the log is new.
+    func keep(_ head: FileHead) { self.head = head }
+
+    /// Takes in entries of other nodes; client files are read again.
+    /// - Parameter entries: those up to the new head; none if they are too many.
+    func takeIn(_ entries: [LogEntry], _ head: FileHead) throws(HistoryError) {
+        let isWhole = self.head.version + UInt64(entries.count) == head.version
+        let keys = isWhole ? try LogEntry.conflictKeys(of: entries) : []
+        self.head = head
+        forgetClients()
+        if isWhole { return append(entries, keys) }
+        removeEntries(self.entries.count)
+        base = head.version
+    }
+
+    /// Forgets client files, which others may have written.
+    func forgetClients() { (clients, clientBytes) = ([:], 0) }
+
+    func forget(_ ident: ClientFileID) { change(ident) { $0 = nil } }
 
     // MARK: Commits
 
@@ -132,7 +154,9 @@ final class LogTail {
 
     private static let keyBytes = 96
 
-    private static func byteCount(of entry: LogEntry) -> Int { 160 + entry.changeset.count }
+    static let entryBytes = 160
+
+    private static func byteCount(of entry: LogEntry) -> Int { entryBytes + entry.changeset.count }
 
     // MARK: Client files
 
@@ -204,7 +228,7 @@ final class LogTail {
 
     /// Forgets all of them, not just some: reading the row of one that is needed again costs little.
     private func limitClients() {
-        if !isHeld, clientBytes > bytesMax { (clients, clientBytes) = ([:], 0) }
+        if !isHeld, clientBytes > bytesMax { forgetClients() }
     }
 }
 

@@ -24,7 +24,11 @@ struct TailView: FileView {
     ) throws(HistoryError) -> Result {
         switch source {
         case .open(let view): try body(view)
-        case .closed(let store, let id): try store.read(id, body)
+        case .closed(let store, let id):
+            try store.read(id) { [head = tail.head] view throws(HistoryError) in
+                if store.isShared { try view.requireHead(head, of: id) }
+                return try body(view)
+            }
         }
     }
 
@@ -75,6 +79,11 @@ struct TailView: FileView {
         if version > tail.head.version { return nil }
         if version > tail.base { return tail.entry(version) }
         return try stored { view throws(HistoryError) in try view.entry(version) }
+    }
+
+    func entryWithoutChangeset(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
+        if version > tail.base { return try entry(version)?.withoutChangeset }
+        return try stored { view throws(HistoryError) in try view.entryWithoutChangeset(version) }
     }
 
     func salt(of version: ServerVersion) throws(HistoryError) -> Salt? {

@@ -30,8 +30,10 @@ extension SyncedFile {
     package func readHead<Value: Sendable>(
         _ body: (WriteTransaction, PendingRecords) throws -> Value
     ) throws -> Value {
-        let outcome = try read { view throws(HistoryError) in
-            Result { try readState { transaction, _ in try body(transaction, PendingRecords(over: view)) } }
+        let outcome = try retrying { () throws(HistoryError) in
+            try read { view throws(HistoryError) in
+                Result { try readState { transaction, _ in try body(transaction, PendingRecords(over: view)) } }
+            }
         }
         return try outcome.get()
     }
@@ -41,12 +43,14 @@ extension SyncedFile {
     package func prepare(_ writes: [HeadWrite]) throws -> PreparedWrites {
         // An integration under way would follow the writes.
         dropIntegration()
-        guard let state = try currentState() else { throw HistoryError.withoutState }
-        let outcome = try read { view throws(HistoryError) -> Result<PreparedWrites, any Error> in
-            let head = try view.head()
-            self.head = head
-            var builder = HeadCommit(Commit(file: id, lease: lease, head: head), state, view)
-            return Result { try builder.prepare(writes, in: self) }
+        let outcome = try retrying { () throws(HistoryError) in
+            guard let state = try currentState() else { throw HistoryError.withoutState }
+            return try read { view throws(HistoryError) -> Result<PreparedWrites, any Error> in
+                let head = try view.head()
+                self.head = head
+                var builder = HeadCommit(Commit(file: id, lease: lease, head: head), state, view)
+                return Result { try builder.prepare(writes, in: self) }
+            }
         }
         return try outcome.get()
     }

@@ -1,24 +1,36 @@
-import AnabranchCore
+package import AnabranchCore
 
 /// The records of a file as they will be after a commit in the making.
 package struct PendingRecords {
+    /// The records of one kind.
+    fileprivate struct Kind: Hashable {
+        var space: UInt16
+        var number: UInt8
+    }
+
     private let view: any FileView
-    private var changes: [RecordPlace: RecordChange]
+    /// By kinds, since ranges are looked for within one, and by keys.
+    private var changes: [Kind: [[UInt8]: RecordChange]] = [:]
     /// Ranges that were read as a whole, with what is there.
     private var known: [(range: RecordRange, values: [RecordPlace: [UInt8]])] = []
 
     /// - Parameter changes: those that the commit makes already.
     package init(over view: any FileView, _ changes: [RecordChange] = []) {
         self.view = view
-        self.changes = Dictionary(changes.map { ($0.place, $0) }) { $1 }
+        for change in changes { set(change) }
     }
 
+    /// The version at the head, below what the commit writes.
+    package func headVersion() throws(HistoryError) -> ServerVersion { try view.head().version }
+
     /// The changes, sorted by place.
-    package var sortedChanges: [RecordChange] { changes.values.sorted { $0.place < $1.place } }
+    package var sortedChanges: [RecordChange] {
+        changes.values.flatMap(\.values).sorted { $0.place < $1.place }
+    }
 
     /// The content of a record; nil if there is none.
     package func value(at place: RecordPlace) throws(HistoryError) -> [UInt8]? {
-        if let change = changes[place] { return change.value }
+        if let change = changes[Kind(place)]?[place.key] { return change.value }
         for (range, values) in known where range.contains(place) { return values[place] }
         return try view.record(at: place)?.value
     }
@@ -41,14 +53,18 @@ package struct PendingRecords {
 
     /// - Parameter expiresAt: in seconds since 1970; 0: never.
     package mutating func set(_ value: [UInt8]?, at place: RecordPlace, expiresAt: UInt64 = 0) {
-        changes[place] = RecordChange(place: place, value: value, expiresAt: expiresAt)
+        set(RecordChange(place: place, value: value, expiresAt: expiresAt))
+    }
+
+    private mutating func set(_ change: RecordChange) {
+        changes[Kind(change.place), default: [:]][change.place.key] = change
     }
 
     /// The records of a range in the order of their keys, or in the opposite one; `countMax` at most.
     package func records(
         in range: RecordRange, countMax: Int, isReversed: Bool = false
     ) throws(HistoryError) -> [DoorRecord] {
-        let changed = changes.values.filter { range.contains($0.place) }
+        let changed = changes[Kind(range)]?.values.filter { range.contains($0.place) } ?? []
         let stored = try view.records(in: range, countMax: countMax + changed.count, isReversed: isReversed)
         guard !changed.isEmpty else { return stored }
         var found = Dictionary(uniqueKeysWithValues: stored.map { ($0.place, $0) })
@@ -63,4 +79,10 @@ package struct PendingRecords {
         let known = end.map { end in sorted.prefix { isReversed ? end <= $0.place : $0.place <= end } } ?? sorted[...]
         return Array(known.prefix(countMax))
     }
+}
+
+extension PendingRecords.Kind {
+    fileprivate init(_ place: RecordPlace) { self.init(space: place.space, number: place.kind) }
+
+    fileprivate init(_ range: RecordRange) { self.init(space: range.space, number: range.kind) }
 }

@@ -9,8 +9,7 @@ struct Feed {
     init(_ dataclass: Dataclass, after version: UInt64, _ view: RecordView, _ records: PendingRecords) throws {
         let last = ChangeRow.key(dataclass.uri, version, .max).bytes
         try records.forEachRow(.change, RowKey(dataclass.uri).bytes, after: last) { record in
-            let row = ChangeRow(
-                try PendingRecords.dictionary(record.value), version: ChangeRow.version(record.place.key))
+            let row = try ChangeRow(record.value, version: ChangeRow.version(record.place.key))
             guard let entity = dataclass.index(ofEntity: row.entity),
                 let id = view.candidates(row.id, of: entity).first
             else { return }

@@ -5,13 +5,11 @@ import AnabranchPropertyList
 
 extension FileData {
     /// The last names of sets of changes that were accepted, the newest last.
-    static func names(_ sync: PropertyListDictionary) -> [String] {
-        sync["names"]?.array?.compactMap { $0["name"]?.string } ?? []
-    }
+    static func names(_ sync: PropertyListDictionary) -> [String] { sync.texts("names") }
 
     /// The name of the last reset: that of all devices' data, and that of this device's.
     func resetID(_ uri: String) throws -> String? {
-        let parts = [try records.row(.dataclass, RowKey(uri))?.text("reset"), try sync(uri).text("reset")]
+        let parts = [try row(.dataclass, RowKey(uri))?.text("reset"), try sync(uri).text("reset")]
             .compactMap(\.self)
         return parts.isEmpty ? nil : parts.joined(separator: "+")
     }
@@ -27,7 +25,7 @@ extension FileData {
         try recordDevice()
         try prepareClasses(of: dataclass)
         var row = try sync(uri)
-        let classRow = try records.row(.dataclass, RowKey(uri)) ?? [:]
+        let classRow = try self.row(.dataclass, RowKey(uri)) ?? [:]
         let mode = anchors.mode ?? .fast, names = Self.names(row), resetID = try resetID(uri)
         func refusal(_ mode: Anchors.Mode, _ reason: String) -> StartRefusal {
             var wanted = Anchors()
@@ -66,14 +64,20 @@ extension FileData {
     private mutating func settle(
         _ row: inout PropertyListDictionary, _ base: PropertyListDictionary?, isRepeat: Bool, _ dataclass: Dataclass
     ) throws {
-        let proven = (base?.number("round") ?? 0, base?["chunk"]?.integer ?? 0)
-        let ids = localIDs(dataclass)
-        for pending in row["pending"]?.array ?? [] {
-            guard let entry = pending.array, entry.count == 3, let local = entry[0].string else { continue }
-            let place = (UInt64(bitPattern: entry[1].integer ?? 0), entry[2].integer ?? 0)
-            if place > proven { try ids.erase(local, &records) }
+        let ids = localIDs(dataclass), prefix = RowKey(device, dataclass.uri)
+        var proven = prefix
+        proven.append(base?.number("round") ?? 0)
+        proven.append(base?.number("chunk") ?? 0)
+        var unproven: [DoorRecord] = []
+        try records.forEachRow(.unproven, prefix.bytes) { unproven.append($0) }
+        for record in unproven {
+            if proven.bytes.lexicographicallyPrecedes(record.place.key) {
+                let locals = try PendingRecords.dictionary(record.value).texts("ids")
+                try ids.readAhead(for: locals.count, &records)
+                for local in locals { try ids.erase(local, &records) }
+            }
+            records.set(nil, at: record.place)
         }
-        row["pending"] = nil
         guard let base else { return }
         let isComplete = base["chunk"]?.integer == .max
         if isComplete, base.number("round") >= row.number("round") {
@@ -83,9 +87,8 @@ extension FileData {
                 row["erased"] = nil
             }
         }
-        let prefix = RowKey(device, dataclass.uri).bytes
         var old: [(RecordPlace, UInt64)] = []
-        try records.forEachRow(.anchor, prefix) { record in
+        try records.forEachRow(.anchor, prefix.bytes) { record in
             old.append((record.place, try PendingRecords.dictionary(record.value).number("round")))
         }
         // One that was never used is not missed, but the last ones may still be on their way.

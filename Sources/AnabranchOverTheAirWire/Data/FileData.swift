@@ -24,7 +24,7 @@ struct FileData: SessionData {
     var day: Int64 { Int64(now / 86_400) }
 
     /// The version at the head, below what this message writes.
-    func position() throws -> UInt64 { try records.row(.door, RowKey())?.number("position") ?? 0 }
+    func position() throws -> UInt64 { try row(.door, RowKey())?.number("position") ?? 0 }
 
     func dataclass(_ uri: String) throws -> Dataclass {
         guard let dataclass = dataclasses.first(where: { $0.uri.hasBytes(of: uri) }) else {
@@ -33,10 +33,23 @@ struct FileData: SessionData {
         return dataclass
     }
 
-    func sync(_ uri: String) throws -> PropertyListDictionary { try records.row(.sync, RowKey(device, uri)) ?? [:] }
+    private let known = KnownRows()
+
+    /// A row of the kinds that a message looks at again and again: those of the door, of dataclasses, of devices and
+    /// their sessions.
+    func row(_ kind: RowKind, _ key: RowKey) throws(HistoryError) -> PropertyListDictionary? {
+        try known.row(kind.place(key.bytes), records)
+    }
+
+    mutating func setRow(_ row: PropertyListDictionary, _ kind: RowKind, _ key: RowKey) throws {
+        try records.setRow(row, kind, key)
+        known.set(row, at: kind.place(key.bytes))
+    }
+
+    func sync(_ uri: String) throws -> PropertyListDictionary { try row(.sync, RowKey(device, uri)) ?? [:] }
 
     mutating func setSync(_ row: PropertyListDictionary, _ uri: String) throws {
-        try records.setRow(row, .sync, RowKey(device, uri))
+        try setRow(row, .sync, RowKey(device, uri))
     }
 
     func view(_ dataclass: Dataclass) -> RecordView { RecordView(dataclass, transaction.state) }
@@ -46,19 +59,19 @@ struct FileData: SessionData {
     // MARK: The device
 
     func info() throws -> PropertyListDictionary? {
-        try records.row(.device, RowKey(device))?["info"]?.dictionary
+        try row(.device, RowKey(device))?["info"]?.dictionary
     }
 
     func hasDeviceInfo() throws -> Bool { try info() != nil }
 
     /// Records that the device has come.
     mutating func recordDevice() throws {
-        var row = try records.row(.device, RowKey(device))
-        if row == nil { try makeRoom() }
-        guard row == nil || now - min(now, row?.number("seen") ?? 0) >= 86_400 else { return }
-        row = row ?? [:]
-        row?["seen"] = .number(now)
-        try records.setRow(row, .device, RowKey(device))
+        let known = try self.row(.device, RowKey(device))
+        if known == nil { try makeRoom() }
+        var row = known ?? [:]
+        guard known == nil || now - min(now, row.number("seen")) >= 86_400 else { return }
+        row["seen"] = .number(now)
+        try setRow(row, .device, RowKey(device))
     }
 
     /// Forgets devices that have not come for long.
@@ -70,7 +83,7 @@ struct FileData: SessionData {
         }
         var count = devices.count
         for (device, seen) in devices where seen + limits.deviceDays * 86_400 < now {
-            for kind in [RowKind.device, .sync, .anchor, .localID, .serverID] {
+            for kind in [RowKind.device, .sync, .anchor, .localID, .serverID, .unproven] {
                 try records.eraseRows(kind, RowKey(device).bytes)
             }
             count -= 1
@@ -100,10 +113,10 @@ struct FileData: SessionData {
                 throw Status(value == nil ? .notSupported : .badValue, paramName: value == nil ? "uri" : "value")
             }
             try recordDevice()
-            var row = try records.row(.device, RowKey(device)) ?? [:]
+            var row = try self.row(.device, RowKey(device)) ?? [:]
             guard row["info"] != .dictionary(info) else { return }
             row["info"] = .dictionary(info)
-            return try records.setRow(row, .device, RowKey(device))
+            return try setRow(row, .device, RowKey(device))
         }
         guard let filtered = try filtered(uri) else { throw Status(.notFound, paramName: "uri") }
         var row = try sync(filtered)
@@ -157,14 +170,13 @@ struct FileData: SessionData {
         let dataclass = try dataclass(uri)
         let ids = localIDs(dataclass)
         try ids.readAhead(for: idMap.count, &records)
-        var row = try sync(uri)
         var pushed: [ExactString: RecordID] = [:]
         if let (push, sent) = push {
             for item in push.items.prefix(sent) where idMap[item.id] != nil {
                 pushed[ExactString(item.id)] = PushPlan.id(item.place, ids.view)
             }
         }
-        var pending = row["pending"]?.array ?? []
+        var taken: [String] = []
         for (text, value) in idMap {
             guard let local = value.string, ids.view.candidates(local).isEmpty else { continue }
             var id = pushed[ExactString(text)]
@@ -172,21 +184,36 @@ struct FileData: SessionData {
                 let candidates = ids.view.candidates(text)
                 id = try candidates.first { try ids.view.object($0) != nil } ?? candidates.first
             }
-            guard let id, try ids.set(local, id, &records) else { continue }
-            guard let (push, sent) = push else { continue }
-            pending.append([.string(local), push.context["round"] ?? 0, .integer(Int64(sent))])
+            if let id, try ids.set(local, id, &records) { taken.append(local) }
         }
-        guard pending.count != row["pending"]?.array?.count ?? 0 else { return }
-        row["pending"] = .array(pending)
-        try setSync(row, uri)
+        guard let (push, sent) = push, !taken.isEmpty else { return }
+        var key = RowKey(device, uri)
+        key.append(push.context.number("round"))
+        key.append(UInt64(sent))
+        let before = try records.row(.unproven, key)?.texts("ids") ?? []
+        try records.setRow(["ids": .texts(before + taken)], .unproven, key)
     }
 
     mutating func rename(_ uri: String, to name: String) throws {
         var row = try sync(uri)
-        guard var names = row["names"]?.array, let last = names.popLast()?.dictionary, last.text("name") != name else {
-            return
-        }
-        row["names"] = .array(names + [["name": .string(name), "at": .number(now)]])
+        let names = row.texts("names"), times = row["times"]?.array ?? []
+        guard let last = names.last, !last.hasBytes(of: name) else { return }
+        row["names"] = .texts(names.dropLast() + [name])
+        row["times"] = .array(times.dropLast() + [.number(now)])
         try setSync(row, uri)
     }
+}
+
+/// Rows as they are, for the time of one message: each is read and parsed once.
+private final class KnownRows {
+    private var rows: [RecordPlace: PropertyListDictionary?] = [:]
+
+    func row(_ place: RecordPlace, _ records: PendingRecords) throws(HistoryError) -> PropertyListDictionary? {
+        if let known = rows[place] { return known }
+        let row = try records.value(at: place).map(PendingRecords.dictionary)
+        rows[place] = .some(row)
+        return row
+    }
+
+    func set(_ row: PropertyListDictionary, at place: RecordPlace) { rows[place] = .some(row) }
 }

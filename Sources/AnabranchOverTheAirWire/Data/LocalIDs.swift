@@ -26,31 +26,36 @@ struct LocalIDs {
 
     /// The record of a device's id; it may have been erased.
     func record(_ local: String, _ records: PendingRecords) throws(HistoryError) -> RecordID? {
-        guard let row = try records.row(.localID, key(local)), let entity = row.text("entity"), let id = row.text("id")
-        else { return nil }
-        return view.dataclass.index(ofEntity: entity).flatMap { view.candidates(id, of: $0).first }
+        guard let bytes = try records.value(at: RowKind.localID.place(key(local).bytes)) else { return nil }
+        let texts = try RowKey.texts(2, of: bytes).texts
+        return view.dataclass.index(ofEntity: texts[0]).flatMap { view.candidates(texts[1], of: $0).first }
     }
 
     /// The device's id of a record: the server's if it has given none.
     func text(of id: RecordID, _ records: PendingRecords) throws(HistoryError) -> String? {
-        try key(id).flatMap { key throws(HistoryError) in try records.row(.serverID, key)?.text("local") }
-            ?? view.text(of: id)
+        try key(id).flatMap { key throws(HistoryError) in try local(of: key, records) } ?? view.text(of: id)
+    }
+
+    private func local(of key: RowKey, _ records: PendingRecords) throws(HistoryError) -> String? {
+        try records.value(at: RowKind.serverID.place(key.bytes)).map { String(decoding: $0, as: UTF8.self) }
     }
 
     /// - Returns: false if the id is another record's, or the record has another id.
     func set(_ local: String, _ id: RecordID, _ records: inout PendingRecords) throws -> Bool {
         guard let text = view.text(of: id), let serverKey = key(id) else { return false }
-        if let known = try records.row(.serverID, serverKey)?.text("local") { return known.hasBytes(of: local) }
-        guard try records.row(.localID, key(local)) == nil else { return false }
-        let entity = view.dataclass.entities[id.entity].name
-        try records.setRow(["entity": .string(entity), "id": .string(text)], .localID, key(local))
-        try records.setRow(["local": .string(local)], .serverID, serverKey)
+        if let known = try self.local(of: serverKey, records) { return known.hasBytes(of: local) }
+        let place = RowKind.localID.place(key(local).bytes)
+        guard try records.value(at: place) == nil else { return false }
+        records.set(RowKey(view.dataclass.entities[id.entity].name, text).bytes, at: place)
+        records.set(Array(local.utf8), at: RowKind.serverID.place(serverKey.bytes))
         return true
     }
 
     func erase(_ local: String, _ records: inout PendingRecords) throws {
-        if let id = try record(local, records), let key = key(id) { try records.setRow(nil, .serverID, key) }
-        try records.setRow(nil, .localID, key(local))
+        if let id = try record(local, records), let key = key(id) {
+            records.set(nil, at: RowKind.serverID.place(key.bytes))
+        }
+        records.set(nil, at: RowKind.localID.place(key(local).bytes))
     }
 
     /// All ids of the device that lead to records.

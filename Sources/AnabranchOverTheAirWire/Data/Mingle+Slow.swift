@@ -22,7 +22,7 @@ extension ClassMingle {
         let live = whole.filter { !erased.contains(ExactString($0.id)) }
         if isRepeat {
             for item in live { if let target = item.target { pairs[ExactString(item.id)] = target } }
-        } else {
+        } else if !live.isEmpty {
             var match = try SlowMatch(view)
             try match.match(live, isTrusted: isTrusted) { try data.supported($0, of: pull.uri) }
             (pairs, byID) = (match.pairs, match.byID)

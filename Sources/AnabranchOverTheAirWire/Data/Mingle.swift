@@ -125,14 +125,15 @@ struct ClassMingle {
     private mutating func record(_ data: inout FileData) throws {
         sync = try data.sync(pull.uri)
         if !isRepeat {
-            var names = sync["names"]?.array ?? []
-            names.append(["name": .string(data.newName(pull)), "at": .number(data.now)])
+            var names = sync.texts("names") + [data.newName(pull)]
+            var times = (sync["times"]?.array ?? []) + [.number(data.now)]
             // The last two are needed whenever the device comes again.
-            let old = data.now - min(data.now, data.limits.nameDays * 86_400)
-            while names.count > 2, names.count > 64 || names[0].dictionary?.number("at") ?? 0 < old {
+            let old = Int64(data.now - min(data.now, data.limits.nameDays * 86_400))
+            while names.count > 2, names.count > 64 || times[0].integer ?? 0 < old {
                 names.removeFirst()
+                times.removeFirst()
             }
-            sync["names"] = .array(names)
+            (sync["names"], sync["times"]) = (.texts(names), .array(times))
             var stored: PropertyListDictionary = [:]
             for (id, status) in failures { stored[id.text] = status.propertyList }
             sync["failures"] = stored.isEmpty ? nil : .dictionary(stored)

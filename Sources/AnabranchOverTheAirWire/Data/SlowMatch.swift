@@ -43,7 +43,7 @@ struct SlowMatch {
                 pair(item, id)
                 byID.insert(ExactString(item.id))
             }
-            for identity in entity.identities {
+            for identity in entity.identities where items.contains(where: { pairs[ExactString($0.id)] == nil }) {
                 var found = candidates(number) { fields in Self.folded(identity) { fields[$0] } }
                 for item in items where pairs[ExactString(item.id)] == nil {
                     let values = Dictionary(item.values.map { ($0.name, $0.value.told) }) { $1 }
@@ -54,6 +54,7 @@ struct SlowMatch {
                     byIdentity.insert(ExactString(item.id))
                 }
             }
+            guard items.contains(where: { pairs[ExactString($0.id)] == nil }) else { continue }
             let known = try supported(entity)
             let compared = entity.fields.keys.sorted().filter { known?.contains(ExactString($0)) ?? true }
             var found = candidates(number) { fields in Self.exact(compared) { fields[$0] } }

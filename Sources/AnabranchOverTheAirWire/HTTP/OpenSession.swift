@@ -92,19 +92,16 @@ final class OpenSession: Sendable {
         _ message: Message, _ byteCount: Int, isAllowed: Bool, canWrite: Bool
     ) async throws -> (DeviceSession, Message) {
         let server = try wire.server(), dataclasses = wire.settings.apps[exactly: app]?.dataclasses ?? []
-        if !state.withLock({ $0.isDoorOpen }) {
-            try await Door(path: path, server: server, dataclasses: dataclasses, now: wire.unixSeconds()).open()
-            state.withLock { $0.isDoorOpen = true }
-        }
         let settings = wire.settings
         while true {
-            let (session, tooLarge) = state.withLock { ($0.session, $0.tooLarge) }
+            let (session, tooLarge, isDoorOpen) = state.withLock { ($0.session, $0.tooLarge, $0.isDoorOpen) }
             guard tooLarge.count <= settings.tooLargeMax else {
                 throw Status(.limitExceeded, "more than \(settings.tooLargeMax) records are too large")
             }
             let device = device, now = wire.unixSeconds()
             let done = Mutex<(DeviceSession, Message)?>(nil)
             let write = HeadWrite(at: ChangesetTime(secondsSince1970: Double(now))) { transaction, records in
+                if !isDoorOpen, try !Door.isOpen(dataclasses, records) { throw ClosedDoor() }
                 var next = session
                 var data = FileData(
                     dataclasses: dataclasses, limits: settings.door, device: device, canWrite: canWrite, now: now,
@@ -118,6 +115,11 @@ final class OpenSession: Sendable {
             guard let outcome = try await server.write([write], atHeadOf: path).first else { throw CancellationError() }
             do {
                 _ = try outcome.get()
+                state.withLock { $0.isDoorOpen = true }
+            } catch is ClosedDoor {
+                try await Door(path: path, server: server, dataclasses: dataclasses, now: now).open()
+                state.withLock { $0.isDoorOpen = true }
+                continue
             } catch let error as ItemTooLarge {
                 state.withLock { _ = $0.tooLarge.insert([ExactString(error.uri), ExactString(error.id)]) }
                 continue
@@ -169,12 +171,25 @@ struct AnsweredMessages {
     }
 }
 
+/// The door of the file has to be opened before a message is processed.
+private struct ClosedDoor: Error {}
+
 /// The door of a file: it knows what each entry did from the moment on at which it is opened.
 struct Door {
     let path: VirtualPath
     let server: SyncServer
     let dataclasses: [Dataclass]
     let now: UInt64
+
+    /// True if no entry was missed, and each dataclass is what it was, at the head and before anything is written.
+    static func isOpen(_ dataclasses: [Dataclass], _ records: PendingRecords) throws -> Bool {
+        guard try records.row(.door, RowKey())?.number("position") == records.headVersion().rawValue else {
+            return false
+        }
+        return try dataclasses.allSatisfy {
+            try records.row(.dataclass, RowKey($0.uri))?.number("stamp") == $0.stamp
+        }
+    }
 
     /// Opens the door. If entries were missed, or a dataclass is another one than before, devices begin anew.
     func open() async throws {

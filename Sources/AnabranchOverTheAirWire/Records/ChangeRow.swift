@@ -4,7 +4,7 @@ import AnabranchPropertyList
 
 /// The change of one record by one entry of the log (`Spec/OverTheAirServer.md`, section 7).
 struct ChangeRow {
-    enum Kind: Int64 {
+    enum Kind: UInt8 {
         case change = 0
         case creation, erasure
     }
@@ -21,13 +21,13 @@ struct ChangeRow {
     /// Their values before, of those that had any; of an erased record all.
     var before: RecordFields
 
-    var row: PropertyListDictionary {
-        var row: PropertyListDictionary = [
-            "entity": .string(entity), "id": .string(id), "kind": .integer(kind.rawValue), "fields": .texts(fields),
-            "before": .dictionary(before),
-        ]
-        row["device"] = device.map { .string($0) }
-        return row
+    /// The kind, 1 if a device made it, entity, id and device, followed by the fields if there are any.
+    func bytes() throws(PropertyListError) -> [UInt8] {
+        var bytes = [kind.rawValue, device == nil ? 0 : 1]
+        bytes += RowKey(entity, id, device ?? "").bytes
+        guard !fields.isEmpty || !before.isEmpty else { return bytes }
+        let row: PropertyList = ["fields": .texts(fields), "before": .dictionary(before)]
+        return bytes + (try row.encoded(as: .binary, limits: .rows))
     }
 
     init(
@@ -37,10 +37,15 @@ struct ChangeRow {
         (self.device, self.fields, self.before) = (device, fields, before)
     }
 
-    init(_ row: PropertyListDictionary, version: UInt64) {
+    /// - Throws: `storeDamaged` if `bytes` did not make it.
+    init(_ bytes: [UInt8], version: UInt64) throws(HistoryError) {
+        guard bytes.count > 2, let kind = Kind(rawValue: bytes[0]) else {
+            throw HistoryError(.storeDamaged, "a change of the property-list door cannot be read")
+        }
+        let (texts, rest) = try RowKey.texts(3, of: Array(bytes[2...]))
+        let row = rest.isEmpty ? [:] : try PendingRecords.dictionary(Array(rest))
         self.init(
-            version: version, entity: row.text("entity") ?? "", id: row.text("id") ?? "",
-            kind: row["kind"]?.integer.flatMap(Kind.init) ?? .change, device: row.text("device"),
+            version: version, entity: texts[0], id: texts[1], kind: kind, device: bytes[1] == 0 ? nil : texts[2],
             fields: row.texts("fields"), before: row["before"]?.dictionary ?? [:])
     }
 

@@ -57,7 +57,7 @@ struct DataclassObserver: RecordObserver {
         let expiry = unixSeconds() + limits.changeDays * 86_400
         var bytes = row.number("bytes")
         for (ordinal, change) in changes.enumerated() {
-            let value = try PropertyList.dictionary(change.row).encoded(as: .binary, limits: .rows)
+            let value = try change.bytes()
             bytes += UInt64(value.count + 100)
             let key = ChangeRow.key(uri, version, UInt32(clamping: ordinal))
             records.set(value, at: RowKind.change.place(key.bytes), expiresAt: expiry)

@@ -5,7 +5,7 @@ import AnabranchPropertyList
 /// The kinds of records that the door keeps (`Spec/OverTheAirServer.md`, section 7).
 enum RowKind: UInt8, CaseIterable {
     case door = 1
-    case dataclass, change, device, sync, anchor, localID, serverID
+    case dataclass, change, device, sync, anchor, localID, serverID, unproven
 
     /// The number of the door.
     static let space: UInt16 = 2
@@ -15,8 +15,8 @@ enum RowKind: UInt8, CaseIterable {
     func range(_ prefix: [UInt8]) -> RecordRange { RecordRange(space: Self.space, kind: rawValue, prefix: prefix) }
 }
 
-/// A key of records: texts with their lengths before them, so that none is the beginning of another, and numbers in the
-/// order of their bytes.
+/// A key of records, or the content of a short one: texts with their lengths before them, so that none is the beginning
+/// of another, and numbers in the order of their bytes.
 struct RowKey {
     private(set) var bytes: [UInt8] = []
 
@@ -29,6 +29,23 @@ struct RowKey {
 
     mutating func append<Number: FixedWidthInteger & UnsignedInteger>(_ number: Number) {
         withUnsafeBytes(of: number.bigEndian) { bytes += $0 }
+    }
+
+    /// The first texts of what a key has written, and the bytes that follow them.
+    /// - Throws: `storeDamaged` if there are fewer.
+    static func texts(
+        _ count: Int, of bytes: [UInt8]
+    ) throws(HistoryError) -> (texts: [String], rest: ArraySlice<UInt8>) {
+        var texts: [String] = [], rest = bytes[...]
+        for _ in 0..<count {
+            let length = rest.prefix(4).reduce(0) { $0 << 8 | Int($1) }
+            guard rest.count >= 4 + length else {
+                throw HistoryError(.storeDamaged, "a record of the property-list door is cut off")
+            }
+            texts.append(String(decoding: rest.dropFirst(4).prefix(length), as: UTF8.self))
+            rest = rest.dropFirst(4 + length)
+        }
+        return (texts, rest)
     }
 }
 

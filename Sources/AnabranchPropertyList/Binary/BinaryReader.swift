@@ -1,5 +1,5 @@
-/// Reads the binary form (`Spec/PropertyLists.md`, section 3). Each object is read once, however often it is shared;
-/// what the whole would be with everything written out is counted.
+/// Reads the binary form (`Spec/PropertyLists.md`, section 3). Each object that is not short is read once, however
+/// often it is shared; what the whole would be with everything written out is counted.
 struct BinaryReader {
     static let magic = Array("bplist00".utf8)
 
@@ -10,7 +10,10 @@ struct BinaryReader {
     private let offsetsStart: Int
     private let offsetWidth: Int
     private let referenceWidth: Int
+    /// Containers that have been or are being read, and leaves that are long.
     private var objects: [Int: Object] = [:]
+    /// The longest leaf that is read again where it is shared, in bytes: looking it up takes as long.
+    private static let shortMax = 16
 
     /// An object that has been read, or is being read.
     private struct Object {
@@ -64,10 +67,8 @@ struct BinaryReader {
             guard depth + object.height - 1 <= limits.depthMax else { throw tooDeep(parent) }
             return object
         }
-        // While its content is read, it has no size.
-        objects[number] = Object(value: false)
         let object = try read(number, depth)
-        objects[number] = object
+        if object.height > 0 || object.size.bytes > Self.shortMax { objects[number] = object }
         return object
     }
 
@@ -107,6 +108,8 @@ struct BinaryReader {
         _ references: [Int], of number: Int, _ depth: Int, _ object: inout Object
     ) throws(PropertyListError) -> [PropertyList] {
         guard depth <= limits.depthMax else { throw tooDeep(number) }
+        // While its content is read, it has no size.
+        objects[number] = Object(value: false)
         object.height = max(object.height, 1)
         var values: [PropertyList] = []
         values.reserveCapacity(references.count)

@@ -130,6 +130,20 @@ package struct SealedLog {
         return try content(head).entry(version)
     }
 
+    func entryWithoutChangeset(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
+        guard range.contains(version) else { return nil }
+        let place = SegmentCache.EntryKey(file: file, generation: generation, version: version)
+        return try cache.entry(at: place) { () throws(HistoryError) in
+            let wanted = VersionRange(after: version - 1, through: version)
+            guard let last = try source.segmentEnds(in: wanted).last else { throw displaced(version) }
+            // The head is not asked for: the segment would be opened for it, and once more for its columns.
+            let known = cache.knownColumns(of: key(last))
+            let columns = if let known { known } else { try open(last).columns() }
+            guard columns.range.contains(version) else { throw displaced(version) }
+            return columns.entry(at: columns.index(of: version), [])
+        }
+    }
+
     func salt(of version: ServerVersion) throws(HistoryError) -> Salt? {
         guard let head = try segment(of: version) else { return nil }
         return try columns(head).salt(of: version)

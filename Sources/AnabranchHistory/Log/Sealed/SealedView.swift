@@ -16,6 +16,11 @@ package struct SealedView<Rows: FileView>: FileView {
         version > sealed.range.last ? try rows.entry(version) : try sealed.entry(version)
     }
 
+    package func entryWithoutChangeset(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
+        version > sealed.range.last
+            ? try rows.entryWithoutChangeset(version) : try sealed.entryWithoutChangeset(version)
+    }
+
     package func salt(of version: ServerVersion) throws(HistoryError) -> Salt? {
         version > sealed.range.last ? try rows.salt(of: version) : try sealed.salt(of: version)
     }

@@ -13,11 +13,21 @@ package final class SegmentCache: Sendable {
         var last: ServerVersion
     }
 
+    /// An entry of the store.
+    struct EntryKey: Hashable {
+        var file: SyncedFileID
+        /// 0 for the log itself.
+        var generation: ServerVersion
+        var version: ServerVersion
+    }
+
     private struct Kept {
         var heads: BoundedCache<Key, LogSegmentHead>
         var columns: BoundedCache<Key, LogSegmentColumns>
         var contents: BoundedCache<Key, SearchedContent>
         var conflictKeys: BoundedCache<Key, ConflictKeyIndex>
+        /// Single entries without their changesets.
+        var entries: BoundedCache<EntryKey, LogEntry>
     }
 
     /// The entries of a segment, and how many bytes of their changesets searches have decoded.
@@ -39,22 +49,28 @@ package final class SegmentCache: Sendable {
     ///   - columnBytesMax: the same for entries without changesets.
     ///   - contentBytesMax: the same for entries with changesets.
     ///   - conflictKeyBytesMax: the same for indexes of conflict keys.
+    ///   - entryBytesMax: the same for single entries without changesets.
     package init(
         headBytesMax: Int = 64 << 20,
         columnBytesMax: Int = 8 << 20,
         contentBytesMax: Int = 32 << 20,
-        conflictKeyBytesMax: Int = 32 << 20
+        conflictKeyBytesMax: Int = 32 << 20,
+        entryBytesMax: Int = 1 << 20
     ) {
         kept = Mutex(
             Kept(
                 heads: BoundedCache(bytesMax: headBytesMax), columns: BoundedCache(bytesMax: columnBytesMax),
                 contents: BoundedCache(bytesMax: contentBytesMax),
-                conflictKeys: BoundedCache(bytesMax: conflictKeyBytesMax)))
+                conflictKeys: BoundedCache(bytesMax: conflictKeyBytesMax),
+                entries: BoundedCache(bytesMax: entryBytesMax)))
     }
 
     /// The memory that the cache occupies, in bytes.
     package var byteCount: Int {
-        kept.withLock { $0.heads.byteCount + $0.columns.byteCount + $0.contents.byteCount + $0.conflictKeys.byteCount }
+        kept.withLock {
+            $0.heads.byteCount + $0.columns.byteCount + $0.contents.byteCount + $0.conflictKeys.byteCount
+                + $0.entries.byteCount
+        }
     }
 
     /// - Parameter open: opens the segment if its head is not there.
@@ -70,11 +86,25 @@ package final class SegmentCache: Sendable {
     func columns(
         of key: Key, _ open: () throws(HistoryError) -> LogSegment
     ) throws(HistoryError) -> LogSegmentColumns {
-        let known = kept.withLock { $0.contents.find(key)?.content.columns ?? $0.columns.find(key) }
-        if let known { return known }
+        if let known = knownColumns(of: key) { return known }
         let columns = try open().columns()
         kept.withLock { $0.columns.keep(columns, as: key, byteCount: columns.byteCount) }
         return columns
+    }
+
+    /// The columns of a segment, if they are there.
+    func knownColumns(of key: Key) -> LogSegmentColumns? {
+        kept.withLock { $0.contents.find(key)?.content.columns ?? $0.columns.find(key) }
+    }
+
+    /// A single entry without its changeset: who looks at few entries of many segments needs no columns afterwards.
+    func entry(
+        at key: EntryKey, _ read: () throws(HistoryError) -> LogEntry
+    ) throws(HistoryError) -> LogEntry {
+        if let entry = kept.withLock({ $0.entries.find(key) }) { return entry }
+        let entry = try read()
+        kept.withLock { $0.entries.keep(entry, as: key, byteCount: 256 + entry.section.count) }
+        return entry
     }
 
     func content(

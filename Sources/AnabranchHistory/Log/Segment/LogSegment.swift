@@ -36,7 +36,7 @@ package struct LogSegment: Sendable {
     /// - Throws: `storeDamaged`, with the place and the reason.
     package init(_ block: [UInt8], of start: Checksum) throws(HistoryError) {
         guard let stored = Checksum(bytes: Array(block.prefix(Self.checksumBytes))),
-            stored == start.keyed([], Array(block.dropFirst(Self.checksumBytes)))
+            stored == start.keyed([], block.dropFirst(Self.checksumBytes))
         else { throw HistoryError(.storeDamaged, "a log segment of \(block.count) bytes is not what was written") }
         var reader = SegmentReader(block, from: Self.checksumBytes, name: "a log segment")
         let format = try reader.byte()
