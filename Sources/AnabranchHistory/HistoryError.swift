@@ -41,6 +41,12 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
         case uploadPutOff
         /// Somebody else has taken over the file, or its log does not end where the commit expected it to.
         case leaseLost
+        /// In a shared store: somebody else has written in between what the commit depends on. Nothing was changed;
+        /// whoever takes in what is new (`SyncedFile.follow`) can try again.
+        case conflict
+        /// The client file has a newer session, at another node of a shared store. What this one had is of no use: the
+        /// client has brought it there again, or will.
+        case superseded
         /// The stored data contradicts itself.
         case storeDamaged
         /// The data directory cannot be used: it belongs to a running process, or has another format.
@@ -51,6 +57,8 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
     public var code: Code
     /// An explanation for a log; no secrets, no user data.
     public var reason: String
+    /// The file whose commit does not fit, with `conflict`.
+    public var file: SyncedFileID?
     /// The write that was refused, with `writeNotAllowed`.
     package var refusal: CompensatingWrite?
 
@@ -70,14 +78,29 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
         case .storeFailed, .uploadPutOff, .leaseLost, .storeDamaged, .storeUnusable: true
         case .backlogFull, .badClientFileIdent, .badServerVersion, .badClientVersion, .divergingHistories,
             .badChangeset, .tooLarge, .badOriginFileIdent, .destructiveSchemaChange, .clientTooOld,
-            .clientFileExpired, .userMismatch, .writeNotAllowed, .interruptedBootstrap:
+            .clientFileExpired, .userMismatch, .writeNotAllowed, .interruptedBootstrap, .conflict, .superseded:
             false
         }
     }
 
     /// True if the same request can succeed later without the client changing anything.
-    public var isTransient: Bool { isStoreTrouble || code == .backlogFull || code == .interruptedBootstrap }
+    public var isTransient: Bool {
+        switch code {
+        case .backlogFull, .interruptedBootstrap, .conflict, .superseded: true
+        default: isStoreTrouble
+        }
+    }
 
     /// The code and the reason, for a log.
     public var description: String { "\(code): \(reason)" }
+}
+
+extension HistoryError {
+    /// The error of a commit to a shared store that does not fit.
+    /// - Parameter what: the part of the file that somebody else has written.
+    public static func conflict(of file: SyncedFileID, _ what: String) -> HistoryError {
+        var error = HistoryError(.conflict, "somebody else has written \(what)")
+        error.file = file
+        return error
+    }
 }

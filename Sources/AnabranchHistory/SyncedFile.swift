@@ -5,6 +5,9 @@ public import AnabranchCore
 ///
 /// Not Sendable: it belongs to one thread, which may block. Nothing that a method returns refers to anything that is
 /// not durable yet.
+///
+/// Over a shared store, it is one node's side of the file (`Spec/Nodes.md`): it takes in what other nodes write when it
+/// is told to (`follow`), or when what it does needs that.
 public final class SyncedFile {
     /// The name of the file.
     public let path: VirtualPath
@@ -12,6 +15,16 @@ public final class SyncedFile {
     /// The store's number for the file.
     package let id: SyncedFileID
     let lease: Lease
+    /// True if other nodes write the file as well.
+    package let isShared: Bool
+    /// In a shared store, the newest session of each client file that has begun here.
+    var ownSessions: [ClientFileID: UInt64] = [:]
+    /// The client files that have a newer session elsewhere, as was found out since `takeSuperseded`.
+    var superseded: Set<ClientFileID> = []
+    /// The numbers of uploads that were dropped since `takeDropped`, since their client has a newer session.
+    var dropped: [ClientFileID: Int] = [:]
+    /// True if a commit did not fit: rows of client files may not be what they were.
+    var hasConflict = false
     /// The end of the log as of the last commit; its version is the exposed one (`Spec/History.md`, section 3.3).
     public internal(set) var head: FileHead
     /// The head at the end of the last round of maintenance, or at the opening of the file.
@@ -22,8 +35,8 @@ public final class SyncedFile {
     var isRoomSought = false
     /// The newest part of the log; nil if none is kept, and after a failed commit, which may have succeeded if it
     /// failed late.
-    private(set) var tail: LogTail?
-    private let tailBytesMax: Int
+    var tail: LogTail?
+    let tailBytesMax: Int
     /// The time of the newest entry, and its version: of an entry that was read, since one that is only prepared may
     /// be another one in the end.
     var newestTime: (version: ServerVersion, time: ChangesetTime)?
@@ -36,7 +49,7 @@ public final class SyncedFile {
     /// False where each client sees only a part: it begins with a view of the state.
     var makesGenerations = true
     /// The bootstrap generations, once they were asked for.
-    private var knownGenerations: [Generation]?
+    var knownGenerations: [Generation]?
     /// True if the next commits write all unwritten progress.
     package var isProgressDue: Bool { allProgressIsDue && !unwritten.isEmpty }
     /// The lowest pin of the client files that were committed since maintenance began to look at all of them.
@@ -44,7 +57,7 @@ public final class SyncedFile {
     /// True if somebody else may write the file.
     private var isLeaseLost = false
     /// The state at `head`; nil for a relay.
-    private(set) var state: ObjectGraph?
+    var state: ObjectGraph?
     /// True if `commit` only applies a commit to this object, and leaves it to the owner to store what `takeDeferred`
     /// returns before anybody hears of it.
     package var defersCommits = false
@@ -52,7 +65,7 @@ public final class SyncedFile {
     /// True if `head`, `state` and `tail` are ahead of the store.
     package private(set) var isAhead = false
     /// True after a failed commit, which may have succeeded if it failed late: `state` may be behind the store.
-    private var isStateUncertain = false
+    var isStateUncertain = false
     /// The number of objects that stay in memory between two commits.
     let cachedObjectsMax: Int
     /// The size of the objects that do, in bytes: what was read of them, and what was written since.
@@ -122,6 +135,7 @@ public final class SyncedFile {
         self.randomness = randomness
         id = opened.id
         lease = opened.lease
+        isShared = store.isShared
         head = opened.head
         maintained = opened.head
         if self.tailBytesMax > 0 { tail = LogTail(at: opened.head, bytesMax: self.tailBytesMax) }
@@ -162,7 +176,19 @@ public final class SyncedFile {
     func read<Result: Sendable>(
         missesTail: Bool = true, _ body: (any FileView) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
-        guard let tail = try currentTail() else { return try store.read(id, body) }
+        guard isShared else { return try read(try currentTail(), missesTail: missesTail, body) }
+        if isStateUncertain { try follow() }
+        if let tail = try currentTail(), !missesTail { return try body(TailView(tail, .closed(store, id))) }
+        return try store.read(id) { [head, tail] view throws(HistoryError) in
+            try view.requireHead(head, of: id)
+            return try body(tail.map { TailView($0, .open(view)) as any FileView } ?? view)
+        }
+    }
+
+    private func read<Result: Sendable>(
+        _ tail: LogTail?, missesTail: Bool, _ body: (any FileView) throws(HistoryError) -> Result
+    ) throws(HistoryError) -> Result {
+        guard let tail else { return try store.read(id, body) }
         if !missesTail { return try body(TailView(tail, .closed(store, id))) }
         return try store.read(id) { view throws(HistoryError) in try body(TailView(tail, .open(view))) }
     }
@@ -171,7 +197,7 @@ public final class SyncedFile {
         if isAhead { return tail }
         guard tailBytesMax > 0, !isLeaseLost else { return nil }
         if let tail { return tail }
-        let head = try store.read(id) { view throws(HistoryError) in try view.head() }
+        let head = isShared ? head : try store.read(id) { view throws(HistoryError) in try view.head() }
         let tail = LogTail(at: head, bytesMax: tailBytesMax)
         self.tail = tail
         return tail
@@ -190,6 +216,7 @@ public final class SyncedFile {
 
     /// The state at the newest version that is stored; nil for a relay.
     func currentState() throws(HistoryError) -> ObjectGraph? {
+        if isShared, isStateUncertain { try follow() }
         if isStateUncertain, state != nil { state = try store.state(of: id) }
         isStateUncertain = false
         return state
@@ -216,7 +243,7 @@ public final class SyncedFile {
         let changes = commits.map(\.commit).filter { !$0.isEmpty }
         let failures = changes.isEmpty ? [:] : commits.first?.file.store.commitByShard(changes) ?? [:]
         return commits.map { file, commit in
-            let failure = failures[file.shard]
+            let failure = failures[commit.file]
             file.finish(commit, failure)
             return failure
         }
@@ -227,7 +254,7 @@ public final class SyncedFile {
     /// The commit to store: unwritten progress goes with it. Unless it is empty, it is handed to the store, on any
     /// thread. Nothing is done with the file until the outcome is known and `finish` was called with this commit.
     package func completed(_ commit: Commit) -> Commit {
-        commit.deletesFile ? commit : withProgress(timed(observed(commit)))
+        commit.deletesFile ? commit : revised(withProgress(timed(observed(commit))))
     }
 
     /// The commit that deletes the file. Once it is done this object is of no more use.
@@ -240,7 +267,7 @@ public final class SyncedFile {
     /// Applies a stored commit to this object.
     /// - Parameter failure: why it failed; nil if it has succeeded.
     package func finish(_ commit: Commit, _ failure: HistoryError?) {
-        if let failure { return commitFailed(failure) }
+        if let failure { return failure.code == .conflict ? didNotFit() : commitFailed(failure) }
         if isAhead {
             // The tail has all of it except the progress that was added last.
             for file in commit.clientFiles { tail?.keep(file) }

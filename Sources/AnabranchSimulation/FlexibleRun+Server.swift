@@ -62,6 +62,7 @@ extension FlexibleRun {
             return nil
         case .clientVersion(let file):
             return .clientVersion(try self.file.file.clientFile(file.ident)?.uploadCursor.clientVersion ?? 0)
+        case .newestVersion: return .newestVersion(synced.version)
         case .scan, .scanBootstrap:
             guard var session = participant.session else { return nil }
             let byteBudget = random.pick([0, 100, 10_000])

@@ -18,6 +18,7 @@ struct TailComparison {
         var head: FileHead
         var clientFile: ClientFile?
         var entry: LogEntry?
+        var bareEntry: LogEntry?
         var salt: Salt?
         var received: ReceivedChangeset?
         var entries: [LogEntry]
@@ -41,6 +42,7 @@ struct TailComparison {
         func ask(_ view: any FileView) throws(HistoryError) -> Answers {
             Answers(
                 head: try view.head(), clientFile: try view.clientFile(ident), entry: try view.entry(version),
+                bareEntry: try view.entryWithoutChangeset(version),
                 salt: try view.salt(of: version), received: try view.received(version),
                 entries: try view.entries(in: range, excludingOrigin: ident, byteBudget: byteBudget),
                 entriesOfAll: try view.entries(in: range, excludingOrigin: nil, byteBudget: byteBudget),

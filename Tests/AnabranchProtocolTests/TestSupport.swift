@@ -43,10 +43,10 @@ final class Conversation {
 
     init(
         _ offer: String = "com.mongodb.realm-sync#14", accepting modes: Set<SyncMode> = [.partition],
-        limits: Limits = Limits()
+        limits: Limits = Limits(), asksBeforeMarks: Bool = false
     ) throws {
         let negotiation = try Negotiation(offer: offer, accepting: modes)
-        connection = ServerConnection(negotiation, limits: limits)
+        connection = ServerConnection(negotiation, limits: limits, asksBeforeMarks: asksBeforeMarks)
     }
 
     var hasFailed: Bool { connection.hasFailed }

@@ -4,7 +4,8 @@ import Testing
 /// The deliberate errors that tests have to find (`scripts/mutants`, `scripts/list-mutants`, `scripts/planted`).
 @Suite struct MutantTests {
     @Test(arguments: [
-        ("Whole", "Sources"), ("Rules", "Sources/AnabranchCore/Merge"), ("Lists", "Sources/AnabranchCore/Merge"),
+        ("Whole", "Sources"), ("Nodes", "Sources"), ("Rules", "Sources/AnabranchCore/Merge"),
+        ("Lists", "Sources/AnabranchCore/Merge"),
     ])
     func everyErrorCanBeMade(list: String, folder: String) throws {
         let lines = try TextFile("Tests/Mutants/\(list)/mutants.txt").lines.filter { !$0.hasPrefix("#") }

@@ -60,6 +60,9 @@ struct Integration: ~Copyable {
     private var state: PendingState?
     /// Client files that are more recent than their stored rows.
     private let unwritten: [ClientFileID: ClientFile]
+    /// In a shared store, the sessions that have uploaded, by client file; otherwise nil.
+    private let sessions: [ClientFileID: UInt64]?
+    private var choosesLineage = false
     private let versionSalt: Salt
     /// Seconds since 1970.
     let time: UInt64
@@ -81,10 +84,11 @@ struct Integration: ~Copyable {
     ///   - head: the head of the log.
     ///   - state: the state there; nil for a relay.
     ///   - unwritten: client files that are more recent than their stored rows.
+    ///   - sessions: in a shared store, the newest sessions of this node.
     ///   - time: seconds since 1970, at least 1.
     init(
         of queue: UploadQueue, at head: FileHead, state: ObjectGraph?, unwritten: [ClientFileID: ClientFile],
-        versionSalt: Salt, time: UInt64, options: MergeOptions
+        sessions: [ClientFileID: UInt64]?, versionSalt: Salt, time: UInt64, options: MergeOptions
     ) {
         waiting = queue.joined(bytesMax: options.commitBytesMax)[...]
         self.head = head
@@ -93,6 +97,7 @@ struct Integration: ~Copyable {
         self.state = state.map { PendingState($0, within: limits) }
         room = CommitRoom(bytes: options.commitBytesMax, loadedBytesMax: options.loadedBytesMax)
         self.unwritten = unwritten
+        self.sessions = sessions
         self.versionSalt = versionSalt
         self.time = time
         self.options = options
@@ -214,15 +219,20 @@ struct Integration: ~Copyable {
         return nil
     }
 
-    private func begin(_ uploads: JoinedUploads, past log: inout PendingLog) throws(HistoryError) -> Current {
+    private mutating func begin(_ uploads: JoinedUploads, past log: inout PendingLog) throws(HistoryError) -> Current {
         let (ident, upload) = (uploads.ident, uploads.upload), view = log.stored
         let found = if let file = unwritten[ident] { file } else { try view.clientFile(ident) }
         guard var file = found, file.salt != 0 else {
             throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
         }
         try require(!file.isExpired, .clientFileExpired, "the client file has expired")
+        try require(
+            sessions.map { $0[ident] == file.session } ?? true, .superseded, "the client has come to another node")
         // Its own changes are in no generation yet, but will be in the next one.
-        if file.lineage == .none { file.lineage = try view.chosenLineage() }
+        if file.lineage == .none {
+            file.lineage = try view.chosenLineage()
+            choosesLineage = true
+        }
         // A changeset can be in the log already, by an earlier commit for a part of the upload, or if the store made a
         // commit durable and then failed to report it.
         let changesets = upload.changesets.drop { $0.cursor.clientVersion <= file.uploadCursor.clientVersion }
@@ -279,6 +289,7 @@ struct Integration: ~Copyable {
         commit.reciprocals = reciprocals
         commit.clientFiles = clientFiles
         commit.withheldSchemas = withheldSchemas
+        commit.choosesLineage = choosesLineage
         if let state, let last = added.entries.last { commit.state = state.update(to: last.version) }
         return commit
     }

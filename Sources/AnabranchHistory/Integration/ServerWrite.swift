@@ -22,16 +22,25 @@ extension SyncedFile {
     ///   - idempotencyKey: names the write. A second one of the same name does nothing, also after a restart, unless
     ///     `IdempotencyKey.countMax` other names came in between. Nil: the write has no name.
     ///   - timestamp: the wall clock. The entry gets it, or the time of the entry before if that is a little later.
-    ///   - body: makes the transaction. Nothing is written if it throws.
+    ///   - body: makes the transaction. Nothing is written if it throws. In a shared store it is called again when
+    ///     another node has written in between.
     /// - Throws: what `body` throws; `ApplyError` with the place for an operation that makes no sense, also in an
     ///   assignment; `HistoryError` if the store fails, after which the write may be repeated, with its key.
     @discardableResult
     public func write(
         idempotencyKey: String? = nil, at timestamp: ChangesetTime, _ body: (WriteTransaction) throws -> Void
     ) throws -> ServerWrite {
-        let (commit, made) = try prepareWrite(idempotencyKey: idempotencyKey, at: timestamp, body)
-        if let commit { try self.commit(commit) }
-        return made
+        while true {
+            let (commit, made) = try prepareWrite(idempotencyKey: idempotencyKey, at: timestamp, body)
+            guard let commit else { return made }
+            do {
+                try self.commit(commit)
+                return made
+            } catch {
+                guard error.code == .conflict else { throw error }
+                try follow()
+            }
+        }
     }
 
     /// Prepares the commit of `write`, and the result that it returns once that is durable.
@@ -43,10 +52,12 @@ extension SyncedFile {
         // An integration under way would follow the write.
         dropIntegration()
         let key = idempotencyKey.map { Array($0.utf8) }
-        let (head, made, newest) = try read(missesTail: key != nil) { view throws(HistoryError) in
-            let head = try view.head()
-            let made = if let key { try view.version(ofWrite: key) } else { nil as ServerVersion? }
-            return (head, made, try view.entry(head.version)?.timestamp ?? 0)
+        let (head, made, newest) = try retrying { () throws(HistoryError) in
+            try read(missesTail: key != nil) { view throws(HistoryError) in
+                let head = try view.head()
+                let made = if let key { try view.version(ofWrite: key) } else { nil as ServerVersion? }
+                return (head, made, try view.entry(head.version)?.timestamp ?? 0)
+            }
         }
         // The store may hold a commit whose success was never reported: its head counts.
         self.head = head

@@ -33,11 +33,16 @@ extension SyncedFile {
         var reports = files.map { _ in IntegrationReport() }
         repeat {
             for file in files {
-                var limit = StepLimit.none
-                while try !file.advanceIntegration(at: time, until: &limit) {}
+                try file.retrying { () throws(HistoryError) in
+                    var limit = StepLimit.none
+                    while try !file.advanceIntegration(at: time, until: &limit) {}
+                }
             }
             for (index, result) in commitIntegrations(of: files).enumerated() {
-                reports[index].append(try result.get())
+                switch result {
+                case .failure(let error) where error.code == .conflict: try files[index].follow()
+                case .success, .failure: reports[index].append(try result.get())
+                }
             }
         } while files.contains { $0.hasQueuedUploads }
         return reports
@@ -61,14 +66,22 @@ extension SyncedFile {
     ) throws(HistoryError) -> Bool {
         do {
             let state = isIntegrating ? nil : try currentState()
-            return try read(missesTail: queue.missesTail(tail)) { view throws(HistoryError) in
+            let isMerged = try read(missesTail: queue.missesTail(tail)) { view throws(HistoryError) in
                 if !isIntegrating { integration = begin(at: try view.head(), state, max(1, time)) }
                 return integration?.advance(over: view, until: &limit) ?? true
             }
+            if isMerged, isShared { try requireNewest() }
+            return isMerged
         } catch {
             dropIntegration()
             throw error
         }
+    }
+
+    /// Nobody is refused because of what this node remembers: others may have written what makes the difference.
+    private func requireNewest() throws(HistoryError) {
+        guard integration?.report.outcomes.contains(where: { $0.refusal != nil }) ?? false else { return }
+        try store.read(id) { [head] view throws(HistoryError) in try view.requireHead(head, of: id) }
     }
 
     /// Gives up the integration: everything stays queued, and is merged again.
@@ -81,8 +94,8 @@ extension SyncedFile {
     private func begin(at head: FileHead, _ state: ObjectGraph?, _ time: UInt64) -> Integration {
         readBytesBefore = state?.readBytes ?? 0
         var integration = Integration(
-            of: queue, at: head, state: state, unwritten: unwritten, versionSalt: versionSalt, time: time,
-            options: mergeOptions)
+            of: queue, at: head, state: state, unwritten: unwritten, sessions: isShared ? ownSessions : nil,
+            versionSalt: versionSalt, time: time, options: mergeOptions)
         swap(&integration.decodedEntries, &decodedEntries)
         return integration
     }

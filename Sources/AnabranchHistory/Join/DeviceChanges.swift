@@ -244,8 +244,8 @@ extension DeviceChanges: RecoveryJudge {
         return try transaction.exportedText(where: instruction, in: arena) == ExportedValue.value(payload).text
     }
 
-    /// Records the loss of an instruction, unless the device itself no longer has the object. Classes and properties that
-    /// the device has erased are not lost either.
+    /// Records the loss of an instruction, unless the device itself no longer has the object. Classes and properties
+    /// that the device has erased are not lost either.
     package func record(dropped instruction: Instruction, in arena: ChangesetArena, _ reason: String) {
         switch instruction.kind {
         case .eraseTable, .eraseColumn: return

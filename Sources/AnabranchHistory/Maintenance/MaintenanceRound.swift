@@ -143,12 +143,14 @@ extension SyncedFile {
 
     /// Takes all steps of a round.
     package func run(_ round: MaintenanceRound) throws(HistoryError) -> MaintenanceReport {
-        var round = round
-        while !round.isDone {
-            guard let commit = try step(&round) else { continue }
-            try self.commit(commit)
+        try retrying { () throws(HistoryError) in
+            var round = round
+            while !round.isDone {
+                guard let commit = try step(&round) else { continue }
+                try self.commit(commit)
+            }
+            return round.report
         }
-        return round.report
     }
 
     /// True if enough was written since the last round, or since the file was opened, for a round to find work; or if
@@ -169,10 +171,15 @@ extension SyncedFile {
     /// Records that clients are connected, as if they had just identified themselves.
     package func markSeen(_ idents: Set<ClientFileID>) throws(HistoryError) {
         guard !idents.isEmpty else { return }
-        let seen = try read(missesTail: false) { view throws(HistoryError) in
-            try idents.map { ident throws(HistoryError) in (ident, try current(ident, in: view)?.lastSeen) }
+        if isShared { tail?.forgetClients() }
+        let seen = try retrying { () throws(HistoryError) in
+            try read(missesTail: isShared) { view throws(HistoryError) in
+                try idents.map { ident throws(HistoryError) in
+                    isShared ? try view.clientFile(ident) : try current(ident, in: view)
+                }
+            }
         }
-        for case (let ident, let time?) in seen { identified[ident] = time }
+        for case let file? in seen where isOwnSession(of: file) { identified[file.ident] = file.lastSeen }
     }
 
     /// Takes one step of a round. None may be taken while uploads are merged.

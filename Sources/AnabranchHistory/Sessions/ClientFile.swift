@@ -24,12 +24,17 @@ public struct ClientFile: Equatable, Sendable {
     public var baseClientVersion: ClientVersion
     /// The newest log entry that was received from the client; nil if there is none.
     public var newestReceipt: Receipt?
+    /// In a shared store, the number of times that the row was written: 1 for a new one. A commit writes the number
+    /// after the one that its author has read. Otherwise 0.
+    public var revision: UInt64
+    /// In a shared store, the number of the client's newest session, at whichever node that is. Otherwise 0.
+    public var session: UInt64
 
     /// Creates a client file; by default a new one, which has uploaded nothing.
     public init(
         ident: ClientFileID, salt: Salt, uploadCursor: UploadCursor = UploadCursor(), lockedVersion: ServerVersion = 0,
         lastSeen: UInt64, isExpired: Bool = false, user: String? = nil, lineage: Lineage = .log,
-        baseClientVersion: ClientVersion = 0, newestReceipt: Receipt? = nil
+        baseClientVersion: ClientVersion = 0, newestReceipt: Receipt? = nil, revision: UInt64 = 0, session: UInt64 = 0
     ) {
         self.ident = ident
         self.salt = salt
@@ -41,6 +46,8 @@ public struct ClientFile: Equatable, Sendable {
         self.lineage = lineage
         self.baseClientVersion = baseClientVersion
         self.newestReceipt = newestReceipt
+        self.revision = revision
+        self.session = session
     }
 
     /// Rows 0 (nobody) and 1 (the server's own file), with which every table of client files begins.

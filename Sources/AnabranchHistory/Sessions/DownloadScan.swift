@@ -14,10 +14,12 @@ public struct DownloadScan {
 extension DownloadScan: DownloadSource {
     /// Readers at the same place share the work if the log holds no entries of their own after it.
     public func download(after cursor: DownloadCursor, byteBudget: Int) throws(HistoryError) -> Download {
-        while true {
-            // The choice of what the reader is sent is durable before anything is sent.
-            if file.unwrittenChoices.contains(ident) { try file.writeProgress() }
-            if let download = try find(after: cursor, byteBudget: byteBudget) { return download }
+        try file.retrying { () throws(HistoryError) in
+            while true {
+                // The choice of what the reader is sent is durable before anything is sent.
+                if file.unwrittenChoices.contains(ident) { try file.writeProgress() }
+                if let download = try find(after: cursor, byteBudget: byteBudget) { return download }
+            }
         }
     }
 
@@ -134,17 +136,19 @@ extension SyncedFile {
     public func log(after version: ServerVersion = 0) throws(HistoryError) -> [LogEntry] {
         let range = VersionRange(after: max(version, head.baseVersion), through: head.version)
         guard !range.isEmpty else { return [] }
-        return try read { view throws(HistoryError) in
-            var entries: [LogEntry] = []
-            var version = range.base
-            while version < range.last {
-                version += 1
-                guard let entry = try view.entry(version) else {
-                    throw HistoryError(.storeDamaged, "entry \(version) is missing")
+        return try retrying { () throws(HistoryError) in
+            try read { view throws(HistoryError) in
+                var entries: [LogEntry] = []
+                var version = range.base
+                while version < range.last {
+                    version += 1
+                    guard let entry = try view.entry(version) else {
+                        throw HistoryError(.storeDamaged, "entry \(version) is missing")
+                    }
+                    entries.append(entry)
                 }
-                entries.append(entry)
+                return entries
             }
-            return entries
         }
     }
 }

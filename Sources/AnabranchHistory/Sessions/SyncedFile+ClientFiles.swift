@@ -7,7 +7,9 @@ extension SyncedFile {
     ///   - time: seconds since 1970.
     /// - Throws: a failure of the store; then nothing was made.
     public func allocateIdents(for users: [String?], at time: UInt64) throws(HistoryError) -> [SaltedFileID] {
-        try SyncedFile.updateClientFiles(of: [(self, users)], at: time)[0].get()
+        try retrying { () throws(HistoryError) in
+            try SyncedFile.updateClientFiles(of: [(self, users)], at: time)[0].get()
+        }
     }
 
     /// Makes new client files of different synced files of one store, and notes which have identified themselves, in
@@ -79,6 +81,18 @@ extension SyncedFile {
     /// - Throws: for the first check that fails `badServerVersion`, `badClientFileIdent`, `divergingHistories`,
     ///   `clientFileExpired`, `badClientVersion` or `userMismatch`; a failure of the store.
     public func identify(_ request: IdentRequest, user: String? = nil) throws(HistoryError) -> SessionProgress {
+        guard isShared else { return try identify(request, user, isNewHere: false) }
+        // The client may have come from another node, and have seen what was written there: the first reading of the
+        // store finds that out.
+        return try retrying { () throws(HistoryError) in
+            try identify(request, user, isNewHere: beginSession(of: request.file.ident))
+        }
+    }
+
+    /// - Parameter isNewHere: whether the session is to be noted in the client file.
+    private func identify(
+        _ request: IdentRequest, _ user: String?, isNewHere: Bool
+    ) throws(HistoryError) -> SessionProgress {
         let head = head
         let isKept = tail?.clientFile(request.file.ident) != nil
         let (stored, found) = try read(missesTail: !isKept) { view throws(HistoryError) in
@@ -91,9 +105,11 @@ extension SyncedFile {
             file.user = user
             // An integration under way would write the file without its user.
             if queue.progress(of: file.ident) != nil { dropIntegration() }
-            try commit([file], at: stored)
         }
         try require(user == nil || user.hasBytes(of: file.user), .userMismatch, "the file belongs to another user")
+        if isNewHere { file.session += 1 }
+        if file != found { try commit([file], at: stored) }
+        if isNewHere { ownSessions[file.ident] = file.session }
         identified[file.ident] = file.lastSeen
         let queued = queue.progress(of: file.ident)
         return SessionProgress(
@@ -150,21 +166,25 @@ extension SyncedFile {
 
     /// The stored row of a client file; nil if there is none.
     package func clientFile(_ ident: ClientFileID) throws(HistoryError) -> ClientFile? {
-        try read(missesTail: false) { view throws(HistoryError) in try view.clientFile(ident) }
+        try retrying { () throws(HistoryError) in
+            try read(missesTail: false) { view throws(HistoryError) in try view.clientFile(ident) }
+        }
     }
 
     /// The latest time before which a client file cannot have made a change in knowledge of a version, according to two
     /// entries of the log: the newest one of its own, and that version if the server has made it. Clocks of other
     /// clients are not believed. Nil if there is neither.
     package func time(knownTo ident: ClientFileID, at version: ServerVersion) throws(HistoryError) -> ChangesetTime? {
-        try read(missesTail: false) { view throws(HistoryError) in
-            var times: [ChangesetTime] = []
-            for known in [try view.clientFile(ident)?.newestReceipt?.version ?? 0, version] where known > 0 {
-                guard let entry = try view.entry(known) else { continue }
-                let isServers = entry.origin.rawValue < ClientFile.reserved.count
-                if isServers || entry.origin == ident { times.append(entry.timestamp) }
+        try retrying { () throws(HistoryError) in
+            try read(missesTail: false) { view throws(HistoryError) in
+                var times: [ChangesetTime] = []
+                for known in [try view.clientFile(ident)?.newestReceipt?.version ?? 0, version] where known > 0 {
+                    guard let entry = try view.entry(known) else { continue }
+                    let isServers = entry.origin.rawValue < ClientFile.reserved.count
+                    if isServers || entry.origin == ident { times.append(entry.timestamp) }
+                }
+                return times.max()
             }
-            return times.max()
         }
     }
 
@@ -172,8 +192,10 @@ extension SyncedFile {
     package func isUsed(onlyBy user: String) throws(HistoryError) -> Bool {
         var last = ClientFileID(rawValue: UInt64(ClientFile.reserved.count - 1))
         while true {
-            let files = try read { [last] view throws(HistoryError) in
-                try view.clientFiles(after: last, countMax: PinScan.pageCount)
+            let files = try retrying { [last] () throws(HistoryError) in
+                try read { view throws(HistoryError) in
+                    try view.clientFiles(after: last, countMax: PinScan.pageCount)
+                }
             }
             guard files.allSatisfy({ $0.user.hasBytes(of: user) }) else { return false }
             guard let end = files.last, files.count == PinScan.pageCount else { return true }
@@ -187,6 +209,10 @@ extension SyncedFile {
     /// - Throws: `badClientFileIdent` if there is no such file or it is a reserved row.
     @discardableResult
     public func expire(_ ident: ClientFileID) throws(HistoryError) -> Bool {
+        try retrying { () throws(HistoryError) in try letExpire(ident) }
+    }
+
+    private func letExpire(_ ident: ClientFileID) throws(HistoryError) -> Bool {
         let (head, file) = try read(missesTail: false) { view throws(HistoryError) in
             (try view.head(), try current(ident, in: view))
         }

@@ -17,8 +17,11 @@ extension SyncedFile {
         guard upload.changesets.isEmpty, queue.progress(of: ident) == nil,
             upload.progress.serverVersion <= version, upload.lockedVersion <= version
         else { return false }
-        let found = try read(missesTail: false) { view throws(HistoryError) in try current(ident, in: view) }
+        let found = try retrying { () throws(HistoryError) in
+            try read(missesTail: false) { view throws(HistoryError) in try current(ident, in: view) }
+        }
         guard var file = found, file.salt != 0, !file.isExpired else { return false }
+        guard isOwnSession(of: file) else { return true }
         let before = file
         file.advance(to: upload.progress, lockedVersion: upload.lockedVersion)
         if file != before {
@@ -31,7 +34,7 @@ extension SyncedFile {
     /// Writes all unwritten progress.
     /// - Throws: a failure of the store. Then the progress is forgotten, like a message that got lost.
     public func writeProgress() throws(HistoryError) {
-        while let commit = try progressCommit() { try self.commit(commit) }
+        try retrying { () throws(HistoryError) in while let commit = try progressCommit() { try self.commit(commit) } }
     }
 
     /// A commit of nothing but unwritten progress, or a part of it if it is much; nil if everything is written.

@@ -12,6 +12,7 @@ extension SyncedFile {
     ///   or contradicts the file about a class or column; a failure of the store.
     package func withholdSchema(of upload: inout Upload) throws(HistoryError) -> [String] {
         var missing: [String] = []
+        try follow()
         let state = try currentState()
         for sent in upload.changesets {
             var arena = ChangesetArena()
@@ -44,7 +45,10 @@ extension SyncedFile {
     /// - Parameter user: as of `identify`.
     /// - Returns: 0 if there is no such file, or it is another user's.
     package func integratedVersion(of claimed: SaltedFileID, user: String?) throws(HistoryError) -> ClientVersion {
-        let found = try read(missesTail: false) { view throws(HistoryError) in try current(claimed.ident, in: view) }
+        let found = try retrying { () throws(HistoryError) in
+            if isShared { tail?.forget(claimed.ident) }
+            return try read(missesTail: false) { view throws(HistoryError) in try current(claimed.ident, in: view) }
+        }
         guard let found, found.salt != 0, found.salt == claimed.salt, !found.isExpired,
             user == nil || user == found.user
         else { return 0 }

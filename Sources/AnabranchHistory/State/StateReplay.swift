@@ -30,6 +30,18 @@ extension SyncedFile {
     /// Brings a state that is behind its log up to date, as after a time as a relay. Each step is a commit, so that an
     /// interruption loses little.
     func replayLog() throws(HistoryError) {
+        while true {
+            do throws(HistoryError) { return try replayRest() } catch {
+                // Another node has done a part of it.
+                guard error.code == .conflict else { throw error }
+                head = try store.read(id) { view throws(HistoryError) in try view.head() }
+                tail = tail.map { _ in LogTail(at: head, bytesMax: tailBytesMax) }
+                (state, hasConflict) = (try store.state(of: id), false)
+            }
+        }
+    }
+
+    private func replayRest() throws(HistoryError) {
         guard head.stateVersion <= head.version, head.stateVersion >= head.baseVersion else {
             throw HistoryError(
                 .storeDamaged, "the state is of version \(head.stateVersion), the log ends at \(head.version)")

@@ -7,7 +7,7 @@ public struct Commit: Sendable {
     public var file: SyncedFileID
     /// The right to change it: the lease with which it was opened.
     public var lease: Lease
-    /// The head that the file has before the commit; a store compares the versions.
+    /// The head that the file has before the commit; a store compares the versions, a shared one the `dependencies`.
     public var head: FileHead
     /// New log entries with the versions `head.version + 1`, `+ 2` ….
     public var entries: [LogEntry] = []
@@ -41,6 +41,8 @@ public struct Commit: Sendable {
     package var observedThrough: ServerVersion = 0
     /// The change to a bootstrap generation; nil if there is none. Only for stores whose files have a `frozenState`.
     package var generation: GenerationChange?
+    /// True if a client file gets its lineage, which the beginning of the log and the generations have decided.
+    public var choosesLineage = false
     /// The change to the stored state; nil if it stays as it is.
     public var state: StateUpdate?
     /// The beginning of the log afterwards; nil if it stays. A commit with a trim has no new entries, and the client
@@ -74,6 +76,7 @@ public struct Commit: Sendable {
         }
         if let state { result.stateVersion = state.version }
         if let last = clientFiles.last { result.nextIdent = max(result.nextIdent, last.ident + 1) }
+        if changesBounds, head.bounds > 0 { result.bounds += 1 }
         return result
     }
 
@@ -97,6 +100,41 @@ public struct Commit: Sendable {
     }
 }
 
+/// The parts of a file that a commit to a shared store was made of, so that they must not have changed since its author
+/// has read them. Client files are compared by themselves (`ClientFile.revision`).
+public struct CommitDependencies: OptionSet, Sendable {
+    /// The sum of the numbers of its members.
+    public let rawValue: UInt8
+
+    /// Creates a set from such a sum.
+    public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// The version of the log, its salt, and the version of the state.
+    public static let log = CommitDependencies(rawValue: 1)
+    /// `FileHead.bounds`.
+    public static let bounds = CommitDependencies(rawValue: 2)
+    /// `FileHead.nextIdent`: the first new client file has it.
+    public static let idents = CommitDependencies(rawValue: 4)
+}
+
+extension Commit {
+    /// The parts that a shared store compares before it accepts the commit: new client files, progress, expiry and
+    /// maintenance do not meet what uploads write.
+    public var dependencies: CommitDependencies {
+        var found: CommitDependencies = []
+        let hasOwnRecords = !records.isEmpty && trim == nil
+        if !entries.isEmpty || state != nil || idempotencyKey != nil || !reciprocals.isEmpty || hasOwnRecords {
+            found = [.log, .bounds]
+        }
+        if changesBounds || choosesLineage { found.insert(.bounds) }
+        if clientFiles.contains(where: { $0.revision == 1 }) { found.insert(.idents) }
+        return found
+    }
+
+    /// True if a shared store raises `FileHead.bounds` with the commit.
+    public var changesBounds: Bool { trim != nil || sealed != nil || generation != nil }
+}
+
 extension Commit {
     /// Adds a commit that was made on top of this one, so that one transaction stores both. Neither of them trims,
     /// seals, makes generations or deletes the file, and only one has an idempotency key.
@@ -105,6 +143,7 @@ extension Commit {
         conflictKeys += later.conflictKeys
         received += later.received
         withheldSchemas.merge(later.withheldSchemas) { $1 }
+        choosesLineage = choosesLineage || later.choosesLineage
         ingested += later.ingested
         freedIngested = max(freedIngested, later.freedIngested)
         let changed = Set(later.records.map(\.place))

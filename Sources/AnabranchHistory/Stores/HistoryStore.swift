@@ -15,7 +15,8 @@ public struct SyncedFileID: Hashable, Sendable {
 }
 
 /// A fencing number: each opening of a file gets a higher one, and from then on commits under lower ones are refused.
-/// So at most one party writes a file, even where machines share a store.
+/// So at most one party writes a file; except in a shared store (`HistoryStore.isShared`), which gives all openings of
+/// a file the same lease, and another one after it was restored.
 public struct Lease: Hashable, Comparable, Sendable {
     /// Higher than that of every earlier lease of the file.
     public var number: UInt64
@@ -62,6 +63,8 @@ public struct FileHead: Equatable, Sendable {
     public var nextIdent: ClientFileID
     /// The version whose state is stored: `version`, unless the file was written without keeping its state.
     public var stateVersion: ServerVersion
+    /// In a shared store, a number from 1 on that each trim, sealing and change of a generation raises. Otherwise 0.
+    public var bounds: UInt64
 
     /// The size of the changesets in the log, in bytes.
     public var logBytes: UInt64 { cumulativeSize - min(baseCumulativeSize, cumulativeSize) }
@@ -72,7 +75,8 @@ public struct FileHead: Equatable, Sendable {
     /// Creates a head; by default that of an empty file.
     public init(
         version: ServerVersion = 0, versionSalt: Salt = 0, cumulativeSize: UInt64 = 0, baseVersion: ServerVersion = 0,
-        baseSalt: Salt = 0, baseCumulativeSize: UInt64 = 0, nextIdent: ClientFileID = 2, stateVersion: ServerVersion = 0
+        baseSalt: Salt = 0, baseCumulativeSize: UInt64 = 0, nextIdent: ClientFileID = 2,
+        stateVersion: ServerVersion = 0, bounds: UInt64 = 0
     ) {
         self.version = version
         self.versionSalt = versionSalt
@@ -82,11 +86,17 @@ public struct FileHead: Equatable, Sendable {
         self.baseCumulativeSize = baseCumulativeSize
         self.nextIdent = nextIdent
         self.stateVersion = stateVersion
+        self.bounds = bounds
+    }
+
+    /// True if the logs are the same, and all that belongs to the log: not only where they end.
+    func isSame(as other: FileHead) -> Bool {
+        version == other.version && versionSalt == other.versionSalt && bounds == other.bounds
     }
 }
 
 /// A place where synced files are kept. Calls are synchronous and block until they are done; they may come from several
-/// threads at once, but those about one file come from one thread at a time.
+/// threads at once, but those about one file come from one thread at a time, or from one of each node if it is shared.
 ///
 /// Promises of every store, checked by one conformance suite:
 /// 1. A commit takes effect entirely or not at all, even across a crash, and so do all commits of one call that are of
@@ -96,6 +106,9 @@ public struct FileHead: Equatable, Sendable {
 ///    then reads the head again before it goes on. Repeating the integration is harmless (`SyncedFile.integrate`).
 /// 4. A read sees one state between two commits, the newest one.
 /// 5. Only a commit with the newest lease and the current versions of log and state is accepted; otherwise `leaseLost`.
+///    A shared store accepts each commit with the lease if what it depends on (`Commit.dependencies`) is as its author
+///    has read it, and so is every client file that it writes; otherwise it throws `conflict`, with the file whose
+///    commit does not fit (`Spec/Nodes.md`).
 /// 6. The state is stored with the log entries that made it so: after every commit it is that of
 ///    `FileHead.stateVersion`.
 /// 7. The newest `IdempotencyKey.countMax` keys of a file's writes are found again.
@@ -157,6 +170,10 @@ public protocol HistoryStore: Sendable {
     /// 0.
     var shardCount: Int { get }
 
+    /// True if several nodes, each with an opening of its own, write the same files: opening a file takes it from
+    /// nobody.
+    var isShared: Bool { get }
+
     /// True if reading costs next to nothing, so that nothing that was read or written need be kept a second time.
     var isInMemory: Bool { get }
 
@@ -202,6 +219,9 @@ public protocol FileView {
 
     /// The entry that produced `version`; nil outside the log.
     func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry?
+
+    /// The same entry with an empty changeset, which a store need not read for it; nil outside the log.
+    func entryWithoutChangeset(_ version: ServerVersion) throws(HistoryError) -> LogEntry?
 
     /// The salt of `version`, as it is stored; nil outside the log. Unlike `entry`, it may be damaged without an error:
     /// if it is not the one that is expected, ask for the entry.
@@ -290,6 +310,11 @@ extension FileView {
 }
 
 extension FileView {
+    /// Reads the whole entry.
+    public func entryWithoutChangeset(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
+        try entry(version)?.withoutChangeset
+    }
+
     /// Lets a trim end with every entry that has a row.
     public func trimEnd(near version: ServerVersion, upTo last: ServerVersion) throws(HistoryError) -> ServerVersion? {
         version
@@ -326,6 +351,9 @@ extension HistoryStore {
     /// Nil, for stores that cannot do it: their files get no bootstrap generations.
     public func frozenState(of file: SyncedFileID) throws(HistoryError) -> FrozenState? { nil }
 
+    /// False: a file has one writer, and opening it takes it from the last one.
+    public var isShared: Bool { false }
+
     /// False: reading costs something.
     public var isInMemory: Bool { false }
 
@@ -349,16 +377,6 @@ extension HistoryStore {
 
     /// Does nothing, for stores that keep nothing for open files.
     public func close(_ file: SyncedFileID, _ lease: Lease) {}
-
-    /// Applies commits of different files, in one transaction for each shard, one shard after the other.
-    /// - Returns: the failures by shard; the others have succeeded.
-    package func commitByShard(_ commits: [Commit]) -> [Int: HistoryError] {
-        var failures: [Int: HistoryError] = [:]
-        for (shard, commits) in Dictionary(grouping: commits, by: \.file.shard) {
-            do throws(HistoryError) { try commit(commits) } catch { failures[shard] = error }
-        }
-        return failures
-    }
 
     /// Does nothing, for stores that keep nothing of the kind.
     public func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError) {}

@@ -2,7 +2,9 @@ import AnabranchCore
 
 /// One synced file in memory.
 struct InMemoryFile: Sendable {
-    var lease = Lease(0)
+    var lease: Lease
+    /// In a shared store from 1 on, otherwise 0.
+    private var bounds: UInt64
     /// The beginning of the log.
     private var base = Trim(version: 0, salt: 0, cumulativeSize: 0)
     /// The start of the file's chain of checksums.
@@ -34,7 +36,9 @@ struct InMemoryFile: Sendable {
     /// The keys of `writes`, the oldest first.
     private var writeKeys: [[UInt8]] = []
 
-    init(_ path: VirtualPath) {
+    init(_ path: VirtualPath, _ lease: Lease = Lease(0), isShared: Bool) {
+        self.lease = lease
+        bounds = isShared ? 1 : 0
         start = Checksum(startOf: path)
         entriesBase = LogPlace(version: 0, cumulativeSize: 0, chain: start)
     }
@@ -47,17 +51,22 @@ struct InMemoryFile: Sendable {
             version: latest, versionSalt: entries.last?.salt ?? base.salt,
             cumulativeSize: entries.last?.cumulativeSize ?? entriesBase.cumulativeSize, baseVersion: base.version,
             baseSalt: base.salt, baseCumulativeSize: base.cumulativeSize, nextIdent: nextIdent,
-            stateVersion: stateVersion)
+            stateVersion: stateVersion, bounds: bounds)
     }
 
     // MARK: Writing
 
     func check(_ commit: Commit) throws(HistoryError) {
+        if bounds > 0 { return try checkShared(commit) }
         guard commit.lease == lease, commit.head.version == latest,
             commit.head.stateVersion == stateVersion
         else {
             throw HistoryError(.leaseLost, "the file has another writer")
         }
+        try checkBounds(commit)
+    }
+
+    func checkBounds(_ commit: Commit) throws(HistoryError) {
         if let sealed = commit.sealed { try sealed.check(from: entriesBase, to: end(of: sealed), of: start) }
         if let trim = commit.trim { try check(trim, of: commit) }
         if let change = commit.generation { try check(change, behind: commit) }
@@ -129,6 +138,7 @@ struct InMemoryFile: Sendable {
         if let sealed = commit.sealed { seal(sealed) }
         if let change = commit.generation { builtGenerations.apply(change) }
         if let update = commit.state { (state, stateVersion) = (update.after, update.version) }
+        if bounds > 0, commit.changesBounds { bounds += 1 }
         if let write = commit.idempotencyKey { store(write) }
     }
 

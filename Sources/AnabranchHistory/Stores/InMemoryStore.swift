@@ -6,6 +6,8 @@ public final class InMemoryStore: Sendable {
     private struct Directory {
         var numbers: [VirtualPath: Int] = [:]
         var files: [LockedFile] = []
+        /// In a shared store, the lease of all files; another one after each restoration.
+        var epoch: UInt64 = 1
     }
 
     /// Files are locked one by one.
@@ -17,29 +19,40 @@ public final class InMemoryStore: Sendable {
 
     private let directory = Mutex(Directory())
     private let segments = SegmentCache()
+    /// True if several nodes write the same files.
+    public let isShared: Bool
 
     /// Creates a store without files.
-    public init() {}
+    /// - Parameter isShared: whether several nodes write the same files (`Spec/Nodes.md`).
+    public init(isShared: Bool = false) { self.isShared = isShared }
 
     /// True.
     public var isInMemory: Bool { true }
 
     /// Another store with everything that this one has now: a backup.
     package func copy() -> InMemoryStore {
-        let copy = InMemoryStore()
+        let copy = InMemoryStore(isShared: isShared)
         let directory = directory.withLock { directory in
             Directory(
-                numbers: directory.numbers, files: directory.files.map { LockedFile($0.content.withLock { $0 }) })
+                numbers: directory.numbers, files: directory.files.map { LockedFile($0.content.withLock { $0 }) },
+                epoch: directory.epoch)
         }
         copy.directory.withLock { $0 = directory }
         return copy
     }
 
     /// Lets a backup replace the store it was made of: clients that know of later changes do not confuse the two
-    /// (`Spec/History.md`, section 11).
+    /// (`Spec/History.md`, section 11). Nodes that have a file open lose it.
     package func renewSalts(using randomness: inout some RandomNumberGenerator) {
-        for file in directory.withLock({ $0.files }) {
-            file.content.withLock { $0.renewSalt(Salt.random(using: &randomness)) }
+        let (files, epoch) = directory.withLock { directory in
+            directory.epoch += 1
+            return (directory.files, directory.epoch)
+        }
+        for file in files {
+            file.content.withLock { content in
+                content.renewSalt(Salt.random(using: &randomness))
+                if isShared { content.lease.number = epoch }
+            }
         }
     }
 
@@ -57,12 +70,13 @@ extension InMemoryStore: HistoryStore {
         let number = directory.withLock { directory in
             if let number = directory.numbers[path] { return number }
             directory.numbers[path] = directory.files.count
-            directory.files.append(LockedFile(InMemoryFile(path)))
+            let lease = Lease(isShared ? directory.epoch : 0)
+            directory.files.append(LockedFile(InMemoryFile(path, lease, isShared: isShared)))
             return directory.files.count - 1
         }
         let id = SyncedFileID(Int64(number))
         let (lease, head) = try file(id).content.withLock { content in
-            content.lease.number += 1
+            if !isShared { content.lease.number += 1 }
             return (content.lease, content.newestHead)
         }
         return OpenedFile(id: id, lease: lease, head: head)
@@ -92,7 +106,11 @@ extension InMemoryStore: HistoryStore {
         }
         for (file, commit) in zip(files, commits) {
             file.content.withLock { content in
-                if commit.deletesFile { content = InMemoryFile(VirtualPath([])) } else { content.apply(commit) }
+                if commit.deletesFile {
+                    content = InMemoryFile(VirtualPath([]), isShared: isShared)
+                } else {
+                    content.apply(commit)
+                }
             }
             guard commit.deletesFile else { continue }
             directory.withLock { directory in

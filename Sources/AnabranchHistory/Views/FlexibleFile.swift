@@ -86,8 +86,11 @@ package final class FlexibleFile {
     static let draftBytesMax = 1 << 20
 
     /// - Parameter file: kept with its state, and used by nobody else from now on.
-    /// - Throws: a failure of the store; `storeUnusable` if it keeps no views.
+    /// - Throws: a failure of the store; `storeUnusable` if it keeps no views, or is shared.
     package init(_ file: SyncedFile) throws(HistoryError) {
+        guard !file.isShared else {
+            throw HistoryError(.storeUnusable, "flexible sync needs a store that one node has for itself")
+        }
         self.file = file
         toldVersion = file.head.version
         guard try file.currentState() != nil else { throw HistoryError.withoutState }

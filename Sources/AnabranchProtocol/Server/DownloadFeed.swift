@@ -72,7 +72,10 @@ struct DownloadFeed: Sendable {
 
     // MARK: From the client
 
-    mutating func mark(_ request: UInt64) { marks.add(request, behind: subscriptions?.newestQuery ?? 0) }
+    /// - Parameter asksFile: whether the answer waits for `fileAnswered`.
+    mutating func mark(_ request: UInt64, asksFile: Bool) {
+        marks.add(request, behind: subscriptions?.newestQuery ?? 0, asksFile: asksFile)
+    }
 
     /// IDENT of flexible sync.
     mutating func identify(_ active: QueryVersion) { subscriptions = SubscriptionProgress(active: active) }
@@ -93,6 +96,12 @@ struct DownloadFeed: Sendable {
 
     /// News of versions may come in any order.
     mutating func expose(_ version: ServerVersion) { exposedVersion = max(exposedVersion, version) }
+
+    /// The file has said what its newest version is, as a MARK has made it do.
+    mutating func fileAnswered(_ version: ServerVersion) {
+        expose(version)
+        marks.fileAnswered()
+    }
 
     mutating func notify(_ notice: Notice) { notices.append(notice) }
 

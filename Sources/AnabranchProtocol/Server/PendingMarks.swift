@@ -9,14 +9,24 @@ struct PendingMarks: Sendable {
         let query: QueryVersion
         /// The newest server version when the next QUERY came, which does not delay the answer; nil until one has come.
         var version: ServerVersion?
+        /// The question to the file whose answer has to come first; 0 if there is none.
+        let question: UInt64
     }
 
     private var marks: [Mark] = []
+    /// The numbers of questions that the file was asked because of MARKs, and has answered.
+    private var questions: UInt64 = 0
+    private var answers: UInt64 = 0
 
-    mutating func add(_ request: UInt64, behind query: QueryVersion) {
+    /// - Parameter asksFile: whether the file is asked for its newest version first (`fileAnswered`).
+    mutating func add(_ request: UInt64, behind query: QueryVersion, asksFile: Bool) {
         if let last = marks.last, last.version == nil { marks.removeLast() }
-        marks.append(Mark(request: request, query: query))
+        if asksFile { questions += 1 }
+        marks.append(Mark(request: request, query: query, question: asksFile ? questions : 0))
     }
+
+    /// The file has answered the next question.
+    mutating func fileAnswered() { answers = min(answers + 1, questions) }
 
     /// A QUERY has come: the versions exposed now are all that the MARKs before it wait for.
     mutating func queryCame(at exposedVersion: ServerVersion) {
@@ -35,7 +45,7 @@ struct PendingMarks: Sendable {
     /// - Parameter isAnswerable: whether a QUERY and all before it are settled, and the client has this version, or all
     ///   there is.
     func answerable(_ isAnswerable: (QueryVersion, ServerVersion?) -> Bool) -> UInt64? {
-        marks.last { isAnswerable($0.query, $0.version) }?.request
+        marks.last { $0.question <= answers && isAnswerable($0.query, $0.version) }?.request
     }
 
     /// The MARK is answered, and those before it no longer need an answer.

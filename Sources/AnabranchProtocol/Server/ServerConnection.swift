@@ -24,6 +24,7 @@ public struct ServerConnection: ~Copyable, Sendable {
     /// The mode that is spoken.
     public let mode: SyncMode
     private let limits: Limits
+    private let asksBeforeMarks: Bool
     private let incoming: ClientMessageCodec
     private let outgoing: ServerMessageCodec
 
@@ -53,7 +54,10 @@ public struct ServerConnection: ~Copyable, Sendable {
     package private(set) var downloadsUnderWay = 0
 
     /// A connection that has just been opened. If the negotiation refused the client, all there is to do is to tell it.
-    public init(_ negotiation: Negotiation, limits: Limits = Limits()) {
+    /// - Parameter asksBeforeMarks: whether a file is asked for its newest version before a MARK is answered, since
+    ///   there may be versions that the connection was not told of (`SessionRequest.newestVersion`).
+    public init(_ negotiation: Negotiation, limits: Limits = Limits(), asksBeforeMarks: Bool = false) {
+        self.asksBeforeMarks = asksBeforeMarks
         version = negotiation.version
         mode = negotiation.mode
         self.limits = limits
@@ -145,7 +149,8 @@ public struct ServerConnection: ~Copyable, Sendable {
         }
         serial += 1
         let handle = SessionHandle(ident: ident, serial: serial)
-        sessions[ident] = ServerSession(handle, mode, needsFileIdent: request.needsFileIdent)
+        sessions[ident] = ServerSession(
+            handle, mode, needsFileIdent: request.needsFileIdent, asksBeforeMarks: asksBeforeMarks)
         if sessions.count > limits.sessionsPerConnectionMax {
             fail(handle, ErrorMessage(.otherSessionError, "too many sessions on one connection"))
             return nil
@@ -178,6 +183,8 @@ public struct ServerConnection: ~Copyable, Sendable {
             update(handle) { $0.queryRefused(refusal) }
         case .clientVersion(let version):
             update(handle) { $0.answer(clientVersion: version) }
+        case .newestVersion(let version):
+            update(handle) { $0.answer(newestVersion: version) }
         case .log(let message):
             if version.hasLogMessages { update(handle) { $0.notify(.log(message)) } }
         case .failed(let error) where error.code.isConnectionLevel:

@@ -20,6 +20,8 @@ import AnabranchCore
 struct ServerSession: Sendable {
     let handle: SessionHandle
     private let mode: SyncMode
+    /// True if the file has to be asked before a MARK is answered.
+    private let asksBeforeMarks: Bool
     private var state: State
     /// The client file that the client has named in IDENT.
     private(set) var clientFile: ClientFileID?
@@ -49,9 +51,10 @@ struct ServerSession: Sendable {
         case nothing, message, scan
     }
 
-    init(_ handle: SessionHandle, _ mode: SyncMode, needsFileIdent: Bool) {
+    init(_ handle: SessionHandle, _ mode: SyncMode, needsFileIdent: Bool, asksBeforeMarks: Bool) {
         self.handle = handle
         self.mode = mode
+        self.asksBeforeMarks = asksBeforeMarks
         state = needsFileIdent ? .allocating : .waiting
     }
 
@@ -155,8 +158,8 @@ struct ServerSession: Sendable {
             return .ask(handle, .integrate(message))
 
         case (.checking, .mark(_, let request)), (.running, .mark(_, let request)):
-            feed.mark(request)
-            return nil
+            feed.mark(request, asksFile: asksBeforeMarks)
+            return asksBeforeMarks ? .ask(handle, .newestVersion) : nil
 
         case (.checking, .error(_, let code, let text)), (.running, .error(_, let code, let text)):
             let answer = Self.answer(toClientError: code, limits)
@@ -250,6 +253,10 @@ struct ServerSession: Sendable {
             return end(ErrorMessage(.otherSessionError, problem))
         }
         feed.downloadReady(download, as: handle.ident, codec)
+    }
+
+    mutating func answer(newestVersion: ServerVersion) {
+        if hasFile { feed.fileAnswered(newestVersion) }
     }
 
     /// A DOWNLOAD of the newest version that the session has not asked for. If it is not the one to be asked for next,

@@ -43,6 +43,9 @@ public enum SessionRequest: Equatable, Sendable {
     /// CLIENT_VERSION_REQUEST, which no client of today sends: it asks how much of a client file was integrated. The
     /// answer is `clientVersion`.
     case clientVersion(SaltedFileID)
+    /// MARK, where the file may have versions that nobody has told the connection of, because other nodes write it: the
+    /// answer is `newestVersion`, with what is newest by then.
+    case newestVersion
     /// UNBIND, or an error that the file does not know of: the session's hold on it ends now. There is no answer.
     case close
 }
@@ -68,6 +71,8 @@ public enum SessionEvent: Equatable, Sendable {
     case queryRefused(QueryRefusal)
     /// The answer to the request of that name: 0 if there is no such client file for the user of the session.
     case clientVersion(ClientVersion)
+    /// The answer to the request of that name.
+    case newestVersion(ServerVersion)
     /// A line for the client's log; clients below version 10 are not told.
     case log(LogMessage)
     /// The file has let go of the session. A code of 200 … 299 ends the session, one of 100 … 199 the connection.

@@ -50,10 +50,11 @@ struct SyncConnection: ~Copyable {
     ///   - principal: the client's user. Partitions of different apps are different files.
     ///   - authorizer: decides what the user may do.
     ///   - names: the files that partitions mean.
+    ///   - asksBeforeMarks: as of `ServerConnection`: true where other nodes write the files, too.
     init(
         _ id: ConnectionID, negotiation: Negotiation, principal: Principal,
         authorizer: any Authorizer = AllowAllAuthorizer(), names: FileNames = FileNames(), limits: Limits,
-        metrics: SyncMetrics, logger: Logger
+        asksBeforeMarks: Bool = false, metrics: SyncMetrics, logger: Logger
     ) {
         self.id = id
         self.principal = principal
@@ -66,7 +67,7 @@ struct SyncConnection: ~Copyable {
         self.names = names
         self.metrics = metrics
         self.logger = logger
-        machine = ServerConnection(negotiation, limits: limits)
+        machine = ServerConnection(negotiation, limits: limits, asksBeforeMarks: asksBeforeMarks)
     }
 
     /// Takes the new requests to synced files, in order.
@@ -115,7 +116,7 @@ struct SyncConnection: ~Copyable {
         case .integrate(let upload):
             metrics.uploadsReceived.increment()
             integrate(upload, in: session)
-        case .query, .scan, .scanBootstrap, .clientVersion:
+        case .query, .scan, .scanBootstrap, .clientVersion, .newestVersion:
             submit(request, of: session)
         case .close:
             log("session ended", session)
@@ -187,7 +188,7 @@ struct SyncConnection: ~Copyable {
             log("client file allocated", session, ["client_ident": "\(file.ident)"])
         case .identAccepted(let cursor, _):
             log("session running", session, ["from_version": "\(cursor.serverVersion)"])
-        case .versionExposed, .queryRefused, .clientVersion, .log:
+        case .versionExposed, .queryRefused, .clientVersion, .newestVersion, .log:
             break
         case .download, .flexibleDownload:
             metrics.downloadsMade.increment()

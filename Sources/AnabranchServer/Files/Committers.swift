@@ -94,8 +94,8 @@ private final class Committer: Sendable {
         }
     }
 
-    /// Stores all in one transaction; if it fails, in one for each half, so that a file in trouble does not stop the
-    /// others.
+    /// Stores all in one transaction. If one does not fit, it is left out; if it fails otherwise, all are stored in one
+    /// for each half, so that a file in trouble does not stop the others.
     private func store(_ group: ArraySlice<Item>) {
         metrics.transactions.increment()
         do throws(HistoryError) {
@@ -103,6 +103,11 @@ private final class Committer: Sendable {
             for item in group { item.finish(nil) }
         } catch {
             guard group.count > 1 else { return group.forEach { $0.finish(error) } }
+            let (rest, failed) = group.divided { $0.commits.contains(where: error.concerns) }
+            if !rest.isEmpty, !failed.isEmpty {
+                for item in failed { item.finish(error) }
+                return store(rest[...])
+            }
             let middle = group.startIndex + group.count / 2
             store(group[..<middle])
             store(group[middle...])
@@ -111,6 +116,12 @@ private final class Committer: Sendable {
 
     private func fail(_ group: [Item]) {
         for item in group { item.finish(HistoryError(.storeFailed, "the server has ended")) }
+    }
+}
+
+extension ArraySlice {
+    fileprivate func divided(_ isSecond: (Element) -> Bool) -> (first: [Element], second: [Element]) {
+        (filter { !isSecond($0) }, filter(isSecond))
     }
 }
 
@@ -193,6 +204,8 @@ struct CommittedStore: ViewStore {
     var freeBytes: Int? { base.freeBytes }
 
     var usedBytes: Int? { base.usedBytes }
+
+    var isShared: Bool { base.isShared }
 
     var isInMemory: Bool { base.isInMemory }
 

@@ -4,8 +4,12 @@ import Synchronization
 /// The kind of a file's turn (`FileTurns`).
 enum TurnKind { case short, long }
 
-/// A task that a file gets because all files share something.
-enum FileNotice: Hashable { case writeProgress, releaseCaches, dropMerge, updateConnected }
+/// A task that a file gets because all files, or all nodes, share something.
+enum FileNotice: Hashable {
+    case writeProgress, releaseCaches, dropMerge, updateConnected
+    /// Another node may have written to the file.
+    case follow
+}
 
 /// The serial queue of one synced file: input waits for the file's next turn, and at most one thread at a time works on
 /// it. Phases change under the lock of `FileQueues`.

@@ -193,6 +193,13 @@ final class FileQueues: Sendable {
         for path in state.withLock(\.pathsWithProgress) { notify(path, .writeProgress) }
     }
 
+    /// Makes all open files look for what other nodes have written, if there are others: for want of a wake, or because
+    /// one may have been lost.
+    func follow() {
+        guard environment.store.isShared else { return }
+        for path in state.withLock({ Array($0.queues.keys) }) { notify(path, .follow) }
+    }
+
     private func put(jobs: [FileJob] = [], requests: [FileRequest] = [], to path: VirtualPath) {
         let isReady = state.withLock { state in
             let queue = state.queues[path] ?? makeQueue(path)

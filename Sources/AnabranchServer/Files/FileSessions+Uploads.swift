@@ -42,3 +42,17 @@ extension FileSessions {
             .storeFailed, "the log of the file has more than \(policy.logBytesMax) bytes: nothing is added to it")
     }
 }
+
+/// The operator's part.
+extension FileSessions {
+    /// Expires a client file. The session that uses it fails.
+    /// - Returns: whether it had not expired before.
+    @discardableResult
+    func expire(_ clientFile: ClientFileID) throws(HistoryError) -> Bool {
+        let isNew = if let flexible { try flexible.expire(clientFile) } else { try file.expire(clientFile) }
+        if let key = session(of: clientFile) {
+            fail(key, ErrorMessage(HistoryError(.clientFileExpired, "the operator has let the client file expire")))
+        }
+        return isNew
+    }
+}

@@ -45,7 +45,7 @@ final class FileSessions {
     /// The sessions that wait for a new ident, with their users.
     private var pendingIdents: [(session: SessionKey, user: String?)] = []
     /// The uploads that are not committed, in the order of the file's queue.
-    private var uploads = ClientQueue<(clientFile: ClientFileID, charge: RequestCharge)> { $0.clientFile }
+    var uploads = ClientQueue<(clientFile: ClientFileID, charge: RequestCharge)> { $0.clientFile }
     /// The waiting requests of flexible sync, by client file; and the clients whose searches are next.
     var viewRequests: [ClientFileID: ViewRequests] = [:]
     var newSearches: CircularBuffer<ClientFileID> = []
@@ -128,6 +128,9 @@ final class FileSessions {
                 isWaiting = queue(subscriptions, for: request)
             case .clientVersion(let claimed):
                 reply(key, .clientVersion(try file.integratedVersion(of: claimed, user: request.user)))
+            case .newestVersion:
+                try file.follow()
+                if running[key] != nil { reply(key, .newestVersion(file.version)) }
             case .close: remove(key)
             }
         } catch {
@@ -152,6 +155,7 @@ final class FileSessions {
         let clientFile = claim.file.ident
         let view = try identifyView(claim, of: user, hasRestarted: hasRestarted)
         let progress = if let view { view.progress } else { try file.identify(claim, user: user.user) }
+        releaseDropped()
         if let other = sessionOfClientFile[clientFile] {
             guard other.connection != key.connection else {
                 return reply(key, .failed(ErrorMessage(.boundInOtherSession)))
@@ -237,19 +241,6 @@ final class FileSessions {
         running[key].map { flexible?.isUpToDate($0.clientFile) ?? $0.isLive } ?? false
     }
 
-    // MARK: For the operator
-
-    /// Expires a client file. The session that uses it fails.
-    /// - Returns: whether it had not expired before.
-    @discardableResult
-    func expire(_ clientFile: ClientFileID) throws(HistoryError) -> Bool {
-        let isNew = if let flexible { try flexible.expire(clientFile) } else { try file.expire(clientFile) }
-        if let key = sessionOfClientFile[clientFile] {
-            fail(key, ErrorMessage(HistoryError(.clientFileExpired, "the operator has let the client file expire")))
-        }
-        return isNew
-    }
-
     // MARK: Transactions
 
     /// True if there are client files to be made, or to be noted.
@@ -282,7 +273,7 @@ final class FileSessions {
         done += uploads.removeFirst(report.uploadsDone).map(\.charge)
         for outcome in report.outcomes {
             guard let refusal = outcome.refusal, let key = sessionOfClientFile[outcome.ident] else { continue }
-            fail(key, ErrorMessage(refusal))
+            if refusal.code == .superseded { supersede(key) } else { fail(key, ErrorMessage(refusal)) }
         }
         if report.madeVersions { announce(until: limit) }
     }
@@ -371,7 +362,7 @@ final class FileSessions {
 
     // MARK: The end of a session
 
-    private func remove(_ key: SessionKey) {
+    func remove(_ key: SessionKey) {
         open.remove(key)
         if let clientFile = running[key]?.clientFile { dropWaiting(of: key, clientFile) }
         guard let removed = removeRunning(key) else { return }

@@ -9,6 +9,8 @@ extension FileTurns {
         return completed
     }
 
+    var hasUnwrittenProgress: Bool { sessions?.file.hasUnwrittenProgress ?? false }
+
     func updateClientFiles() {
         guard pending == nil, let sessions, sessions.hasClientFileRequests else { return }
         let users = sessions.usersWithoutIdent()
@@ -25,6 +27,7 @@ extension FileTurns {
     }
 
     private func didNotUpdateClientFiles(of users: [String?], _ error: HistoryError) {
+        guard let error = resolved(error) else { return }
         // No session depends on the note of when client files were last seen.
         if users.isEmpty { environment.log.write(error, path: path) } else { close(because: error) }
     }
@@ -34,9 +37,9 @@ extension FileTurns {
         guard pending == nil, let file = sessions?.file, file.isProgressDue else { return }
         do throws(HistoryError) {
             guard let commit = try file.progressCommit() else { return }
-            store(commit) { [self] _, failure in if let failure { close(because: failure) } }
+            store(commit) { [self] _, failure in if let failure { closeUnlessResolved(failure) } }
         } catch {
-            close(because: error)
+            closeUnlessResolved(error)
         }
     }
 
@@ -55,11 +58,11 @@ extension FileTurns {
             store(merged.commit) { [self] sessions, failure in
                 switch sessions.file.finish(merged, failure) {
                 case .success(let report): didCommit(report, of: sessions, since: start)
-                case .failure(let error): close(because: error)
+                case .failure(let error): closeUnlessResolved(error)
                 }
             }
         } catch {
-            close(because: error)
+            closeUnlessResolved(error)
         }
     }
 

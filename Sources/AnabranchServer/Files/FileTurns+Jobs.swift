@@ -49,10 +49,11 @@ extension FileTurns {
     }
 
     /// Makes a write of the server itself, and tells the running sessions of the file.
-    /// - Parameter complete: called when the write is durable and they have been told, or with what `SyncedFile.write`
-    ///   throws.
+    /// - Parameters:
+    ///   - body: called again if another node has written in between.
+    ///   - complete: called when the write is durable and they have been told, or with what `SyncedFile.write` throws.
     func write<Value>(
-        idempotencyKey: String?, at timestamp: ChangesetTime, _ body: (WriteTransaction) throws -> Value,
+        idempotencyKey: String?, at timestamp: ChangesetTime, _ body: @escaping (WriteTransaction) throws -> Value,
         _ complete: @escaping (Result<CompletedWrite<Value?>, any Error>) -> Void
     ) {
         var value: Value?
@@ -71,7 +72,9 @@ extension FileTurns {
             }
             let completed = CompletedWrite(made, value)
             guard let commit else { return whenTold { _ in complete(.success(completed)) } }
-            store(commit, of: completed, complete)
+            store(commit, of: completed, complete) { [self] in
+                write(idempotencyKey: idempotencyKey, at: timestamp, body, complete)
+            }
         } catch {
             didNotWrite(because: error, complete)
         }
@@ -88,17 +91,24 @@ extension FileTurns {
             let sessions = try openedSessions()
             guard sessions.flexible == nil else { throw HistoryError.flexibleFile }
             let prepared = try sessions.file.prepare(writes)
-            store(prepared.commit, of: prepared.outcomes, complete)
+            store(prepared.commit, of: prepared.outcomes, complete) { [self] in write(writes, complete) }
         } catch {
             didNotWrite(because: error, complete)
         }
     }
 
     /// Has the commit of a write stored, and tells the running sessions.
+    /// - Parameter again: makes the write again, when another node has written in between.
     private func store<Made>(
-        _ commit: Commit, of made: Made, _ complete: @escaping (Result<Made, any Error>) -> Void
+        _ commit: Commit, of made: Made, _ complete: @escaping (Result<Made, any Error>) -> Void,
+        again: @escaping () -> Void
     ) {
         store(commit) { [self] sessions, failure in
+            var failure = failure
+            if let conflict = failure {
+                failure = resolved(conflict)
+                if failure == nil { return again() }
+            }
             if let failure {
                 close(because: failure)
             } else {
@@ -133,12 +143,18 @@ extension FileTurns {
 
     // MARK: Opening the file
 
+    /// Opens the file only if there is one.
+    func existingFile() throws(HistoryError) -> SyncedFile? {
+        if sessions == nil, try !environment.store.contains(path) { return nil }
+        return try openedSessions().file
+    }
+
     /// - Returns: nil if the file is not open and the request does not open it: its session has ended by now.
     func sessions(for request: FileRequest) throws(HistoryError) -> FileSessions? {
         if let sessions { return sessions }
         guard case .open = request.request else { return nil }
         let opened = try openedSessions()
-        if let user = request.user, opened.file.head == FileHead() {
+        if let user = request.user, opened.file.head == FileHead(bounds: opened.file.head.bounds) {
             environment.options.newFiles.count(user, now: now)
         }
         return opened

@@ -15,6 +15,8 @@ struct FileMaintenance {
     var requests: [Completion] = []
     /// Client files with sessions that are to be noted as seen.
     var connected: [ClientFileID] = []
+    /// The rounds that were begun again, one after the other, because of other nodes.
+    var repeatCount = 0
     /// The merges that were committed since the last step.
     var mergeCount = 0
 
@@ -70,6 +72,7 @@ extension FileTurns {
             }
             try advanceRound(of: sessions)
         } catch {
+            guard let error = resolved(error) else { return beginRoundAgain() }
             // Damage would only be met again the next time.
             sessions.file.putOffMaintenance()
             maintenanceFailed(error)
@@ -92,11 +95,31 @@ extension FileTurns {
         guard let commit else { return }
         store(commit) { [self] sessions, failure in
             // The commit may have been stored all the same.
-            if let failure { return close(because: failure) }
+            if let failure {
+                guard let error = resolved(failure) else { return beginRoundAgain() }
+                return close(because: error)
+            }
             environment.log.write(report, since: before, path: path)
             sessions.flexible?.forgetViews(of: report.expired.dropFirst(before.expired.count).map(\.ident))
             if sessions.hasNews { sessions.announce(until: environment.beginStep()) }
         }
+    }
+
+    private static let repeatsMax = 100
+
+    /// Begins the round again, if somebody waits for it: another node has changed what it has looked at. Otherwise that
+    /// node does the work: two that make a generation at the same time would hinder each other.
+    private func beginRoundAgain() {
+        maintenance.round = nil
+        maintenance.requests = maintenance.completions + maintenance.requests
+        maintenance.completions = []
+        if maintenance.requests.isEmpty {
+            sessions?.file.putOffMaintenance()
+            return
+        }
+        maintenance.repeatCount += 1
+        guard maintenance.repeatCount > Self.repeatsMax else { return }
+        maintenanceFailed(HistoryError(.storeFailed, "other nodes change the file all the time"))
     }
 
     private func newRound(_ sessions: FileSessions) -> MaintenanceRound {
@@ -111,6 +134,7 @@ extension FileTurns {
     private func didMaintain(_ report: MaintenanceReport) {
         let completions = maintenance.completions
         maintenance.completions = []
+        maintenance.repeatCount = 0
         whenTold { _ in for complete in completions { complete(.success(report)) } }
     }
 

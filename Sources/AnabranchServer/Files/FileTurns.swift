@@ -36,6 +36,8 @@ final class FileTurns {
     var maintenance = FileMaintenance()
     /// True if the last commit was a job's: then other work comes first.
     private var hasStoredJob = false
+    /// True if another node may have written to the file.
+    var isFollowDue = false
     /// True if the next commit is one of uploads, if there are any.
     var areUploadsNext = false
     /// The time since which deferred commits wait for uploads that are stored with them.
@@ -76,6 +78,7 @@ final class FileTurns {
             if notices.contains(.writeProgress), file.hasUnwrittenProgress { file.writeProgressWithNextCommit() }
             if notices.contains(.releaseCaches) { file.releaseCaches() }
             if notices.contains(.updateConnected) { updateConnected() }
+            if notices.contains(.follow) { isFollowDue = true }
             if notices.contains(.dropMerge), file.isIntegrating {
                 file.dropIntegration()
                 environment.metrics.mergesDropped.increment()
@@ -98,7 +101,7 @@ final class FileTurns {
     /// The kind of turn that is needed next; nil if nothing waits.
     var nextTurn: TurnKind? {
         let hasRequests = !requests.isEmpty || !liveScans.isEmpty
-        if hasRequests || jobs.contains(where: canRun) { return .short }
+        if isFollowDue || hasRequests || jobs.contains(where: canRun) { return .short }
         if let sessions,
             sessions.hasClientFileRequests || sessions.file.isProgressDue || hasNewUploads || sessions.hasNewSearches
         {
@@ -120,8 +123,6 @@ final class FileTurns {
         case .maintenance: isMaintenanceWaiting
         }
     }
-
-    var hasUnwrittenProgress: Bool { sessions?.file.hasUnwrittenProgress ?? false }
 
     /// True if the file is closed, and there is nothing left to keep.
     var isOver: Bool { sessions == nil && pending == nil && nextTurn == nil }
@@ -184,6 +185,7 @@ final class FileTurns {
             storeDeferred()
             return pending?.commit
         }
+        follow()
         let hadLongWork = hasLongWork
         shortTurns = hadLongWork ? shortTurns + 1 : 0
         // The long turn comes first, because a short turn may end with a commit each time.
@@ -193,6 +195,7 @@ final class FileTurns {
         if kind == .short { takeShortTurn(until: environment.beginStep()) }
         sessions?.file.releaseScans()
         if !isGathering { storeDeferred() }
+        if environment.store.isShared, pending == nil { sessions?.didFollow(until: environment.beginStep()) }
         // Replies that speak of a deferred commit wait until it is stored.
         if sessions?.file.isAhead != true { tell() }
         closeIfIdle()
@@ -298,7 +301,8 @@ final class FileTurns {
                 if try !sessions.handle(request, memory: memory, until: limit) { unfinished.append(request) }
             } catch {
                 // If a commit has failed, it is unknown how much of a view is stored.
-                if sessions.flexible != nil { close(because: error) } else { environment.log.write(error, path: path) }
+                let isLost = sessions.flexible != nil || environment.store.isShared && error.code == .leaseLost
+                if isLost { close(because: error) } else { environment.log.write(error, path: path) }
             }
             if case .scan = request.request { environment.metrics.scanned(in: start.duration(to: .now)) }
             return nil
@@ -316,12 +320,6 @@ final class FileTurns {
         let opened = try environment.open(path)
         sessions = opened
         return opened
-    }
-
-    /// Opens the file only if there is one.
-    func existingFile() throws(HistoryError) -> SyncedFile? {
-        if sessions == nil, try !environment.store.contains(path) { return nil }
-        return try openedSessions().file
     }
 
     /// Fails all sessions because of trouble, and closes the file: it can be opened again.
@@ -352,6 +350,7 @@ final class FileTurns {
     private func forget() {
         sessions = nil
         followedVersion = nil
+        isFollowDue = false
         reportCaches(0)
         recordLongMerge()
     }

@@ -21,7 +21,7 @@ extension ErrorCode {
         case .userMismatch: self = .userMismatch
         case .writeNotAllowed: self = .writeNotAllowed
         case .interruptedBootstrap: self = .sessionClosed
-        case .storeFailed, .uploadPutOff, .leaseLost, .storeDamaged, .storeUnusable, .tooLarge:
+        case .storeFailed, .uploadPutOff, .leaseLost, .storeDamaged, .storeUnusable, .tooLarge, .conflict, .superseded:
             self = .otherSessionError
         }
     }

@@ -78,7 +78,7 @@ package final class ServerMachine {
             SyncConnection(
                 ConnectionID(number: number), negotiation: negotiation, principal: user,
                 authorizer: settings.authorizer, names: files.environment.names, limits: settings.fileOptions.limits,
-                metrics: metrics,
+                asksBeforeMarks: files.environment.store.isShared, metrics: metrics,
                 logger: .silent),
             messageBytesMax: settings.fileOptions.limits.messageBytesMax)
         return negotiation.version
@@ -177,12 +177,16 @@ package final class ServerMachine {
         files.submit(FileJob(comesAfterMerge: false) { $0?.maintain { _ in } }, to: path)
     }
 
+    /// Another node may have written to a file.
+    package func wake(_ path: VirtualPath) { files.notify(path, .follow) }
+
     /// Does the work that is due every second and every hour.
     package func tick() {
         files.environment.clock.record()
         for path in paths {
             files.notify(path, .updateConnected)
             files.notify(path, .writeProgress)
+            if files.environment.store.isShared { files.notify(path, .follow) }
         }
     }
 

@@ -9,7 +9,7 @@ import AnabranchTesting
 final class HostileClient {
     static let user = "hostile"
 
-    private var connection: (number: UInt64, version: ProtocolVersion)?
+    private var connection: (number: UInt64, version: ProtocolVersion, node: SimulatedNode)?
     /// The latest messages of others, at most `overheardMax`.
     private var overheard: [[UInt8]] = []
     private var place = 0
@@ -22,8 +22,9 @@ final class HostileClient {
     }
 
     func act(in simulation: Simulation) throws {
-        guard let machine = simulation.machine else { return }
-        guard let (number, version) = connection else { return connect(simulation, machine) }
+        let node = connection?.node ?? simulation.someNode()
+        guard let machine = node.machine else { return }
+        guard let (number, version, _) = connection else { return connect(simulation, machine, node) }
         let message = self.message(&simulation.random, simulation)
         simulation.tally.mark("hostile message")
         simulation.log(message, "somebody says")
@@ -33,14 +34,14 @@ final class HostileClient {
     }
 
     func leave(_ simulation: Simulation) {
-        if let number = connection?.number { simulation.machine?.disconnect(number) }
+        if let connection { connection.node.machine?.disconnect(connection.number) }
         connection = nil
     }
 
-    /// Forgets the connection, since the server's process has ended.
-    func lose() { connection = nil }
+    /// Forgets the connection, if it was to a node whose process has ended.
+    func lose(_ node: SimulatedNode) { if connection?.node === node { connection = nil } }
 
-    private func connect(_ simulation: Simulation, _ machine: ServerMachine) {
+    private func connect(_ simulation: Simulation, _ machine: ServerMachine, _ node: SimulatedNode) {
         let mode = simulation.plan.isFlexible ? SyncMode.flexible : .partition
         let number = simulation.nextConnection()
         let offer = simulation.random.pick([
@@ -48,7 +49,7 @@ final class HostileClient {
         ])
         // The offer may be one that the server does not support.
         let version = try? machine.connect(number, offer: offer, by: Principal(app: Simulation.app, user: Self.user))
-        connection = version.map { (number, $0) }
+        connection = version.map { (number, $0, node) }
     }
 
     // MARK: Messages

@@ -29,6 +29,10 @@ final class SimulatedClient {
     /// For a client of a fork: the number of tokens that its app has set, and the time at which it sets the next one.
     var tokenCount = 0
     var renewsTokenAt: Int64?
+    /// The number of the node to which it connected last.
+    var node = 0
+    /// The ends of the log when it sent MARKs that are not answered yet.
+    var marks: [UInt64: ServerVersion] = [:]
     /// The times at which its process was told that this token has expired.
     var refusals: [Int64] = []
 

@@ -5,6 +5,7 @@ import AnabranchServer
 final class SimulatedLink {
     /// The number by which the server knows the connection.
     let number: UInt64
+    let node: SimulatedNode
     /// The parts of messages on their way to the server.
     private(set) var toServer: [Part] = []
     /// The messages on their way to the client. They occupy the server's memory until the client has read them.
@@ -24,7 +25,10 @@ final class SimulatedLink {
         var isLast: Bool
     }
 
-    init(_ number: UInt64) { self.number = number }
+    init(_ number: UInt64, to node: SimulatedNode) {
+        self.number = number
+        self.node = node
+    }
 
     /// Sends a message of the client in parts.
     /// - Parameter partBytes: the size of the next part, at least 1.

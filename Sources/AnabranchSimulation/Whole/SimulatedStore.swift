@@ -27,14 +27,18 @@ final class SimulatedStore: ViewStore {
         var commits: [(path: VirtualPath, commit: Commit)] = []
     }
 
-    private let inner: InMemoryStore
+    private let content: Mutex<InMemoryStore>
     private let planned = Mutex(Planned())
     let isInMemory: Bool
+    let isShared: Bool
 
     init(_ inner: InMemoryStore, isInMemory: Bool) {
-        self.inner = inner
+        content = Mutex(inner)
         self.isInMemory = isInMemory
+        isShared = inner.isShared
     }
+
+    private var inner: InMemoryStore { content.withLock { $0 } }
 
     // MARK: Trouble
 
@@ -84,11 +88,8 @@ final class SimulatedStore: ViewStore {
     /// Returns the same store for the next process.
     func reopened() -> SimulatedStore { SimulatedStore(inner, isInMemory: isInMemory) }
 
-    /// Returns a copy of the content, as a backup holds it.
-    func backup() -> InMemoryStore { inner.copy() }
-
-    /// The content, for checks that are not part of the simulated world.
-    var content: InMemoryStore { inner }
+    /// Replaces the content under a process that goes on.
+    func restore(_ restored: InMemoryStore) { content.withLock { $0 = restored } }
 
     /// - Returns: the error to throw once the call has done its work; nil if it succeeds.
     /// - Throws: if the call must not do its work.

@@ -12,10 +12,10 @@ extension Simulation {
     /// Checks what has to hold at any time.
     func observe() throws {
         try recordCommits()
-        guard let machine else { return }
-        let bytes = machine.bytesInUse
-        // One message may exceed the limit, where nothing smaller can be sent.
-        try require(bytes.messages <= plan.messageBytes + 1 << 20, "P6: messages occupy \(bytes.messages) bytes")
+        for case let bytes? in nodes.map(\.machine?.bytesInUse) {
+            // One message may exceed the limit, where nothing smaller can be sent.
+            try require(bytes.messages <= plan.messageBytes + 1 << 20, "P6: messages occupy \(bytes.messages) bytes")
+        }
     }
 
     /// Checks that a client that has everything up to a version has what the server had then (P4).
@@ -23,7 +23,7 @@ extension Simulation {
         guard !plan.isFlexible, !client.isTwin, let process = client.process, process.old == nil else { return }
         let replica = process.replica, progress = replica.progress
         guard progress.isComplete, replica.newestChange <= progress.cursor.clientVersion,
-            let expected = digests[client.file][progress.cursor.serverVersion]
+            let expected = digests[client.file][progress.latest]
         else { return }
         tally.mark("digest compared")
         try require(
@@ -43,7 +43,7 @@ extension Simulation {
 
     /// Checks what has to hold once nothing is left to do.
     func checkEnd() throws {
-        if let bytes = machine?.bytesInUse {
+        for case let bytes? in nodes.map(\.machine?.bytesInUse) {
             try require(bytes.requests == 0, "P6: requests that are done occupy \(bytes.requests) bytes")
         }
         for file in 0..<plan.fileCount { try checkEnd(of: file) }
@@ -51,7 +51,7 @@ extension Simulation {
 
     /// Returns a file as the store has it, in a copy, since opening the file would take it from the server.
     func storedFile(_ file: Int) throws -> SyncedFile {
-        try SyncedFile(path: path(of: file), store: store.content.copy())
+        try SyncedFile(path: path(of: file), store: content.copy())
     }
 
     private func checkEnd(of file: Int) throws {

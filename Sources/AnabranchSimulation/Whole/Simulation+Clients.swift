@@ -60,14 +60,15 @@ extension Simulation {
         guard let connectsAt = client.process?.connectsAt, clock.now >= connectsAt,
             client.process?.isStopped == false
         else { return }
-        guard let machine else { return retry(client, behind: .unreachable) }
+        let node = node(for: client)
+        guard let machine = node.machine else { return retry(client, behind: .unreachable) }
         if client.hasExpiredToken { return try refuseToken(of: client, machine) }
         let number = nextConnection()
         let version = try machine.connect(
             number, offer: ClientHandshake(client.mode, in: client.dialect).offer, in: client.dialect, by: client.user)
         let isFast = client.process?.lastConnected.map { clock.now - $0 <= ClientTimers().fastReconnectMilliseconds }
         client.process?.connection = ClientConnection(version, client.mode, openedAt: clock.now, using: &random)
-        client.process?.link = SimulatedLink(number)
+        client.process?.link = SimulatedLink(number, to: node)
         client.process?.openedAt = clock.now
         client.process?.connectsAt = nil
         try client.process?.replica.dropBootstrapParts()
@@ -110,6 +111,10 @@ extension Simulation {
         link.isOpenForClient = false
         client.process?.link = nil
         guard link.isOpenForServer else { return }
-        if !isCalm, random.isOne(in: 3) { orphans.append((link, clock.now)) } else { machine?.disconnect(link.number) }
+        if !isCalm, random.isOne(in: 3) {
+            orphans.append((link, clock.now))
+        } else {
+            link.node.machine?.disconnect(link.number)
+        }
     }
 }

@@ -73,7 +73,7 @@ extension Simulation {
         try claim("first of all", by: nil, in: 0)
         if roles.export != nil {
             try roles.allowAll()
-            machine?.followExport()
+            for node in nodes { node.machine?.followExport() }
         }
         for client in clients {
             try client.process?.replica.subscribe([
@@ -127,7 +127,7 @@ extension Simulation {
             recordPlace(of: author)
             return enlist(author)
         }
-        let outcome = serverWrite(to: file, nil) { try CountedWrites.claim(claim, $0) }
+        let outcome = serverWrite(to: file, of: someNode(), nil) { try CountedWrites.claim(claim, $0) }
         while try takeTurns(100) {}
         recordServerWrites()
         let result = outcome.result.withLock { $0 }

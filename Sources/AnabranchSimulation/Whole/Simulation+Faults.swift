@@ -17,9 +17,10 @@ extension Simulation {
         case .clientStoreError: client.process?.replica.store.plan(.fails, behind: random.below(6))
         case .serverCrash: crashServer()
         case .serverStoreError:
+            let store = someNode().store
             random.isOne(in: 2)
                 ? store.planSilence(behind: random.below(10)) : store.plan(.fails, behind: random.below(4))
-        case .lateStoreError: store.plan(.failsLate, behind: random.below(4))
+        case .lateStoreError: someNode().store.plan(.failsLate, behind: random.below(4))
         case .diskFull: fillDisk()
         case .slowStore: stall()
         case .restore: try restoreBackup()
@@ -43,7 +44,7 @@ extension Simulation {
         drop(link, of: client, toServer: random.isOne(in: 2), toClient: random.isOne(in: 2))
         // Some of the parts still on their way arrive, and the last message may stay incomplete.
         while !link.toServer.isEmpty, !random.isOne(in: 4), let part = link.nextPart(), link.halfOpenSince == nil {
-            machine?.receive(part.bytes, isFirst: part.isFirst, isLast: part.isLast, from: link.number)
+            link.node.machine?.receive(part.bytes, isFirst: part.isFirst, isLast: part.isLast, from: link.number)
             if part.isLast { record(message: "arrive", client) }
         }
         disconnect(client, .lost)
@@ -62,7 +63,11 @@ extension Simulation {
         mark(SimulationPlan.Fault.halfOpen.rawValue, client)
         link.halfOpenSince = clock.now
         link.isOpenForServer = false
-        if random.isOne(in: 2) { orphans.append((link, clock.now)) } else { machine?.disconnect(link.number) }
+        if random.isOne(in: 2) {
+            orphans.append((link, clock.now))
+        } else {
+            link.node.machine?.disconnect(link.number)
+        }
     }
 
     private func clog(_ client: SimulatedClient) {
@@ -82,32 +87,34 @@ extension Simulation {
     }
 
     private func crashServer() {
-        guard machine != nil else { return }
+        let node = someNode()
+        guard node.machine != nil else { return }
         guard random.isOne(in: 3) else {
-            return store.plan(random.isOne(in: 2) ? .ends : .endsBehind, behind: random.below(6))
+            return node.store.plan(random.isOne(in: 2) ? .ends : .endsBehind, behind: random.below(6))
         }
         mark(SimulationPlan.Fault.serverCrash.rawValue)
-        endServer(for: Int64(random.pick([0, 1_000, 60_000])))
+        end(node, for: Int64(random.pick([0, 1_000, 60_000])))
     }
 
     private func fillDisk() {
-        store.fill(true)
+        for node in nodes { node.store.fill(true) }
         diskIsFullUntil = clock.now + Int64(random.pick([1_000, 30_000]))
     }
 
     private func stall() {
         mark(SimulationPlan.Fault.slowStore.rawValue)
-        serverIsBusyUntil = clock.now + Int64(random.pick([100, 2_000, 20_000]))
+        someNode().isBusyUntil = clock.now + Int64(random.pick([100, 2_000, 20_000]))
     }
 
     /// Ends every fault whose time is over.
     func endTroubles() throws {
         if let end = diskIsFullUntil, clock.now >= end {
-            store.fill(false)
+            for node in nodes { node.store.fill(false) }
             diskIsFullUntil = nil
         }
-        if machine == nil, clock.now >= serverStartsAt { startServer() }
+        for node in nodes where node.machine == nil && clock.now >= node.startsAt { start(node) }
         orphans.removeAll { orphan in
+            let machine = orphan.link.node.machine
             let isSuperseded = machine?.isSuperseded(orphan.link.number) ?? false
             guard isCalm || clock.now >= orphan.since + 180_000 || isSuperseded else { return false }
             if isSuperseded { mark("superseded") }
@@ -116,18 +123,29 @@ extension Simulation {
         }
     }
 
-    /// Restores the server's store from the last backup, or makes a backup.
+    /// Restores the server's store from the last backup, or makes a backup. One node ends for that; of several, others
+    /// may be stopped meanwhile and go on afterwards, as if nothing had happened.
     private func restoreBackup() throws {
-        guard let backup, random.isOne(in: 2) else { return backup = store.backup() }
+        guard let backup, random.isOne(in: 2) else { return backup = content.copy() }
         mark(SimulationPlan.Fault.restore.rawValue)
-        endServer(for: 1_000)
+        for node in nodes {
+            guard hasSeveralNodes, nodeRandom.isOne(in: 2) else {
+                end(node, for: 1_000)
+                continue
+            }
+            mark("restored under a node")
+            node.isBusyUntil = clock.now + Int64(nodeRandom.pick([0, 1_000, 60_000]))
+        }
         let restored = backup.copy()
         restored.renewSalts(using: &random)
-        store = SimulatedStore(restored, isInMemory: store.isInMemory)
+        content = restored
+        for node in nodes { node.store.restore(restored) }
+        for client in clients { client.marks = [:] }
         for file in 0..<plan.fileCount {
             let opened = try restored.open(path(of: file))
             logEnds[file] = opened.head.version
-            digests[file] = digests[file].filter { $0.key <= opened.head.version }
+            let newest = SaltedVersion(version: opened.head.version, salt: opened.head.versionSalt)
+            digests[file][newest] = try StateDigest(of: try restored.state(of: opened.id))
             ledger.restored(file, with: Set(try WriteLedger.counts(in: try restored.state(of: opened.id)).keys))
         }
         record("restore", logEnds.map { "\($0)" })
@@ -169,14 +187,14 @@ extension Simulation {
     private func changeRights(of client: SimulatedClient) {
         mark(SimulationPlan.Fault.rights.rawValue, client)
         permissions.set(random.pick([.none, .read, .read, .write]), of: client.user.user)
-        machine?.recheckPermissions()
+        for node in nodes { node.machine?.recheckPermissions() }
     }
 
     private func changeRoles() throws {
         mark(SimulationPlan.Fault.roles.rawValue)
         let changed = try roles.change(&random)
         log("roles: \(changed)")
-        machine?.followExport()
+        for node in nodes { node.machine?.followExport() }
     }
 
     /// Lets an application add a column that others have, or will have, with another type.

@@ -21,6 +21,7 @@ extension Simulation {
             let next = Result { try process.session.next(&process.replica) }
             client.process = process
             guard let next = try next.get() else { return true }
+            if case .mark(_, let request) = next { client.marks[request] = logEnds[client.file] }
             guard let encoded = client.process?.connection?.encode(next) else { return false }
             message = encoded
             enlist(client)
@@ -91,7 +92,8 @@ extension Simulation {
         case .ident(let file)?:
             try client.process?.replica.identify(as: file)
         case .download(let download, let kind)?: try integrate(download, kind, client)
-        case .marked(_, let complete)?:
+        case .marked(let request, let complete)?:
+            try checkMark(request, client)
             if complete != nil { try client.process?.replica.subscriptionsMarked() }
             try client.process?.replica.downloaded()
             try endReset(of: client)
@@ -149,6 +151,7 @@ extension Simulation {
     func react(to error: ErrorMessage, _ client: SimulatedClient) throws {
         mark("error \(error.code.rawValue)", client)
         log("client \(client.number): \(error.message)")
+        try checkRetry(because: error, client)
         record("error", client, ["\(error.code.rawValue)", Recording.text(error.message)])
         if error.code == .invalidSchemaChange { client.isSchemaRefused = true }
         switch error.reaction {
@@ -157,6 +160,7 @@ extension Simulation {
             client.process?.resumesAt = delay.map { clock.now + $0 }
             if delay == nil { client.process?.isStopped = true }
         case .clientReset(let isRecoveryAllowed):
+            try checkReset(because: error, client)
             try beginReset(of: client, recovers: isRecoveryAllowed && plan.workload == .counted && random.isOne(in: 2))
         case .refreshUser, .refreshLocation: client.process?.resumesAt = clock.now + 1_000
         case .stop, .deleteFile, .logOutUser: client.process?.isStopped = true

@@ -120,7 +120,7 @@ extension Simulation {
 
     /// The changes that merging has made to a version, with the reasons.
     private func effects(of version: ServerVersion, in file: SyncedFileID) -> String {
-        let found = try? store.content.read(file) { view throws(HistoryError) in try view.explanation(of: version) }
+        let found = try? content.read(file) { view throws(HistoryError) in try view.explanation(of: version) }
         guard let found else { return #"{"lost":null,"effects":[]}"# }
         let affected = found.effects.filter { $0.own.isAffected || $0.other.isAffected }
         let effects = affected.prefix(Self.effectsMax).map { effect in

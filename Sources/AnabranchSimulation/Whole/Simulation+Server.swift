@@ -24,7 +24,7 @@ extension Simulation {
         guard link.halfOpenSince == nil, link.isOpenForServer else { return }
         var count = 0
         while count < partsMax, let part = link.nextPart() {
-            machine?.receive(part.bytes, isFirst: part.isFirst, isLast: part.isLast, from: link.number)
+            link.node.machine?.receive(part.bytes, isFirst: part.isFirst, isLast: part.isLast, from: link.number)
             if part.isLast { record(message: "arrive", client) }
             count += 1
         }
@@ -34,15 +34,22 @@ extension Simulation {
     /// - Returns: whether there may be more to do.
     @discardableResult
     func takeTurns(_ countMax: Int) throws -> Bool {
-        guard clock.now >= serverIsBusyUntil else { return false }
+        var isAtWork = false
+        for node in nodesAtWork { if try takeTurns(countMax, of: node) { isAtWork = true } }
+        return isAtWork
+    }
+
+    private func takeTurns(_ countMax: Int, of node: SimulatedNode) throws -> Bool {
+        guard clock.now >= node.isBusyUntil else { return false }
+        deliverWakes(to: node)
         var count = 0
-        while count < countMax, let machine {
-            store.beginTurn()
+        while count < countMax, let machine = node.machine {
+            node.store.beginTurn()
             guard machine.takeTurn() else { break }
             count += 1
             try recordCommits()
-            guard !store.hasEnded else {
-                endServer(for: Int64(random.pick([0, 1_000, 60_000])))
+            guard !node.store.hasEnded else {
+                end(node, for: Int64(random.pick([0, 1_000, 60_000])))
                 break
             }
         }
@@ -51,11 +58,12 @@ extension Simulation {
 
     /// Sends what the server has to say, as far as there is room.
     func send(to client: SimulatedClient, countMax: Int) throws {
-        guard let machine, let link = client.process?.link, link.isOpenForServer,
-            clock.now >= serverIsBusyUntil
+        guard let link = client.process?.link, let machine = link.node.machine, link.isOpenForServer,
+            clock.now >= link.node.isBusyUntil
         else { return }
         if machine.isSuperseded(link.number) {
             mark("superseded", client)
+            try checkSuperseded(client)
             machine.disconnect(link.number)
             return link.close()
         }
@@ -68,18 +76,19 @@ extension Simulation {
         }
         link.send(messages)
         hasMoved = hasMoved || !messages.isEmpty
-        if store.hasEnded { endServer(for: 1_000) }
+        if link.node.store.hasEnded { end(link.node, for: 1_000) }
     }
 
     // MARK: Its own writes
 
     func serverWrite() {
-        guard machine != nil else { return }
+        let node = someNode()
+        guard node.machine != nil else { return }
         let file = random.below(plan.fileCount)
         switch plan.workload {
         case .counted:
             let token = ledger.begin(by: -1, in: file, as: nil), seed = random.next()
-            serverWrite(to: file, token) { transaction in
+            serverWrite(to: file, of: node, token) { transaction in
                 var random = SeededRandom(seed: seed)
                 try CountedWrites.write(token, by: -1, &random, transaction)
             }
@@ -89,11 +98,12 @@ extension Simulation {
 
     @discardableResult
     func serverWrite(
-        to file: Int, _ token: Int64?, _ body: @escaping @Sendable (WriteTransaction) throws -> Void
+        to file: Int, of node: SimulatedNode, _ token: Int64?,
+        _ body: @escaping @Sendable (WriteTransaction) throws -> Void
     ) -> PendingWrite.Outcome {
         let time = clock.serverTime, outcome = PendingWrite.Outcome()
-        machine?.write(to: path(of: file), at: time, body) { result in outcome.result.withLock { $0 = result } }
-        serverWrites.append(PendingWrite(file: file, time: time, token: token, outcome: outcome))
+        node.machine?.write(to: path(of: file), at: time, body) { result in outcome.result.withLock { $0 = result } }
+        serverWrites.append(PendingWrite(file: file, node: node, time: time, token: token, outcome: outcome))
         return outcome
     }
 
@@ -115,10 +125,13 @@ extension Simulation {
     /// Checks and records what the store has committed: versions follow without gaps, and none is by a user who may not
     /// write.
     func recordCommits() throws {
-        for happened in store.takeHappened() { mark(happened) }
-        for (path, commit) in store.takeCommits() {
-            guard let file = file(at: path) else { continue }
-            try log(commit, of: file)
+        for node in nodes {
+            for happened in node.store.takeHappened() { mark(happened) }
+            for (path, commit) in node.store.takeCommits() {
+                guard let file = file(at: path) else { continue }
+                try log(commit, of: file)
+                wakeOthers(than: node, path)
+            }
         }
         recordServerWrites()
     }
@@ -143,9 +156,11 @@ extension Simulation {
         recordAuthors(commit, of: file)
         guard !commit.entries.isEmpty else { return }
         if plan.isFlexible {
-            return ledger.stored(try WriteLedger.counts(in: try store.content.state(of: commit.file)).keys)
+            return ledger.stored(try WriteLedger.counts(in: try content.state(of: commit.file)).keys)
         }
-        digests[file][logEnds[file]] = try StateDigest(of: try store.content.state(of: commit.file))
+        let head = commit.newHead
+        digests[file][SaltedVersion(version: head.version, salt: head.versionSalt)] =
+            try StateDigest(of: try content.state(of: commit.file))
     }
 
     private func recordAuthors(_ commit: Commit, of file: Int) {
@@ -156,6 +171,6 @@ extension Simulation {
     }
 
     private func user(of clientFile: ClientFileID, _ file: SyncedFileID) throws -> String? {
-        try store.content.read(file) { view throws(HistoryError) in try view.clientFile(clientFile)?.user }
+        try content.read(file) { view throws(HistoryError) in try view.clientFile(clientFile)?.user }
     }
 }

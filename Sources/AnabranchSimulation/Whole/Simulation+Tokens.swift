@@ -13,7 +13,8 @@ extension Simulation {
         client.hasExpiredToken = true
         guard client.dialect.hasTokensOfIssuers else { return }
         client.renewsTokenAt = clock.now + Int64(random.pick([1_000, 60_000, 1_000_000]))
-        guard client.process?.connection != nil, let machine else { return }
+        guard client.process?.connection != nil, let machine = client.process?.link?.node.machine
+        else { return }
         disconnect(client, .closeCode(4001))
         try refuseToken(of: client, machine)
     }

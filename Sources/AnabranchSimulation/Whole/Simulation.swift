@@ -6,8 +6,9 @@ import AnabranchServer
 import AnabranchTesting
 import Synchronization
 
-/// A whole world in one thread and in virtual time: the server's machine with its store, and clients with their
-/// replicas, on a network that loses, cuts and delays. One seed decides everything.
+/// A whole world in one thread and in virtual time: the server's machine with its store, or several machines that have
+/// one in common, and clients with their replicas, on a network that loses, cuts and delays. One seed decides
+/// everything.
 ///
 /// At first everything in the plan goes wrong, and what has to hold at any time is checked all the time
 /// (`Spec/Durability.md`, P1 to P8). Then nothing goes wrong any more, and within a bounded time all clients have to
@@ -22,12 +23,11 @@ package final class Simulation {
     let roles = SimulatedRoles()
     let steps: SimulatedSteps
     private let salts: SimulatedSalts
-    var store: SimulatedStore
-    /// The server; nil while its process is not running.
-    var machine: ServerMachine?
-    var serverStartsAt: Int64 = 0
-    /// The time before which the server does nothing, in milliseconds since the start of the run.
-    var serverIsBusyUntil: Int64 = 0
+    /// The random numbers for what only happens to several nodes.
+    var nodeRandom: SeededRandom
+    let nodes: [SimulatedNode]
+    /// The content of the store that all nodes have.
+    var content: InMemoryStore
     var diskIsFullUntil: Int64?
     var backup: InMemoryStore?
     var clients: [SimulatedClient] = []
@@ -36,7 +36,7 @@ package final class Simulation {
     var authored: [AuthoredInstructions]
     let world: RandomWorld
     /// For each file: the digest of the server's state at each version, and the end of the log.
-    var digests: [[ServerVersion: StateDigest]]
+    var digests: [[SaltedVersion: StateDigest]]
     var logEnds: [ServerVersion]
     var serverWrites: [PendingWrite] = []
     /// The connections that clients have lost without the server's knowledge, and since when.
@@ -59,6 +59,7 @@ package final class Simulation {
     /// A write of the server whose outcome is not known yet.
     struct PendingWrite {
         let file: Int
+        let node: SimulatedNode
         /// The time that the server's clock showed when the write was requested.
         let time: ChangesetTime
         let token: Int64?
@@ -69,15 +70,20 @@ package final class Simulation {
         }
     }
 
-    /// - Parameter faults: the only faults that occur; nil for those that the seed picks.
-    package init(seed: UInt64, faults: Set<SimulationPlan.Fault>? = nil) throws {
+    /// - Parameters:
+    ///   - faults: the only faults that occur; nil for those that the seed picks.
+    ///   - nodeCount: the number of machines that have a store in common. Several serve partitions only.
+    package init(seed: UInt64, faults: Set<SimulationPlan.Fault>? = nil, nodeCount: Int = 1) throws {
         var random = SeededRandom(scrambling: seed)
         clockRandom = SeededRandom(scrambling: ~seed)
-        plan = SimulationPlan(&random, clocks: &clockRandom, faults: faults)
+        nodeRandom = SeededRandom(scrambling: seed &+ 1 << 33)
+        plan = SimulationPlan(&random, clocks: &clockRandom, faults: faults, nodeCount: nodeCount)
         steps = SimulatedSteps(seed: random.next())
         salts = SimulatedSalts(seed: random.next())
         world = RandomWorld(&random)
-        store = SimulatedStore(InMemoryStore(), isInMemory: !plan.isOnDisk)
+        let content = InMemoryStore(isShared: nodeCount > 1), isInMemory = !plan.isOnDisk
+        self.content = content
+        nodes = (0..<nodeCount).map { SimulatedNode($0, SimulatedStore(content, isInMemory: isInMemory)) }
         digests = Array(repeating: [:], count: plan.fileCount)
         logEnds = Array(repeating: 0, count: plan.fileCount)
         authored = Array(repeating: AuthoredInstructions(), count: plan.fileCount)
@@ -138,7 +144,7 @@ package final class Simulation {
     /// - Throws: `SimulationFailure`, or an unexpected error.
     package func run() throws {
         log("\(plan)")
-        startServer()
+        for node in nodes { start(node) }
         for _ in 0..<plan.steps { try step() }
         try calmDown()
         try settle()
@@ -158,6 +164,7 @@ package final class Simulation {
         if let interval = plan.rates[.clientClock], clockRandom.isOne(in: interval) {
             try happen(.clientClock, to: clockRandom.pick(clients))
         }
+        happenToNodes()
         try endTroubles()
         for _ in 0..<3 { try act() }
         try observe()
@@ -165,6 +172,7 @@ package final class Simulation {
 
     private func act() throws {
         let client = random.pick(clients)
+        askForMark(client)
         switch random.below(20) {
         case 0..<2: try write(client)
         case 2..<6: try advance(client)
@@ -180,8 +188,8 @@ package final class Simulation {
     private func act(asServer number: Int) throws {
         switch number {
         case 0, 1: serverWrite()
-        case 2: machine?.maintain(path(of: random.below(plan.fileCount)))
-        default: machine?.tick()
+        case 2: someNode().machine?.maintain(path(of: random.below(plan.fileCount)))
+        default: someNode().machine?.tick()
         }
     }
 
@@ -191,13 +199,15 @@ package final class Simulation {
     private func calmDown() throws {
         isCalm = true
         record("calm")
-        store.heal()
+        for node in nodes {
+            node.store.heal()
+            node.isBusyUntil = 0
+        }
         steps.areShort = false
         diskIsFullUntil = nil
-        serverIsBusyUntil = 0
         clock.serverOffset = 0
         permissions.allowAll()
-        machine?.recheckPermissions()
+        for node in nodes { node.machine?.recheckPermissions() }
         hostile.leave(self)
         for client in clients {
             client.process?.link?.cloggedUntil = 0
@@ -246,7 +256,7 @@ package final class Simulation {
             try moveLink(of: client)
         }
         try takeTurns(100)
-        machine?.tick()
+        for node in nodes { node.machine?.tick() }
         let isServerAtWork = try takeTurns(100)
         for client in clients { try send(to: client, countMax: 100) }
         try observe()
@@ -257,13 +267,14 @@ package final class Simulation {
     /// act any more.
     private func nextMoment() -> Int64? {
         let unsettled = clients.filter { !isSettled($0) }
-        guard !unsettled.isEmpty || machine == nil else { return nil }
+        let starts = nodes.filter { $0.machine == nil }.map(\.startsAt)
+        guard !unsettled.isEmpty || !starts.isEmpty else { return nil }
         var moments = unsettled.flatMap { client -> [Int64] in
             guard let process = client.process else { return [client.startsAt] }
             let ping = process.connection?.deadline(after: clock.now)
             return [process.connectsAt, process.resumesAt, ping].compactMap { $0 }
         }
-        if machine == nil { moments.append(serverStartsAt) }
+        moments += starts
         return moments.min()
     }
 
@@ -280,10 +291,10 @@ package final class Simulation {
         return plan.isFlexible || replica.progress.cursor.serverVersion == logEnds[client.file]
     }
 
-    // MARK: The server's process
+    // MARK: The server's processes
 
-    func startServer() {
-        guard machine == nil else { return }
+    func start(_ node: SimulatedNode) {
+        guard node.machine == nil else { return }
         // A process that has just started has told no client that its token has expired.
         for client in clients { client.refusals = [] }
         var settings = ServerMachineSettings(
@@ -297,27 +308,28 @@ package final class Simulation {
         settings.messageBytesMax = plan.messageBytes
         settings.beginStep = { [steps] in steps.begin() }
         settings.randomness = { [salts] in salts.next() }
-        store = store.reopened()
-        machine = ServerMachine(over: store, paths: (0..<plan.fileCount).map(path), settings)
-        log("server starts")
+        node.store = node.store.reopened()
+        node.machine = ServerMachine(over: node.store, paths: (0..<plan.fileCount).map(path), settings)
+        log(hasSeveralNodes ? "node \(node.number) starts" : "server starts")
         record("serve")
     }
 
-    /// Ends the server's process, and with it all connections.
-    func endServer(for milliseconds: Int64) {
-        machine = nil
-        log("server ends")
+    /// Ends a process of the server, and with it all its connections.
+    func end(_ node: SimulatedNode, for milliseconds: Int64) {
+        node.machine = nil
+        node.wakes = []
+        log(hasSeveralNodes ? "node \(node.number) ends" : "server ends")
         record("stop")
-        serverStartsAt = clock.now + milliseconds
-        hostile.lose()
+        node.startsAt = clock.now + milliseconds
+        hostile.lose(node)
         for client in clients {
-            guard let link = client.process?.link else { continue }
+            guard let link = client.process?.link, link.node === node else { continue }
             link.isOpenForServer = false
             drop(link, of: client, toServer: true, toClient: random.isOne(in: 2))
             // A machine that has lost its power closes no connection.
             if random.isOne(in: 4), !isCalm { link.halfOpenSince = clock.now } else { link.close() }
         }
-        for write in serverWrites { if let token = write.token { ledger.undone(token) } }
-        serverWrites = []
+        for write in serverWrites where write.node === node { if let token = write.token { ledger.undone(token) } }
+        serverWrites.removeAll { $0.node === node }
     }
 }

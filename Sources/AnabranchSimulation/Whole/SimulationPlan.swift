@@ -12,6 +12,7 @@ package struct SimulationPlan: Sendable, CustomStringConvertible {
     }
 
     let isFlexible: Bool
+    let nodeCount: Int
     let workload: Workload
     let fileCount: Int
     let clientCount: Int
@@ -40,8 +41,10 @@ package struct SimulationPlan: Sendable, CustomStringConvertible {
 
     /// - Parameter faults: the only faults that occur, in each world; nil for those that the seed picks. With given
     ///   faults, writes are counted, since not every fault is compatible with the other workload.
-    init(_ random: inout SeededRandom, clocks: inout SeededRandom, faults: Set<Fault>? = nil) {
-        isFlexible = random.below(5) < 2
+    init(_ random: inout SeededRandom, clocks: inout SeededRandom, faults: Set<Fault>? = nil, nodeCount: Int = 1) {
+        self.nodeCount = nodeCount
+        let mode = random.below(5)
+        isFlexible = nodeCount == 1 && mode < 2
         workload = !isFlexible && faults == nil && random.isOne(in: 3) ? .anything : .counted
         fileCount = isFlexible ? 1 : random.pick([1, 1, 2])
         clientCount = fileCount + random.pick([1, 2, 3, 4, 8])
@@ -69,10 +72,10 @@ package struct SimulationPlan: Sendable, CustomStringConvertible {
     }
 
     package var description: String {
-        let mode = isFlexible ? "flexible" : "partition"
+        let mode = isFlexible ? "flexible" : "partition", nodes = nodeCount > 1 ? "\(nodeCount) nodes, " : ""
         let faults = Fault.allCases.compactMap { fault in rates[fault].map { "\(fault.rawValue) 1/\($0)" } }
         return """
-            \(mode), \(workload.rawValue), \(fileCount) files, \(clientCount) clients, \(steps) steps, \
+            \(nodes)\(mode), \(workload.rawValue), \(fileCount) files, \(clientCount) clients, \(steps) steps, \
             seal \(history.sealEntries), generation \(history.generationBytes) B, \(history.keep.rawValue), \
             \(isOnDisk ? "disk" : "memory"), download \(downloadBytes) B, messages \(messageBytes) B, \
             parts \(partBytesMax == .max ? "whole" : "\(partBytesMax) B"); \(faults.joined(separator: ", "))

@@ -33,12 +33,23 @@ package struct SimulationTally: RunTally {
             "error 222", "error 230",
         ]
 
+    /// The same where several nodes serve partitions.
+    private static let expectedOfNodes: [String] =
+        expected.filter { !ofFlexibleSync.contains($0) } + [
+            "client moves", "mark answered", "node stopped", "restored under a node", "superseded", "wake lost",
+        ]
+
+    private static let ofFlexibleSync: Set<String> = [
+        SimulationPlan.Fault.roles.rawValue, "bootstrap", "part of a bootstrap", "compensating write", "query",
+        "query refused",
+    ]
+
     /// Returns the expected events that have happened fewer than five times per 200 runs. The rarest happen about 18
     /// times (error 230, after which no client tries the same again).
     /// - Parameter faults: the only faults that occur, whose occurrence is then all that is expected; nil if all may
     ///   occur.
-    package func missing(_ faults: Set<SimulationPlan.Fault>? = nil) -> [String] {
-        let expected = faults?.map(\.rawValue).sorted() ?? Self.expected
+    package func missing(_ faults: Set<SimulationPlan.Fault>? = nil, nodeCount: Int = 1) -> [String] {
+        let expected = faults?.map(\.rawValue).sorted() ?? (nodeCount > 1 ? Self.expectedOfNodes : Self.expected)
         return expected.filter { marks[$0, default: 0] * 200 < 5 * (passed + failures.count) }
     }
 }

@@ -43,8 +43,8 @@ struct WriteLedger {
 
     mutating func stored(_ tokens: some Sequence<Int64>) { for token in tokens { writes[token]?.wasStored = true } }
 
-    /// Records that a client of flexible sync starts over before it was told which of its writes were not allowed, among
-    /// those that were acknowledged and those that it has repeated, some of which may have been acknowledged.
+    /// Records that a client of flexible sync starts over before it was told which of its writes were not allowed,
+    /// among those that were acknowledged and those that it has repeated, some of which may have been acknowledged.
     mutating func untold(_ client: Int) {
         _ = change(of: client) { write in
             guard write.isAcknowledged || write.version == nil, !write.wasStored else { return false }

@@ -92,6 +92,7 @@ struct ScriptedFile {
             return .versionExposed(version)
         case .scan(let cursor): return scan(from: cursor, part: 0)
         case .scanBootstrap(_, let part, let cursor): return scan(from: cursor, part: part)
+        case .newestVersion: return .newestVersion(version)
         case .clientVersion, .close: return nil
         }
     }

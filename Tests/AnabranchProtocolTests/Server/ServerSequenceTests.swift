@@ -140,7 +140,7 @@ final class ServerWorld {
             case .query: try require(expected == .query)
             case .integrate: try require(expected == .integrate)
             case .close: try require(expected == .close)
-            case .scan, .scanBootstrap, .clientVersion: try require(false)
+            case .scan, .scanBootstrap, .clientVersion, .newestVersion: try require(false)
             }
             try require(handle == handles[handle.ident])
             requests.append((handle, request))
@@ -196,7 +196,7 @@ final class ServerWorld {
             let query = tables[session]?.openQuery
             tell(.flexibleDownload(download(of: query, after: cursor))) { $0.downloadMade() }
         case .scanBootstrap: throw WrongOutcome("there is no bootstrap of several parts")
-        case .clientVersion, .close: break
+        case .clientVersion, .newestVersion, .close: break
         }
     }
 

@@ -93,7 +93,9 @@ import Testing
         case .ask(_, .integrate): .integrate
         case .ask(_, .close): .detach
         // Nothing here asks for it.
-        case .ask(_, .scan), .ask(_, .scanBootstrap), .ask(_, .query), .ask(_, .clientVersion): .violation(0)
+        case .ask(_, .scan), .ask(_, .scanBootstrap), .ask(_, .query), .ask(_, .clientVersion),
+            .ask(_, .newestVersion):
+            .violation(0)
         case .clientFailed(_, _, _, let answer): answer == nil ? .logged : .answered
         case .connectionFailed(let violation): .violation(violation.code.rawValue)
         }

@@ -16,6 +16,15 @@ import Testing
         #expect(tally.failures.isEmpty, "repeat: anabranch-lab simulate --seed \(seed)\n\(tally.failures)")
     }
 
+    /// Several machines over one store: each seed is one world, as `anabranch-lab simulate --nodes` says.
+    @Test(arguments: 2...3, 1...4 as ClosedRange<UInt64>)
+    func severalNodesKeepThePromises(nodes: Int, seed: UInt64) {
+        let tally = Simulation.tally(of: seed, nodeCount: nodes, twice: true)
+        #expect(
+            tally.failures.isEmpty,
+            "repeat: anabranch-lab simulate --nodes \(nodes) --seed \(seed)\n\(tally.failures)")
+    }
+
     /// What is acknowledged and gone, or there twice, is found.
     @Test func writesAreCounted() throws {
         var ledger = WriteLedger()

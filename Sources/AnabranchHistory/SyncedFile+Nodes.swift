@@ -1,0 +1,200 @@
+package import AnabranchCore
+
+/// One node among several that write the file (`Spec/Nodes.md`). Whatever a node does rests on its head: what it reads
+/// of the store besides, is of that head or refused with `conflict`, and so is each commit that rests on something else
+/// than what is stored. Then the node takes in what is new, and does it again.
+extension SyncedFile {
+    /// Takes in what other nodes have written. Sessions, queued uploads and the newest entries stay; an integration
+    /// under way that rests on an older head is dropped, and its uploads stay queued. Costs one reading if nothing is
+    /// new, and nothing if the store is not shared.
+    /// - Throws: `leaseLost` if the file was deleted or restored: it has to be opened again; a failure of the store.
+    package func follow() throws(HistoryError) {
+        guard isShared else { return }
+        while true {
+            let (now, continues, entries) = try store.read(id) { [head, tail] view throws(HistoryError) in
+                let now = try view.head(), continues = try view.continues(head, at: now)
+                return (now, continues, continues == true ? try tail?.missing(before: now, in: view) ?? [] : [])
+            }
+            try checkContinuation(continues)
+            if now.isSame(as: head), !hasConflict, !isStateUncertain { return keep(now) }
+            let state = keepsState ? try store.state(of: id) : nil
+            // The state is one of this head if that is still the newest one.
+            let newest = try store.read(id) { view throws(HistoryError) in try view.head() }
+            guard newest.isSame(as: now) else { continue }
+            try takeIn(now, entries, state)
+            return try renewProgress()
+        }
+    }
+
+    /// - Parameter continues: whether the log goes on from the head that the node knows; nil if no entry is left that
+    ///   tells. Then the lease does: it is another one after a restoration.
+    private func checkContinuation(_ continues: Bool?) throws(HistoryError) {
+        var isSame = continues ?? false
+        if continues == nil {
+            let opened = try store.open(path)
+            isSame = opened.id == id && opened.lease == lease
+        }
+        guard isSame else { throw HistoryError(.leaseLost, "the file was deleted or restored") }
+    }
+
+    /// Takes over what no reading of the log depends on.
+    private func keep(_ now: FileHead) {
+        head = now
+        tail?.keep(now)
+    }
+
+    private func takeIn(_ now: FileHead, _ entries: [LogEntry], _ state: ObjectGraph?) throws(HistoryError) {
+        guard state == nil || now.stateVersion == now.version else {
+            throw HistoryError(.leaseLost, "another node keeps no state of the file")
+        }
+        dropIntegration()
+        if now.bounds == head.bounds {
+            try tail?.takeIn(entries, now)
+        } else {
+            tail = tail.map { _ in LogTail(at: now, bytesMax: tailBytesMax) }
+        }
+        (head, knownGenerations, times) = (now, nil, nil)
+        releaseScans()
+        if let state { self.state = state }
+        (isStateUncertain, hasConflict) = (false, false)
+    }
+
+    /// The number of times that something is tried while others write.
+    private static let triesMax = 1_000
+
+    /// Calls `body`, and once more whenever others have written in between.
+    func retrying<Result>(_ body: () throws(HistoryError) -> Result) throws(HistoryError) -> Result {
+        for _ in 0..<Self.triesMax {
+            do throws(HistoryError) { return try body() } catch {
+                guard error.code == .conflict else { throw error }
+                try follow()
+            }
+        }
+        throw HistoryError(.storeFailed, "other nodes write all the time")
+    }
+
+    /// A commit of this node did not fit: nothing was changed, neither in the store nor here.
+    func didNotFit() {
+        hasConflict = true
+        times = nil
+        tail?.forgetClients()
+        dropIntegration()
+    }
+
+    /// The commit with the numbers that rows get with it.
+    func revised(_ commit: Commit) -> Commit {
+        guard isShared else { return commit }
+        var commit = commit
+        for index in commit.clientFiles.indices {
+            commit.clientFiles[index].revision += 1
+            if unwrittenChoices.contains(commit.clientFiles[index].ident) { commit.choosesLineage = true }
+        }
+        return commit
+    }
+
+    // MARK: Sessions
+
+    /// Finds out whether a session that begins now follows one of this node's. If not, what earlier ones have left here
+    /// goes: the client has brought it elsewhere, or brings it again.
+    /// - Returns: whether the session has to be noted in the client file.
+    func beginSession(of ident: ClientFileID) throws(HistoryError) -> Bool {
+        let found = try store.read(id) { [head] view throws(HistoryError) in
+            try view.requireHead(head, of: id)
+            return try view.clientFile(ident)
+        }
+        guard let file = found else { return false }
+        tail?.forget(ident)
+        superseded.remove(ident)
+        let isOwn = ownSessions[ident] == file.session
+        if !isOwn || unwritten[ident]?.revision != file.revision { forgetProgress(of: ident) }
+        if !isOwn { dropUploads(of: ident) }
+        return !isOwn
+    }
+
+    private func forgetProgress(of ident: ClientFileID) {
+        unwritten[ident] = nil
+        unwrittenChoices.remove(ident)
+    }
+
+    private func dropUploads(of ident: ClientFileID) {
+        let counts = queue.counts(from: [ident])
+        guard !counts.isEmpty else { return }
+        dropIntegration()
+        queue.remove(counts)
+        dropped.merge(counts, uniquingKeysWith: +)
+    }
+
+    /// Puts unwritten progress on top of rows as they are now. Lineages are chosen again.
+    private func renewProgress() throws(HistoryError) {
+        guard hasUnwrittenProgress else { return }
+        let before = unwritten
+        (unwritten, unwrittenChoices) = ([:], [])
+        let rows = try retrying { () throws(HistoryError) in
+            try store.read(id) { [head] view throws(HistoryError) in
+                try view.requireHead(head, of: id)
+                return try before.keys.sorted().map { ident throws(HistoryError) in try view.clientFile(ident) }
+            }
+        }
+        for case var file? in rows where !file.isExpired {
+            guard let known = before[file.ident], isOwnSession(of: file) else { continue }
+            let stored = file
+            file.advance(to: known.uploadCursor, lockedVersion: known.lockedVersion)
+            guard file != stored else { continue }
+            file.lastSeen = max(file.lastSeen, known.lastSeen)
+            unwritten[file.ident] = file
+        }
+    }
+
+    /// True if the newest session of a client file is one of this node's; otherwise that is noted.
+    func isOwnSession(of file: ClientFile) -> Bool {
+        guard isShared, ownSessions[file.ident] != file.session else { return true }
+        superseded.insert(file.ident)
+        return false
+    }
+
+    /// The client files whose sessions here have come to an end, because there are newer ones elsewhere.
+    package func takeSuperseded() -> [ClientFileID] {
+        defer { superseded = [] }
+        return superseded.sorted()
+    }
+
+    /// The numbers of uploads that were dropped, by client file.
+    package func takeDropped() -> [ClientFileID: Int] {
+        defer { dropped = [:] }
+        return dropped
+    }
+}
+
+extension FileView {
+    /// Refuses to answer for another head than the one that the caller knows.
+    func requireHead(_ head: FileHead, of file: SyncedFileID) throws(HistoryError) {
+        guard try self.head().isSame(as: head) else { throw .conflict(of: file, "the log") }
+    }
+
+    /// True if the log goes on from a head; nil if no entry is left that tells.
+    fileprivate func continues(_ head: FileHead, at now: FileHead) throws(HistoryError) -> Bool? {
+        guard head.version <= now.version, head.bounds <= now.bounds else { return false }
+        if head.version < now.baseVersion { return nil }
+        if head.version == now.version { return head.versionSalt == now.versionSalt }
+        if head.version == now.baseVersion { return head.versionSalt == now.baseSalt }
+        return try salt(of: head.version) == head.versionSalt
+    }
+}
+
+extension LogTail {
+    /// The entries after the end of the tail, which others have written; none if they are too many to be kept.
+    fileprivate func missing(before now: FileHead, in view: any FileView) throws(HistoryError) -> [LogEntry] {
+        var entries: [LogEntry] = [], version = head.version
+        guard now.bounds == head.bounds, now.cumulativeSize - head.cumulativeSize <= UInt64(bytesMax),
+            now.version.rawValue - version.rawValue <= UInt64(bytesMax / Self.entryBytes)
+        else { return [] }
+        while version < now.version {
+            version += 1
+            guard let entry = try view.entry(version) else {
+                throw HistoryError(.storeDamaged, "log entry \(version) is missing")
+            }
+            entries.append(entry)
+        }
+        return entries
+    }
+}
