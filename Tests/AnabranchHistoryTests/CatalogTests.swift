@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    @Test(arguments: StoreKind.allCases) func filesAreListedInTheOrderOfTheirBytes(kind: StoreKind) throws {
+    @Test(arguments: StoreKind.withPostgres) func filesAreListedInTheOrderOfTheirBytes(kind: StoreKind) throws {
         let test = try TestStore(kind)
         try Self.fill(test.store)
         let catalog = try #require(test.store as? any HistoryCatalog)
@@ -36,7 +36,7 @@ import Testing
         #expect(try catalog.file(VirtualPath([1, 0]))?.head == test.store.open(VirtualPath([1, 0])).head)
     }
 
-    @Test(arguments: StoreKind.allCases) func whatAFileHoldsIsListedFromAnywhere(kind: StoreKind) throws {
+    @Test(arguments: StoreKind.withPostgres) func whatAFileHoldsIsListedFromAnywhere(kind: StoreKind) throws {
         let test = try TestStore(kind)
         try Self.fill(test.store)
         let catalog = try #require(test.store as? any HistoryCatalog)
@@ -53,7 +53,7 @@ import Testing
         #expect(try catalog.entries(of: path, after: .largest, countMax: 9).isEmpty)
     }
 
-    @Test(arguments: StoreKind.allCases) func whatRecordsTakeIsAddedUp(kind: StoreKind) throws {
+    @Test(arguments: StoreKind.withPostgres) func whatRecordsTakeIsAddedUp(kind: StoreKind) throws {
         let test = try TestStore(kind), paths = [VirtualPath("a"), VirtualPath("b")]
         let catalog = try #require(test.store as? any HistoryCatalog)
         #expect(try catalog.recordTotals(of: nil).isEmpty)
@@ -79,7 +79,7 @@ import Testing
         #expect(try catalog.recordTotals(of: VirtualPath("c")).isEmpty)
     }
 
-    @Test(arguments: StoreKind.allCases) func lookingMakesNoFile(kind: StoreKind) throws {
+    @Test(arguments: StoreKind.withPostgres) func lookingMakesNoFile(kind: StoreKind) throws {
         let test = try TestStore(kind)
         let catalog = try #require(test.store as? any HistoryCatalog)
         let path = VirtualPath("nothing")

@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test(arguments: StoreKind.allCases) func aNewFileIsEmptyAndHasTheReservedRows(kind: StoreKind) throws {
+    @Test(arguments: StoreKind.withPostgres) func aNewFileIsEmptyAndHasTheReservedRows(kind: StoreKind) throws {
         let test = try TestStore(kind)
         let file = try test.store.open(VirtualPath([0, 255, 47]))
         #expect(file.head == FileHead())
@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    @Test(arguments: StoreKind.allCases) func lookingForAFileMakesNone(kind: StoreKind) throws {
+    @Test(arguments: StoreKind.withPostgres) func lookingForAFileMakesNone(kind: StoreKind) throws {
         let test = try TestStore(kind)
         let path = VirtualPath([0, 255, 47])
         for _ in 0..<2 { #expect(try !test.store.contains(path)) }
@@ -82,7 +82,7 @@ import Testing
         #expect(try !test.store.contains(VirtualPath([0, 255])))
     }
 
-    @Test(arguments: StoreKind.allCases) func whatWasCommittedIsReadBackAlsoAfterARestart(kind: StoreKind) throws {
+    @Test(arguments: StoreKind.withPostgres) func whatWasCommittedIsReadBackAlsoAfterARestart(kind: StoreKind) throws {
         let test = try TestStore(kind)
         var fixture = try Fixture(test)
         try Self.fill(&fixture)
@@ -103,7 +103,9 @@ import Testing
         }
     }
 
-    @Test(arguments: StoreKind.allCases) func scansPassOverOwnAndEmptyEntriesAndKeepTheBudget(kind: StoreKind) throws {
+    @Test(arguments: StoreKind.withPostgres) func scansPassOverOwnAndEmptyEntriesAndKeepTheBudget(kind: StoreKind)
+        throws
+    {
         let test = try TestStore(kind)
         var fixture = try Fixture(test)
         try Self.fill(&fixture)
@@ -137,7 +139,7 @@ import Testing
         }
     }
 
-    @Test(arguments: StoreKind.allCases) func conflictKeysFindTheVersionsOfOthers(kind: StoreKind) throws {
+    @Test(arguments: StoreKind.withPostgres) func conflictKeysFindTheVersionsOfOthers(kind: StoreKind) throws {
         let test = try TestStore(kind)
         var fixture = try Fixture(test)
         try Self.fill(&fixture)
@@ -157,7 +159,7 @@ import Testing
         }
     }
 
-    @Test(arguments: StoreKind.allCases) func reciprocalsAreReplacedAndGoWithTheirBase(kind: StoreKind) throws {
+    @Test(arguments: StoreKind.withPostgres) func reciprocalsAreReplacedAndGoWithTheirBase(kind: StoreKind) throws {
         let test = try TestStore(kind)
         var fixture = try Fixture(test)
         try Self.fill(&fixture)
@@ -188,7 +190,7 @@ import Testing
         #expect(try versions(3) == [])
     }
 
-    @Test(arguments: StoreKind.allCases) func onlyTheNewestLeaseAndVersionMayCommit(kind: StoreKind) throws {
+    @Test(arguments: StoreKind.withPostgres) func onlyTheNewestLeaseAndVersionMayCommit(kind: StoreKind) throws {
         let test = try TestStore(kind)
         var fixture = try Fixture(test)
         try Self.fill(&fixture)
@@ -227,7 +229,7 @@ import Testing
         }.changes
     }
 
-    @Test(arguments: StoreKind.allCases) func theStateIsStoredWithItsCommit(kind: StoreKind) throws {
+    @Test(arguments: StoreKind.withPostgres) func theStateIsStoredWithItsCommit(kind: StoreKind) throws {
         let test = try TestStore(kind)
         var fixture = try Fixture(test)
         var total: UInt64 = 0
@@ -260,7 +262,7 @@ import Testing
     }
 
     /// Objects can be read while the file is.
-    @Test(arguments: StoreKind.allCases) func statesAreReadWithinReads(kind: StoreKind) throws {
+    @Test(arguments: StoreKind.withPostgres) func statesAreReadWithinReads(kind: StoreKind) throws {
         let test = try TestStore(kind)
         let fixture = try Fixture(test)
         var after = try fixture.store.state(of: fixture.file.id)
@@ -280,7 +282,7 @@ import Testing
         #expect(try text == after.canonicalJSON())
     }
 
-    @Test(arguments: StoreKind.allCases) func theNewestIdempotencyKeysAreFound(kind: StoreKind) throws {
+    @Test(arguments: StoreKind.withPostgres) func theNewestIdempotencyKeysAreFound(kind: StoreKind) throws {
         let test = try TestStore(kind)
         var fixture = try Fixture(test)
         let count = IdempotencyKey.countMax + 3
@@ -303,7 +305,7 @@ import Testing
         #expect(missing == nil)
     }
 
-    @Test(arguments: StoreKind.allCases) func commitsHandedInTogetherTakeEffectTogether(kind: StoreKind) throws {
+    @Test(arguments: StoreKind.withPostgres) func commitsHandedInTogetherTakeEffectTogether(kind: StoreKind) throws {
         let test = try TestStore(kind)
         let first = try Fixture(test, path: "/a"), second = try Fixture(test, path: try test.neighbour(of: "/a"))
         let commits = [first, second].map { fixture in
@@ -319,7 +321,7 @@ import Testing
         #expect(rows == [nil, nil])
     }
 
-    @Test(arguments: StoreKind.allCases) func filesCanBeWrittenFromManyThreads(kind: StoreKind) async throws {
+    @Test(arguments: StoreKind.withPostgres) func filesCanBeWrittenFromManyThreads(kind: StoreKind) async throws {
         let test = try TestStore(kind)
         let store = test.store
         try await withThrowingTaskGroup(of: Void.self) { group in

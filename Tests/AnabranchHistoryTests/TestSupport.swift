@@ -34,12 +34,24 @@ enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
     case shards = "SQLite in eight shards"
     case postgres = "PostgreSQL"
 
+    /// Those over which every test runs.
+    static let allCases: [StoreKind] = [.memory, .sqlite, .shards]
+    /// Those that the suites about the contract of a store ask.
+    static let withPostgres = allCases + [.postgres]
+
     var testDescription: String { rawValue }
 }
 
 /// A database without tables, on the server that tests share. It is cleared for the next one when this object goes.
-final class TestDatabase {
+final class TestDatabase: Sendable {
     private static let free = Mutex<[String]>([])
+    /// The databases of stores: a test may keep a file alone, which has its store.
+    private static let used = Mutex<[Used]>([])
+
+    private struct Used {
+        weak var store: PostgresStore?
+        let database: TestDatabase
+    }
 
     let url: String
     private let name: String
@@ -48,6 +60,17 @@ final class TestDatabase {
         let server = try TestPostgres.shared.get()
         name = try Self.free.withLock { $0.popLast() } ?? server.makeDatabase()
         url = server.url(name)
+    }
+
+    /// Stays as long as the store.
+    func stay(for store: PostgresStore) {
+        // The others are cleared outside the lock, since that takes time.
+        _ = Self.used.withLock { used in
+            let unused = used.filter { $0.store == nil }
+            used.removeAll { $0.store == nil }
+            used.append(Used(store: store, database: self))
+            return unused.map(\.database)
+        }
     }
 
     deinit {
@@ -66,6 +89,7 @@ extension PostgresStore {
         options.writers = writers
         options.seconds = seconds
         try self.init(database.url, options: options)
+        database.stay(for: self)
     }
 }
 
