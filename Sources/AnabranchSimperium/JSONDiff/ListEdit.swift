@@ -91,7 +91,7 @@ extension TextDelta {
     /// the last one of some clients lacks.
     func applied(toLinesOf elements: [JSONValue]) throws(JSONDiffError) -> [JSONValue] {
         var text = elements.map { $0.encoded + "\n" }.joined()
-        if text.utf16.count == oldCount + 1 { text.removeLast() }
+        if text.utf16.count - 1 == oldCount { text.removeLast() }
         var list: [JSONValue] = []
         for line in try applied(to: text).utf8.split(separator: 0x0A) {
             guard let element = try? JSONValue(parsing: line) else {
