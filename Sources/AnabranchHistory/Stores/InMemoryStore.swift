@@ -45,7 +45,8 @@ public final class InMemoryStore: Sendable {
     /// (`Spec/History.md`, section 11). Nodes that have a file open lose it.
     package func renewSalts(using randomness: inout some RandomNumberGenerator) {
         let (files, epoch) = directory.withLock { directory in
-            directory.epoch += 1
+            // Two restorations of one backup differ.
+            if isShared { directory.epoch = randomness.next() | 1 << 32 }
             return (directory.files, directory.epoch)
         }
         for file in files {

@@ -332,7 +332,7 @@ final class FileSessions {
         of download: Download, after cursor: DownloadCursor, in lineage: Lineage, _ capabilities: ClientCapabilities
     ) -> EncodedBody {
         environment.bodies.body(
-            of: download, after: cursor, file: file.id, in: lineage, capabilities,
+            of: download, after: cursor, file: file.id, epoch: file.epoch, in: lineage, capabilities,
             limits: environment.options.limits)
     }
 

@@ -13,6 +13,8 @@ import Synchronization
 final class SharedBodies: Sendable {
     struct Key: Hashable {
         let file: SyncedFileID
+        /// `SyncedFile.epoch`.
+        var epoch: UInt64 = 0
         /// The lineage of the cursors: the same cursor is another place in another generation.
         let lineage: Lineage
         let from: DownloadCursor
@@ -60,8 +62,8 @@ final class SharedBodies: Sendable {
 
     /// The body of `download`, which follows `cursor` in the lineage of a file and is for clients with `capabilities`.
     func body(
-        of download: Download, after cursor: DownloadCursor, file: SyncedFileID, in lineage: Lineage = .log,
-        _ capabilities: ClientCapabilities, limits: Limits
+        of download: Download, after cursor: DownloadCursor, file: SyncedFileID, epoch: UInt64 = 0,
+        in lineage: Lineage = .log, _ capabilities: ClientCapabilities, limits: Limits
     ) -> EncodedBody {
         guard !download.changesets.isEmpty else { return .empty }
         let end = download.progress.cursor
@@ -69,7 +71,8 @@ final class SharedBodies: Sendable {
             return body(of: download, as: nil, limits: limits)
         }
         let key = Key(
-            file: file, lineage: lineage, from: cursor, serverVersion: end.serverVersion, capabilities: capabilities)
+            file: file, epoch: epoch, lineage: lineage, from: cursor, serverVersion: end.serverVersion,
+            capabilities: capabilities)
         return kept.withLock { $0.take(key) } ?? body(of: download, as: key, limits: limits)
     }
 

@@ -117,12 +117,6 @@ extension Simulation {
             "N3: the session of client \(client.number) ends with error 201, and the store has no trouble")
     }
 
-    /// Checks that a client's newest connection is not taken for one that it has left.
-    func checkSuperseded(_ client: SimulatedClient) throws {
-        guard hasSeveralNodes, tally.marks[SimulationPlan.Fault.restore.rawValue] == nil else { return }
-        try require(client.isTwin, "N4: client \(client.number) is taken for one that has gone elsewhere")
-    }
-
     private func hasExpired(_ client: SimulatedClient) throws -> Bool {
         guard let ident = client.process?.replica.ident else { return true }
         let opened = try content.open(path(of: client.file))

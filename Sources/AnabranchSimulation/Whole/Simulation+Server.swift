@@ -63,7 +63,6 @@ extension Simulation {
         else { return }
         if machine.isSuperseded(link.number) {
             mark("superseded", client)
-            try checkSuperseded(client)
             machine.disconnect(link.number)
             return link.close()
         }
