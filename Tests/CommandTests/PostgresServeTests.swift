@@ -2,8 +2,9 @@ import AnabranchTesting
 import Foundation
 import Testing
 
-/// `anabranch serve --store postgres://…` (`Spec/Guide/MoreThanOneMachine.md`).
-@Suite(.timeLimit(.minutes(30))) struct PostgresServeTests {
+/// `anabranch serve --store postgres://…` (`Spec/Guide/MoreThanOneMachine.md`). One test after the other: one of them
+/// takes the socket of the PostgreSQL server away.
+@Suite(.serialized, .timeLimit(.minutes(30))) struct PostgresServeTests {
     private static let durable = Result { try TestPostgres(settings: []) }
 
     /// What a script of these tests begins with: `serve NAME` starts a server, whose address is in `at`.
