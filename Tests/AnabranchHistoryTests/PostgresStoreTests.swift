@@ -56,6 +56,12 @@ import Testing
         #expect(try code { _ = try first.state(of: id) } == .storeFailed)
         let next = try new.allocateIdent().ident
         #expect(next == ident + 1)
+        // Nor is a client refused that has seen what only the other node knows.
+        let salt = try #require(row).salt
+        let ahead = IdentRequest(
+            file: SaltedFileID(ident: ident, salt: salt), latest: SaltedVersion(version: 7, salt: 1))
+        #expect(try code { _ = try old.identify(ahead) } == .leaseLost)
+        #expect(try code { _ = try new.identify(ahead) } == .badServerVersion)
         let again = try SyncedFile.open(in: first)
         #expect(try again.newest(next)?.ident == next)
         #expect(try code { _ = try new.allocateIdent() } == .leaseLost)

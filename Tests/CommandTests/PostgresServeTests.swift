@@ -55,6 +55,24 @@ import Testing
         #expect(answer.output.contains("and the cat"), "\(answer)")
     }
 
+    @Test func aServerTakesAFileBackForAClientThatComesFromAnother() throws {
+        let answer = try Self.run(
+            """
+            serve one
+            first="$at"
+            printf '%s\\n' "$class" "$note" | phone ann write
+            phone ann read --url "$first" >/dev/null
+            serve other
+            echo '["Note",{"int":"2"},{"title":"and the cat"}]' | phone ann write
+            phone ann read --url "$at" >/dev/null
+            echo '["Note",{"int":"3"},{"title":"not yet uploaded"}]' | phone ann write
+            phone ann read --url "$first" >/dev/null
+            phone bob read --url "$first" >/dev/null
+            phone bob query Note TRUEPREDICATE
+            """)
+        #expect(answer.status == 0 && answer.output.contains("not yet uploaded"), "\(answer)")
+    }
+
     @Test func aServerWhosePostgresGoesAwayUsesItAgainWhenItIsBack() throws {
         let answer = try Self.run(
             """

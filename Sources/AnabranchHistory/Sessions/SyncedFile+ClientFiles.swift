@@ -81,7 +81,13 @@ extension SyncedFile {
     /// - Throws: for the first check that fails `badServerVersion`, `badClientFileIdent`, `divergingHistories`,
     ///   `clientFileExpired`, `badClientVersion` or `userMismatch`; a failure of the store.
     public func identify(_ request: IdentRequest, user: String? = nil) throws(HistoryError) -> SessionProgress {
-        guard isShared else { return try identify(request, user, isNewHere: false) }
+        guard isShared else {
+            do throws(HistoryError) { return try identify(request, user, isNewHere: false) } catch {
+                // The client may have come from a node that has taken the file over: then this one cannot judge it.
+                if !error.isStoreTrouble { _ = try store.read(id) { view throws(HistoryError) in try view.head() } }
+                throw error
+            }
+        }
         // The client may have come from another node, and have seen what was written there: the first reading of the
         // store finds that out.
         return try retrying { () throws(HistoryError) in

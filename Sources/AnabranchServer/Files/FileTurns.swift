@@ -301,7 +301,7 @@ final class FileTurns {
                 if try !sessions.handle(request, memory: memory, until: limit) { unfinished.append(request) }
             } catch {
                 // If a commit has failed, it is unknown how much of a view is stored.
-                let isLost = sessions.flexible != nil || environment.store.isShared && error.code == .leaseLost
+                let isLost = sessions.flexible != nil || error.code == .leaseLost
                 if isLost { close(because: error) } else { environment.log.write(error, path: path) }
             }
             if case .scan = request.request { environment.metrics.scanned(in: start.duration(to: .now)) }
