@@ -17,11 +17,9 @@ extension FileData {
     /// Negotiates (`Spec/OverTheAirServer.md`, section 4).
     mutating func start(_ uri: String, _ anchors: Anchors) throws {
         let dataclass = try dataclass(uri)
-        guard device.utf8.count <= 128,
-            [anchors.nextDeviceAnchor, anchors.lastDeviceAnchor].allSatisfy({
-                $0?.utf8.count ?? 0 <= 256
-            })
-        else { throw Status(.limitExceeded, "deviceid has at most 128 bytes, an anchor 256", paramName: "anchors") }
+        guard [anchors.nextDeviceAnchor, anchors.lastDeviceAnchor].allSatisfy({ $0?.utf8.count ?? 0 <= 256 }) else {
+            throw Status(.limitExceeded, "an anchor has at most 256 bytes", paramName: "anchors")
+        }
         try recordDevice()
         try prepareClasses(of: dataclass)
         var row = try sync(uri)

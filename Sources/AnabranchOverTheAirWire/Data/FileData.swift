@@ -66,6 +66,7 @@ struct FileData: SessionData {
 
     /// Records that the device has come.
     mutating func recordDevice() throws {
+        guard device.utf8.count <= 128 else { throw Status(.limitExceeded, "deviceid has at most 128 bytes") }
         let known = try self.row(.device, RowKey(device))
         if known == nil { try makeRoom() }
         var row = known ?? [:]

@@ -40,9 +40,14 @@ struct LocalIDs {
         try records.value(at: RowKind.serverID.place(key.bytes)).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// - Returns: false if the id is another record's, or the record has another id.
+    /// The longest id of a device: it is part of the keys of rows.
+    static let bytesMax = 1_024
+
+    /// - Returns: false if the id is too long or another record's, or the record has another id.
     func set(_ local: String, _ id: RecordID, _ records: inout PendingRecords) throws -> Bool {
-        guard let text = view.text(of: id), let serverKey = key(id) else { return false }
+        guard local.utf8.count <= Self.bytesMax, let text = view.text(of: id), let serverKey = key(id) else {
+            return false
+        }
         if let known = try self.local(of: serverKey, records) { return known.hasBytes(of: local) }
         let place = RowKind.localID.place(key(local).bytes)
         guard try records.value(at: place) == nil else { return false }

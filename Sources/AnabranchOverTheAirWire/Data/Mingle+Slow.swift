@@ -11,10 +11,11 @@ extension ClassMingle {
         var byIdentity: Set<ExactString> = []
         let names = FileData.names(sync), last = pull.anchors.lastDeviceAnchor
         let isTrusted = last != nil && (last == names.last || isRepeat)
+        let edited = Set(edits.filter { !$0.isDeletion }.map { ExactString($0.id) })
         for item in whole where item.target != nil && isTrusted {
             // It has been erased elsewhere: the device gets the delete, unless it sends an edit of it afterwards.
             guard let target = item.target, try view.record(target) == nil else { continue }
-            guard !edits.contains(where: { $0.id.hasBytes(of: item.id) && !$0.isDeletion }) else { continue }
+            guard !edited.contains(ExactString(item.id)) else { continue }
             erased.insert(ExactString(item.id))
             knownRecords[target] = .some([:])
             force(target)

@@ -43,7 +43,7 @@ struct ClassMingle {
     /// The ids of records that are told to the device as they are, whatever it knows.
     var forced: Set<String>
     /// The values that have lost against those of the device, and these, by the records as in `forced`, and by fields.
-    var conflicts: PropertyListDictionary = [:]
+    var conflicts: [ExactString: PropertyListDictionary] = [:]
     /// The fields of each entity that the device knows; nil for all.
     let supported: [Set<ExactString>?]
     /// The records of a slow sync, and what has become of each; nil if nobody asks.
@@ -59,7 +59,9 @@ struct ClassMingle {
         filter = try data.filter(dataclass, sync)
         writer = RecordWriter(data.transaction, view)
         forced = Set(sync.texts("forced"))
-        conflicts = sync["conflicts"]?.dictionary ?? [:]
+        for (record, fields) in sync["conflicts"]?.dictionary ?? [:] {
+            conflicts[ExactString(record)] = fields.dictionary
+        }
         supported = try dataclass.entities.map { try data.supported($0, of: pull.uri) }
         if pull.mode == .fast {
             let token = RowKey(data.device, pull.uri, pull.anchors.lastServerAnchor ?? "")
@@ -134,8 +136,7 @@ struct ClassMingle {
                 times.removeFirst()
             }
             (sync["names"], sync["times"]) = (.texts(names), .array(times))
-            var stored: PropertyListDictionary = [:]
-            for (id, status) in failures { stored[id.text] = status.propertyList }
+            let stored = PropertyListDictionary(failures.map { ($0.text, $1.propertyList) }) { first, _ in first }
             sync["failures"] = stored.isEmpty ? nil : .dictionary(stored)
         }
         if let type = pull.commands.last(where: { $0.changes.itemType != nil })?.changes.itemType {
@@ -275,9 +276,7 @@ struct ClassMingle {
         else { return }
         var values: PropertyListDictionary = [:]
         (values["server"], values["device"]) = (now[name], value)
-        var fields = conflicts["\(id.entity) \(text)"]?.dictionary ?? [:]
-        fields[name] = .dictionary(values)
-        conflicts["\(id.entity) \(text)"] = .dictionary(fields)
+        conflicts[ExactString("\(id.entity) \(text)"), default: [:]][name] = .dictionary(values)
     }
 
     private mutating func set(_ name: String, _ value: FieldType.Value, _ id: RecordID) throws {

@@ -37,7 +37,9 @@ extension ClassMingle {
         let view = data.view(dataclass), ids = data.localIDs(dataclass)
         let forcedIDs = Set(forced.compactMap(record(named:)))
         var conflicts: [RecordID: PropertyList] = [:]
-        for (name, fields) in self.conflicts { if let id = record(named: name) { conflicts[id] = fields } }
+        for (name, fields) in self.conflicts {
+            if let id = record(named: name.text) { conflicts[id] = .dictionary(fields) }
+        }
         let form = try form(data)
         var told: [Told] = [], erased = sync.texts("erased")
         if pull.direction != .toServer {
@@ -59,7 +61,8 @@ extension ClassMingle {
         told.sort { $0.place.lexicographicallyPrecedes($1.place) }
         sync["erased"] = erased.isEmpty ? nil : .texts(Set(erased).sorted())
         sync["forced"] = forced.isEmpty ? nil : .texts(forced.sorted())
-        sync["conflicts"] = self.conflicts.isEmpty ? nil : .dictionary(self.conflicts)
+        let lost = PropertyListDictionary(self.conflicts.map { ($0.text, .dictionary($1)) }) { first, _ in first }
+        sync["conflicts"] = lost.isEmpty ? nil : .dictionary(lost)
         try data.setSync(sync, pull.uri)
         return try items(told, form, ids, data)
     }

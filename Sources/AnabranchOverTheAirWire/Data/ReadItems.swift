@@ -83,6 +83,9 @@ struct ItemReader {
         if target == nil {
             let candidates = ids.view.candidates(id, of: entity)
             target = try candidates.first { try ids.view.object($0) != nil }
+            guard target != nil || id.utf8.count <= LocalIDs.bytesMax else {
+                throw bad(id, "the id of a new record has at most \(LocalIDs.bytesMax) bytes")
+            }
             // An id of the server's form of a record that is not there: it was, or the device makes it.
             if target == nil, !isMatched || !item.isWhole { target = candidates.first }
         }

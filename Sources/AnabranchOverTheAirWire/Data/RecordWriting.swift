@@ -111,24 +111,26 @@ struct RecordWriter {
     /// The links that a device's change of an array leads to: what it has added and removed since `base`, in what
     /// the array is now, and its order where that is another one.
     static func merged(_ base: [String], _ device: [String], over current: [String]) -> [String] {
-        guard current != base, [base, device, current].allSatisfy({ Set($0).count == $0.count }) else {
-            return device
+        let (old, wanted) = (Set(base), Set(device))
+        guard current != base, old.count == base.count, wanted.count == device.count,
+            Set(current).count == current.count
+        else { return device }
+        var merged = current.filter { wanted.contains($0) || !old.contains($0) }
+        let kept = Set(merged)
+        if base.filter(wanted.contains) != device.filter(old.contains) {
+            var ordered = device.filter(kept.contains)[...]
+            merged = merged.map { wanted.contains($0) ? ordered.removeFirst() : $0 }
         }
-        let removed = Set(base).subtracting(device)
-        var merged = current.filter { !removed.contains($0) }
-        if base.filter(device.contains) != device.filter(base.contains) {
-            var ordered = device.filter(Set(merged).contains)[...]
-            let common = Set(ordered)
-            merged = merged.map { common.contains($0) ? ordered.removeFirst() : $0 }
+        // What the device has added goes after what it has before it there.
+        var added: [String?: [String]] = [:], before: String?
+        for id in device {
+            if kept.contains(id) {
+                before = id
+            } else if !old.contains(id) {
+                added[before, default: []].append(id)
+            }
         }
-        var there = Set(merged)
-        let old = Set(base)
-        for (index, id) in device.enumerated() where !old.contains(id) && there.insert(id).inserted {
-            let before = device[..<index].last { there.contains($0) }
-            let place = before.flatMap(merged.firstIndex(of:)).map { $0 + 1 } ?? 0
-            merged.insert(id, at: place)
-        }
-        return merged
+        return (added[nil] ?? []) + merged.flatMap { [$0] + (added[$0] ?? []) }
     }
 }
 

@@ -71,7 +71,7 @@ package enum FieldType: String, CaseIterable, Sendable {
         case .float(let number): number.isFinite ? .real(Double(number)) : nil
         case .binary(let bytes): .data(bytes)
         case .timestamp(let time):
-            PropertyListDate(seconds: time.nanoseconds < 0 ? time.seconds - 1 : time.seconds).map { .date($0) }
+            PropertyListDate(seconds: time.nanoseconds < 0 ? time.seconds &- 1 : time.seconds).map { .date($0) }
         case .uuid(let ident): .string(ident.description)
         case .objectID(let ident): .string(ident.description)
         case .decimal(let number): .string(number.description)
