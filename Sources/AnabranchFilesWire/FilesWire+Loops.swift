@@ -11,43 +11,49 @@ extension FilesWire {
             var folders: [UUIDBytes: SpaceObject] = [:]
             try transaction.state.forEachSpaceObject(isFolder: true) { folders[$0] = $1 }
             var parents = folders.compactMapValues(\.parent)
-            while let loop = Self.loop(in: parents) {
-                // The same that every reader computes: see `SpaceTree` of the client.
-                guard let last = loop.max(by: { Self.isEarlier($0, $1, folders) }) else { return }
+            // The same that every reader computes: see `SpaceTree` of the client.
+            let cut = Self.loops(in: parents).compactMap { $0.max { Self.isEarlier($0, $1, folders) } }
+            for last in cut { parents[last] = nil }
+            for last in cut {
                 var target = try records.formerParent(of: last)
+                if let former = target, folders[former] == nil || Self.top(above: former, &parents) == last {
+                    target = nil
+                }
                 parents[last] = target
-                if target.map({ folders[$0] == nil }) ?? true || Self.isLooped(last, parents) { target = nil }
-                parents[last] = target
-                guard let object = try transaction.object(SpaceClasses.folder, key: .uuid(last)) else { return }
+                guard let object = try transaction.object(SpaceClasses.folder, key: .uuid(last)) else { continue }
                 try object.set(SpaceClasses.parent, to: target.map { .uuid($0) } ?? .null)
                 try object.set(SpaceClasses.moved, to: .timestamp(now))
             }
         }
     }
 
-    /// The folders of a loop.
-    private static func loop(in parents: [UUIDBytes: UUIDBytes]) -> [UUIDBytes]? {
-        var isFree: Set<UUIDBytes> = []
+    /// The folders of each loop.
+    private static func loops(in parents: [UUIDBytes: UUIDBytes]) -> [[UUIDBytes]] {
+        var loops: [[UUIDBytes]] = [], known: Set<UUIDBytes> = []
         for start in parents.keys {
-            var way: [UUIDBytes] = [], seen: [UUIDBytes: Int] = [:], next: UUIDBytes? = start
-            while let folder = next, !isFree.contains(folder) {
-                if let first = seen[folder] { return Array(way[first...]) }
-                seen[folder] = way.count
+            var way: [UUIDBytes] = [], places: [UUIDBytes: Int] = [:], next: UUIDBytes? = start
+            while let folder = next, !known.contains(folder) {
+                if let first = places[folder] {
+                    loops.append(Array(way[first...]))
+                    break
+                }
+                places[folder] = way.count
                 way.append(folder)
                 next = parents[folder]
             }
-            isFree.formUnion(way)
+            known.formUnion(way)
         }
-        return nil
+        return loops
     }
 
-    private static func isLooped(_ folder: UUIDBytes, _ parents: [UUIDBytes: UUIDBytes]) -> Bool {
-        var seen: Set<UUIDBytes> = [], next = parents[folder]
-        while let parent = next, seen.insert(parent).inserted {
-            if parent == folder { return true }
-            next = parents[parent]
+    /// The outermost folder around a folder, or itself. The way is half as long the next time.
+    private static func top(above folder: UUIDBytes, _ parents: inout [UUIDBytes: UUIDBytes]) -> UUIDBytes {
+        var folder = folder
+        while let parent = parents[folder] {
+            if let next = parents[parent] { parents[folder] = next }
+            folder = parents[folder] ?? parent
         }
-        return false
+        return folder
     }
 
     private static func isEarlier(

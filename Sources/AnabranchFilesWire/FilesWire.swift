@@ -67,7 +67,7 @@ package final class FilesWire: RecordDoor {
 
     /// The settings of the app of a synced file; nil if it has no files.
     func app(of path: VirtualPath) -> FilesApp? {
-        settings.apps[String(decoding: path.bytes.prefix { $0 != UInt8(ascii: "/") }, as: UTF8.self)]
+        settings.apps[exactly: String(decoding: path.bytes.prefix { $0 != UInt8(ascii: "/") }, as: UTF8.self)]
     }
 
     // MARK: Reading and writing at the head

@@ -139,12 +139,13 @@ struct SpaceTree: Sendable {
         let keys = all(in: folder).filter(lives).sorted(by: Self.isBefore)
         var first: [String: UUID] = [:]
         for key in keys { if let name = nodes[key]?.name, first[name] == nil { first[name] = key } }
-        var taken = Set(first.keys)
+        var taken = Set(first.keys), numbers: [String: Int] = [:]
         return keys.compactMap { key in
             guard let name = nodes[key]?.name else { return nil }
             guard first[name] != key else { return (key, name) }
-            var number = 2
+            var number = numbers[name] ?? 2
             while !taken.insert(Self.marked(name, "(\(number))")).inserted { number += 1 }
+            numbers[name] = number + 1
             return (key, Self.marked(name, "(\(number))"))
         }
     }

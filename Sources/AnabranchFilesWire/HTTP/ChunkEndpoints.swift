@@ -63,7 +63,7 @@ struct ChunkEndpoints: HTTPEndpoints {
     /// Finds the synced file of a request, for whoever has its token.
     private func open(_ request: EndpointRequest) async throws(ChunkRefusal) -> ChunkSpace {
         let parts = request.path.split(separator: "/")
-        guard parts.count > 1, parts[0] == "files", let app = wire.settings.apps[String(parts[1])] else {
+        guard parts.count > 1, parts[0] == "files", let app = wire.settings.apps[exactly: String(parts[1])] else {
             throw .notFound
         }
         let principal: Principal

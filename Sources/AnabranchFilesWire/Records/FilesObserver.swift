@@ -6,7 +6,7 @@ import AnabranchHistory
 /// when.
 struct FilesObserver: RecordObserver {
     let unixSeconds: @Sendable () -> UInt64
-    /// Called when an entry has put a folder into itself.
+    /// Called when an entry has changed a folder that lies in itself, or in one that does.
     let onLoop: @Sendable () -> Void
 
     func observe(_ step: RecordStep, _ records: inout PendingRecords) throws(HistoryError) {
@@ -34,8 +34,13 @@ struct FilesObserver: RecordObserver {
 private struct FilesNoting {
     let now: UInt64
     let version: ServerVersion
-    /// True if a folder was put into itself.
+    /// True if a folder lies in itself.
     private(set) var hasLoop = false
+    /// Folders above which there is no loop.
+    private var free: Set<UUIDBytes> = []
+    /// How many folders are looked at above those that an entry changes. Of loops that are further up, `sweep` takes
+    /// care.
+    private static let looksMax = 10_000
 
     init(now: UInt64, version: ServerVersion) { (self.now, self.version) = (now, version) }
 
@@ -53,8 +58,23 @@ private struct FilesNoting {
         }
         for name in names {
             try record(name, from: step.before.spaceObject(name), to: step.after.spaceObject(name), &records)
-            if name.isFolder, !hasLoop { hasLoop = try step.after.foldersAbove(name.key) == nil }
         }
+        var looksLeft = names.count + Self.looksMax
+        for name in names where name.isFolder && !hasLoop { try look(above: name.key, step.after, &looksLeft) }
+    }
+
+    /// Looks for a loop on the way from a folder to the root.
+    private mutating func look(above folder: UUIDBytes, _ state: ObjectGraph, _ looksLeft: inout Int) throws {
+        var way: Set<UUIDBytes> = [], next: UUIDBytes? = folder
+        while let one = next, !free.contains(one), looksLeft > 0 {
+            guard way.insert(one).inserted else {
+                hasLoop = true
+                return
+            }
+            looksLeft -= 1
+            next = try state.spaceObject(SpaceObjectKey(isFolder: true, key: one))?.parent
+        }
+        free.formUnion(way)
     }
 
     /// Records everything that there is, since it is not known what was there before.

@@ -64,16 +64,4 @@ extension ObjectGraph {
         }
         for (key, content) in found { try body(key, content) }
     }
-
-    /// The folders around which a folder lies, from the inside out, until there is none, or the first comes again.
-    /// - Returns: nil if it lies in itself.
-    func foldersAbove(_ folder: UUIDBytes) throws(ApplyError) -> [UUIDBytes]? {
-        var above: [UUIDBytes] = [], seen: Set<UUIDBytes> = [folder], next = folder
-        while let parent = try spaceObject(SpaceObjectKey(isFolder: true, key: next))?.parent {
-            guard seen.insert(parent).inserted else { return parent == folder ? nil : above }
-            above.append(parent)
-            next = parent
-        }
-        return above
-    }
 }

@@ -1,0 +1,75 @@
+import AnabranchClient
+import AnabranchFilesWire
+import AnabranchHistory
+import Foundation
+import Testing
+
+@testable import AnabranchFiles
+
+/// Folders as no program makes them, but any client can write them.
+@Suite(.timeLimit(.minutes(30))) struct DeepFolderTests {
+    private static let count = 40_000
+
+    /// Runs a server with a store that syncs, without a space on top.
+    private static func run(_ body: (FilesRig, SyncedStore) async throws -> Void) async throws {
+        try await FilesRig.run { rig in
+            let store = try await SyncedStore(rig.folder.appendingPathComponent("store").path)
+            let client = SyncClient(
+                SyncConfiguration(FixedRoute(server: "ws://127.0.0.1:\(rig.port)", app: FilesRig.app, token: "ann")))
+            try await client.add(store, partition: "files")
+            try await body(rig, store)
+            await client.stop()
+            try await store.close()
+        }
+    }
+
+    private static func write(_ folders: [FolderRecord], to store: SyncedStore) async throws {
+        try await store.write { tx in for folder in folders { try tx.save(folder) } }
+        try await store.wait(for: .upload)
+    }
+
+    /// The server looks for loops on the way from each of them to the root.
+    @Test func foldersThatLieInEachOther() async throws {
+        try await Self.run { rig, store in
+            var folders = [FolderRecord(name: "f")]
+            while folders.count < Self.count { folders.append(FolderRecord(name: "f", parent: folders.last?.id)) }
+            try await Self.write(folders, to: store)
+            // The way is too long to look at it with each change. Once in a while it is.
+            folders[0].parent = folders.last?.id
+            folders[0].moved = Date(timeIntervalSinceNow: 60)
+            try await Self.write([folders[0]], to: store)
+            try await rig.wire.sweep(FilesRig.path)
+            try await store.wait(for: .download)
+            #expect(try store.get(FolderRecord.self, folders[0].id).parent == nil)
+        }
+    }
+
+    /// Of each loop, one folder goes into the root.
+    @Test func manyLoops() async throws {
+        try await Self.run { rig, store in
+            var folders: [FolderRecord] = []
+            for number in 0..<Self.count {
+                var pair = [FolderRecord(name: "a\(number)"), FolderRecord(name: "b\(number)")]
+                (pair[0].parent, pair[1].parent) = (pair[1].id, pair[0].id)
+                folders += pair
+            }
+            try await Self.write(folders, to: store)
+            try await rig.wire.sweep(FilesRig.path)
+            try await store.wait(for: .download)
+            let found = try store.objects(FolderRecord.all)
+            #expect(found.count == 2 * Self.count && found.count { $0.parent == nil } == Self.count)
+        }
+    }
+
+    /// Their names have numbers.
+    @Test func manyFoldersOfOneName() {
+        let count = 100_000
+        var tree = SpaceTree()
+        for _ in 0..<count {
+            let key = UUID()
+            tree.set(SpaceTree.Node(key: key, isFolder: true, name: "f", moved: Date()), key)
+        }
+        let names = tree.list(nil).map(\.name)
+        #expect(names.first == "f" && names.last == "f (\(count))" && Set(names).count == count)
+    }
+}
