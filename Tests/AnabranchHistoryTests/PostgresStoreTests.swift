@@ -129,6 +129,31 @@ import Testing
         #expect(next?.ident == 4)
     }
 
+    /// A link's row has the keys of both objects, and an index has no room for more.
+    @Test func keysThatNoIndexTakesAreRefused() throws {
+        // Bytes that cannot be pressed.
+        func key(_ count: Int) -> PrimaryKey { .string((0..<count).map { _ in UInt8.random(in: 0x21...0x7e) }) }
+        let database = try TestDatabase(), file = try SyncedFile.open(in: try Self.store(database), keepsState: true)
+        let ident = try file.allocateIdent().ident
+        let longest = [ObjectName(className: "S", key: key(1_280)), ObjectName(className: "S", key: key(1_280))]
+        let link = Payload.link(className: Array("S".utf8), key: longest[1].key)
+        let first = ChangesetWriter([
+            .addTable("S", key: "_id", .string), .addColumn("S", "link", .link, nullable: true, target: "S"),
+            .createObject(longest[0]), .createObject(longest[1]),
+            .update(FieldPath(object: longest[0], field: "link"), link),
+        ]).bytes
+        var refusal = try file.integrate(Upload([first]), from: ident)
+        #expect(refusal == nil)
+        for count in [1_281, 3_000, 4_097] {
+            let longer = ChangesetWriter([.createObject(ObjectName(className: "S", key: key(count)))]).bytes
+            refusal = try file.integrate(Upload([longer], from: 2), from: ident)
+            #expect(refusal?.code == .badChangeset, "\(count) bytes")
+        }
+        let other = ChangesetWriter([.createObject(ObjectName(className: "S", key: key(9)))]).bytes
+        refusal = try file.integrate(Upload([other], from: 2), from: ident)
+        #expect(refusal == nil)
+    }
+
     // MARK: Databases that are refused
 
     private static func refusal(_ url: String, requiresDurability: Bool = false) -> HistoryError? {

@@ -15,6 +15,9 @@ struct StateRows: ObjectRows {
         (self.file, self.lease, self.pool) = (file, lease, pool)
     }
 
+    /// Two of them fit into an entry of an index, which has 2,704 bytes at most.
+    var primaryKeyBytesMax: Int { 1_280 }
+
     func row(at address: RowAddress) throws -> [UInt8]? {
         try query(
             "SELECT content FROM state_row WHERE file = $1 AND class = $2 AND key = $3 AND part = $4",

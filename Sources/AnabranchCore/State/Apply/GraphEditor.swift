@@ -88,7 +88,7 @@ struct GraphEditor {
     }
 
     func checkLength(of key: PrimaryKey) throws(ApplyError) {
-        let max = Schema.primaryKeyBytesMax
+        let max = graph.rows?.primaryKeyBytesMax ?? Schema.primaryKeyBytesMax
         guard key.byteCount <= max else {
             throw .invalid("a primary key of \(key.byteCount) bytes, more than the \(max) that it may have")
         }

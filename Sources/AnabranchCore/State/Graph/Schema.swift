@@ -6,7 +6,8 @@ struct Schema: Sendable {
     static let classCountMax = 16_384
     /// The most columns that all present classes together can have had, erased ones included.
     static let slotCountMax = 262_144
-    /// The longest String that is a primary key: it stands in the row of each link from and to its object.
+    /// The longest String that is a primary key: it stands in the row of each link from and to its object. Rows can
+    /// have a lower bound.
     static let primaryKeyBytesMax = 4_096
 
     /// The classes by class number minus one; an erased class keeps its place.

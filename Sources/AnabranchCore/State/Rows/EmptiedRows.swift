@@ -22,6 +22,8 @@ package final class EmptiedRows: ObjectRows {
     }
 
     package func readTogether(_ body: () throws -> Void) throws { try rows.readTogether(body) }
+
+    package var primaryKeyBytesMax: Int { rows.primaryKeyBytesMax }
 }
 
 extension ObjectGraph {

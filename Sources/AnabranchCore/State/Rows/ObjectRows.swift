@@ -24,6 +24,10 @@ public protocol ObjectRows: Sendable {
 
     /// Calls `body`, which reads many single rows: a store can prepare once for all of them.
     func readTogether(_ body: () throws -> Void) throws
+
+    /// The most bytes of a String that is a primary key. The row of a link has two such keys, so a store whose rows
+    /// have shorter keys takes less than others (`Spec/State.md`, B1, step 2).
+    var primaryKeyBytesMax: Int { get }
 }
 
 extension ObjectRows {
@@ -45,6 +49,9 @@ extension ObjectRows {
 
     /// Calls `body`, and prepares nothing.
     public func readTogether(_ body: () throws -> Void) throws { try body() }
+
+    /// 4,096.
+    public var primaryKeyBytesMax: Int { Schema.primaryKeyBytesMax }
 }
 
 /// The name of a row: the schema, an object, a part of an object, or a link to an object.
