@@ -71,10 +71,13 @@ extension AppServices {
             return ["access_token": .string(try await token(.access, session, linked.user))]
         }
         let (user, secret) = try await user(by: provider, body, in: app, from: request.address)
-        if user.isDisabled {
-            throw HTTPError(status: .unauthorized, code: "UserDisabled", message: "user disabled")
-        }
+        try Self.requireEnabled(user)
         return try await open(provider, for: user, by: secret, from: request.address)
+    }
+
+    private static func requireEnabled(_ user: User) throws(HTTPError) {
+        guard user.isDisabled else { return }
+        throw HTTPError(status: .unauthorized, code: "UserDisabled", message: "user disabled")
     }
 
     private static func no(provider name: String) -> HTTPError {
@@ -228,6 +231,7 @@ extension AppServices {
             try await store { accounts throws(AccountError) in try accounts.add(identity, to: user.ident) }
         case .emailPassword:
             let (owner, _) = try await checkPassword(body, in: user.app, from: address)
+            try Self.requireEnabled(owner)
             guard let identity = owner.emailIdentities.first else { throw Self.invalidPassword }
             try await store { accounts throws(AccountError) in
                 try accounts.move(identity.ident, from: owner.ident, to: user.ident)

@@ -62,10 +62,10 @@ extension AppServices {
 
     /// Decides about a plain token of an app, whose case does not count.
     package func admit(plainToken token: String, app: String) async -> Admission {
-        let name = String(token.prefix(Self.sessionDigits))
-        guard token.utf8.count == 64, let mac = Hex.decode(String(token.dropFirst(Self.sessionDigits))) else {
+        guard let bytes = Hex.decode(token), bytes.count == 32 else {
             return .tokenRefused(reason: "it is no token of this server")
         }
+        let name = String(token.prefix(Self.sessionDigits)), mac = bytes.dropFirst(Self.sessionDigits / 2)
         do {
             let macs = try await tokens.keys.keys().map { try Self.mac(of: name, by: $0) }
             guard macs.contains(where: { zip($0, mac).reduce(0) { $0 | $1.0 ^ $1.1 } == 0 }) else {

@@ -54,6 +54,18 @@ import Testing
         }
     }
 
+    /// Letters with accents are fewer characters than bytes: no part of a token is left out.
+    @Test func aPlainTokenIsMadeOfDigits() async throws {
+        try await AppServicesRig.run { rig async throws in
+            let session = String(repeating: "a", count: 24)
+            for rest in [String(repeating: "0", count: 40), String(repeating: "\u{301}", count: 20)] {
+                let admission = await rig.services.admit(plainToken: session + rest, app: "demo")
+                guard case .tokenRefused(let reason) = admission else { throw TokenError("it was admitted") }
+                #expect(reason == "it is no token of this server")
+            }
+        }
+    }
+
     private typealias Forgery = (name: String, token: String)
 
     private static func forgeries(_ shop: Workshop, otherKey: TokenKey) throws -> [Forgery] {

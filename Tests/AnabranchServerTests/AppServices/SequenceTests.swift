@@ -127,6 +127,23 @@ import Testing
         }
     }
 
+    /// A disabled user would be back under its address.
+    @Test func theAddressOfADisabledUserIsNotLinked() async throws {
+        try await AppServicesRig.run { rig async throws in
+            let providers = Self.app + "/auth/providers/local-userpass"
+            let credentials: JSONValue = ["username": "cat@example.com", "password": "correct horse"]
+            _ = try await rig.post(providers + "/register", ["email": "cat@example.com", "password": "correct horse"])
+            let found = try rig.accounts.user(of: "demo", provider: "local-userpass", name: "cat@example.com")
+            let cat = try #require(found).ident
+            try rig.accounts.setDisabled(true, user: cat)
+            let anonymous = try AppServicesRig.Login(
+                try await rig.post(Self.app + "/auth/providers/anon-user/login", ["provider": "anon-user"]))
+            let linked = try await rig.post(providers + "/login?link=true", token: anonymous.access, credentials)
+            #expect(linked.status == 401 && linked.json?["error_code"] == "UserDisabled")
+            #expect(try rig.accounts.user(cat)?.identities.count == 1)
+        }
+    }
+
     @Test func anAPIKeyLogsInUntilItIsDisabled() async throws {
         try await AppServicesRig.run { rig async throws in
             let owner = try await rig.newUser("eve@example.com")
