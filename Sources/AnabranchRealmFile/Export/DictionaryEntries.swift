@@ -33,11 +33,12 @@ extension FileReading {
                 guard let names = cluster.ref(ofSlot: 0), let contents = cluster.ref(ofSlot: 1) else {
                     throw .damaged(at: cluster.place, "a dictionary without values")
                 }
-                keys.append(try StringLeaf(try array(names), in: self))
-                values.append(try MixedLeaf(try array(contents), in: self))
-                guard keys.last?.count == cluster.count, values.last?.count == cluster.count else {
+                let leaves = (try StringLeaf(try array(names), in: self), try MixedLeaf(try array(contents), in: self))
+                guard leaves.0.count == cluster.count, leaves.1.count == cluster.count else {
                     throw .damaged(at: cluster.place, "a dictionary with keys and values that differ in number")
                 }
+                keys.append(leaves.0)
+                values.append(leaves.1)
             }
             return DictionaryEntries(keys: keys, values: values)
         }
