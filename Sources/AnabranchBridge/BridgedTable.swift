@@ -323,11 +323,15 @@ struct BridgedTable: Equatable {
 
     // MARK: Keys
 
+    /// The longest text that is a key, in bytes: an index has no room for more, that of `anabranch.pending` included.
+    private static let keyBytesMax = 2_000
+
     /// The key of an object as the row has it; nil if it can have no such key.
     func text(of objectKey: PrimaryKey) -> String? {
         switch (objectKey, key.kind) {
         case (.int(let value), .int): "\(value)"
-        case (.string(let bytes), .text): bytes.contains(0) ? nil : String(validating: bytes, as: UTF8.self)
+        case (.string(let bytes), .text):
+            bytes.count > Self.keyBytesMax || bytes.contains(0) ? nil : String(validating: bytes, as: UTF8.self)
         case (.objectID(let value), .text): "\(value)"
         case (.uuid(let value), .uuid): "\(value)"
         default: nil

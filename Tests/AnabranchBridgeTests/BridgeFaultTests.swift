@@ -49,6 +49,30 @@ import Testing
         }
     }
 
+    /// Any client can make one. What else there is goes on.
+    @Test func anObjectWhoseKeyNoIndexTakesWaits() async throws {
+        try await BridgeWorld.run("CREATE TABLE tag (id text PRIMARY KEY, n int)", ["tag"]) { world in
+            let device = try await world.device(), bridge = try await world.bridge()
+            try await bridge.synchronize()
+            try await device.waitForDownload()
+            try await device.change { transaction in
+                for count in [2_001, 4_096, 2_000] {
+                    // Bytes that cannot be pressed.
+                    let key = (0..<count).map { _ in UInt8.random(in: 0x21...0x7e) }
+                    try transaction.create("tag", key: .string(key), ["n": 1])
+                }
+                try transaction.create("tag", key: "a", ["n": 1])
+            }
+            #expect(try await bridge.synchronize().waiting == 2)
+            #expect(try world.app.rows("SELECT length(id) FROM tag ORDER BY 1") == ["1", "2000"])
+            let reasons = try world.database.status().waiting.map(\.reason)
+            #expect(reasons == ["no row can have its key", "no row can have its key"])
+            try await device.change { try $0.object("tag", key: "a")?.set("n", to: 2) }
+            _ = try await bridge.synchronize()
+            #expect(try world.app.rows("SELECT n FROM tag WHERE id = 'a'") == ["2"])
+        }
+    }
+
     @Test func whatTriggersOfTheApplicationDoIsSetBackOnBridgedTablesOnly() async throws {
         let schema =
             Self.notes + """
