@@ -190,10 +190,7 @@ extension LogTail {
         else { return [] }
         while version < now.version {
             version += 1
-            guard let entry = try view.entry(version) else {
-                throw HistoryError(.storeDamaged, "log entry \(version) is missing")
-            }
-            entries.append(entry)
+            entries.append(try view.requiredEntry(version))
         }
         return entries
     }

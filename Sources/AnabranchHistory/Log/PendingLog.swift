@@ -76,10 +76,7 @@ struct PendingLog {
         if version > head.version, version <= self.version {
             return added.entries[Int(version.rawValue - head.version.rawValue) - 1]
         }
-        guard let entry = try view.entry(version) else {
-            throw HistoryError(.storeDamaged, "log entry \(version) is missing")
-        }
-        return entry
+        return try view.requiredEntry(version)
     }
 
     /// The versions above `base` that write one of `keys` and have another origin, unordered.

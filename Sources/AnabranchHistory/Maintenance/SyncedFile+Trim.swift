@@ -61,10 +61,7 @@ extension SyncedFile {
         let entries = try view.entries(in: range, excludingOrigin: nil, byteBudget: bytesMax)
         if let end = entries.last, entries.reduce(0, { $0 + $1.changeset.count }) > bytesMax { wanted = end.version }
         guard let last = try view.trimEnd(near: wanted, upTo: floor), last > base else { return nil }
-        guard let end = try view.entry(last) else {
-            throw HistoryError(.storeDamaged, "log entry \(last) is missing")
-        }
-        return end
+        return try view.requiredEntry(last)
     }
 
     /// Removes everything up to `floor`, in as many commits as that needs.

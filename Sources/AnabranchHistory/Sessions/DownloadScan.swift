@@ -142,10 +142,7 @@ extension SyncedFile {
                 var version = range.base
                 while version < range.last {
                     version += 1
-                    guard let entry = try view.entry(version) else {
-                        throw HistoryError(.storeDamaged, "entry \(version) is missing")
-                    }
-                    entries.append(entry)
+                    entries.append(try view.requiredEntry(version))
                 }
                 return entries
             }

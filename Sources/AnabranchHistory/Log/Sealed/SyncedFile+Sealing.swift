@@ -55,9 +55,7 @@ extension SyncedFile {
         guard isFull || head.cumulativeSize &- base.cumulativeSize >= UInt64(max(0, policy.bytesMax)) else { return [] }
         var entries: [LogEntry] = [], bytes = 0
         for version in base.version.rawValue + 1...last where bytes < policy.bytesMax {
-            guard let entry = try view.entry(ServerVersion(rawValue: version)) else {
-                throw HistoryError(.storeDamaged, "log entry \(version) is missing")
-            }
+            let entry = try view.requiredEntry(ServerVersion(rawValue: version))
             entries.append(entry)
             bytes += entry.changeset.count
         }

@@ -300,3 +300,12 @@ actor LoadClient: SessionPeer {
         waiters = []
     }
 }
+
+extension Sequence<LoadClient> {
+    /// Has each of them take what it holds, all those of an event loop in one turn.
+    func releaseDownloads() {
+        for clients in Dictionary(grouping: self, by: { ObjectIdentifier($0.eventLoop) }).values {
+            clients[0].eventLoop.execute { for client in clients { client.assumeIsolated { $0.releaseDownloads() } } }
+        }
+    }
+}

@@ -50,7 +50,6 @@ struct FanoutCommand: AsyncParsableCommand {
                     onFailure: { arrivals.fail($0) })
                 try await client.holdDownloads { arrivals.record(1, at: $0) }
             }
-            let byLoop = Dictionary(grouping: clients) { ObjectIdentifier($0.eventLoop) }
             func round(_ number: Int) async throws -> (acknowledged: Duration, each: [Duration]) {
                 let changeset =
                     number == 0
@@ -58,11 +57,7 @@ struct FanoutCommand: AsyncParsableCommand {
                 let (version, sent) = await writer.upload([changeset])
                 let acknowledged = try await writer.wait { $0.isAcknowledged(version) }
                 let times = try await arrivals.all()
-                for clients in byLoop.values {
-                    clients[0].eventLoop.execute {
-                        for client in clients { client.assumeIsolated { $0.releaseDownloads() } }
-                    }
-                }
+                clients.releaseDownloads()
                 try await Task.sleep(for: .milliseconds(pause))
                 return (acknowledged - sent, times.map { $0 - sent })
             }

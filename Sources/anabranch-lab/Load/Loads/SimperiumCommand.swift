@@ -245,7 +245,6 @@ struct SimperiumCommand: AsyncParsableCommand {
             await client.observe(onDownload: { _, _ in }, onFailure: { realmArrivals.fail($0) })
             try await client.holdDownloads { realmArrivals.record(1, at: $0) }
         }
-        let byLoop = Dictionary(grouping: realm) { ObjectIdentifier($0.eventLoop) }
         run.report("\(readers) readers of either wire are there")
         func realmRound(_ number: Int) async throws -> Duration {
             let changeset =
@@ -254,11 +253,7 @@ struct SimperiumCommand: AsyncParsableCommand {
             let (version, sent) = await realmWriter.upload([changeset])
             _ = try await realmWriter.wait { $0.isAcknowledged(version) }
             let last = try await realmArrivals.all().max() ?? sent
-            for clients in byLoop.values {
-                clients[0].eventLoop.execute {
-                    for client in clients { client.assumeIsolated { $0.releaseDownloads() } }
-                }
-            }
+            realm.releaseDownloads()
             return last - sent
         }
         func round() async throws -> Duration {
