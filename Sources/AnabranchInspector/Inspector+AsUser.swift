@@ -113,24 +113,24 @@ extension Inspector {
     }
 
     /// The permissions of a user on a file and what decides them: all of them, or those on one class; and whether the
-    /// user sees one object.
+    /// user sees one object. A file that nobody has made yet has permissions, too.
     func asUser(_ query: PageQuery) async throws(PageError) -> String {
         guard let viewer = try await viewer(query) else { throw .badRequest("as is missing") }
         let className = query["class"], key = query["key"] == nil ? nil : try query.key()
         let (clients, isCut) = try await clients(of: viewer.access.user, at: try query.path())
-        return try await reads.read(try query.path(), at: try query.version("at")) { view in
-            var members: [String: JSONValue] = [
-                "path": .string(view.path.description), "version": .integer(Int64(clamping: view.version.rawValue)),
-                "user": .string(viewer.access.user), "notes": .array(viewer.access.notes.map { .string($0) }),
-                "refused": .bool(viewer.access.isRefused),
-                "clients_cut": .bool(isCut),
-                "client": viewer.client.map { .integer(Int64(clamping: $0.ident.rawValue)) } ?? .null,
-            ]
-            switch viewer.access.decision {
-            case .refused(let reason): members["reason"] = .string(reason)
-            case .partition(let permissions): members["permissions"] = .array(permissions.map(\.json))
-            case .flexible(let roles):
-                members["no_rules"] = .bool(roles.areMissing)
+        let refusals = access.refusals(of: viewer.access.user)
+        let path = access.file(at: try query.path()), catalog = access.catalog
+        guard try await reads.run({ try catalog.id(of: path) != nil }) else {
+            var members = viewer.members(of: path, version: 0, refusals)
+            members.merge(["exists": false, "clients": [], "clients_cut": false]) { $1 }
+            if case .flexible = viewer.access.decision { members["classes"] = [] }
+            return JSONValue.object(members).encoded
+        }
+        return try await reads.read(path, at: try query.version("at")) { view in
+            var members = viewer.members(of: view.path, version: view.version, refusals)
+            members["exists"] = true
+            members["clients_cut"] = .bool(isCut)
+            if case .flexible(let roles) = viewer.access.decision {
                 members["classes"] = .array(view.roles(roles, onClass: className))
             }
             members["clients"] = .array(clients.map { $0.json(onClass: className) })
@@ -139,6 +139,36 @@ extension Inspector {
             }
             return JSONValue.object(members).encoded
         }
+    }
+}
+
+extension Viewer {
+    /// The answer about the user, without what depends on the file's contents.
+    fileprivate func members(
+        of path: VirtualPath, version: ServerVersion, _ refusals: [RecentRefusals.Refusal]
+    ) -> [String: JSONValue] {
+        var members: [String: JSONValue] = [
+            "path": .string(path.description), "version": .integer(Int64(clamping: version.rawValue)),
+            "user": .string(access.user), "notes": .array(access.notes.map { .string($0) }),
+            "refused": .bool(access.isRefused),
+            "client": client.map { .integer(Int64(clamping: $0.ident.rawValue)) } ?? .null,
+            "refusals": .array(refusals.map(\.json)),
+        ]
+        switch access.decision {
+        case .refused(let reason): members["reason"] = .string(reason)
+        case .partition(let permissions): members["permissions"] = .array(permissions.map(\.json))
+        case .flexible(let roles): members["no_rules"] = .bool(roles.areMissing)
+        }
+        return members
+    }
+}
+
+extension RecentRefusals.Refusal {
+    fileprivate var json: JSONValue {
+        [
+            "time": .integer(Int64(clamping: time)), "path": path.map { .string($0) } ?? .null,
+            "code": .string(code), "reason": .string(reason),
+        ]
     }
 }
 

@@ -20,7 +20,7 @@ extension AdminEndpoints {
             default: nil
             }
         }
-        guard let json else { throw Self.noSuch("partition") }
+        guard let json else { throw Self.noSuch("partition: \(path.abbreviated)") }
         return EndpointResponse(status: .ok, text: json)
     }
 }

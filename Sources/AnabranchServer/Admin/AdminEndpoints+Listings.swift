@@ -124,7 +124,7 @@ extension AdminEndpoints {
         let elements = try await catalog { catalog throws(HistoryError) -> [Element]? in
             try catalog.file(path) == nil ? nil : try list(catalog)
         }
-        guard let elements else { throw Self.noSuch("partition") }
+        guard let elements else { throw Self.noSuch("partition: \(path.abbreviated)") }
         return elements
     }
 

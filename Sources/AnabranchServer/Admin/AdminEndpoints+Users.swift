@@ -77,7 +77,12 @@ extension AdminEndpoints {
             }
         }
         log("added", user.ident)
-        return Self.details(of: user)
+        guard let open = admin.settings.providers[exactly: user.app],
+            case .object(var members) = Self.details(of: user)
+        else { return Self.details(of: user) }
+        let closed = Set((user.identities.map(\.provider))).subtracting(open)
+        members["closed_providers"] = closed.isEmpty ? nil : .array(closed.sorted().map { .string($0) })
+        return .object(members)
     }
 
     private func hash(_ password: String?) async throws(HTTPError) -> String? {

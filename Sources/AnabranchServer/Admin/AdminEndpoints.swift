@@ -237,7 +237,7 @@ struct AdminEndpoints: HTTPEndpoints {
     func known(_ path: VirtualPath) async throws(HTTPError) -> VirtualPath {
         let path = server.files.environment.names.file(at: path)
         let isKnown = try await catalog { catalog throws(HistoryError) in try catalog.file(path) != nil }
-        guard isKnown else { throw Self.noSuch("partition") }
+        guard isKnown else { throw Self.noSuch("partition: \(path.abbreviated)") }
         return path
     }
 

@@ -15,6 +15,9 @@ public struct AdminSettings: Sendable {
     public var connectionsMax = 64
     /// The apps that users can be added to; nil if every app id names one.
     public var apps: Set<String>?
+    /// The names of the providers of each app, by which its users can log in: the answer to a new user says which of
+    /// the user's are not among them. An app that is not here has all.
+    package var providers: [String: Set<String>] = [:]
     /// The most elements in one response to a listing. Further ones take further requests.
     public var listingCountMax = 1_000
 

@@ -13,6 +13,7 @@ package struct AdminAccess: Sendable {
     let endpoints: AdminEndpoints
     let authenticator: any Authenticator
     let authorizer: any Authorizer
+    let sessionRefusals: RecentRefusals
 
     /// Answers a request of the admin interface (`Spec/Admin.md`, section 2) that carries the token, or refuses it.
     package func respond(to request: EndpointRequest) async -> EndpointResponse {
@@ -36,6 +37,16 @@ package struct AdminAccess: Sendable {
 
     /// The name of the file that is meant, in whatever spelling of its partition's value.
     package func file(at path: VirtualPath) -> VirtualPath { endpoints.server.files.environment.names.file(at: path) }
+
+    /// The last refusals of a user's sessions and log-ins, the newest one last.
+    package func refusals(of user: String) -> [RecentRefusals.Refusal] {
+        let logins = (authenticator as? AppServices)?.loginRefusals.last(Self.refusalsMax, of: user) ?? []
+        let all = logins + sessionRefusals.last(Self.refusalsMax, of: user)
+        return all.sorted { $0.time < $1.time }.suffix(Self.refusalsMax)
+    }
+
+    /// The most refusals of a user that are shown.
+    private static let refusalsMax = 10
 
     /// The clock, in seconds since 1970.
     package var unixSeconds: UInt64 { endpoints.server.unixSeconds() }

@@ -139,18 +139,8 @@ extension AdminAccess {
         let partition = Array(path.canonical.partition ?? [])
         let permission = authorizer.permission(for: principal, on: partition)
         let rule = (authorizer as? RuleFileAuthorizer)?.rule(for: principal, on: partition)
-        let reason =
-            if let rule {
-                "rule \(rule.number) of the file of rules is the first one that matches"
-            } else if authorizer is RuleFileAuthorizer {
-                "no rule of the file of rules matches"
-            } else if authorizer is AllowAllAuthorizer {
-                "there are no rules: everybody may read and write"
-            } else {
-                "the program that embeds the server decides"
-            }
         return UserAccess.OnPartition(
             provider: principal.provider, permission: permission, rule: rule.map { ($0.number, $0.rule.text) },
-            reason: reason)
+            reason: authorizer.reason(for: principal, on: partition))
     }
 }

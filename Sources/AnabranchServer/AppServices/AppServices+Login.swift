@@ -77,7 +77,7 @@ extension AppServices {
 
     private static func requireEnabled(_ user: User) throws(HTTPError) {
         guard user.isDisabled else { return }
-        throw HTTPError(status: .unauthorized, code: "UserDisabled", message: "user disabled")
+        throw HTTPError(status: .unauthorized, code: "UserDisabled", message: "user disabled", user: user.ident)
     }
 
     private static func no(provider name: String) -> HTTPError {
@@ -151,9 +151,14 @@ extension AppServices {
         let isRight = try await hashing(Self.attempt(email, in: app, from: address), isRight: { $0 }) { passwords in
             try passwords.verify(password, against: secret)
         }
-        guard isRight, let user else { throw Self.invalidPassword }
+        guard isRight, let user else {
+            var refusal = Self.invalidPassword
+            refusal.user = user?.ident
+            throw refusal
+        }
         if identity?.isPending == true, confirmsAddresses(in: app) {
-            throw HTTPError(status: .unauthorized, code: "AuthError", message: "confirmation required")
+            throw HTTPError(
+                status: .unauthorized, code: "AuthError", message: "confirmation required", user: user.ident)
         }
         return (user, secret)
     }

@@ -26,6 +26,7 @@ public final class AppServices: HTTPEndpoints, Authenticator {
     let blocking: BlockingWork
     let hashes: BlockingWork
     let metrics: any MetricsFactory
+    let loginRefusals: RecentRefusals
     private let logins = RateCounter()
     private let refusals = RateCounter()
 
@@ -51,6 +52,7 @@ public final class AppServices: HTTPEndpoints, Authenticator {
             logger: logger, failureMessage: "a password cannot be hashed", threads: PasswordHash.threads)
         self.metrics = metrics
         self.unixSeconds = unixSeconds
+        loginRefusals = RecentRefusals(unixSeconds: unixSeconds)
         passwords = PasswordHash(cost: passwordCost)
         passwordQueue = PasswordQueue(
             countMax: settings.passwordsUnderWayMax, runningMax: PasswordHash.threadCount)
@@ -64,6 +66,8 @@ public final class AppServices: HTTPEndpoints, Authenticator {
                 issuer, app: app, logger: logger, now: Int64(clamping: unixSeconds()))
         }
         self.issuers = issuers
+        // From the beginning, with 0: an alert sees the first refusal as an increase.
+        for outcome in ["limited", "ok", "refused"] { count(outcome, by: 0) }
     }
 
     var now: Int64 { Int64(clamping: unixSeconds()) }
@@ -90,12 +94,16 @@ public final class AppServices: HTTPEndpoints, Authenticator {
     /// A line for each refusal: what finds out about guessing reads them.
     private func log(_ error: HTTPError, of request: EndpointRequest) {
         let isOfServer = error.status.code >= 500, isUnknown = error.status == .notFound
+        var metadata: Logger.Metadata = [
+            "status": "\(error.status.code)", "error": "\(error.code)", "reason": "\(error.message)",
+            "remote": "\(request.address ?? "unknown")", "path": "\(request.path.prefix(200))",
+        ]
+        if let user = error.user {
+            metadata["user"] = "\(user)"
+            loginRefusals.record(of: user, code: error.code, reason: error.message)
+        }
         logger.log(
-            level: isOfServer ? .warning : isUnknown ? .info : .notice, "request refused",
-            metadata: [
-                "status": "\(error.status.code)", "error": "\(error.code)", "reason": "\(error.message)",
-                "remote": "\(request.address ?? "unknown")", "path": "\(request.path.prefix(200))",
-            ])
+            level: isOfServer ? .warning : isUnknown ? .info : .notice, "request refused", metadata: metadata)
     }
 
     /// Counts logins and registrations by their outcome.
@@ -116,8 +124,9 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         }
     }
 
-    private func count(_ outcome: String) {
-        Counter(label: "anabranch_logins_total", dimensions: [("outcome", outcome)], factory: metrics).increment()
+    private func count(_ outcome: String, by number: Int = 1) {
+        Counter(label: "anabranch_logins_total", dimensions: [("outcome", outcome)], factory: metrics)
+            .increment(by: number)
     }
 
     private func answer(

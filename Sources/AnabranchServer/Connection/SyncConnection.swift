@@ -33,6 +33,7 @@ struct SyncConnection: ~Copyable {
     private let names: FileNames
     private let metrics: SyncMetrics
     private let logger: Logger
+    private let refusals: RecentRefusals?
     private var machine: ServerConnection
     /// The files that the sessions' requests go to. The authorities on existing sessions are `machine` (towards the
     /// client) and `FileSessions` (towards the file).
@@ -51,10 +52,11 @@ struct SyncConnection: ~Copyable {
     ///   - authorizer: decides what the user may do.
     ///   - names: the files that partitions mean.
     ///   - asksBeforeMarks: as of `ServerConnection`: true where other nodes write the files, too.
+    ///   - refusals: where ends of sessions are recorded, for an operator; nil for nowhere.
     init(
         _ id: ConnectionID, negotiation: Negotiation, principal: Principal,
         authorizer: any Authorizer = AllowAllAuthorizer(), names: FileNames = FileNames(), limits: Limits,
-        asksBeforeMarks: Bool = false, metrics: SyncMetrics, logger: Logger
+        asksBeforeMarks: Bool = false, metrics: SyncMetrics, logger: Logger, refusals: RecentRefusals? = nil
     ) {
         self.id = id
         self.principal = principal
@@ -67,6 +69,7 @@ struct SyncConnection: ~Copyable {
         self.names = names
         self.metrics = metrics
         self.logger = logger
+        self.refusals = refusals
         machine = ServerConnection(negotiation, limits: limits, asksBeforeMarks: asksBeforeMarks)
     }
 
@@ -157,6 +160,20 @@ struct SyncConnection: ~Copyable {
         if let only = rights.partition, only != PartitionValue.withoutSlash(partition) { return .none }
         return rights.isAdmin
             ? rights.permission : min(rights.permission, authorizer.permission(for: principal, on: partition))
+    }
+
+    /// The reason for the user's permission on a file, in words; nil if roles decide.
+    private func reason(on path: VirtualPath) -> String? {
+        let rights = principal.rights
+        guard machine.mode == .partition else { return rights.permission == .none ? "the token allows nothing" : nil }
+        let partition = Array(path.canonical.partition ?? [])
+        if let only = rights.partition, only != PartitionValue.withoutSlash(partition) {
+            return "the token is for another partition"
+        }
+        if rights.isAdmin || rights.permission < authorizer.permission(for: principal, on: partition) {
+            return "the token allows no more"
+        }
+        return authorizer.reason(for: principal, on: partition)
     }
 
     /// Passes an UPLOAD to the file, even if the user may only read: the client's progress and its schema are no
@@ -297,8 +314,23 @@ struct SyncConnection: ~Copyable {
     }
 
     private mutating func fail(_ session: SessionHandle, _ error: ErrorMessage) {
-        log(
-            "session failed", session, ["code": "\(error.code.rawValue)", "reason": "\(error.message)"], level: .notice)
+        let path = sessions[session]?.path
+        var details: Logger.Metadata = ["code": "\(error.code.rawValue)", "reason": "\(error.message)"]
+        details["user"] = principal.user.map { "\($0)" }
+        var words = error.message
+        // An operator who has the local file deleted says 206, too.
+        if error.code == .writeNotAllowed || error.code == .permissionDenied && error.action != .deleteRealm {
+            details["mode"] = machine.mode == .flexible ? "flexible" : "partition"
+            details["provider"] = principal.provider.map { "\($0)" }
+            if let path, let reason = reason(on: path) {
+                details["because"] = "\(reason)"
+                words += ": \(reason)"
+            }
+        }
+        log("session failed", session, details, level: .notice)
+        if let user = principal.user {
+            refusals?.record(of: user, path: path?.abbreviated, code: "\(error.code.rawValue)", reason: words)
+        }
         machine.fail(session, error)
     }
 

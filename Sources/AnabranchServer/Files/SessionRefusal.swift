@@ -1,7 +1,7 @@
 import AnabranchProtocol
 
 /// The reason why a session gets no file although nothing is wrong with the store. The raw value is for metrics.
-enum SessionRefusal: String {
+enum SessionRefusal: String, CaseIterable {
     /// The user has made too many synced files within a minute.
     case files
     /// The user has had too many idents for client files within a minute.

@@ -86,6 +86,8 @@ struct SyncMetrics: Sendable {
         compensatedObjects = Counter(label: "anabranch_compensated_objects_total", factory: factory)
         commitDuration = Timer(label: "anabranch_commit_duration", factory: factory)
         scanDuration = Timer(label: "anabranch_scan_duration", factory: factory)
+        // From the beginning, with 0: an alert sees the first refusal as an increase.
+        for refusal in SessionRefusal.allCases { refusals(refusal).increment(by: 0) }
     }
 
     func committed(_ report: IntegrationReport, in duration: Duration) {
@@ -114,7 +116,12 @@ struct SyncMetrics: Sendable {
     }
 
     func refusedSession(because refusal: SessionRefusal) {
-        count("anabranch_sessions_refused_total", [("limit", refusal.rawValue)])
+        refusals(refusal).increment()
+    }
+
+    private func refusals(_ refusal: SessionRefusal) -> Counter {
+        Counter(
+            label: "anabranch_sessions_refused_total", dimensions: [("limit", refusal.rawValue)], factory: factory)
     }
 
     func failed(_ error: HistoryError) {

@@ -6,6 +6,8 @@ struct HTTPError: Error, Equatable, Sendable {
     /// The error's name, as clients know it.
     let code: String
     let message: String
+    /// The ident of the user whom it is about, for the log alone: clients must not learn who has an account.
+    var user: String?
 
     static let notFound = HTTPError(status: .notFound, code: "NotFound", message: "no such endpoint")
     static let unauthorized = HTTPError(status: .unauthorized, code: "InvalidSession", message: "invalid session")

@@ -15,7 +15,8 @@ extension SyncServer {
         let endpoints = AdminEndpoints(
             admin: admin, server: operations, refusedTokens: refusedTokens, logger: logger)
         let pages = admin.makePages?(
-            AdminAccess(endpoints: endpoints, authenticator: authenticator, authorizer: authorizer))
+            AdminAccess(
+                endpoints: endpoints, authenticator: authenticator, authorizer: authorizer, sessionRefusals: refusals))
         let tls = admin.settings.isSecure ? self.tls : nil
         // The counters of HTTP speak of clients only.
         let metrics = ConnectionMetrics(factory: NOOPMetricsHandler.instance)

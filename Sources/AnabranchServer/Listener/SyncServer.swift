@@ -29,6 +29,7 @@ public final class SyncServer: Service {
     let connectionMetrics: ConnectionMetrics
     let admin: AdminInterface?
     let refusedTokens = RefusedTokens()
+    let refusals: RecentRefusals
     private let expiredTokens: ExpiredTokens
     private let modes: AppModes
     private let newFiles: UserQuota
@@ -71,6 +72,7 @@ public final class SyncServer: Service {
         self.admin = admin
         self.settings = settings
         expiredTokens = ExpiredTokens(unixSeconds: unixSeconds)
+        refusals = RecentRefusals(unixSeconds: unixSeconds)
         modes = AppModes(settings, store: store)
         newFiles = UserQuota(perMinuteMax: settings.newFilesPerMinuteMax)
         newClientFiles = UserQuota(perMinuteMax: settings.newClientFilesPerMinuteMax)
@@ -233,7 +235,8 @@ public final class SyncServer: Service {
             let connection = SyncConnection(
                 id, negotiation: handshake.negotiation, principal: handshake.principal, authorizer: authorizer,
                 names: outboxes.files.environment.names, limits: settings.limits,
-                asksBeforeMarks: outboxes.files.environment.store.isShared, metrics: metrics, logger: logger)
+                asksBeforeMarks: outboxes.files.environment.store.isShared, metrics: metrics, logger: logger,
+                refusals: refusals)
             let silence = SilenceDetector(limit: .milliseconds(settings.limits.silenceMillisecondsMax))
             let stallLimit = TimeAmount.milliseconds(settings.limits.stallMillisecondsMax)
             let onStall = onStall(logger)

@@ -20,6 +20,8 @@ struct ConnectionMetrics: Sendable {
         connectionsStalled = Counter(label: "anabranch_connections_stalled_total", factory: factory)
         tlsFailures = Counter(label: "anabranch_tls_failures_total", factory: factory)
         readingsDelayed = Counter(label: "anabranch_readings_delayed_total", factory: factory)
+        // From the beginning, with 0: an alert sees the first refusal as an increase.
+        for limit in ["address", "connections", "user"] { refusals(limit).increment(by: 0) }
     }
 
     func answered(_ status: HTTPResponseStatus) {
@@ -35,8 +37,12 @@ struct ConnectionMetrics: Sendable {
 
     /// Counts a connection refused because of a limit: `connections`, `address` or `user`.
     func turnedAway(_ limit: String) {
-        count("anabranch_connections_refused_total", [("limit", limit)])
+        refusals(limit).increment()
         refused.add(limit)
+    }
+
+    private func refusals(_ limit: String) -> Counter {
+        Counter(label: "anabranch_connections_refused_total", dimensions: [("limit", limit)], factory: factory)
     }
 
     /// Counts connections that were closed because their logins had ended.

@@ -35,6 +35,20 @@ public protocol Authorizer: Sendable {
     func refresh() async -> Bool
 }
 
+extension Authorizer {
+    /// The reason for the permission of a user on a file, in words.
+    func reason(for principal: Principal, on partition: [UInt8]) -> String {
+        switch self {
+        case let rules as RuleFileAuthorizer:
+            rules.rule(for: principal, on: partition).map {
+                "rule \($0.number) of the file of rules is the first one that matches"
+            } ?? "no rule of the file of rules matches"
+        case is AllowAllAuthorizer: "there are no rules: everybody may read and write"
+        default: "the program that embeds the server decides"
+        }
+    }
+}
+
 /// Allows every user everything.
 public struct AllowAllAuthorizer: Authorizer {
     /// An authorizer without settings.

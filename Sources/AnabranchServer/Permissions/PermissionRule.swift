@@ -17,6 +17,8 @@ struct PermissionRule: Equatable, Sendable {
     var permission: Permission
     /// The rule as the file has it.
     private(set) var text: String
+    /// The rule as a sentence, such as "users of my-app who log in by custom-token may read the partition "public"".
+    private(set) var words = ""
     /// The reason why the rule has no effect, in words.
     private(set) var notice: String?
 
@@ -71,6 +73,7 @@ struct PermissionRule: Equatable, Sendable {
         }
         var path: PathPattern?
         var permission: Permission?
+        var partition = "", wantedData = ""
         for (key, value) in mapping {
             let name = key.scalar?.string ?? ""
             let found = value.scalar.map { "'\($0.string)'" } ?? "this"
@@ -86,7 +89,7 @@ struct PermissionRule: Equatable, Sendable {
                             \\u0024
                             """)
                 }
-                path = pattern
+                (path, partition) = (pattern, text)
                 notice = Self.notice(pattern, text, rule)
             case "right":
                 guard let word = value.scalar.flatMap({ Permission(rawValue: $0.string) }) else { throw wrong }
@@ -96,7 +99,9 @@ struct PermissionRule: Equatable, Sendable {
                 app = word
             case "users": users = try Self.words(value, wrong)
             case "providers": providers = try Self.words(value, wrong)
-            case "data": data = try Self.data(value, wrong, rule)
+            case "data":
+                data = try Self.data(value, wrong, rule)
+                wantedData = try Self.json(value, rule).encoded
             default: throw PermissionRuleError(description: "\(rule): there is no key '\(name)'; \(Self.keys)")
             }
         }
@@ -106,6 +111,29 @@ struct PermissionRule: Equatable, Sendable {
         self.path = path
         self.permission = permission
         text = try Yams.serialize(node: node)
+        words = words(partition: partition, data: wantedData)
+    }
+
+    private func words(partition: String, data: String) -> String {
+        var who = users.map { "the users \($0.map(\.text).sorted().joined(separator: ", "))" } ?? "users"
+        if let app { who += " of \(app)" }
+        var conditions: [String] = []
+        if let providers {
+            conditions.append("log in by \(providers.map(\.text).sorted().joined(separator: " or "))")
+        }
+        if !data.isEmpty { conditions.append("have \(data) in their custom data") }
+        if !conditions.isEmpty { who += " who " + conditions.joined(separator: " and ") }
+        let right =
+            switch permission {
+            case .none: who == "users" ? "nobody may open" : "\(who) may not open"
+            case .read: "\(who == "users" ? "everybody" : who) may read"
+            case .write: "\(who == "users" ? "everybody" : who) may read and write"
+            }
+        let place =
+            partition == "*"
+            ? permission == .none ? "any partition" : "every partition"
+            : partition.contains("*") ? "the partitions that fit \(partition)" : "the partition \(partition)"
+        return "\(right) \(place)"
     }
 
     /// A warning of something that was probably not meant: a pattern that no value of a partition fits, or a word that

@@ -28,6 +28,7 @@ struct JSONWebToken: Sendable {
 
     /// - Parameter takesBase64: whether the parts can also have padding, and the alphabet of e-mails.
     init(_ text: String, takesBase64: Bool = false) throws(TokenError) {
+        guard !text.isEmpty else { throw TokenError("there is none") }
         let parts = try Self.parts(of: text, separator: ".")
         guard parts.count == 3 else { throw TokenError("not three parts") }
         func decode(_ part: ArraySlice<UInt8>) -> [UInt8]? {

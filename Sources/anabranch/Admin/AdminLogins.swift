@@ -25,8 +25,12 @@ struct UserArgument: ParsableArguments {
     func ident(_ client: AdminClient) async throws -> String {
         if let user { return user }
         struct Found: Decodable { var user: String }
-        let answer = try await client.get("/v1/user", [("app", app), ("email", email)])
-        return try JSONDecoder().decode(Found.self, from: answer).user
+        do {
+            let answer = try await client.get("/v1/user", [("app", app), ("email", email)])
+            return try JSONDecoder().decode(Found.self, from: answer).user
+        } catch let error as AdminError where error.status == 404 {
+            throw AdminError(description: "the app \(app ?? "") has no user \(email ?? "")")
+        }
     }
 }
 

@@ -36,13 +36,20 @@ struct AdminUsersImport: AsyncParsableCommand {
 
     func run() async throws {
         try await options.run { client in
-            var tally = Tally(), number = 0, count = 0
+            var tally = Tally(), number = 0, count = 0, closed: Set<String> = []
             for line in try lines() {
                 number += 1
                 guard !line.allSatisfy(\.isWhitespace) else { continue }
                 count += 1
                 do {
-                    if try await add(line, client) { tally.added += 1 } else { tally.already_there += 1 }
+                    if let user = try await add(line, client) {
+                        tally.added += 1
+                        for warning in Self.warnings(user) where closed.insert(warning).inserted {
+                            StandardError.write("\(file), line \(number): warning: \(warning)\n")
+                        }
+                    } else {
+                        tally.already_there += 1
+                    }
                 } catch let error as AdminError where error.status == nil || (error.status ?? 0) >= 500 {
                     throw AdminError(description: "\(file), line \(number): \(error); go on by the same command")
                 } catch {
@@ -64,25 +71,32 @@ struct AdminUsersImport: AsyncParsableCommand {
         if options.json {
             show(try JSONEncoder().encode(tally))
         } else {
-            print("\(tally.added) users added, \(tally.already_there) already there, \(tally.refused) refused")
+            let users = tally.added == 1 ? "user" : "users"
+            print("\(tally.added) \(users) added, \(tally.already_there) already there, \(tally.refused) refused")
         }
         if tally.refused > 0 { throw ExitCode.failure }
     }
 
-    /// - Returns: false if the user was there already.
-    private func add(_ line: String, _ client: AdminClient) async throws -> Bool {
+    /// The ways to log in that the user has, and that are closed in the app.
+    private static func warnings(_ user: JSONValue) -> [String] {
+        (user["closed_providers"]?.array ?? []).compactMap(\.string).map {
+            "nobody can log in by \($0): it is not among the providers of the app \(user["app"]?.string ?? "")"
+        }
+    }
+
+    /// - Returns: the user as added; nil if the user was there already.
+    private func add(_ line: String, _ client: AdminClient) async throws -> JSONValue? {
         guard var body = (try? JSONValue(parsing: line.utf8))?.object else {
             throw InputError(description: "no JSON object")
         }
         if body["app"] == nil, let app { body["app"] = .string(app) }
         do {
-            _ = try await client.post("/v1/users/add", .object(body))
-            return true
+            return try JSONValue(parsing: try await client.post("/v1/users/add", .object(body)))
         } catch let error as AdminError where error.status == 409 {
             guard let ident = body["user"]?.string, let known = try? await client.get("/v1/user", [("user", ident)]),
                 let user = try? JSONValue(parsing: known), user["app"] == body["app"]
             else { throw error }
-            return false
+            return nil
         }
     }
 }

@@ -10,7 +10,9 @@ struct AdminWhy: AsyncParsableCommand {
             In words, as the server decides now: in apps with partitions the rule that is the first to match, for each \
             way in which the user logs in; in flexible apps for each class the role that applies, the roles tried \
             before it, and what it allows. With --object, whether the user may read that object, and which of the \
-            user's clients have it. It needs the inspector, which shows the same in a browser.
+            user's clients have it. Also the last refusals of the user's sessions and log-ins since the server was \
+            started. The file may be one that nobody has made yet. It needs the inspector, which shows the same in a \
+            browser.
 
             EXAMPLES
               anabranch admin why 'my-app/"notes"' 5f0c2d9e8b7a6c5d4e3f2a1b
@@ -59,7 +61,9 @@ struct Reasons {
     }
 
     var lines: [String] {
-        var lines = ["\(text("user")) on \(text("path")), version \(answer["version"]?.encoded ?? "?")"]
+        let version = answer["exists"] == false ? "which nobody has made yet" : "version \(text(of: "version"))"
+        var lines = ["\(text("user")) on \(text("path")), \(version)"]
+        if answer["exists"] == false { lines += quotationMarks }
         lines += (answer["notes"]?.array ?? []).compactMap(\.string)
         if let reason = answer["reason"]?.string { lines.append("nothing is allowed: \(reason)") }
         for permission in answer["permissions"]?.array ?? [] { lines += Self.lines(ofPartition: permission) }
@@ -68,10 +72,25 @@ struct Reasons {
         } else {
             for role in answer["classes"]?.array ?? [] { lines += Self.lines(ofRole: role) }
         }
-        return lines + verdict
+        return lines + verdict + (answer["refusals"]?.array ?? []).map(Self.line(ofRefusal:))
+    }
+
+    /// A path without the quotation marks of JSON, which people leave out and shells take away.
+    private var quotationMarks: [String] {
+        let parts = text("path").split(separator: "/", maxSplits: 1)
+        guard parts.count == 2, (try? JSONValue(parsing: parts[1].utf8)) == nil else { return [] }
+        return [#"did you mean '\#(parts[0])/"\#(parts[1])"'? A partition that is a string has its quotation marks"#]
     }
 
     private func text(_ name: String) -> String { answer[name]?.string ?? "" }
+
+    private func text(of name: String) -> String { answer[name]?.encoded ?? "?" }
+
+    private static func line(ofRefusal refusal: JSONValue) -> String {
+        let time = Date(timeIntervalSince1970: Double(refusal["time"]?.integer ?? 0)).formatted(.iso8601)
+        let place = refusal["path"]?.string.map { "on \($0)" } ?? "at log-in"
+        return "refused \(time) \(place): \(refusal["code"]?.string ?? ""), \(refusal["reason"]?.string ?? "")"
+    }
 
     private static func lines(ofPartition permission: JSONValue) -> [String] {
         let provider = permission["provider"]?.string.map { "logged in by \($0): " } ?? ""

@@ -65,6 +65,8 @@ struct ClientReplica {
             if (error as? SyncError)?.code == .loggedOut, !options.login.isAsked {
                 reason += ": give --email, --api-key, --token or --anonymous"
             }
+            // An error of the connection says by itself where.
+            reason = reason.replacing("\(server): ", with: "")
             throw InputError(description: "\(server): \(reason)\(try await unsynchronized())")
         }
     }

@@ -31,8 +31,9 @@ struct ConfigCommand: AsyncParsableCommand {
                 other, files of rules, certificates, keys, passwords, programs and folders of exported apps that \
                 are missing or cannot be used, and rules that are not set, without which no server starts. Nothing \
                 is changed, and a server may be running. Prints a line for each mistake on standard error, and on \
-                standard output what exported apps ask for that has no effect here, and which issuers do not hand \
-                out their keys now; the exit status is 0 if there is no mistake, and 1 if there is one.
+                standard output each rule in words, what exported apps ask for that has no effect here, and which \
+                issuers do not hand out their keys now; the exit status is 0 if there is no mistake, and 1 if there \
+                is one.
 
                 EXAMPLES
                   anabranch config check --config anabranch.yaml && systemctl restart anabranch
@@ -51,8 +52,9 @@ struct ConfigCommand: AsyncParsableCommand {
             }
             let files = await NamedFiles.check(sources.configuration)
             problems += files.problems
+            for rule in files.rules { print(rule) }
             for notice in sources.configuration.notices + files.notices { print("note: \(notice)") }
-            if options.config == nil { print("note: no file was looked at: --config names one") }
+            if options.server.config == nil { print("note: no file was looked at: --config names one") }
             guard problems.isEmpty else { throw InputError(description: problems.joined(separator: "\n")) }
             print("the configuration is good")
         }

@@ -3,6 +3,21 @@ import Foundation
 
 /// The flags of a server.
 struct ConfigurationOptions: ParsableArguments {
+    @OptionGroup(title: "SETTINGS") var server: ServerOptions
+    @OptionGroup(title: "HISTORY") var history: HistoryOptions
+
+    func configuration() throws -> Configuration { try Configuration(sources()) }
+
+    /// The settings of all sources, and everything that is wrong with them.
+    func sources() -> ConfigurationSources {
+        ConfigurationSources(
+            file: server.config, environment: ProcessInfo.processInfo.environment,
+            flags: server.flags.merging(history.flags) { $1 })
+    }
+}
+
+/// The flags of what everybody sets.
+struct ServerOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The configuration file, in YAML.", valueName: "file"))
     var config: String?
 
@@ -72,10 +87,8 @@ struct ConfigurationOptions: ParsableArguments {
     @Option(help: "How to log: text, or json for an object a line. (default: text)")
     var logFormat: String?
 
-    @OptionGroup(title: "HISTORY") var history: HistoryOptions
-
-    private var flags: [String: String] {
-        var flags = history.flags
+    fileprivate var flags: [String: String] {
+        var flags: [String: String] = [:]
         flags["data"] = data
         flags["store"] = store
         flags["listen"] = listen
@@ -92,13 +105,6 @@ struct ConfigurationOptions: ParsableArguments {
         flags["log-level"] = logLevel
         flags["log-format"] = logFormat
         return flags
-    }
-
-    func configuration() throws -> Configuration { try Configuration(sources()) }
-
-    /// The settings of all sources, and everything that is wrong with them.
-    func sources() -> ConfigurationSources {
-        ConfigurationSources(file: config, environment: ProcessInfo.processInfo.environment, flags: flags)
     }
 }
 

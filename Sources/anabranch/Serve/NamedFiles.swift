@@ -6,16 +6,21 @@ import NIOSSL
 
 /// The files that a configuration names, read as the server reads them.
 enum NamedFiles {
-    /// Finds out what is wrong with them, and what has no effect in rules and exported apps: a line for each.
-    static func check(_ configuration: Configuration) async -> (problems: [String], notices: [String]) {
+    /// Finds out what is wrong with them, and what has no effect in rules and exported apps: a line for each. Says in
+    /// words what the rules mean.
+    static func check(
+        _ configuration: Configuration
+    ) async -> (problems: [String], notices: [String], rules: [String]) {
         let logger = Logger(label: "anabranch", factory: { _ in SwiftLogNoOpLogHandler() })
-        var problems: [String] = [], notices: [String] = []
+        var problems: [String] = [], notices: [String] = [], rules: [String] = []
         func check(_ setting: String, _ read: () async throws -> Void) async {
             do { try await read() } catch { problems.append("\(setting): \(error)") }
         }
         if case .file(let path) = configuration.rules {
             await check("rules") {
-                notices += try await RuleFileAuthorizer(path: path, logger: logger).notices.map { "rules: \($0)" }
+                let authorizer = try await RuleFileAuthorizer(path: path, logger: logger)
+                notices += authorizer.notices.map { "rules: \($0)" }
+                rules = authorizer.words
             }
         }
         if configuration.tlsKey != nil {
@@ -41,7 +46,7 @@ enum NamedFiles {
         if let path = configuration.adminTokenFile, FileManager.default.fileExists(atPath: path) {
             await check("admin-token-file") { _ = try AdminToken(path: path, logger: logger) }
         }
-        return (problems, notices)
+        return (problems, notices, rules)
     }
 
     /// Certificate and key; nil if the configuration has none.

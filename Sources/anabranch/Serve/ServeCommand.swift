@@ -152,6 +152,8 @@ struct ServeCommand: AsyncParsableCommand {
         settings.port = listen.port
         settings.isSecure = configuration.tlsCertificate != nil && !listen.isLoopback
         settings.apps = configuration.isDevelopment ? nil : Set(configuration.apps.keys)
+        settings.providers =
+            configuration.isDevelopment ? [:] : configuration.apps.mapValues { Set($0.providers.map(\.rawValue)) }
         let token =
             try configuration.adminToken.flatMap(AdminToken.init)
             ?? AdminToken(path: configuration.adminTokenPath, logger: logger)

@@ -76,7 +76,7 @@ struct AdminCommandTests {
             let deleted = try await Self.run(notes + ["--yes"])
             #expect(deleted.text == "deleted /\"notes\"\nbackups that were made before keep it\n")
             let gone = try await Self.run(notes)
-            #expect(gone.status == 1 && gone.complaint == "Error: no such partition\n")
+            #expect(gone.status == 1 && gone.complaint == "Error: no such partition: /\"notes\"\n")
             let again = try await Self.run("admin", "disconnect", "1", "1", "--data", folder)
             #expect(again.status == 1 && again.complaint == "Error: no such connection or session\n")
             let metrics = try await Self.run("admin", "metrics", "--data", folder).text
