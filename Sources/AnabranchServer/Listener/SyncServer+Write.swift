@@ -26,14 +26,15 @@ extension SyncServer {
     ///
     /// - Parameters:
     ///   - path: the file; it is made if there is none.
-    ///   - idempotencyKey: names the write. The file remembers the newest 10,000 names.
+    ///   - idempotencyKey: names the write; nil if it has no name, as where a request has no such header. The file
+    ///     remembers the newest 10,000 names.
     ///   - date: when it is made, as the merge rules see it.
     ///   - body: makes the transaction. It is not called for a repetition, and nothing is written if it throws.
     /// - Returns: without a value for a repetition.
     /// - Throws: as a write without a key.
     @discardableResult
     public func write<Value: Sendable>(
-        to path: VirtualPath, idempotencyKey: String, at date: Date = Date(),
+        to path: VirtualPath, idempotencyKey: String?, at date: Date = Date(),
         _ body: @escaping @Sendable (WriteTransaction) throws -> Value
     ) async throws -> CompletedWrite<Value?> {
         try await runningFiles().write(to: path, idempotencyKey: idempotencyKey, at: date.changesetTime, body)

@@ -9,8 +9,10 @@ import Testing
 
 @Suite(.timeLimit(.minutes(30))) struct NotesServerTests {
     /// Runs the server and the counter as long as `body` takes, and gives it the address.
-    private func withServer(_ body: @Sendable (_ url: String) async throws -> Void) async throws {
-        let server = NotesServer.makeServer(store: InMemoryStore(), port: 0)
+    private func withServer(
+        store: any HistoryStore = InMemoryStore(), _ body: @Sendable (_ url: String) async throws -> Void
+    ) async throws {
+        let server = NotesServer.makeServer(store: store, port: 0)
         let run = Task { try await server.run() }
         let counter = Task { try await WordCounter(server: server).run() }
         let port = try await server.listening().port ?? 0
@@ -66,6 +68,23 @@ import Testing
             do { try process.run() } catch { continuation.resume(throwing: error) }
         }
         return String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    }
+
+    @Test func aStoreOfOnesOwnSeesEachCommit() async throws {
+        let store = CountingStore(InMemoryStore())
+        try await withServer(store: store) { url in
+            let ann = TestClient(app: "notes", partition: "team")
+            try await ann.connect(to: url, token: "token-of-ann")
+            try await ann.wait { $0.classNames.contains("Note") }
+            let before = store.entries
+            let id = UUID()
+            try await ann.write { tx in
+                try tx.create("Note", key: PrimaryKey(id))["text"] = "water the plants"
+            }
+            try await ann.upload()
+            try await ann.wait { tx in try tx.object("Note", key: PrimaryKey(id))?["words"] == 3 }
+            #expect(before > 0 && store.entries == before + 2, "the note, and its words")
+        }
     }
 
     @Test func whoMayOnlyReadCannotWrite() async throws {
