@@ -114,8 +114,8 @@ import Testing
     @Test func everyExampleIsACommandLine() throws {
         let lines =
             Self.examples(of: Anabranch.self) + Self.examples(of: Lab.self)
-            + (try Self.examples(in: "README.md")) + (try Self.examples(in: "Benchmarks/README.md"))
-        let users = lines.flatMap { Self.commandLines(of: "anabranch", in: $0) }
+            + (try Pages.all().flatMap { try Self.examples(in: $0) })
+        let users = lines.flatMap { Self.commandLines(of: "anabranch", in: $0) }.filter { $0 != ["--version"] }
         let lab = lines.flatMap { Self.commandLines(of: "anabranch-lab", in: $0) }
         #expect(users.count > 40 && lab.count > 20)
         for line in users { #expect(throws: Never.self, "anabranch \(line)") { try Anabranch.parseAsRoot(line) } }
@@ -150,23 +150,54 @@ import Testing
         return examples + configuration.subcommands.flatMap { Self.examples(of: $0) }
     }
 
+    /// What stands in a line of text, as `anabranch export FILE --csv`, has options and subcommands that there are.
+    @Test func everyCallInALineOfTextHasOptionsThatThereAre() throws {
+        var count = 0
+        for page in try Pages.all() {
+            for span in try Pages.text(of: page).matches(of: /`((?:anabranch|anabranch-lab) [^`\n]+)`/) {
+                let line = String(span.output.1)
+                for (program, root) in [
+                    ("anabranch", Anabranch.self as any ParsableCommand.Type), ("anabranch-lab", Lab.self),
+                ] {
+                    for call in Self.commandLines(of: program, in: line) {
+                        count += 1
+                        let complaint = Self.complaint(about: call, of: root)
+                        let isUnknown = complaint.contains(/Unknown option|there is no command/)
+                        #expect(!isUnknown, "\(page): \(line): \(complaint)")
+                    }
+                }
+            }
+        }
+        #expect(count > 100)
+    }
+
+    private static func complaint(about call: [String], of root: any ParsableCommand.Type) -> String {
+        do {
+            _ = try root.parseAsRoot(try CommandNames.checked(call, in: root))
+            return ""
+        } catch {
+            return "\(error) \(root.message(for: error))"
+        }
+    }
+
     /// The lines for a shell of a file of Markdown.
     private static func examples(in file: String) throws -> [String] {
-        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent()
-        let text = try String(contentsOf: root.appendingPathComponent(file), encoding: .utf8)
-        let parts = text.components(separatedBy: "```")
-        return parts.filter { $0.hasPrefix("sh\n") }.flatMap { $0.split(separator: "\n") }.map(String.init)
+        let parts = try Pages.text(of: file).components(separatedBy: "```")
+        return parts.filter { $0.hasPrefix("sh\n") || $0.hasPrefix("console\n") }
+            .flatMap { $0.replacing(" \\\n", with: " ").split(separator: "\n") }.map(String.init)
     }
+
+    /// What ends a call, or says where its output goes.
+    private static let ends: Set = ["|", "||", "&&", ">", "2>", "<", "&", ";"]
 
     /// The arguments of each call of a program in a line for a shell.
     private static func commandLines(of program: String, in line: String) -> [[String]] {
         var words: [String] = []
-        for match in line.matches(of: /'[^']*'|"[^"]*"|#.*|[^\s'"]+/) where !match.output.hasPrefix("#") {
+        for match in line.matches(of: /'[^']*'|"(?:[^"\\]|\\.)*"|#.*|;|[^\s'";]+/) where !match.output.hasPrefix("#") {
             let word = String(match.output)
             words.append(word.first == "'" || word.first == "\"" ? String(word.dropFirst().dropLast()) : word)
         }
-        let calls = words.split(whereSeparator: ["|", "||", "&&", ">"].contains)
+        let calls = words.split(whereSeparator: ends.contains)
         return calls.compactMap { call in
             call.firstIndex(of: program).map { Array(call[($0 + 1)...]) }
         }

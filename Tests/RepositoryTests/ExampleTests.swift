@@ -1,13 +1,15 @@
 import Testing
 
-/// The examples are packages of their own, and their code is what the guide Embed shows.
+/// The examples are packages of their own, and their code is what pages show.
 @Suite struct ExampleTests {
-    @Test func theGuideShowsTheCodeOfTheExamples() throws {
-        let examples = try Repository.files(in: "Examples")
-        let blocks = Self.blocks(of: try TextFile("Spec/Guide/Embed.md"))
-        #expect(!blocks.isEmpty)
-        for block in blocks {
-            #expect(examples.contains { Self.contains($0.lines, block) }, "in no example: \(block.listed)")
+    /// The tutorials of the libraries are compared as wholes (`TutorialTests`).
+    @Test func pagesShowCodeOfExamplesAndTests() throws {
+        let examples = try Repository.files(in: "Examples", "Tests/TutorialTests")
+        let pages = try Repository.files(in: "Spec", suffix: ".md") + [TextFile("README.md")]
+        let blocks = pages.flatMap { page in Self.blocks(of: page).map { (page.path, $0) } }
+        #expect(blocks.count > 15)
+        for (page, block) in blocks {
+            #expect(examples.contains { Self.contains($0.lines, block) }, "\(page): in no example: \(block.listed)")
         }
     }
 

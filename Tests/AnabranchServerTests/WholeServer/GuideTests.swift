@@ -23,6 +23,7 @@ import Testing
         Guide(
             page: "Spec/Guide/ConnectAnApp.md",
             expected: ["ready", "ws_hostname", "refresh_token", "CONNECTION", "nobody has come yet"]),
+        Guide(page: "Spec/Guide/Devices.md", expected: ["no damage"]),
         Guide(
             page: "Spec/Guide/Embed.md",
             expected: ["ann@example.com", #"notes/"program""#, "no damage", "AddTable", "both read: oat, milk, bread"]),
@@ -79,6 +80,46 @@ import Testing
         let (status, output) = try await Self.run(script, in: folder, products: products)
         #expect(status == 0, "\(output)")
         for text in guide.expected { #expect(output.contains(text), "\(text) is not in:\n\(output)") }
+        let shown = blocks.filter { $0.language == "text" }.flatMap { $0.text.split(separator: "\n").map(String.init) }
+        let missing = Self.missing(shown, in: output.split(whereSeparator: \.isNewline).map(String.init))
+        #expect(missing == nil, "\(guide.page) shows \(missing ?? ""), and the commands print:\n\(output)")
+    }
+
+    /// What a page shows below its commands are lines that they print, in this order; others may stand between them.
+    /// In a line … stands for anything, and more than one space for any number of them: columns are as wide as their
+    /// texts.
+    /// - Returns: the first line that is not printed.
+    private static func missing(_ shown: [String], in printed: [String]) -> String? {
+        let spaces = #/ {2,}/#
+        var rest = printed.map { $0.replacing(spaces, with: "  ") }[...]
+        for line in shown {
+            let parts = line.replacing(spaces, with: "  ").components(separatedBy: "…")
+            guard let place = rest.firstIndex(where: { fits($0, parts) }) else { return line }
+            rest = rest[(place + 1)...]
+        }
+        return nil
+    }
+
+    /// Whether a line consists of the parts, with anything between them.
+    private static func fits(_ line: String, _ parts: [String]) -> Bool {
+        guard parts.count > 1 else { return line == parts[0] }
+        guard line.hasPrefix(parts[0]), line.hasSuffix(parts[parts.count - 1]) else { return false }
+        var rest = line.dropFirst(parts[0].count)
+        for part in parts[1...] where !part.isEmpty {
+            guard let found = rest.firstRange(of: part) else { return false }
+            rest = rest[found.upperBound...]
+        }
+        return true
+    }
+
+    @Test(
+        arguments: [
+            (["a", "c"], ["a", "b", "c"], nil), (["c", "a"], ["a", "c"], "a"), (["a…c"], ["abc"], nil),
+            (["a…c"], ["abcd"], "a…c"), (["a  b"], ["a     b"], nil), (["…", "x…"], ["a", "xy"], nil),
+            (["ab"], ["a"], "ab"),
+        ] as [([String], [String], String?)])
+    func whatAPageShowsIsCompared(shown: [String], printed: [String], missing: String?) {
+        #expect(Self.missing(shown, in: printed) == missing)
     }
 
     /// What runs this test cannot be run by it.

@@ -1,0 +1,39 @@
+import Foundation
+import Testing
+
+@testable import AnabranchServer
+
+/// Settings and rules that pages show are read as the server reads them.
+@Suite struct PageConfigurationTests {
+    @Test func everyBlockOfYAMLIsRead() throws {
+        var count = 0
+        for page in try Pages.all() {
+            for block in try Pages.blocks(in: "yaml", of: page) {
+                count += 1
+                if block.contains(/(^|\n)rules:\n/) {
+                    let rules = try PermissionRule.rules(inYAML: block)
+                    #expect(rules.compactMap(\.notice) == [], "\(page)")
+                    #expect(rules.allSatisfy { !$0.words.isEmpty })
+                } else {
+                    #expect(ConfigurationTests.complaint(block) == "", "\(page): \(block)")
+                }
+            }
+        }
+        #expect(count > 15)
+    }
+
+    @Test(arguments: [
+        ("{path: '*', right: write}", "everybody may read and write every partition"),
+        ("{path: '*', right: none}", "nobody may open any partition"),
+        (#"{path: '"a"', app: b, right: read}"#, #"users of b may read the partition "a""#),
+        (#"{path: '"a*"', users: [u1], right: read}"#, #"the users u1 may read the partitions that fit "a*""#),
+        (
+            #"{path: '"a"', providers: [api-key, anon-user], data: {level: 3}, right: read}"#,
+            #"users who log in by anon-user or api-key and have {"level":3} in their custom data "#
+                + #"may read the partition "a""#
+        ),
+    ])
+    func aRuleInWords(rule: String, words: String) throws {
+        #expect(try PermissionRule.rules(inYAML: "rules: [\(rule)]").map(\.words) == [words])
+    }
+}
