@@ -28,7 +28,7 @@ public actor TableBridge {
     private let file: String?
     let silence: Double
     private let allowsDeletions: Bool
-    private let dirty = DirtyObjects()
+    private let dirty = ChangedObjects()
     private let time = StepTime()
     private var isFollowing = false
     /// The identity of the replica with which the bridge was begun; nil before.
@@ -284,7 +284,7 @@ public actor TableBridge {
                 let outcome = try await {
                     let taken = dirty.take()
                     let snapshot = try await replica.snapshot()
-                    return try applyAll(taken, snapshot.state, &total, progress)
+                    return try applyAll(consume taken, snapshot.state, &total, progress)
                 }()
                 dirty.add(outcome.left)
                 total.isUnstable = total.isUnstable || outcome.isUnstable
@@ -310,7 +310,7 @@ public actor TableBridge {
     }
 
     private func applyAll(
-        _ dirty: consuming DirtyObjects.Taken, _ state: ObjectGraph, _ total: inout BridgeProgress,
+        _ dirty: consuming ChangedObjects.Taken, _ state: ObjectGraph, _ total: inout BridgeProgress,
         _ progress: @Sendable (BridgeProgress) -> Void
     ) throws -> RowApplication.Outcome {
         let isEverything = dirty.isEverything
@@ -337,23 +337,26 @@ public actor TableBridge {
             }
             return all
         }
-        var gone: [[ObjectReference]] = []
-        for table in database.tables {
-            guard let number = application.number(of: table), let keys = dirty.keys.removeValue(forKey: number)
-            else { continue }
-            let sorted = keys.sorted()
-            var erased: [ObjectReference] = []
-            for start in stride(from: 0, to: sorted.count, by: RowApplication.objectCount) {
-                let batch = sorted[start..<min(start + RowApplication.objectCount, sorted.count)].map {
-                    ObjectReference(classID: number, key: $0)
-                }
-                let present = try batch.filter(state.contains)
-                if !present.isEmpty { try run(present) }
-                if present.count < batch.count { erased += try batch.filter { try !state.contains($0) } }
+        let changed = database.tables.compactMap { table in
+            application.number(of: table).flatMap { number in
+                dirty.keys.removeValue(forKey: number).map { (number, $0.ordered()) }
             }
-            if !erased.isEmpty { gone.append(erased) }
         }
-        for erased in gone.reversed() { try run(erased) }
+        /// Carries out the changes of the objects that are gone, or of the others.
+        func run(_ keys: [PrimaryKey], of number: ClassID, areGone: Bool) throws {
+            var batch: [ObjectReference] = []
+            for key in keys {
+                let object = ObjectReference(classID: number, key: key)
+                guard try state.contains(object) != areGone else { continue }
+                batch.append(object)
+                guard batch.count == RowApplication.objectCount else { continue }
+                try run(batch)
+                batch = []
+            }
+            if !batch.isEmpty { try run(batch) }
+        }
+        for (number, keys) in changed { try run(keys, of: number, areGone: false) }
+        for (number, keys) in changed.reversed() { try run(keys, of: number, areGone: true) }
         return all
     }
 

@@ -5,9 +5,8 @@ struct DirtyBatches {
     private let database: CapturedDatabase
     private let state: ObjectGraph
     private let isEverything: Bool
-    /// The keys of the objects of each table, in their order: those that are near each other have their rows in the
-    /// same pages.
-    private var keys: [[UUIDBytes]] = []
+    /// The keys of the objects of each table, in their order.
+    private var keys: [[PrimaryKey]] = []
     /// The classes of tables.
     private var numbers: [Int64: ClassID] = [:]
 
@@ -16,9 +15,9 @@ struct DirtyBatches {
         for table in database.tables {
             let number = state.schema(ofClass: Array(table.name.utf8))?.number
             numbers[table.number] = number
-            var keys = number.flatMap { changed.objects.removeValue(forKey: $0) } ?? []
-            if let rows = changed.rows.removeValue(forKey: table.number) { keys.formUnion(rows) }
-            self.keys.append(keys.sorted { PrimaryKey.uuid($0) < .uuid($1) })
+            var keys = number.flatMap { changed.keys.removeValue(forKey: $0) } ?? KeySet()
+            for key in changed.rows.removeValue(forKey: table.number)?.ordered() ?? [] { keys.insert(key) }
+            self.keys.append(keys.ordered())
         }
     }
 
@@ -27,34 +26,41 @@ struct DirtyBatches {
     /// Calls `body` with batches of objects, each with what it is now; nil if it is gone.
     func forEach(_ size: Int, _ body: (Batch) throws -> Void) throws {
         guard !isEverything else { return try forEachOfAll(size, body) }
-        let count = keys.reduce(0) { $0 + $1.count }
-        if count == 0 { return }
-        let all = zip(database.tables.map(\.number), keys)
-        if count <= size {
-            return try body(try all.flatMap { table, keys in try keys.map { try object($0, of: table) } })
+        let all = Array(zip(database.tables.map(\.number), keys))
+        if keys.reduce(0, { $0 + $1.count }) <= size {
+            let batch = try all.flatMap { table, keys in try keys.compactMap { try object($0, of: table) } }
+            return batch.isEmpty ? () : try body(batch)
         }
         // A unique value of one that goes may be that of one that comes.
-        for (table, keys) in Array(all).reversed() {
-            try forEachBatch(of: try keys.filter { try !exists($0, in: table) }, table, size, body)
-        }
-        for (table, keys) in all { try forEachBatch(of: keys, table, size) { try body($0.filter { $0.1 != nil }) } }
+        for (table, keys) in all.reversed() { try forEachBatch(of: keys, table, size, areGone: true, body) }
+        for (table, keys) in all { try forEachBatch(of: keys, table, size, areGone: false, body) }
     }
 
+    /// Calls `body` with those objects that are gone, or with the others.
     private func forEachBatch(
-        of keys: [UUIDBytes], _ table: Int64, _ size: Int, _ body: (Batch) throws -> Void
+        of keys: [PrimaryKey], _ table: Int64, _ size: Int, areGone: Bool, _ body: (Batch) throws -> Void
     ) throws {
-        for start in stride(from: 0, to: keys.count, by: size) {
-            try body(try keys[start..<min(start + size, keys.count)].map { try object($0, of: table) })
+        var batch: Batch = []
+        for key in keys {
+            if try areGone && exists(key, in: table) { continue }
+            guard let object = try object(key, of: table), (object.1 == nil) == areGone else { continue }
+            batch.append(object)
+            guard batch.count == size else { continue }
+            try body(batch)
+            batch = []
         }
+        if !batch.isEmpty { try body(batch) }
     }
 
-    private func object(_ guid: UUIDBytes, of table: Int64) throws -> (DirtyObject, StateObject?) {
-        let object = try numbers[table].flatMap { try state.object(ObjectReference(classID: $0, key: .uuid(guid))) }
+    /// - Returns: nil if rows have no such keys.
+    private func object(_ key: PrimaryKey, of table: Int64) throws -> (DirtyObject, StateObject?)? {
+        guard case .uuid(let guid) = key else { return nil }
+        let object = try numbers[table].flatMap { try state.object(ObjectReference(classID: $0, key: key)) }
         return (DirtyObject(table: table, guid: guid), object)
     }
 
-    private func exists(_ guid: UUIDBytes, in table: Int64) throws -> Bool {
-        try numbers[table].map { try state.contains(ObjectReference(classID: $0, key: .uuid(guid))) } ?? false
+    private func exists(_ key: PrimaryKey, in table: Int64) throws -> Bool {
+        try numbers[table].map { try state.contains(ObjectReference(classID: $0, key: key)) } ?? false
     }
 
     private func forEachOfAll(_ size: Int, _ body: (Batch) throws -> Void) throws {

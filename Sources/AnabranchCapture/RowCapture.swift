@@ -218,7 +218,7 @@ public actor RowCapture {
             let (outcome, version) = try await {
                 let taken = changed.take()
                 let snapshot = try await replica.snapshot()
-                let batches = DirtyBatches(database, snapshot.state, taken)
+                let batches = DirtyBatches(database, snapshot.state, consume taken)
                 return (try applyAll(batches, snapshot.state, &total, progress), snapshot.record.version)
             }()
             changed.insert(outcome.left)

@@ -36,7 +36,7 @@ public actor SyncClient {
     public internal(set) var connectionError: SyncError?
     /// True while a message is being integrated, which can take long: no PONG can be read during that time.
     var isIntegrating = false
-    var largeMessageCount = 0
+    var freedMemory = FreedMemory()
 
     /// A replica, and the state of its session.
     struct Registration {

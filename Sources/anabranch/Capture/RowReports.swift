@@ -129,11 +129,17 @@ extension CaptureDifference {
 
 /// The memory of a process that makes passes.
 enum RowMemory {
-    /// Has all threads take memory from one heap: passes and sessions go on at different threads, and each of their
-    /// heaps would keep what the largest pass has needed.
+    /// The size from which the system itself has each piece of memory, in bytes: such pieces are given back when they
+    /// are not used any more.
+    private static let ownBytesMin: Int32 = 128 << 10
+
+    /// Has all threads take memory from one heap, without large pieces: passes and sessions go on at different threads,
+    /// each of their heaps would keep what the largest pass has needed, and so would gaps between large pieces.
     static func keepOneHeap() {
         #if canImport(Glibc)
         mallopt(M_ARENA_MAX, 1)
+        mallopt(M_MMAP_THRESHOLD, ownBytesMin)
+        mallopt(M_TRIM_THRESHOLD, ownBytesMin)
         #endif
     }
 }
