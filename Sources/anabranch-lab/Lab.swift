@@ -81,6 +81,6 @@ struct BenchCommand: ParsableCommand {
             BenchGenerationCommand.self, BenchGrowthCommand.self, BenchReplicaCommand.self,
             BenchReplicaMemoryCommand.self, ReplicaMemoryClientCommand.self, BenchStoreCommand.self,
             BenchRealmFileCommand.self, BenchRecordsCommand.self, BenchCaptureCommand.self,
-            BenchObservedCommand.self,
+            BenchExchangeCommand.self, BenchObservedCommand.self,
         ])
 }

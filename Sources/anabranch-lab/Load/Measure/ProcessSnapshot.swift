@@ -3,6 +3,8 @@ import Foundation
 /// The state of a process at a moment, from /proc.
 struct ProcessSnapshot: Sendable {
     var residentBytes: Int
+    /// The most that was resident since the process began.
+    var peakBytes: Int
     /// The resident bytes that do not belong to a file.
     var anonymousBytes: Int
     var userSeconds: Double
@@ -18,6 +20,7 @@ struct ProcessSnapshot: Sendable {
             throw LoadError("there is no process \(process), or the system has no /proc to measure it with")
         }
         residentBytes = (Self.number("VmRSS:", in: status) ?? 0) << 10
+        peakBytes = (Self.number("VmHWM:", in: status) ?? 0) << 10
         anonymousBytes = (Self.number("RssAnon:", in: status) ?? 0) << 10
         // The name of the program, in parentheses, may contain spaces; user and system time are fields 14 and 15.
         let fields = stat.suffix(from: stat.lastIndex(of: ")") ?? stat.startIndex).split(separator: " ")
