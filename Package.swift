@@ -309,6 +309,7 @@ let package = Package(
             dependencies: [
                 "AnabranchCapture", "AnabranchClient", "AnabranchCore", "AnabranchHistory", "AnabranchServer",
                 "AnabranchTesting",
+                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ]),

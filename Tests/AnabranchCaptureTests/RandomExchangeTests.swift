@@ -31,7 +31,11 @@ import Testing
             }
         }
         if only == nil {
-            for kind in RandomWriter.Kind.allCases { #expect(done["\(kind)"] ?? 0 > 0, "no \(kind) has succeeded") }
+            for kind in RandomWriter.Kind.allCases {
+                for writer in ["SQL", "GRDB"] {
+                    #expect(done["\(writer) \(kind)"] ?? 0 > 0, "no \(kind) by \(writer) has succeeded")
+                }
+            }
         }
     }
 }
@@ -125,7 +129,7 @@ private final class RandomExchange {
     private func migrate(_ app: CapturingApp, _ writer: RandomWriter) async throws {
         let pauses = Bool.random(using: &random)
         if pauses { try app.database.pause() }
-        if Bool.random(using: &random) { try writer.renewTable() } else { try app.db.execute("VACUUM") }
+        if Bool.random(using: &random) { try writer.renewTable() } else { try writer.vacuum() }
         // Without triggers, a key that is given again would be taken for the old one.
         guard pauses else { return try await pass(app === apps[0] ? 0 : 1) }
         for _ in 0..<Int.random(in: 0...3, using: &random) { try writer.write(keepsKeys: true) }
@@ -200,121 +204,4 @@ private struct Failure: Error, CustomStringConvertible {
     let description: String
 
     init(_ description: String) { self.description = description }
-}
-
-/// Writes one database as applications do. Unique values begin with the writer's name, so that those of two writers
-/// never meet.
-private final class RandomWriter: @unchecked Sendable {
-    enum Kind: CaseIterable {
-        case insert, insertMany, ignore, replaceInPlace, replaceByCode, upsert, update, updateMany, rekey, replaceCode
-        case fail, rollback, delete, deleteAll, deleteFolder, link, tag, replaceTag, respellTag, deleteTag
-    }
-
-    private let app: CapturingApp
-    private let name: String
-    private var random: SeededRandom
-    private var made = 0
-    private(set) var done: [String: Int] = [:]
-
-    init(_ app: CapturingApp, _ name: String, _ random: SeededRandom) throws {
-        (self.app, self.name, self.random) = (app, name, random)
-        if Bool.random(using: &self.random) { try app.db.execute("PRAGMA recursive_triggers = ON") }
-    }
-
-    private func mark() -> String {
-        made += 1
-        return "'\(name)\(made)'"
-    }
-
-    private func code() -> String { "'\(name)\(Int.random(in: 0..<6, using: &random))'" }
-
-    private func value() -> String {
-        ["NULL", "1", "1.5", "'x'", "'X'", "x'00ff'", "'1'", "''", "-3"].randomElement(using: &random) ?? "NULL"
-    }
-
-    /// An order of rows that the seed gives.
-    private func order(_ number: String) -> String {
-        "ORDER BY (\(number) * 7919 + \(Int.random(in: 0..<1009, using: &random))) % 1009, \(number) LIMIT 1"
-    }
-
-    private func key(_ table: String = "item") -> String { "(SELECT id FROM \(table) \(order("id")))" }
-
-    private func folder() -> String { Bool.random(using: &random) ? "NULL" : key("folder") }
-
-    /// - Parameter keepsKeys: true if no key is given again: without triggers, rows would be taken for old ones.
-    func write(keepsKeys: Bool = false) throws {
-        guard let kind = Kind.allCases.randomElement(using: &random) else { return }
-        if keepsKeys, ![.update, .updateMany, .delete].contains(kind) { return }
-        do {
-            try app.db.execute(sql(kind))
-            done["\(kind)", default: 0] += 1
-        } catch let error as SQLError where error.isConstraint {
-            // An application goes on.
-            if kind == .rollback { try? app.db.execute("ROLLBACK") }
-        }
-    }
-
-    private func sql(_ kind: Kind) -> String {
-        let columns = "item (mark, code, body, n, folder)"
-        func row() -> String { "(\(mark()), \(code()), \(value()), \(made), \(folder()))" }
-        switch kind {
-        case .insert: return "INSERT INTO folder (mark, name) VALUES (\(mark()), 'f')"
-        case .insertMany:
-            let rows = (0..<5).map { _ in "(\(mark()), NULL, \(value()), 1, \(folder()))" }
-            return "INSERT INTO \(columns) VALUES \(rows.joined(separator: ", "))"
-        case .ignore: return "INSERT OR IGNORE INTO \(columns) VALUES \(row())"
-        case .replaceInPlace:
-            return """
-                INSERT OR REPLACE INTO item (id, mark, code, body, n, folder)
-                SELECT id, mark, code, \(value()), 7, folder FROM item \(order("id"))
-                """
-        case .replaceByCode: return "INSERT OR REPLACE INTO \(columns) VALUES \(row())"
-        case .upsert:
-            return """
-                INSERT INTO \(columns) VALUES \(row()) ON CONFLICT (code) DO UPDATE SET n = n + 1, body = excluded.body
-                """
-        case .update: return "UPDATE item SET body = \(value()), folder = \(folder()) WHERE id = \(key())"
-        case .updateMany: return "UPDATE item SET n = \(Int.random(in: 0..<3, using: &random)), body = body"
-        case .rekey: return "UPDATE item SET id = id + 1000 WHERE id = \(key())"
-        case .replaceCode: return "UPDATE OR REPLACE item SET code = \(code()) WHERE id = \(key())"
-        case .fail: return "UPDATE OR FAIL item SET code = \(code()) WHERE id > \(key())"
-        case .rollback:
-            return """
-                BEGIN; INSERT INTO \(columns) VALUES \(row()); DELETE FROM item_tag; UPDATE item SET n = -1; ROLLBACK
-                """
-        case .delete: return "DELETE FROM item WHERE id = \(key())"
-        case .deleteAll: return Int.random(in: 0..<4, using: &random) == 0 ? "DELETE FROM item" : "DELETE FROM item_tag"
-        case .deleteFolder: return "DELETE FROM folder WHERE id = \(key("folder"))"
-        case .link:
-            return """
-                INSERT OR IGNORE INTO item_tag (item, tag, mark)
-                SELECT item.id, name, \(mark()) FROM item, tag WHERE name LIKE '\(name)%'
-                \(order("item.id + tag.rowid"))
-                """
-        case .tag: return "INSERT OR IGNORE INTO tag VALUES (\(code()), \(mark()), 0)"
-        case .replaceTag:
-            return """
-                INSERT OR REPLACE INTO tag SELECT name, mark, n + 1 FROM tag WHERE name LIKE '\(name)%'
-                \(order("rowid"))
-                """
-        case .respellTag: return "UPDATE tag SET name = upper(name) WHERE name = \(code())"
-        case .deleteTag: return "DELETE FROM tag WHERE name = \(code())"
-        }
-    }
-
-    /// Makes a table anew with other values, as migrations do; no trigger sees it.
-    func renewTable() throws {
-        guard let sql = try app.db.value("SELECT sql FROM sqlite_schema WHERE name = 'item'")?.string else { return }
-        try app.db.execute(
-            """
-            PRAGMA foreign_keys = OFF;
-            BEGIN;
-            \(sql.replacing(/CREATE TABLE "?item"?/, with: "CREATE TABLE item_new"));
-            INSERT INTO item_new SELECT id, mark, code, body, coalesce(n, 0) + 10, folder FROM item;
-            DROP TABLE item;
-            ALTER TABLE item_new RENAME TO item;
-            COMMIT;
-            PRAGMA foreign_keys = ON;
-            """)
-    }
 }
