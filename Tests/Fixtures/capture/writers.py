@@ -1,8 +1,8 @@
-"""Writes a SQLite database with a library as applications do: writers.py LIBRARY FILE make|write|migrate.
+"""Writes a SQLite database with a library as applications do: writers.py LIBRARY FILE make|write|migrate|clear.
 
 `make` makes the tables author and book. `write` inserts, updates, upserts, replaces, writes in bulk, and deletes, with
 cascades. `migrate` changes a table by the library's own means, which make it anew, so that its triggers are gone, and
-writes once more.
+writes once more. `clear` deletes all rows, rewrites the file, and inserts the book `last`.
 """
 
 import sqlite3
@@ -53,6 +53,14 @@ class Python:
         self.db.execute("INSERT INTO book (title) VALUES ('after')")
         self.db.commit()
 
+    def clear(self):
+        with self.db:
+            self.db.execute("DELETE FROM author")
+            self.db.execute("DELETE FROM book")
+        self.db.execute("VACUUM")
+        with self.db:
+            self.db.execute("INSERT INTO book (title) VALUES ('last')")
+
 
 class SQLAlchemy:
     def __init__(self, path):
@@ -96,6 +104,15 @@ class SQLAlchemy:
             with operations.batch_alter_table("book", recreate="always") as batch:
                 batch.alter_column("title", type_=Text, existing_type=Text, nullable=True)
             db.execute(self.book.insert(), [{"title": "after"}])
+
+    def clear(self):
+        with self.engine.begin() as db:
+            db.execute(self.book.delete())
+            db.execute(self.author.delete())
+        with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as db:
+            db.exec_driver_sql("VACUUM")
+        with self.engine.begin() as db:
+            db.execute(self.book.insert(), [{"title": "last"}])
 
 
 class Peewee:
@@ -143,6 +160,12 @@ class Peewee:
         migrate(SqliteMigrator(self.db).add_not_null("book", "title"))
         self.book.create(title="after")
 
+    def clear(self):
+        self.book.delete().execute()
+        self.author.delete().execute()
+        self.db.execute_sql("VACUUM")
+        self.book.create(title="last")
+
 
 class SQLiteUtils:
     def __init__(self, path):
@@ -164,6 +187,12 @@ class SQLiteUtils:
     def migrate(self):
         self.db["book"].transform(drop={"price"})
         self.db["book"].insert({"id": 99, "title": "after"})
+
+    def clear(self):
+        for name in ("book", "author"):
+            self.db[name].delete_where()
+        self.db.vacuum()
+        self.db["book"].insert({"id": 1, "title": "last"})
 
 
 class Django:
@@ -227,6 +256,15 @@ class Django:
         with connection.schema_editor() as editor:
             editor.alter_field(self.book, old, new)
         self.book.objects.create(title="after")
+
+    def clear(self):
+        from django.db import connection
+
+        self.book.objects.all().delete()
+        self.author.objects.all().delete()
+        with connection.cursor() as cursor:
+            cursor.execute("VACUUM")
+        self.book.objects.create(title="last")
 
 
 WRITERS = {writer.__name__: writer for writer in (Python, SQLAlchemy, Peewee, SQLiteUtils, Django)}
