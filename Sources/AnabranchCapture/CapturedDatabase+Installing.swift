@@ -63,6 +63,10 @@ extension CapturedDatabase {
             }
             let shape = try TableShape(name, in: db)
             let rule = try (rules[name] ?? TableRule()).checked(shape, in: db)
+            if rule.pulls.contains(.insert), try has("Z_PRIMARYKEY") && has("Z_METADATA") {
+                let reason = "Core Data counts its keys, and fails where others insert: let 'pull' have no insert"
+                throw CaptureError(.notCapturable, reason, table: shape.name)
+            }
             number += 1
             added.append(CapturedTable(number: number, shape: shape, rule: rule))
         }
@@ -81,9 +85,15 @@ extension CapturedDatabase {
             try set("noting:\(table.number)", to: .null)
         }
         try load()
-        return added.flatMap { table in
+        let generated = added.flatMap { table in
             table.shape.generated.map { "table \(table.name), column \($0): generated, so it is not synced" }
         }
+        guard try !added.isEmpty && has("grdb_migrations") else { return generated }
+        return generated + ["an application of GRDB with eraseDatabaseOnSchemaChange erases a database with new tables"]
+    }
+
+    private func has(_ table: String) throws -> Bool {
+        try db.value("SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND name = ?", [SQLValue(table)]) != nil
     }
 
     func columnsText(_ table: CapturedTable) -> String {

@@ -128,6 +128,14 @@ import Testing
             "CREATE TABLE u (id INTEGER PRIMARY KEY); CREATE TABLE sync_row (a)",
             "the database has a 'sync_row' of its own"
         ),
+        (
+            """
+            CREATE TABLE u (id INTEGER PRIMARY KEY); CREATE TABLE t (Z_PK INTEGER PRIMARY KEY, Z_OPT INTEGER);
+            CREATE TABLE Z_PRIMARYKEY (Z_ENT INTEGER PRIMARY KEY, Z_NAME, Z_MAX INTEGER);
+            CREATE TABLE Z_METADATA (Z_VERSION INTEGER PRIMARY KEY, Z_UUID)
+            """,
+            "table u: Core Data counts its keys, and fails where others insert: let 'pull' have no insert"
+        ),
     ])
     func whatCannotBeSyncedIsNamedAndNothingIsChanged(_ schema: String, _ reason: String) async throws {
         try await CaptureWorld.run { world in
@@ -136,6 +144,18 @@ import Testing
             let error = #expect(throws: CaptureError.self) { try app.install(["u", "t"]) }
             #expect(error?.description.hasPrefix(reason) == true, "\(error?.description ?? "")")
             #expect(try app.rows("SELECT type, name, sql FROM sqlite_schema ORDER BY name") == before)
+        }
+    }
+
+    @Test func whoseApplicationMayEraseItIsSaid() async throws {
+        try await CaptureWorld.run { world in
+            let app = try CapturingApp("a", in: world, Self.notes)
+            #expect(try app.database.install(["note"]) == [])
+            try app.database.uninstall()
+            try app.db.execute("CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY)")
+            let note = "an application of GRDB with eraseDatabaseOnSchemaChange erases a database with new tables"
+            #expect(try app.database.install(["note"]) == [note])
+            #expect(try app.database.install(["note"]) == [])
         }
     }
 
