@@ -124,7 +124,7 @@ import Testing
                     let changeset = version == 0 ? object : ChangesetWriter.setting(1, to: Int64(version + 1))
                     let refusal = try file.integrate(
                         Upload([changeset], from: ClientVersion(version + 1)), from: known)
-                    if let refusal { throw Wrong(description: "\(path), version \(version + 1): \(refusal)") }
+                    if let refusal { throw refusal }
                     version += 1
                     progress.acknowledged.signal()
                 }
