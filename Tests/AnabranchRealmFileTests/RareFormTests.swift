@@ -56,7 +56,7 @@ import Testing
         #expect(Array(lines) == keys.map { #"["A","\#($0)",{}]"# })
     }
 
-    /// The second node of a dictionary has two keys and one value; the first one is read.
+    /// The second node of a dictionary has two keys and one value, and is not counted; the first one is read.
     @Test func aDictionaryIsSalvagedNodeByNode() throws {
         var builder = RealmFileBuilder()
         func leaf(_ keys: [String], _ codes: [Int64]) -> Int64 {
@@ -64,7 +64,7 @@ import Testing
             return builder.refs([Int64(keys.count) << 1 | 1, builder.shortStrings(keys), values])
         }
         let leaves = [leaf(["a"], [7 << 8 | 1]), leaf(["b", "c"], [8 << 8 | 1])]
-        let root = builder.integers([0, 1 << 1 | 1, 3 << 1 | 1] + leaves, flags: 0xC0)
+        let root = builder.integers([0, 1 << 1 | 1, 1 << 1 | 1] + leaves, flags: 0xC0)
         let columns = [
             RealmFileBuilder.Column(name: "_id", type: 0),
             RealmFileBuilder.Column(name: "d", type: 6 | 2 << 16, attributes: 64),
@@ -75,7 +75,6 @@ import Testing
         let (lines, report) = try Vectors.export(file, salvages: true)
         #expect(lines.last == #"["A",{"int":"5"},{"d":{"dict":{"a":{"int":"7"}}}}]"#)
         #expect(report.problemCount == 1)
-        #expect(report.problems.first?.place.property == "d")
     }
 
     // MARK: What takes no bytes of the file
