@@ -15,11 +15,23 @@ import Testing
                     #expect(rules.compactMap(\.notice) == [], "\(page)")
                     #expect(rules.allSatisfy { !$0.words.isEmpty })
                 } else {
-                    #expect(ConfigurationTests.complaint(block) == "", "\(page): \(block)")
+                    let complaint = try Self.withRegistration(of: page) { file in
+                        ConfigurationTests.complaint(block.replacing("contacts.json", with: file))
+                    }
+                    #expect(complaint == "", "\(page): \(block)")
                 }
             }
         }
         #expect(count > 15)
+    }
+
+    /// A configuration is read together with the dataclasses that it registers: the page shows one as JSON.
+    private static func withRegistration(of page: String, _ body: (_ file: String) throws -> String) throws -> String {
+        let file = FileManager.default.temporaryDirectory.appendingPathComponent("\(UUID().uuidString).json")
+        defer { try? FileManager.default.removeItem(at: file) }
+        let shown = try Pages.blocks(in: "json", of: page).first { $0.contains(#""dataclass""#) }
+        try Data((shown ?? "").utf8).write(to: file)
+        return try body(file.path)
     }
 
     @Test(arguments: [
