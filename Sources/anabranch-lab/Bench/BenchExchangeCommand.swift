@@ -51,11 +51,13 @@ struct BenchExchangeCommand: AsyncParsableCommand {
             func exchange(
                 _ database: ExchangedDatabase, _ what: String, _ direction: String, _ rows: Int
             ) async throws {
-                let arguments =
+                var arguments =
                     [kind.rawValue, "run"] + database.arguments + [
                         "--data", folder.appendingPathComponent("\(kind)-\(database.name)").path,
                         "--path", #"/"\#(kind)""#, "--url", url,
                     ]
+                // Without it, a bridge that would delete more than half of the rows asks first.
+                if kind == .bridge { arguments.append("--delete-rows") }
                 let run = try await MeasuredProcess.run(binary, arguments)
                 let milliseconds = run.duration.inMilliseconds
                 print(
