@@ -296,14 +296,21 @@ struct RowApplication {
 
     // MARK: Waiting
 
-    /// Keeps an object whose key no row can have.
+    /// The reason why an object waits whose key no row can have.
+    static let unfitReason = "no row can have its key"
+
+    /// Keeps an object whose key no row can have, as long as there is one.
     private func parkUnfit(_ reference: ObjectReference, _ form: Form) throws {
-        guard try state.object(reference) != nil else { return }
+        let key = "\(reference.key)".replacing("\0", with: "␀")
+        guard try state.object(reference) != nil else {
+            try database.db.query(
+                "DELETE FROM anabranch.pending WHERE class = $1 AND key = $2 AND reason = $3",
+                [.text(form.table.className), .text(key), .text(Self.unfitReason)])
+            return
+        }
         try database.db.query(
-            """
-            INSERT INTO anabranch.pending (class, key, reason) VALUES ($1, $2, 'no row can have its key')
-            ON CONFLICT DO NOTHING
-            """, [.text(form.table.className), .text("\(reference.key)".replacing("\0", with: "␀"))])
+            "INSERT INTO anabranch.pending (class, key, reason) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+            [.text(form.table.className), .text(key), .text(Self.unfitReason)])
     }
 
     private func park(
