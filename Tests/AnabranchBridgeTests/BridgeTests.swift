@@ -17,7 +17,10 @@ import Testing
     {
         #expect(try await bridge.synchronize().waiting == 0, sourceLocation: sourceLocation)
         #expect(try await world.differences(bridge.replica) == [], sourceLocation: sourceLocation)
-        #expect(try await bridge.synchronize().isEmpty, sourceLocation: sourceLocation)
+        var last = try await bridge.synchronize()
+        // Every few seconds it looks at the triggers, and compares whole tables where one was missing.
+        if !last.renewedTables.isEmpty { last = try await bridge.synchronize() }
+        #expect(last.isEmpty, sourceLocation: sourceLocation)
         #expect(try world.app.rows("SELECT * FROM anabranch.history") == [], sourceLocation: sourceLocation)
     }
 

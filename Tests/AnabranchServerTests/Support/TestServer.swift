@@ -55,6 +55,7 @@ extension ServerSettings {
     static var small: ServerSettings {
         var settings = ServerSettings(cores: 2)
         settings.handshakeSecondsMax = 30 * 60
+        settings.limits.stallMillisecondsMax = 30 * 60_000
         settings.lingerSecondsMax = 1
         settings.shutdownSecondsMax = 2
         return settings
