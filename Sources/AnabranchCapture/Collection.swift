@@ -68,6 +68,8 @@ struct Collection {
         var table: Int64
         /// The columns that are read besides those that are not as they were when the row was last seen; nil for all.
         var columns: Set<Int>? = []
+        /// True if the server may not have the object.
+        var mayBeNew = false
     }
 
     private let database: CapturedDatabase
@@ -195,6 +197,13 @@ struct Collection {
         case 3: try erase(row)
         case 5:
             if let guid = try guid(of: row) { change(guid, in: row.table, nil) } else { try add(row) }
+        case 6:
+            if let guid = try guid(of: row) {
+                change(guid, in: row.table, nil)
+                drafts[guid]?.mayBeNew = true
+            } else {
+                try add(row)
+            }
         default: break
         }
         going[row.table] = nil
@@ -306,7 +315,8 @@ struct Collection {
                 collected.refused.append(DirtyObject(table: draft.table, guid: guid))
                 continue
             }
-            var change = ObjectChange(className: table.name, guid: guid, kind: draft.kind)
+            var change = ObjectChange(
+                className: table.name, guid: guid, kind: draft.mayBeNew ? .create : draft.kind)
             let columns = draft.kind == .update ? changedColumns(of: guid, draft, digest, found.values) : nil
             if columns?.isEmpty ?? false { continue }
             for index in table.properties.indices where columns?.contains(index) ?? true {

@@ -136,7 +136,10 @@ public actor RowCapture {
         let changed = changed
         await replica.follow { objects, isLocal in if !isLocal { changed.add(objects) } }
         let record = await replica.record
-        if let written = try database.state("written")?.int, written > Int64(clamping: record.lastWritten.rawValue) {
+        let known = try database.state("replica"), written = try database.state("written")?.int ?? 0
+        if record.lastWritten == 0, written > 0 || known != nil && known != record.name {
+            try await replaceLost(record)
+        } else if written > Int64(clamping: record.lastWritten.rawValue) {
             let reason = "the replica is not the one that the database was synchronized with, or an older copy of it"
             throw CaptureError(.replicaMismatch, reason)
         }
@@ -146,6 +149,21 @@ public actor RowCapture {
         }
         if let collected = try database.state("collected")?.int { sent = (collected, .init(rawValue: .max)) }
         isStarted = true
+    }
+
+    /// Has a new replica take the place of one that is lost: the objects of the file count, but for rows with entries
+    /// that the server has not acknowledged.
+    private func replaceLost(_ record: ReplicaRecord) async throws {
+        guard record.hasSynced else {
+            let reason = "its replica is missing: a new one takes its place as soon as it is synchronized"
+            throw CaptureError(.replicaMismatch, "\(database.path): \(reason)")
+        }
+        let state = try await replica.snapshot().state
+        try database.replaceReplica { table, guid in
+            guard let number = state.schema(ofClass: Array(table.name.utf8))?.number else { return false }
+            return try state.contains(ObjectReference(classID: number, key: .uuid(guid)))
+        }
+        changed.add(nil)
     }
 
     /// True unless there is nothing that could differ.
@@ -240,7 +258,7 @@ public actor RowCapture {
                 retries = false
                 changed.insert(try database.pendingObjects())
             }
-            if changed.isEmpty { try database.recordApplied(version) }
+            if changed.isEmpty { try database.recordApplied(version, of: await replica.record.name) }
             if changed.isEmpty || rounds >= Self.roundsMax { break }
         }
         total.waiting = try database.pendingCount
@@ -274,6 +292,11 @@ public actor RowCapture {
         try database.removeEntries(through: sent.entry)
         self.sent = nil
     }
+}
+
+extension ReplicaRecord {
+    /// The replica as the server knows it; nil as long as it does not.
+    fileprivate var name: SQLValue? { file.map { SQLValue("\($0.ident.rawValue)-\($0.salt.rawValue)") } }
 }
 
 /// The work of a pass.

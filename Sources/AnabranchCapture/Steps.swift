@@ -96,6 +96,42 @@ extension CapturedDatabase {
 
     private static let keptConflicts = 10_000
 
+    /// Forgets the replica, and has the rows collected again whose entries the server has not acknowledged. It may
+    /// have their objects all the same: these keep their keys.
+    /// - Parameter hasObject: true if there is an object of a table with a key.
+    /// - Throws: `CaptureError` if most of the other rows have no object: it is hardly the file that they came from.
+    func replaceReplica(_ hasObject: (CapturedTable, UUIDBytes) throws -> Bool) throws {
+        try db.transaction {
+            var rowCount = 0, missingCount = 0
+            let waiting = "(tbl, key) IN (SELECT tbl, key FROM sync_history WHERE action > 0)"
+            try db.run("SELECT tbl, guid FROM sync_row WHERE NOT \(waiting)") { row in
+                guard let table = tables.first(where: { .int($0.number) == row[0] }), let guid = row[1].guid else {
+                    return
+                }
+                rowCount += 1
+                if try !hasObject(table, guid) { missingCount += 1 }
+            }
+            guard missingCount <= rowCount / 2 else {
+                throw CaptureError(
+                    .replicaMismatch,
+                    """
+                    \(path): its replica is missing, and \(missingCount) of the \(rowCount) rows that the server had have \
+                    no object in the file, and would be deleted: if it is the right file, uninstall capture and \
+                    install it again, and all rows are sent as new ones
+                    """)
+            }
+            let collected = try state("collected") ?? .int(0)
+            try db.run(
+                """
+                INSERT INTO sync_history (tbl, key, action)
+                SELECT tbl, key, CASE WHEN max(action IN (1, 5, 6)) THEN 6 ELSE 5 END FROM sync_history
+                WHERE id <= ? AND action > 0 AND (tbl, key) IN (SELECT tbl, key FROM sync_row) GROUP BY tbl, key
+                """, [collected])
+            try db.run("DELETE FROM sync_step")
+            for name in ["step until", "step time", "written", "applied", "replica"] { try set(name, to: nil) }
+        }
+    }
+
     /// Removes entries that the server has acknowledged, but for the newest one, so that no number is given twice.
     func removeEntries(through id: Int64) throws {
         try db.transaction {
@@ -119,9 +155,12 @@ extension CapturedDatabase {
     }
 
     /// Records that the rows are those of the objects of a version of the replica.
-    func recordApplied(_ version: ClientVersion) throws {
+    func recordApplied(_ version: ClientVersion, of replica: SQLValue?) throws {
         let number = SQLValue.int(Int64(clamping: version.rawValue))
-        guard try state("applied") != number else { return }
-        try db.transaction { try set("applied", to: number) }
+        guard try state("applied") != number || state("replica") != replica else { return }
+        try db.transaction {
+            try set("applied", to: number)
+            try set("replica", to: replica)
+        }
     }
 }

@@ -1,4 +1,5 @@
 @testable import AnabranchCapture
+import Foundation
 import Testing
 
 /// Two databases and a server (`Spec/Capture.md`).
@@ -37,6 +38,61 @@ import Testing
                 try app.database.uninstall()
             }
             #expect(try a.rows("SELECT sql FROM sqlite_schema ORDER BY name") == before)
+        }
+    }
+
+    private static func removeReplica(of app: CapturingApp) throws {
+        let replica = URL(filePath: app.path + ".replica"), folder = replica.deletingLastPathComponent()
+        for file in try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
+        where file.lastPathComponent.hasPrefix(replica.lastPathComponent) {
+            try FileManager.default.removeItem(at: file)
+        }
+    }
+
+    @Test func aLostReplicaIsMadeAnew() async throws {
+        try await CaptureWorld.pair(Self.schema, ["note", "folder"]) { a, b in
+            try a.db.execute(
+                """
+                INSERT INTO folder VALUES (7, 'work');
+                INSERT INTO note VALUES (1, 'first', 7), (2, 'second', NULL), (3, 'third', NULL)
+                """)
+            for app in [a, b, a] { try await app.synchronize() }
+            // The server does not get what is collected now, and the last row is not even that.
+            try await a.open(online: false)
+            try a.db.execute("UPDATE note SET title = 'SECOND' WHERE id = 2; INSERT INTO note VALUES (4, 'fourth', 7)")
+            #expect(try await #require(a.capture).pass().collected == 2)
+            try a.db.execute("INSERT INTO note VALUES (5, 'fifth', NULL)")
+            try b.db.execute("UPDATE folder SET name = 'home'; DELETE FROM note WHERE title = 'third'")
+            try await b.synchronize()
+
+            try await a.close()
+            try Self.removeReplica(of: a)
+            try await a.open(online: false)
+            let error = await #expect(throws: CaptureError.self) { try await #require(a.capture).pass() }
+            #expect(error?.code == .replicaMismatch)
+            try await a.open()
+            for app in [a, b, a] { try await app.synchronize() }
+            for app in [a, b] {
+                #expect(try app.rows(Self.joined) == ["SECOND|∅", "fifth|∅", "first|home", "fourth|home"])
+                #expect(try await app.synchronize().isEmpty)
+            }
+        }
+    }
+
+    @Test func rowsAreNotDeletedForAFileWithoutThem() async throws {
+        try await CaptureWorld.run { world in
+            let app = try CapturingApp("a", in: world, Self.schema)
+            try app.db.execute("INSERT INTO folder VALUES (7, 'work'); INSERT INTO note VALUES (1, 'first', 7)")
+            try app.install(["note", "folder"])
+            try await app.synchronize()
+            try await app.close()
+            try Self.removeReplica(of: app)
+            let moved = try CapturingApp("a", in: world, "", partition: "other")
+            let error = await #expect(throws: CaptureError.self) { try await moved.synchronize() }
+            #expect(error?.code == .replicaMismatch)
+            #expect(error?.reason.contains("2 of the 2 rows") == true)
+            #expect(try app.rows(Self.joined) == ["first|work"])
+            try await moved.close()
         }
     }
 }
