@@ -84,7 +84,7 @@ import Testing
 
     @Test(
         arguments: ProcessInfo.processInfo.environment["ANABRANCH_SEED"].flatMap(UInt64.init).map { [$0] }
-            ?? Array(1...16))
+            ?? Array(1...6))
     func theyAreWhatADictionaryWouldBe(seed: UInt64) async throws {
         var random = SeededRandom(scrambling: seed)
         let pages = try Pages(), command = "ANABRANCH_SEED=\(seed) swift test --filter ObjectPagesTests"

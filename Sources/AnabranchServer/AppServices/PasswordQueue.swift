@@ -74,18 +74,20 @@ extension PasswordQueue.State {
     /// Takes the cheapest attempt, the first of those with the same cost; nil if none waits, or no more may be under
     /// way.
     fileprivate mutating func takeNext(_ runningMax: Int) -> PasswordQueue.Waiting? {
-        guard running < runningMax,
-            let index = waiting.indices.min(by: { costs[waiting[$0].attempt] < costs[waiting[$1].attempt] })
-        else { return nil }
+        guard running < runningMax else { return nil }
+        let costs = waitingCosts
+        guard let index = costs.indices.min(by: { costs[$0] < costs[$1] }) else { return nil }
         running += 1
         return waiting.remove(at: index)
     }
 
     /// Takes the dearest attempt, the last of those with the same cost.
     fileprivate mutating func takeDearest() -> PasswordQueue.Waiting? {
-        let index = waiting.indices.reversed().max { costs[waiting[$0].attempt] < costs[waiting[$1].attempt] }
-        return index.map { waiting.remove(at: $0) }
+        let costs = waitingCosts
+        return costs.indices.reversed().max { costs[$0] < costs[$1] }.map { waiting.remove(at: $0) }
     }
+
+    private var waitingCosts: [Int] { waiting.map { costs[$0.attempt] } }
 }
 
 /// The costs of recent attempts.

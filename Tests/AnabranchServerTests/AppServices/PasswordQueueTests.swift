@@ -117,13 +117,13 @@ import Testing
         desk.begin(ann)
         desk.end(wasRight: true)
         var number = 0, tried = 0, rightOnes = 0
-        for tick in 0..<5_000 {
-            let now = Int64(tick / 11)
+        for tick in 0..<2_000 {
+            let now = Int64(tick / 5)
             for _ in 0..<5 {
                 desk.begin(flood.attempt(number), now: now)
                 number += 1
             }
-            if tick % 50 == 0 {
+            if tick % 20 == 0 {
                 desk.begin(ann, now: now)
                 tried += 1
             }

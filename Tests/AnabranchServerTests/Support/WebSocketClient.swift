@@ -1,6 +1,7 @@
 import NIOCore
 import NIOPosix
 import NIOSSL
+import NIOWebSocket
 
 /// A WebSocket of the tests: says what it is told to, also what it must not. Belongs to one task.
 final class WebSocketClient {
@@ -130,8 +131,9 @@ final class WebSocketClient {
             frame += stride(from: 56, through: 0, by: -8).map { UInt8(truncatingIfNeeded: count >> $0) }
         }
         guard isMasked else { return frame + payload }
-        let key: [UInt8] = [0x5a, 0x01, 0xc3, 0x7e]
-        return frame + key + payload.enumerated().map { $1 ^ key[$0 & 3] }
+        var masked = ByteBuffer(bytes: payload)
+        masked.webSocketMask([0x5a, 0x01, 0xc3, 0x7e])
+        return frame + [0x5a, 0x01, 0xc3, 0x7e] + Array(buffer: masked)
     }
 
     /// The next frame of the server.
