@@ -70,6 +70,16 @@ import Testing
         }
     }
 
+    /// What an endpoint has answered to a POST is what it reads, and prints, upon a GET.
+    @Test func keysComeBackAsTheTypesThatTheyWereMadeOf() {
+        let id = UUID()
+        #expect(UUID(key: PrimaryKey(id)) == id)
+        #expect("\(PrimaryKey(id))" == "\(id)")
+        #expect(Int(key: PrimaryKey(7)) == 7)
+        #expect(String(key: PrimaryKey("ann")) == "ann")
+        #expect(UUID(key: PrimaryKey("ann")) == nil)
+    }
+
     @Test func aValueOfAnotherTypeIsAnErrorWithItsPlace() async throws {
         try await withServer { server in
             let id = try #require(UUID(uuidString: "00000000-0000-0000-0000-000000000001"))

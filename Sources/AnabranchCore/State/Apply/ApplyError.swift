@@ -126,7 +126,8 @@ extension ApplyError: CustomStringConvertible {
 }
 
 extension PrimaryKey: CustomStringConvertible {
-    /// The key for people: `null`, `5`, `"text"`, `{2-0}`, hexadecimal. A long text is cut.
+    /// The key for people: `null`, `5`, `"text"`, `{2-0}`, an ObjectId as 24 hexadecimal digits, a UUID as Foundation
+    /// writes it. A long text is cut.
     public var description: String {
         switch self {
         case .null: "null"
@@ -134,7 +135,7 @@ extension PrimaryKey: CustomStringConvertible {
         case .string(let text): "\"\(String(excerptOf: text))\""
         case .globalKey(let key): "{\(String(key.high, radix: 16))-\(String(key.low, radix: 16))}"
         case .objectID(let value): Hex.encode(value.bytes)
-        case .uuid(let value): Hex.encode(value.bytes)
+        case .uuid(let value): value.description.uppercased()
         }
     }
 }
