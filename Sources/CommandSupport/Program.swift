@@ -56,5 +56,8 @@ extension AsyncParsableCommand {
     }
 }
 
-/// A count of something, in words: `1 file`, `2 files`.
-package func counted(_ count: Int, _ word: String) -> String { "\(count) \(word)\(count == 1 ? "" : "s")" }
+/// A count of something, in words: `1 file`, `2 files`, `2 entries`.
+package func counted(_ count: some BinaryInteger, _ word: String) -> String {
+    guard count != 1 else { return "1 \(word)" }
+    return word.hasSuffix("ry") ? "\(count) \(word.dropLast())ies" : "\(count) \(word)s"
+}

@@ -3,6 +3,7 @@ import AnabranchExplain
 import AnabranchHistory
 import AnabranchSQLite
 import ArgumentParser
+import CommandSupport
 import Foundation
 
 /// `anabranch log`: the history of a synced file.
@@ -199,7 +200,7 @@ struct ShowCommand: ParsableCommand {
         try StoreOption.explainingErrors {
             let file = try store.file(path)
             guard let entry = try file.entry(ServerVersion(rawValue: version)) else {
-                let head = file.head, beginning = head.baseVersion > 0 ? "begins behind \(head.baseVersion) and " : ""
+                let head = file.head, beginning = head.baseVersion > 0 ? "begins after \(head.baseVersion) and " : ""
                 let archived = try file.archivedVersions().map { versions in
                     ", and the archive has versions from \(versions.lowerBound) to \(versions.upperBound)"
                 }
@@ -232,7 +233,7 @@ extension Edit {
         var what = objects.prefix(Self.objectsMax).map(\.line)
         if objects.count > Self.objectsMax { what.append("and \(objects.count - Self.objectsMax) more") }
         if changesSchema { what.append("classes or columns") }
-        let count = versionCount == 1 ? "1 version" : "\(versionCount) versions"
+        let count = counted(versionCount, "version")
         return "\(range)  \(times.lowerBound.date)  \(author)  \(count)  \(what.joined(separator: "; "))"
     }
 }

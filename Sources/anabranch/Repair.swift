@@ -2,6 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchSQLite
 import ArgumentParser
+import CommandSupport
 
 /// `anabranch repair`: rebuilds everything that the log determines.
 struct RepairCommand: ParsableCommand {
@@ -45,7 +46,7 @@ struct RepairCommand: ParsableCommand {
             if !file.damages.isEmpty { counts.damaged += 1 }
         }
         try repair.close()
-        print("\(counts.files) files: \(counts.repaired) repaired, \(counts.damaged) damaged")
+        print("\(counted(counts.files, "file")): \(counts.repaired) repaired, \(counts.damaged) damaged")
         if counts.damaged > 0 { throw HistoryError(.storeDamaged, "not everything can be repaired") }
     }
 

@@ -92,7 +92,7 @@ struct VerifyCommand: ParsableCommand {
                 print("\(names) are one partition: `anabranch merge-files --data \(directory)` joins them")
             }
             let sum = damageCount == 0 ? "no damage" : counted(damageCount, "damage")
-            print("\(counted(fileCount, "file")), \(entryCount) log entries: \(sum)")
+            print("\(counted(fileCount, "file")), \(counted(entryCount, "log entry")): \(sum)")
         }
         return damageCount
     }
@@ -153,11 +153,12 @@ struct VerifyCommand: ParsableCommand {
 
     private static func line(for file: VerifiedFile) -> String {
         let verdict = file.damages.isEmpty ? "ok" : "DAMAGED"
-        let archived = file.archivedCount > 0 ? ", \(file.archivedCount) entries in the archive" : ""
-        let skipped = file.skippedCount > 0 ? ", \(file.skippedCount) instructions cannot be applied" : ""
+        let archived = file.archivedCount > 0 ? ", \(counted(file.archivedCount, "entry")) in the archive" : ""
+        let skipped = file.skippedCount > 0 ? ", \(counted(file.skippedCount, "instruction")) cannot be applied" : ""
         return """
-            \(file.path): \(verdict), \(file.entryCount) entries, \(file.logBytes) bytes\(archived), \
-            \(file.clientFileCount) client files, \(file.reciprocalCount) reciprocal changesets\(skipped)
+            \(file.path): \(verdict), \(counted(file.entryCount, "entry")), \(file.logBytes) bytes\(archived), \
+            \(counted(file.clientFileCount, "client file")), \
+            \(counted(file.reciprocalCount, "reciprocal changeset"))\(skipped)
             """
     }
 }

@@ -70,9 +70,9 @@ import Testing
             + #"[{"int":"3"},{"title":"salt"}],[{"int":"4"},{"title":"tea"}]]}"#
         #expect(
             answer.output.split(separator: "\n") == [
-                "1 object written, 0 as they were, 0 erased", #"{"Note":[[{"int":"1"},{"title":"milk"}]]}"#,
-                "2 objects written, 0 as they were, 0 erased", "1 object written, 0 as they were, 0 erased",
-                "1 object written, 0 as they were, 0 erased", #""unsynced":{"bytes":63,"transactions":2}"#,
+                "1 object written, 0 unchanged, 0 erased", #"{"Note":[[{"int":"1"},{"title":"milk"}]]}"#,
+                "2 objects written, 0 unchanged, 0 erased", "1 object written, 0 unchanged, 0 erased",
+                "1 object written, 0 unchanged, 0 erased", #""unsynced":{"bytes":63,"transactions":2}"#,
                 Substring(state), "equal", #"[{"int":"4"},{"title":"tea"}]"#, #"[{"int":"3"},{"title":"salt"}]"#,
                 #"[{"int":"1"},{"title":"oat milk"}]"#,
             ], "\(answer)")
@@ -109,7 +109,7 @@ import Testing
         let first = #"{"Note":[[{"int":"1"},{"title":"milk"}],[{"int":"3"},{"title":"salt"}]]}"#
         let all =
             #"{"Note":[[{"int":"1"},{"title":"milk"}],[{"int":"2"},{"title":"eggs"}],[{"int":"3"},{"title":"salt"}]]}"#
-        let written = "1 object written, 0 as they were, 0 erased"
+        let written = "1 object written, 0 unchanged, 0 erased"
         let each = [
             #""ident":null"#, written, written, first, "1 of its transactions are not uploaded yet", all, "equal",
             "equal",

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandSupport
 import Foundation
 
 struct AdminDelete: AsyncParsableCommand {
@@ -140,7 +141,8 @@ private struct Deletion {
         } while next != nil
         result.shared[path] = count
         guard !isQuiet else { return }
-        print("\(path) has other users, and stays; \(count) client files \(isReal ? "have expired" : "would expire")")
+        let verb = isReal ? "expired" : "would expire"
+        print("\(path) has other users, and stays; \(counted(count, "client file")) \(verb)")
     }
 
     func printEnd() {

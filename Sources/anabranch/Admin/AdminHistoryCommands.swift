@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandSupport
 import Foundation
 import NIOCore
 
@@ -51,7 +52,10 @@ struct AdminFile: AsyncParsableCommand {
         var rows: [[String]] {
             [
                 ["version", "\(version)"],
-                ["log", "\(version - base_version) entries above version \(base_version), \(log_bytes) bytes"],
+                [
+                    "log",
+                    "\(counted(version - base_version, "entry")) above version \(base_version), \(log_bytes) bytes",
+                ],
                 ["sealed", "up to version \(sealed_version)"],
                 ["archive", "\(archived_bytes) bytes"],
                 ["state", "at version \(state_version), \(state_bytes) bytes"],
@@ -141,12 +145,16 @@ private struct Maintenance {
 
         var text: String {
             var words: [String] = []
-            if sealed_entries > 0 { words.append("\(sealed_entries) entries sealed (\(sealed_bytes) bytes)") }
-            if generations_made > 0 { words.append("\(generations_made) generation made (\(generation_bytes) bytes)") }
-            if generations_dropped > 0 { words.append("\(generations_dropped) generations dropped") }
+            if sealed_entries > 0 { words.append("\(counted(sealed_entries, "entry")) sealed (\(sealed_bytes) bytes)") }
+            if generations_made > 0 {
+                words.append("\(counted(generations_made, "generation")) made (\(generation_bytes) bytes)")
+            }
+            if generations_dropped > 0 { words.append("\(counted(generations_dropped, "generation")) dropped") }
             let (gone, bytes) = (trimmed_entries - archived_entries, trimmed_bytes - archived_bytes)
-            if gone > 0 { words.append("\(gone) entries gone (\(bytes) bytes)") }
-            if archived_entries > 0 { words.append("\(archived_entries) entries archived (\(archived_bytes) bytes)") }
+            if gone > 0 { words.append("\(counted(gone, "entry")) gone (\(bytes) bytes)") }
+            if archived_entries > 0 {
+                words.append("\(counted(archived_entries, "entry")) archived (\(archived_bytes) bytes)")
+            }
             words += expired.map { file in
                 let seen = Date(timeIntervalSince1970: file.last_seen).formatted(.iso8601)
                 return "client \(file.client) of \(file.user ?? "-") expired (\(file.reason), last seen \(seen))"

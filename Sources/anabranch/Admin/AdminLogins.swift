@@ -1,5 +1,6 @@
 import AnabranchCore
 import ArgumentParser
+import CommandSupport
 import Foundation
 
 /// The user whom a command is about.
@@ -88,6 +89,6 @@ func change(
         let answer = try await client.post("/v1/users/\(verb)", body(try await user.ident(client)))
         if options.json { return show(answer) }
         let outcome = try JSONDecoder().decode(Outcome.self, from: answer)
-        print(done + (outcome.connections.map { ", \($0) connections closed" } ?? ""))
+        print(done + (outcome.connections.map { ", \(counted($0, "connection")) closed" } ?? ""))
     }
 }

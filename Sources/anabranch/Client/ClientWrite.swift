@@ -135,7 +135,7 @@ struct WrittenLines: Sendable {
         var written = 0, unchanged = 0, erased = 0
 
         func tell() {
-            print("\(counted(written, "object")) written, \(unchanged) as they were, \(erased) erased")
+            print("\(counted(written, "object")) written, \(unchanged) unchanged, \(erased) erased")
         }
 
         static func += (sum: inout Tally, other: Tally) {

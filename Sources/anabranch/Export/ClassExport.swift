@@ -64,7 +64,7 @@ struct ClassExport {
             guard pending.count >= Self.pieceBytes else { return true }
             do { try output(Data(pending)) } catch { failure = error }
             pending.removeAll(keepingCapacity: true)
-            progress.tell { "\(count) objects" }
+            progress.tell { counted(count, "object") }
             return failure == nil
         }
         progress.end()

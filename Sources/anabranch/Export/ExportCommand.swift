@@ -88,7 +88,7 @@ struct ExportCommand: ParsableCommand {
                 bytes += pending.count
                 try output(pending)
                 pending.removeAll(keepingCapacity: true)
-                line.tell { "\(count) objects, \(CopyProgress.size(bytes))" }
+                line.tell { "\(counted(count, "object")), \(CopyProgress.size(bytes))" }
             }
             try output(pending)
             line.end()

@@ -167,12 +167,12 @@ struct ImportRun {
     }
 
     static func line(count: Int, _ bytes: Int, of total: Int?, after elapsed: Duration) -> String {
-        guard let total, total > 0 else { return "\(count) lines, \(CopyProgress.size(bytes))" }
+        guard let total, total > 0 else { return "\(counted(count, "line")), \(CopyProgress.size(bytes))" }
         let share = min(1, Double(bytes) / Double(total)), width = 20, done = Int(share * Double(width))
         let bar = String(repeating: "#", count: done) + String(repeating: "-", count: width - done)
         let seconds = elapsed / .seconds(1)
         let rest = share > 0 && share < 1 ? String(format: ", about %.0f s left", seconds * (1 - share) / share) : ""
-        return String(format: "[%@] %3.0f %%, ", bar, share * 100) + "\(count) lines\(rest)"
+        return String(format: "[%@] %3.0f %%, ", bar, share * 100) + counted(count, "line") + rest
     }
 
     func interrupted(at line: Int) -> AdminError { goOn(at: line, because: "interrupted") }
@@ -247,13 +247,14 @@ struct ImportRun {
         if isJSON {
             show(try JSONEncoder().encode(tally))
         } else if isDry {
-            say("\(tally.written) \(unit)s can be imported, \(tally.refused) cannot")
+            say("\(counted(tally.written, unit)) can be imported, \(tally.refused) cannot")
         } else if filling?.isOnlyPending != true {
             print(
-                "\(tally.written) objects written, \(tally.unchanged) as they were, \(tally.refused) \(unit)s refused")
+                counted(tally.written, "object") + " written, \(tally.unchanged) unchanged, "
+                    + counted(tally.refused, unit) + " refused")
         }
         if let kept = tally.kept, kept > Self.refusalsMax, !isJSON {
-            say("\(kept) objects in all are kept as the server has them, and not as the file has them")
+            say("\(counted(kept, "object")) in all stay as the server has them, and not as the file has them")
         }
         if let changes = tally.changes, !isJSON {
             isDry ? say("\(counted(changes.made, "change")) can be made again") : print(changes.text)
@@ -266,7 +267,7 @@ struct ImportRun {
     /// Says how many refused lines were not named.
     func sayUnnamed() {
         guard tally.refused > namedRefusals else { return }
-        say("\(file): \(tally.refused - namedRefusals) more \(unit)s were refused")
+        say("\(file): \(counted(tally.refused - namedRefusals, "further \(unit)")) refused")
     }
 
     /// The number of paths that are named with their counts.
@@ -274,10 +275,10 @@ struct ImportRun {
 
     private func sayPaths() {
         for (path, count) in lineCounts.sorted(by: { $0.key < $1.key }).prefix(Self.namedPathCount) {
-            say("\(path): \(count) \(unit)s")
+            say("\(path): \(counted(count, unit))")
         }
         let rest = lineCounts.count - Self.namedPathCount
-        if rest > 0 { say("and \(rest) partitions more") }
+        if rest > 0 { say("and \(counted(rest, "partition")) more") }
     }
 
     private func say(_ text: String) { StandardError.write(text + "\n") }

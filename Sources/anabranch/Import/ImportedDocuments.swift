@@ -53,12 +53,12 @@ enum DocumentSchema {
                 unreadable =
                     unreadable ?? InputError(description: "\(file), \(source.unit) \(source.lineNumber): \(error)")
             }
-            progress.tell { "looked at \(count) documents" }
+            progress.tell { "looked at \(counted(count, "document"))" }
         }
         progress.end()
         do {
             let classes = try inference.classes()
-            let report = ["\(file): \(count) documents of class \(className):"] + inference.report
+            let report = ["\(file): \(counted(count, "document")) of class \(className):"] + inference.report
             StandardError.write(report.map { $0 + "\n" }.joined())
             return classes
         } catch {

@@ -174,7 +174,7 @@ private struct LineFile {
             guard pending.count >= Self.pieceBytes else { return }
             try file.write(contentsOf: pending)
             pending.removeAll(keepingCapacity: true)
-            line.tell { "\(count) lines read" }
+            line.tell { "\(counted(count, "line")) read" }
         }
         line.end()
         try check(touchedBytes)

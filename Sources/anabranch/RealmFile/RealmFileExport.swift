@@ -102,7 +102,7 @@ struct RealmFileExportCommand: ParsableCommand {
                 bytes += pending.count
                 try output(pending)
                 pending.removeAll(keepingCapacity: true)
-                line.tell { "\(count) lines, \(CopyProgress.size(bytes))" }
+                line.tell { "\(counted(count, "line")), \(CopyProgress.size(bytes))" }
             }
             try output(pending)
             line.end()

@@ -81,11 +81,11 @@ struct DeviceChangesTests {
             #expect(first.status == 0)
             #expect(
                 first.text
-                    == "27 objects written, 0 as they were, 0 lines refused\n2 changes made, 0 made before, 0 lost\n")
+                    == "27 objects written, 0 unchanged, 0 lines refused\n2 changes made, 0 made before, 0 lost\n")
             let device = try await AdminCommandTests.run(["realm-file", "export", file]).text
             #expect(try await desk.export(Self.path) == device)
             let again = try await desk.run("import", file, "--path", Self.path, "--from-device", "phone")
-            #expect(again.text.hasPrefix("0 objects written, 27 as they were"))
+            #expect(again.text.hasPrefix("0 objects written, 27 unchanged"))
             #expect(again.text.hasSuffix("0 changes made, 2 made before, 0 lost\n"), "\(again.text)")
             // A backup from before the changes does not undo them; what somebody wrote later does.
             _ = try await desk.run("import", base, "--path", Self.path)
