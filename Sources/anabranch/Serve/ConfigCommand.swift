@@ -53,7 +53,9 @@ struct ConfigCommand: AsyncParsableCommand {
             let files = await NamedFiles.check(sources.configuration)
             problems += files.problems
             for rule in files.rules { print(rule) }
-            for notice in sources.configuration.notices + files.notices { print("note: \(notice)") }
+            // What could not be read is not missing.
+            let notices = sources.problems.isEmpty ? sources.configuration.notices : []
+            for notice in notices + files.notices { print("note: \(notice)") }
             if options.server.config == nil { print("note: no file was looked at: --config names one") }
             guard problems.isEmpty else { throw InputError(description: problems.joined(separator: "\n")) }
             print("the configuration is good")
