@@ -73,6 +73,23 @@ import Testing
         }
     }
 
+    @Test func aRecordingThatDoesNotFitOneServerIsReplayedOffLine() async throws {
+        let trace = #"""
+            {"numAgents": 4, "endContent": "", "txns": [
+              {"agent": 0, "time": "2023-11-22T03:57:32+00:00", "parents": [], "patches": [[0, 0, "a"]]},
+              {"agent": 1, "time": "2023-11-22T03:57:32+00:00", "parents": [], "patches": [[0, 0, "b"]]},
+              {"agent": 2, "time": "2023-11-22T03:57:32+00:00", "parents": [0], "patches": [[1, 0, "c"]]},
+              {"agent": 3, "time": "2023-11-22T03:57:32+00:00", "parents": [1], "patches": [[1, 0, "d"]]}]}
+            """#
+        try write(gzip: trace, to: "apart.json.gz")
+        let answer = try await LabProcess.run(["replay", "trace", path("apart.json.gz")])
+        #expect(answer.status == 0)
+        #expect(answer.complaint.hasPrefix("apart: cannot be followed, and so is only replayed off line: "))
+        #expect(answer.complaint.split(separator: "\n").count == 1)
+        #expect(answer.output.hasPrefix("apart, off line, indexed: 4 transactions in "))
+        #expect(answer.output.split(separator: "\n").count == 1)
+    }
+
     private func write(gzip text: String, to name: String) throws {
         let process = Process(), input = Pipe()
         process.executableURL = URL(fileURLWithPath: "/bin/sh")

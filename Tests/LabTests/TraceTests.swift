@@ -69,7 +69,8 @@ import Testing
         trace.txns = [(0, []), (1, []), (2, [0]), (3, [1])].map {
             Trace.Transaction(agent: $0.0, time: time, parents: $0.1, patches: text)
         }
-        #expect(throws: InputError.self) { try TraceSchedule(of: trace) }
+        let error = #expect(throws: InputError.self) { try TraceSchedule(of: trace) }
+        #expect(error?.description.hasSuffix("transactions 0, 1, 2 and 1 more can be the next in its log") == true)
     }
 
     /// What would trap or mean nothing is refused, and the error says where it stands.

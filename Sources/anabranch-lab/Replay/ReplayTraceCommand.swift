@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchTesting
 import ArgumentParser
+import CommandSupport
 import Foundation
 
 struct ReplayTraceCommand: ParsableCommand {
@@ -9,7 +10,9 @@ struct ReplayTraceCommand: ParsableCommand {
         abstract: "Replay a recorded history of collaborative editing through clients and a server in memory.",
         discussion: """
             The document is a list of one-character strings in one object. The history is replayed as it was recorded, \
-            where the text must end as recorded, and with all users off line to the end. At the end all clients and \
+            where the text must end as recorded, and with all users off line to the end. If the exchanges do not fit \
+            one server between them, as where people wrote for days without a network, only the latter is done, and \
+            standard error says so. At the end all clients and \
             the server's log must have the same state. Times are of everything: local transactions, merges on both \
             sides, and applying. If the text or the states are not as they have to be, the exit status is 1.
 
@@ -32,18 +35,20 @@ struct ReplayTraceCommand: ParsableCommand {
         let content = try Trace.read(trace)
         do {
             try replay(content)
+        } catch let exit as ExitCode {
+            throw exit
         } catch {
             throw InputError(description: "\(trace): \(error)")
         }
     }
 
     private func replay(_ trace: Trace) throws {
-        let schedule = try TraceSchedule(of: trace)
-        for isOffline in [false, true] {
+        let schedule = schedule(of: trace)
+        for isOffline in schedule == nil ? [true] : [false, true] {
             for strategy in pairwise ? [MergeStrategy.indexed, .everyPair] : [.indexed] {
                 var replay = try TraceReplay(trace, strategy: strategy)
                 let time = try ContinuousClock().measure {
-                    if isOffline { try replay.stayOffline() } else { try replay.follow(schedule) }
+                    if !isOffline, let schedule { try replay.follow(schedule) } else { try replay.stayOffline() }
                 }
                 let outcome = TraceOutcome(
                     trace: name, replay: isOffline ? "off line" : "followed",
@@ -54,6 +59,16 @@ struct ReplayTraceCommand: ParsableCommand {
                 fflush(nil)
                 guard outcome.isGood else { throw ExitCode.failure }
             }
+        }
+    }
+
+    /// The exchanges with the server; nil, with a line on standard error, if one server cannot have made them.
+    private func schedule(of trace: Trace) -> TraceSchedule? {
+        do {
+            return try TraceSchedule(of: trace)
+        } catch {
+            StandardError.write("\(name): cannot be followed, and so is only replayed off line: \(error)\n")
+            return nil
         }
     }
 

@@ -83,6 +83,9 @@ struct TraceSchedule {
     /// All transactions in the order of the server's log.
     private(set) var log: [Int] = []
 
+    /// The number of transactions that an error names.
+    private static let namedMax = 3
+
     /// - Throws: `InputError`, if no order of a log gives every agent what it knew and nothing else.
     init(of trace: Trace) throws {
         let agents = 0..<trace.numAgents
@@ -133,10 +136,11 @@ struct TraceSchedule {
                 own.indices.allSatisfy { preceding[next.number][$0] <= done[$0] }
             }
             guard let next = ready.min(by: { $0.number < $1.number }) else {
-                let stuck = waiting.map { "\($0.number)" }.joined(separator: ", ")
+                let named = waiting.prefix(Self.namedMax).map { "\($0.number)" }.joined(separator: ", ")
+                let rest = waiting.count > Self.namedMax ? " and \(waiting.count - Self.namedMax) more" : ""
                 throw InputError(
                     description: "the exchanges do not fit one server between the agents: none of transactions "
-                        + "\(stuck) can be the next in its log")
+                        + "\(named)\(rest) can be the next in its log")
             }
             log.append(next.number)
             done[next.agent] += 1
