@@ -11,7 +11,7 @@
 #     {'a': 0.0, 'b': -0.0}                          plistlib {'a': 0.0, 'b': 0.0}
 #     {'a': -0.0, 'b': 0.0}                          plistlib {'a': -0.0, 'b': -0.0}
 #     {'b': 0.0}                                     biplist {'b': 0.0}
-#     {'b': 0.0}, behind another file {'b': -0.0}    biplist {'b': -0.0}
+#     {'b': 0.0}, after another file {'b': -0.0}    biplist {'b': -0.0}
 #
 # 1, 1.0 and true are kept apart: the type is looked at, the bits are not.
 #

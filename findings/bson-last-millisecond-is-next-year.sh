@@ -38,7 +38,7 @@ import bson
 
 write = getattr(bson, "dumps", None) or bson.encode
 moment = datetime.datetime.fromisoformat(sys.argv[1]).replace(tzinfo=datetime.timezone.utc)
-print(*struct.unpack_from("<q", write({"v": moment}), 7))  # behind the length, the type and the name
+print(*struct.unpack_from("<q", write({"v": moment}), 7))  # after the length, the type and the name
 PYTHON
 }
 

@@ -231,7 +231,7 @@ package final class HistoryRun {
         if let twin, participants[index].isOld {
             let other = try twin.downloads(for: ident, client.capabilities).download(
                 after: cursor, byteBudget: byteBudget)
-            try require(other == download, "client \(ident) gets something else behind \(cursor)")
+            try require(other == download, "client \(ident) gets something else after \(cursor)")
         }
         participants[index].session?.download = download.progress.cursor
         // Sometimes the download is lost.

@@ -207,7 +207,7 @@ import Testing
         var entries = Array(log[last - 2..<last])
         entries[0].timestamp = 9
         let start = Checksum(startOf: VirtualPath("/a"))
-        let block = try LogSegment.seal(entries, behind: start, of: start)
+        let block = try LogSegment.seal(entries, after: start, of: start)
         try Self.change(
             test.path, "UPDATE archived_segment SET block = ?, bytes = ? WHERE last = ?",
             [Data(block), block.count, last])

@@ -64,7 +64,7 @@ import Testing
         try test.verify()
     }
 
-    @Test("a commit ends behind the changeset with which it has so many bytes", arguments: [(-1, 4), (0, 4), (1, 5)])
+    @Test("a commit ends after the changeset with which it has so many bytes", arguments: [(-1, 4), (0, 4), (1, 5)])
     func end(more: Int, versions: Int) throws {
         let changesets = (0..<10).map { ChangesetWriter.setting($0 % 3, to: $0) }
         let bytes = changesets[0].count + UploadQueue.overheadBytes

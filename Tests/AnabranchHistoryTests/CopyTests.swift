@@ -104,7 +104,7 @@ import Testing
         try fixture.test.verify()
     }
 
-    /// The log begins behind the cursor; the generation is gone; the salt is that of no version.
+    /// The log begins after the cursor; the generation is gone; the salt is that of no version.
     @Test(arguments: StoreKind.allCases) func whatIsNotKnownAnyMoreIsReset(kind: StoreKind) throws {
         let fixture = try GenerationFixture(kind), file = fixture.file
         var old = MemoryClient(try file.allocateIdent()), inside = MemoryClient(try file.allocateIdent())
@@ -154,7 +154,7 @@ import Testing
         try fixture.test.verify()
     }
 
-    /// Whoever has identified itself need not say again where it was: a crash right behind the IDENT.
+    /// Whoever has identified itself need not say again where it was: a crash right after the IDENT.
     @Test(arguments: [StoreKind.sqlite, .shards]) func thePlaceIsDurableWhenTheSessionBegins(kind: StoreKind) throws {
         let fixture = try GenerationFixture(kind)
         var original = MemoryClient(try fixture.file.allocateIdent())

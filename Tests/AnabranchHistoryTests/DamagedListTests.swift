@@ -39,7 +39,7 @@ import Testing
         _ = try store.open(paths[1])
     }
 
-    /// What is read behind the last name would be the same again, for ever.
+    /// What is read after the last name would be the same again, for ever.
     @Test func anIndexOfNamesThatIsOutOfOrderEndsTheList() throws {
         let queue = try DatabaseQueue(path: shard)
         let sql = "SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_synced_file_1'"

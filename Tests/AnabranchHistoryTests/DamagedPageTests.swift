@@ -49,7 +49,7 @@ import Testing
                 #expect(file.goodVersion.rawValue == file.entryCount, "page \(page + 1)")
             }
             let places = files.flatMap(\.damages).filter { $0.kind == .database }.map(\.place)
-            if places.contains(where: { $0.hasPrefix("log behind version ") }) { logsThatEnd += 1 }
+            if places.contains(where: { $0.hasPrefix("log after version ") }) { logsThatEnd += 1 }
         }
         #expect(oneIsGood > 0)
         #expect(logsThatEnd > 0)

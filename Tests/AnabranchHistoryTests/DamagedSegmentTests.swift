@@ -11,7 +11,7 @@ import Testing
     private static let damaged = HistoryError(.storeDamaged, "")
 
     private static func block(_ count: Int = 12) throws -> [UInt8] {
-        try LogSegment.seal(RandomLog.settings(count), behind: start, of: start)
+        try LogSegment.seal(RandomLog.settings(count), after: start, of: start)
     }
 
     /// Puts the right checksum before bytes.
@@ -60,7 +60,7 @@ import Testing
             _ = columns.versions(in: whole, excludingOrigin: origin)
         }
         _ = content?.entries(in: whole, excludingOrigin: nil, byteBudget: .max)
-        _ = content?.chain(behind: start)
+        _ = content?.chain(after: start)
         let match = ConflictKeyFilter.Match(keys: [0], parts: .all)
         _ = try content?.versions(writing: match, in: whole, excludingOrigin: 1)
     }

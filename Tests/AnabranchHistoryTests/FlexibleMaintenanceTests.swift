@@ -57,7 +57,7 @@ import Testing
         #expect(report.generationsMade == 0 && report.trimmedEntries >= 16)
         #expect(fixture.synced.head.baseVersion >= 20)
 
-        // The log begins behind what it is sent at first, and it has lost that.
+        // The log begins after what it is sent at first, and it has lost that.
         var (other, session) = try FlexibleFixture.join(fixture.synced, fixture.file)
         #expect(try fixture.file.download(for: &session) != nil)
         for key in 20..<30 { try fixture.create(Int64(key)) }

@@ -41,7 +41,7 @@ import Testing
         #expect(try file.integrateNew(until: Self.smallestStep).isEmpty)
         #expect(file.hasLongUploads && !file.hasNewUploads)
 
-        // What the second one does meanwhile is in the log at once, and the merge goes on behind it.
+        // What the second one does meanwhile is in the log at once, and the merge goes on after it.
         try second.integrate()
         try second.client.write(at: 300) { try $0.object("Note", key: .int(1))?.set("text", to: .string([0x2a])) }
         try second.upload()

@@ -36,7 +36,7 @@ import Testing
         try fixture.test.verify()
     }
 
-    /// The end of the generation and the log behind it fit into one DOWNLOAD.
+    /// The end of the generation and the log after it fit into one DOWNLOAD.
     @Test(arguments: StoreKind.allCases) func oneDownloadCanHoldAllOfIt(kind: StoreKind) throws {
         let fixture = try GenerationFixture(kind), file = fixture.file, generation = try fixture.trimmed()
         try fixture.write(4)
@@ -76,7 +76,7 @@ import Testing
         for client in clients { #expect(try StateDigest(of: client.state) == fixture.state()) }
     }
 
-    /// On each of its entries, before it, and behind it; merged with exactly what follows there.
+    /// On each of its entries, before it, and after it; merged with exactly what follows there.
     @Test(arguments: StoreKind.allCases) func changesAreUploadedFromWithin(kind: StoreKind) throws {
         for position in 0...12 {
             let fixture = try GenerationFixture(kind), file = fixture.file, generation = try fixture.trimmed()

@@ -124,7 +124,7 @@ import Testing
         #expect(try file.integrate(Upload([[]]), from: 9)?.code == .badClientFileIdent)
         #expect(try file.integrate(Upload([[]]), from: 1)?.code == .badClientFileIdent)
         #expect(try file.integrate(Upload([[]], base: 9), from: 2)?.code == .badServerVersion)
-        // A base may not go back behind the progress either.
+        // A base may not go back before the progress either.
         try file.integrate(Upload(progress: UploadCursor(clientVersion: 2, serverVersion: 1)), from: 3)
         #expect(try file.integrate(Upload([[]], from: 3), from: 3)?.code == .badServerVersion)
         #expect(try file.log().count == 1)

@@ -41,7 +41,7 @@ import Testing
         #expect(try file.downloads(for: first.ident).download(after: DownloadCursor(), byteBudget: 9).changesets == [])
         try file.writeProgress()
         #expect(try file.clientFile(first.ident)?.lineage == Lineage.none)
-        // Its first upload decides, in the very same commit; also where a generation is made right behind it.
+        // Its first upload decides, in the very same commit; also where a generation is made right after it.
         try file.integrate(Upload([ChangesetWriter.schema]), from: first.ident)
         #expect(try file.clientFile(first.ident)?.lineage == .log)
         try file.makeGeneration()
@@ -182,7 +182,7 @@ import Testing
 
     // MARK: What is durable before
 
-    /// A crash right behind the first DOWNLOAD, or before it.
+    /// A crash right after the first DOWNLOAD, or before it.
     @Test(arguments: [StoreKind.sqlite, .shards]) func theChoiceIsDurableBeforeAnythingIsSent(kind: StoreKind) throws {
         let fixture = try GenerationFixture(kind), first = try fixture.trimmed()
         var client = MemoryClient(try fixture.file.allocateIdent())

@@ -25,7 +25,7 @@ import Testing
         var rest = log[...], link = start
         while !rest.isEmpty {
             let entries = Array(rest.prefix(1 + random.below(40)))
-            segments.append(try LogSegment(try LogSegment.seal(entries, behind: link, of: start), of: start))
+            segments.append(try LogSegment(try LogSegment.seal(entries, after: link, of: start), of: start))
             rest = rest.dropFirst(entries.count)
             link = entries.reduce(link) { $0.following($1) }
         }
@@ -54,7 +54,7 @@ import Testing
             var random = SeededRandom(scrambling: seed)
             let log = RandomLog.entries(1 + random.below(60), using: &random)
             let link = Self.start.keyed([seed], [])
-            let block = try LogSegment.seal(log, behind: link, of: Self.start)
+            let block = try LogSegment.seal(log, after: link, of: Self.start)
             let segment = try LogSegment(block, of: Self.start)
             let content = try segment.content()
             let comment = Self.repetition(seed, "LogSegmentTests")
@@ -63,8 +63,8 @@ import Testing
             #expect(segment.head.origins == Set(log.map(\.origin)).sorted(), comment)
             #expect(segment.range == VersionRange(after: log[0].version - 1, through: log[log.count - 1].version))
             #expect(segment.chain == log.reduce(link) { $0.following($1) }, comment)
-            #expect(content.chain(behind: link) == segment.chain, comment)
-            #expect(content.chain(behind: Self.start) != segment.chain, comment)
+            #expect(content.chain(after: link) == segment.chain, comment)
+            #expect(content.chain(after: Self.start) != segment.chain, comment)
         }
     }
 
@@ -108,7 +108,7 @@ import Testing
         // Object 2 is written by one entry, the third of four.
         let key = try #require(try LogEntry.conflictKeys(of: [log[2]]).map(\.key).max())
         #expect(segment.head.mayWrite(key, in: 8) && !segment.head.mayWrite(key, in: 6))
-        let sealed = try LogSegment(try LogSegment.seal(log, behind: Self.start, of: Self.start), of: Self.start)
+        let sealed = try LogSegment(try LogSegment.seal(log, after: Self.start, of: Self.start), of: Self.start)
         #expect(try sealed.content().entries == log)
     }
 
@@ -117,7 +117,7 @@ import Testing
         let others = try LogEntry.conflictKeys(of: RandomLog.settings(1 << 19, from: 1 << 20)).map(\.key)
         for count in [1, 2, 3, 7, 8, 9, 512, 5000] {
             let log = RandomLog.settings(count, objects: count)
-            let segment = try LogSegment(try LogSegment.seal(log, behind: Self.start, of: Self.start), of: Self.start)
+            let segment = try LogSegment(try LogSegment.seal(log, after: Self.start, of: Self.start), of: Self.start)
             let written = try LogEntry.conflictKeys(of: log), keys = written.map(\.key).sortedUnique()
             #expect(keys.count == count + 1 && segment.head.conflictKeyCount == keys.count)
             #expect(written.allSatisfy { segment.head.mayWrite($0.key, in: $0.version) } && !keys.isEmpty)
@@ -137,7 +137,7 @@ import Testing
             (entry.changeset, entry.cumulativeSize) = ([], 7)
             return entry
         }
-        let segment = try LogSegment(try LogSegment.seal(log, behind: Self.start, of: Self.start), of: Self.start)
+        let segment = try LogSegment(try LogSegment.seal(log, after: Self.start, of: Self.start), of: Self.start)
         #expect(segment.head.conflictKeyCount == 0 && segment.head.filter.match([0, .max]).isEmpty)
         #expect(try segment.content().entries == log)
         #expect(segment.head.baseCumulativeSize == 7 && segment.head.end.cumulativeSize == 7)
@@ -149,7 +149,7 @@ import Testing
     func sizes() throws {
         for count in [1, LogSegment.entryCountMax] {
             let log = RandomLog.settings(count)
-            let block = try LogSegment.seal(log, behind: Self.start, of: Self.start)
+            let block = try LogSegment.seal(log, after: Self.start, of: Self.start)
             #expect(try LogSegment(block, of: Self.start).content().entries == log)
         }
         var large = RandomLog.settings(2)
@@ -157,7 +157,7 @@ import Testing
         writer.write(.update(.at("data"), .binary(Array(repeating: 7, count: 16 << 20))))
         large[1].changeset = writer.bytes
         large[1].cumulativeSize = large[0].cumulativeSize + UInt64(writer.bytes.count)
-        let block = try LogSegment.seal(large, behind: Self.start, of: Self.start)
+        let block = try LogSegment.seal(large, after: Self.start, of: Self.start)
         #expect(block.count < 16 << 10)
         #expect(try LogSegment(block, of: Self.start).content().entries == large)
     }
@@ -171,7 +171,7 @@ import Testing
         sections[0].section = Array(repeating: 0, count: LogSegment.columnBytesMax)
         for log in [[], RandomLog.settings(LogSegment.entryCountMax + 1), huge, sections] {
             #expect(throws: HistoryError(.storeFailed, "")) {
-                try LogSegment.seal(log, behind: Self.start, of: Self.start)
+                try LogSegment.seal(log, after: Self.start, of: Self.start)
             }
         }
     }
@@ -189,7 +189,7 @@ import Testing
             var log = RandomLog.settings(3)
             damage(&log)
             #expect(throws: HistoryError(.storeDamaged, "")) {
-                try LogSegment.seal(log, behind: Self.start, of: Self.start)
+                try LogSegment.seal(log, after: Self.start, of: Self.start)
             }
         }
     }

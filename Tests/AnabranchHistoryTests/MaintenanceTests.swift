@@ -47,7 +47,7 @@ import Testing
         let expiry = Self.expiry(heavyVersion: heavyVersion)
         #expect(expiry.reason(for: file, pin: pin) == reason)
         #expect(Self.expiry(connected: [5], heavyVersion: heavyVersion).reason(for: file, pin: pin) == nil)
-        // The clock went back behind the time when it was seen.
+        // The clock went back before the time when it was seen.
         #expect(Self.expiry(time: 1, heavyVersion: heavyVersion).reason(for: file, pin: pin) == nil)
     }
 

@@ -97,9 +97,9 @@ import Testing
                     let key = wanted.isEmpty || random.isOne(in: 3) ? Self.key(&random) : random.pick(wanted).key
                     #expect(try pages.row(classID, key) == pages.model[classID]?[key], "\(command)")
                     let limit = random.below(90)
-                    let behind = wanted.filter { key.lexicographicallyPrecedes($0.key) }.prefix(limit)
+                    let after = wanted.filter { key.lexicographicallyPrecedes($0.key) }.prefix(limit)
                     let found = try pages.objects(classID, after: key, limit: limit)
-                    #expect(Self.isSame(found, Array(behind)), "\(command)")
+                    #expect(Self.isSame(found, Array(after)), "\(command)")
                 }
                 #expect(Self.isSame(try pages.objects(classID, after: nil, limit: .max), wanted), "\(command)")
                 for size in try pages.sizes(classID) {

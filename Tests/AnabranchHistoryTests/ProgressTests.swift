@@ -79,7 +79,7 @@ import Testing
         #expect(file.version == 2)
     }
 
-    @Test("progress behind something that waits, and what is to be refused, is queued with the rest")
+    @Test("progress after something that waits, and what is to be refused, is queued with the rest")
     func order() throws {
         let file = try Self.file(in: InMemoryStore())
         try file.enqueue(Upload([ChangesetWriter.setting(1, to: 2)], from: 1, base: 1), from: 3)

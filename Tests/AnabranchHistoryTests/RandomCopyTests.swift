@@ -177,7 +177,7 @@ import Testing
 }
 
 extension SyncedFile {
-    /// Whether there is a generation, and the log behind it.
+    /// Whether there is a generation, and the log after it.
     fileprivate func isLiving(_ generation: ServerVersion) throws -> Bool {
         try generation >= head.baseVersion && generations().contains { $0.version == generation }
     }

@@ -156,10 +156,10 @@ import Testing
         let second = LogPlace(
             version: 1, cumulativeSize: fixture.log[0].cumulativeSize, chain: start.following(fixture.log[0]))
         let attempts = [
-            try SealedEntries(Array(other.prefix(3)), behind: base, of: start),
-            try SealedEntries(Array(fixture.log[1..<4]), behind: second, of: start),
-            try SealedEntries(fixture.log, behind: base, of: start),
-            try SealedEntries(Array(fixture.log.prefix(3)), behind: base, of: Checksum(startOf: VirtualPath("/b"))),
+            try SealedEntries(Array(other.prefix(3)), after: base, of: start),
+            try SealedEntries(Array(fixture.log[1..<4]), after: second, of: start),
+            try SealedEntries(fixture.log, after: base, of: start),
+            try SealedEntries(Array(fixture.log.prefix(3)), after: base, of: Checksum(startOf: VirtualPath("/b"))),
         ]
         let before = try fixture.listing()
         for sealed in attempts {

@@ -76,7 +76,7 @@ import Testing
         #expect(file.version == 14 && !file.hasQueuedUploads && file.backlogBytes == 0)
     }
 
-    @Test("what a client has queued behind an upload that is refused goes with it, and nothing of others")
+    @Test("what a client has queued after an upload that is refused goes with it, and nothing of others")
     func refusal() throws {
         let (file, _) = try begin(keepsState: true, with: [Self.updates[0], ChangesetWriter.setting(99, to: 1)])
         try file.enqueue(Upload([Self.updates[1]], from: 4, timestamp: 11), from: 3)

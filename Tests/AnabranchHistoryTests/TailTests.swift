@@ -84,7 +84,7 @@ import Testing
         #expect(store.takeCount() == 1)
     }
 
-    @Test("readers at one place share a scan, but not with those of whom the log holds something behind it")
+    @Test("readers at one place share a scan, but not with those of whom the log holds something after it")
     func sharedScans() throws {
         let store = CountingStore()
         let (file, _) = try Self.file(in: store, clients: 100, tailBytesMax: 0)

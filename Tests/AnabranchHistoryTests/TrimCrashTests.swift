@@ -45,7 +45,7 @@ import Testing
     }
 
     /// - Parameter expected: what archive and log have together; nil if there is no archive.
-    /// - Returns: the version behind which the log began.
+    /// - Returns: the version after which the log began.
     private func goOn(
         in directory: String, _ client: MemoryClient, archiveAndLog expected: [LogEntry]?
     ) throws -> ServerVersion {
@@ -64,7 +64,7 @@ import Testing
         try store.close()
         var damages: [StoreDamage] = []
         try StoreVerification(directory: directory).checkFiles { damages += $0.damages }
-        #expect(damages == [], "a log that begins behind \(base)")
+        #expect(damages == [], "a log that begins after \(base)")
         return base
     }
 }

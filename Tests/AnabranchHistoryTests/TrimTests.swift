@@ -75,7 +75,7 @@ import Testing
     @Test(arguments: StoreKind.allCases) func theBaseHasItsSaltAndNothingBelowItHasOne(kind: StoreKind) throws {
         let fixture = try Fixture(kind)
         let salts = try fixture.file.log().map(\.salt), base: ServerVersion = 9
-        // It has acknowledged nothing behind the base.
+        // It has acknowledged nothing after the base.
         var row = try #require(try fixture.file.clientFile(3))
         (row.uploadCursor.serverVersion, row.lockedVersion) = (base, base)
         try fixture.file.commit([row], at: fixture.file.head)
@@ -267,7 +267,7 @@ import Testing
         try repair.run { files.append($0) }
         try repair.close()
         #expect(files.map(\.repaired) == [.conflictKeys])
-        #expect(files[0].reason?.contains("begins behind version 9") == true)
+        #expect(files[0].reason?.contains("begins after version 9") == true)
         #expect(files[0].damages.map(\.kind) == [.state])
     }
 

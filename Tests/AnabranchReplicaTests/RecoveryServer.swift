@@ -68,7 +68,7 @@ final class RecoveryServer {
         try replica.integrate(try scan.download(after: replica.progress.cursor, byteBudget: .max))
     }
 
-    /// A session that is lost behind so many messages of the server.
+    /// A session that is lost after so many messages of the server.
     func exchange(
         _ replica: inout Replica<MemoryReplicaStore>, losingAfter messagesMax: Int
     ) throws {

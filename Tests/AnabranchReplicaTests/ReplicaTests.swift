@@ -215,7 +215,7 @@ import Testing
             ])
     }
 
-    /// What was written before a set is uploaded before its QUERY, what came later behind it: also after two resets.
+    /// What was written before a set is uploaded before its QUERY, what came later after that: also after two resets.
     @Test func waitingSubscriptionsKeepTheirPlaceBetweenTheChanges() throws {
         var old = try Replica(MemoryReplicaStore())
         try old.useFlexibleSync()

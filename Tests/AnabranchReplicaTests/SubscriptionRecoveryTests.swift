@@ -17,7 +17,7 @@ import Testing
         /// In a class of the newest set.
         case create(Int)
         case exchange
-        /// A session that is lost behind so many messages of the server, perhaps between the parts of a bootstrap.
+        /// A session that is lost after so many messages of the server, perhaps between the parts of a bootstrap.
         case lose(Int)
         case reset
         case others(Int)

@@ -126,7 +126,7 @@ import Testing
         try other.trim(.drop)
         #expect(try other.log() == [lines[0]])
         let error = #expect(throws: InputError.self) { try other.show("1") }
-        #expect(error?.description.hasSuffix("the log begins behind 1 and ends at version 2") == true)
+        #expect(error?.description.hasSuffix("the log begins after 1 and ends at version 2") == true)
     }
 
     @Test func aVersionIsShownWithAllItsInstructions() throws {

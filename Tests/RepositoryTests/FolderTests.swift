@@ -68,7 +68,7 @@ private struct FolderArrows {
     /// From the top down.
     private let folders: [String]
     private let sources: [SwiftSource]
-    /// The folders of what can be used by its name alone, and of members that are used behind a dot.
+    /// The folders of what can be used by its name alone, and of members that are used after a dot.
     private var names: [String: String] = [:]
     private var members: [String: String] = [:]
 

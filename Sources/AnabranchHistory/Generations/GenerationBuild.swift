@@ -51,7 +51,7 @@ struct GenerationBuild {
         let entry = LogEntry(
             version: end.version + 1, salt: 0, origin: 0, clientVersion: 0, timestamp: 0,
             cumulativeSize: end.cumulativeSize + UInt64(changeset.count), changeset: changeset)
-        let block = try LogSegment.seal([entry], behind: end.chain, of: start, level: Self.compressionLevel)
+        let block = try LogSegment.seal([entry], after: end.chain, of: start, level: Self.compressionLevel)
         end = LogPlace(
             version: entry.version, cumulativeSize: entry.cumulativeSize, chain: end.chain.following(entry))
         return .append(to: head.version, last: entry.version, block: block)

@@ -54,7 +54,7 @@ extension FileView {
             if case .view = file.lineage, version == 0 { return nil }
             let base = try head().baseVersion
             try require(
-                version >= base, .clientFileExpired, "the log begins at version \(base), behind what the client has")
+                version >= base, .clientFileExpired, "the log begins at version \(base), after what the client has")
             return nil
         }
         guard let generation = try generation(number) else {
@@ -98,7 +98,7 @@ extension FileView {
             }
         }
         try checkSalt(of: request)
-        try require(version >= base, .clientFileExpired, "the log begins at version \(base), behind what the copy has")
+        try require(version >= base, .clientFileExpired, "the log begins at version \(base), after what the copy has")
         return .copy(version)
     }
 

@@ -250,7 +250,7 @@ struct Integration: ~Copyable {
     private mutating func finish(_ client: consuming Current, in log: inout PendingLog) {
         var file = client.file
         let merged = client.merge.merged
-        log.added.append(merged, of: client.uploads, behind: head, versionSalt: versionSalt, at: time)
+        log.added.append(merged, of: client.uploads, after: head, versionSalt: versionSalt, at: time)
         let newest = log.added.entries.suffix(merged.count).last { $0.origin == file.ident }
         file.record(newest)
         let upload = client.uploads.upload, last = client.changesets.last?.cursor.clientVersion

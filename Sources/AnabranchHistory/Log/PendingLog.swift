@@ -16,7 +16,7 @@ struct AddedEntries {
     ///   - uploads: the uploads that had the changesets.
     ///   - time: seconds since 1970.
     mutating func append(
-        _ changesets: [MergedChangeset], of uploads: JoinedUploads, behind head: FileHead, versionSalt: Salt,
+        _ changesets: [MergedChangeset], of uploads: JoinedUploads, after head: FileHead, versionSalt: Salt,
         at time: UInt64
     ) {
         var cumulativeSize = entries.last?.cumulativeSize ?? head.cumulativeSize

@@ -21,10 +21,10 @@ struct AdaptedEntries {
         for entry in entries {
             var arena = ChangesetArena()
             let changeset = try entry.decode(into: &arena)
-            let behind = VersionRange(after: entry.version, through: head.version)
+            let later = VersionRange(after: entry.version, through: head.version)
             let form = try adapter.form(of: changeset, in: &arena) { className, columns throws(HistoryError) in
                 let keys = [ConflictKeys.erasure(ofClass: className)] + columns.map { ConflictKeys.erasure(of: $0) }
-                return try !view.versions(writing: keys, in: behind, excludingOrigin: ident).isEmpty
+                return try !view.versions(writing: keys, in: later, excludingOrigin: ident).isEmpty
             }
             var adapted = entry
             switch form {

@@ -80,7 +80,7 @@ extension FileView {
                 let oldest = generations.first.map { "from version \($0.version) on" } ?? "at version \(head.version)"
                 throw HistoryError(
                     .badServerVersion,
-                    "the log begins behind version \(head.baseVersion): the state is known \(oldest)")
+                    "the log begins after version \(head.baseVersion): the state is known \(oldest)")
             }
             for end in segments { try state.replay(try archivedEntries(upTo: end)) }
             try replay(VersionRange(after: head.baseVersion, through: version), on: &state)

@@ -69,10 +69,10 @@ struct InMemoryFile: Sendable {
     func checkBounds(_ commit: Commit) throws(HistoryError) {
         if let sealed = commit.sealed { try sealed.check(from: entriesBase, to: end(of: sealed), of: start) }
         if let trim = commit.trim { try check(trim, of: commit) }
-        if let change = commit.generation { try check(change, behind: commit) }
+        if let change = commit.generation { try check(change, after: commit) }
     }
 
-    private func check(_ change: GenerationChange, behind commit: Commit) throws(HistoryError) {
+    private func check(_ change: GenerationChange, after commit: Commit) throws(HistoryError) {
         var after = self
         for file in commit.clientFiles { after.store(file) }
         try after.check(change) { after.segmentCount(ofGeneration: $0) }
@@ -84,7 +84,7 @@ struct InMemoryFile: Sendable {
         guard let sealed = after.sealedLog(commit.file, keptBy: SegmentCache()) else {
             return try after.check(trim, of: newestHead)
         }
-        try SealedView(after, behind: sealed).check(trim, of: newestHead)
+        try SealedView(after, after: sealed).check(trim, of: newestHead)
     }
 
     /// The place after the entries that are to be sealed; nil if there are not that many entries before the newest one.
@@ -109,7 +109,7 @@ struct InMemoryFile: Sendable {
     }
 
     private mutating func removeEntries(upTo end: LogPlace) {
-        entries.removeFirst(place(behind: end.version))
+        entries.removeFirst(place(after: end.version))
         entriesBase = end
         conflictKeys.removeAll(through: end.version)
         for index in receipts.indices { receipts[index].removeFirst(receipts[index].count(upTo: end.version)) }
@@ -145,7 +145,7 @@ struct InMemoryFile: Sendable {
     private mutating func trim(_ trim: Trim) {
         if trim.keep == .archive { archive += segments.prefix { $0.last <= trim.version } }
         segments.removeAll { $0.last <= trim.version }
-        if trim.version > entriesBase.version { removeEntries(upTo: end(of: place(behind: trim.version))) }
+        if trim.version > entriesBase.version { removeEntries(upTo: end(of: place(after: trim.version))) }
         received = received.filter { $0.key > trim.version }
         base = trim
     }
@@ -192,7 +192,7 @@ struct InMemoryFile: Sendable {
     // MARK: Listing
 
     func catalogEntries(after version: ServerVersion, countMax: Int) -> [CatalogEntry] {
-        entries[place(behind: version)...].prefix(max(0, countMax)).map { entry in
+        entries[place(after: version)...].prefix(max(0, countMax)).map { entry in
             CatalogEntry(
                 version: entry.version, origin: entry.origin, clientVersion: entry.clientVersion,
                 timestamp: entry.timestamp, changesetBytes: entry.changeset.count)
@@ -200,7 +200,7 @@ struct InMemoryFile: Sendable {
     }
 
     /// The index of the first entry above `version`.
-    private func place(behind version: ServerVersion) -> Int {
+    private func place(after version: ServerVersion) -> Int {
         Int(min(max(version, entriesBase.version), latest).rawValue - entriesBase.version.rawValue)
     }
 
@@ -245,7 +245,7 @@ extension InMemoryFile: FileView {
     }
 
     func entry(_ version: ServerVersion) -> LogEntry? {
-        version > entriesBase.version && version <= latest ? entries[place(behind: version) - 1] : nil
+        version > entriesBase.version && version <= latest ? entries[place(after: version) - 1] : nil
     }
 
     func salt(of version: ServerVersion) -> Salt? { entry(version)?.salt }
@@ -255,8 +255,8 @@ extension InMemoryFile: FileView {
     func entries(in range: VersionRange, excludingOrigin origin: ClientFileID?, byteBudget: Int) -> [LogEntry] {
         var found: [LogEntry] = []
         var bytes = 0
-        var index = place(behind: range.base)
-        let end = place(behind: range.last)
+        var index = place(after: range.base)
+        let end = place(after: range.last)
         while index < end, bytes <= byteBudget {
             if entries[index].origin != origin, !entries[index].changeset.isEmpty {
                 found.append(entries[index])
@@ -280,7 +280,7 @@ extension InMemoryFile: FileView {
 
     func newestReceipts(in range: VersionRange) -> [ClientFileID: Receipt] {
         var newest: [ClientFileID: Receipt] = [:]
-        let end = place(behind: range.last), start = min(place(behind: range.base), end)
+        let end = place(after: range.last), start = min(place(after: range.base), end)
         for entry in entries[start..<end] where entry.origin > 0 {
             newest[entry.origin] = Receipt(version: entry.version, clientVersion: entry.clientVersion)
         }

@@ -88,7 +88,7 @@ extension InMemoryStore: HistoryStore {
     ) throws(HistoryError) -> Result {
         try self.file(file).content.withLock { content throws(HistoryError) in
             guard let sealed = content.sealedLog(file, keptBy: segments) else { return try body(content) }
-            return try body(SealedView(content, behind: sealed))
+            return try body(SealedView(content, after: sealed))
         }
     }
 

@@ -74,7 +74,7 @@ package struct ClientView: Sendable {
 
     /// True if a client that has everything up to a version may also have parts of a bootstrap, which it does not drop
     /// before its session begins again.
-    func hasParts(behind version: ServerVersion) -> Bool {
+    func hasParts(after version: ServerVersion) -> Bool {
         let sent = log.entries(after: log.number(upTo: version))
         return zip(sent, sent.dropFirst()).contains {
             // An empty entry answers a repeated QUERY, and is all that is to be sent for it.

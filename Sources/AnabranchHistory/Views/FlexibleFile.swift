@@ -138,7 +138,7 @@ package final class FlexibleFile {
         try require(
             !isMarked || known != nil, .clientFileExpired,
             "the copy was made in the midst of a download, and may lack objects of its set")
-        if !hasRestarted, let known, known.hasParts(behind: position) {
+        if !hasRestarted, let known, known.hasParts(after: position) {
             throw HistoryError(.interruptedBootstrap, "the client may have parts of a bootstrap")
         }
         leave(ident)

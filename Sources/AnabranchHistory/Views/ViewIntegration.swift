@@ -140,7 +140,7 @@ struct ViewIntegration {
             } else if !part.isEmpty {
                 try check.preview(part, of: arena, with: &after, from: ident, on: base, past: log)
             }
-            guard try check.look(at: part, in: arena, behind: after.graph, at: place) else { return false }
+            guard try check.look(at: part, in: arena, after: after.graph, at: place) else { return false }
         }
         return true
     }

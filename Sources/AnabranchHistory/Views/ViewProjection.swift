@@ -338,7 +338,7 @@ extension ObjectGraph {
     func changesets(
         leaving: [ObjectReference], entering: [ObjectReference], endingAt bytes: Int = syntheticBytes
     ) throws(HistoryError) -> [[UInt8]] {
-        var changesets = ObjectChangesets(of: entering, behind: leaving, in: self, endingAt: bytes)
+        var changesets = ObjectChangesets(of: entering, after: leaving, in: self, endingAt: bytes)
         var made: [[UInt8]] = []
         do {
             try readTogether { () throws(ApplyError) in

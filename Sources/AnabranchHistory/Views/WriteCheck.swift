@@ -265,7 +265,7 @@ final class WriteCheck {
     /// - Parameter after: the state after the changeset, as far as the part is concerned.
     /// - Returns: whether all was looked at; else the step is over.
     func look(
-        at part: [Int], in arena: ChangesetArena, behind after: ObjectGraph, at place: Place
+        at part: [Int], in arena: ChangesetArena, after: ObjectGraph, at place: Place
     ) throws(HistoryError) -> Bool {
         guard let objects else { return true }
         let limit = beginStep()
@@ -279,7 +279,7 @@ final class WriteCheck {
                         try take(object, from: after, at: place)
                         verdicts[position].insert(.isKnown)
                     } else {
-                        verdicts[position] = try verdict(on: object, behind: after, at: place)
+                        verdicts[position] = try verdict(on: object, after: after, at: place)
                     }
                 }
             }
@@ -288,7 +288,7 @@ final class WriteCheck {
     }
 
     private func verdict(
-        on object: TouchedObject, behind after: ObjectGraph, at place: Place
+        on object: TouchedObject, after: ObjectGraph, at place: Place
     ) throws(HistoryError) -> WriteVerdict {
         let reference = try after.reference(to: object), (view, later) = (place.view, place.later)
         let old = place.before.classID(of: object.className) == nil ? nil : try place.before.read(reference)

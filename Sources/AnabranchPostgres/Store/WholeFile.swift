@@ -12,7 +12,7 @@ struct WholeFile: FileView {
     ) throws(HistoryError) -> Result {
         try file.reading.attempt { () throws(HistoryError) in
             guard let sealed = file.sealedLog else { return try body(file) }
-            return try body(SealedView(file, behind: sealed))
+            return try body(SealedView(file, after: sealed))
         }
     }
 

@@ -21,7 +21,7 @@ struct ClientMarks: Sendable {
     var wasAnswered: Bool { answered > 0 }
 
     /// The request of the next MARK; nil if none is due.
-    mutating func next(behind query: QueryVersion) -> UInt64? {
+    mutating func next(after query: QueryVersion) -> UInt64? {
         guard wanted > max(answered, sent.last?.request ?? 0) else { return nil }
         sent.append((wanted, query))
         return wanted

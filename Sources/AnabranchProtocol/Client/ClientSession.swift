@@ -195,7 +195,7 @@ public struct ClientSession: Sendable {
     }
 
     private mutating func nextMark() -> ClientMessage? {
-        marks.next(behind: subscriptions.newestQuery).map { .mark(session: ident, request: $0) }
+        marks.next(after: subscriptions.newestQuery).map { .mark(session: ident, request: $0) }
     }
 
     /// QUERY as soon as all writes from before the set was made are uploaded, or UPLOAD up to there. A MARK follows

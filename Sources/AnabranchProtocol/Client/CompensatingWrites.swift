@@ -15,7 +15,7 @@ struct CompensatingWrites: Sendable {
         }
         guard version >= errors.last?.rejection?.serverVersion ?? 0 else {
             throw ProtocolError(
-                .badMessageOrder, "json_error: compensating write \(version) behind that of a newer one")
+                .badMessageOrder, "json_error: compensating write \(version) after that of a newer one")
         }
         guard rejection.updates.allSatisfy({ $0.key != nil }) else {
             throw ProtocolError(.badSyntax, "json_error: a compensating write of an object without a key")

@@ -74,7 +74,7 @@ struct DownloadFeed: Sendable {
 
     /// - Parameter asksFile: whether the answer waits for `fileAnswered`.
     mutating func mark(_ request: UInt64, asksFile: Bool) {
-        marks.add(request, behind: subscriptions?.newestQuery ?? 0, asksFile: asksFile)
+        marks.add(request, after: subscriptions?.newestQuery ?? 0, asksFile: asksFile)
     }
 
     /// IDENT of flexible sync.

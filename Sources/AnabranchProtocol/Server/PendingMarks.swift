@@ -19,7 +19,7 @@ struct PendingMarks: Sendable {
     private var answers: UInt64 = 0
 
     /// - Parameter asksFile: whether the file is asked for its newest version first (`fileAnswered`).
-    mutating func add(_ request: UInt64, behind query: QueryVersion, asksFile: Bool) {
+    mutating func add(_ request: UInt64, after query: QueryVersion, asksFile: Bool) {
         if let last = marks.last, last.version == nil { marks.removeLast() }
         if asksFile { questions += 1 }
         marks.append(Mark(request: request, query: query, question: asksFile ? questions : 0))

@@ -116,7 +116,7 @@ private struct PathWalk {
     private func end(at property: Property) throws(QueryError) -> (path: BoundPath, hasLength: Bool) {
         let type = property.collection == .dictionary ? StaticType.mixed : StaticType(property.type)
         guard let first = rest.first else { return (path(.property(property, []), type), false) }
-        if rest.count > 1, type != .mixed { throw nothing(behind: property) }
+        if rest.count > 1, type != .mixed { throw nothing(after: property) }
         switch (property.collection, first) {
         case (.dictionary, .atValues): return (path(.property(property, []), type), false)
         case (.dictionary, .atKeys): return (path(.keys(property), .string), false)
@@ -126,15 +126,15 @@ private struct PathWalk {
             let isPlain = property.collection == .list && indices == [.every]
             return (path(.property(property, isPlain ? [] : indices), type), false)
         case (.list, .name), (.set, .name):
-            guard first.isLength, rest.count == 1, type.holdsText else { throw nothing(behind: property) }
+            guard first.isLength, rest.count == 1, type.holdsText else { throw nothing(after: property) }
             return (path(.property(property, []), type), true)
-        default: throw nothing(behind: property)
+        default: throw nothing(after: property)
         }
     }
 
-    private func nothing(behind property: Property) -> QueryError {
+    private func nothing(after property: Property) -> QueryError {
         error(
-            "there is nothing behind the property \"\(String(excerptOf: property.name))\" that the path could lead to")
+            "there is nothing after the property \"\(String(excerptOf: property.name))\" that the path could lead to")
     }
 }
 

@@ -89,7 +89,7 @@ enum BlockDelta {
             self.path = path
             self.content = content
             file = try FilePieces(path)
-            try advance(behind: -1)
+            try advance(after: -1)
         }
 
         /// Puts the changed blocks into a piece of the base's content.
@@ -99,7 +99,7 @@ enum BlockDelta {
                 let start = number * blockBytes - offset
                 let block = try take(min(blockBytes, piece.count - start))
                 piece.replaceSubrange(start..<start + block.count, with: block)
-                try advance(behind: number)
+                try advance(after: number)
             }
         }
 
@@ -108,7 +108,7 @@ enum BlockDelta {
             guard number == nil, digest.content == content else { throw HistoryError.notBackedUp(path) }
         }
 
-        private func advance(behind last: Int) throws(HistoryError) {
+        private func advance(after last: Int) throws(HistoryError) {
             guard try !isAtEnd() else { return number = nil }
             let next = try take(numberBytes).reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
             guard let next = Int(exactly: next), next > last, next <= Int.max / blockBytes else {

@@ -9,7 +9,7 @@ extension SQLiteFile {
     /// The whole file, with the sealed part of its log.
     func view() throws(HistoryError) -> any FileView {
         guard let sealed = try sealedLog() else { return self }
-        return SealedView(self, behind: sealed)
+        return SealedView(self, after: sealed)
     }
 
     /// The part of the log in segments; nil if there is none. It is everything before the first row: a missing segment

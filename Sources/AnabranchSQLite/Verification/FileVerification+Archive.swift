@@ -16,7 +16,7 @@ extension FileVerification {
                 let block = try row.bytes(2), segment = try LogSegment(block, of: start)
                 let isInPlace = try row.number(1) == UInt64(block.count) && segment.range.last == last
                 expectArchived(isInPlace, last, "it has \(block.count) bytes up to entry \(segment.range.last)")
-                try check(archived: segment, behind: before, last)
+                try check(archived: segment, after: before, last)
                 before = segment.head.end
             } catch let error as HistoryError {
                 expectArchived(false, last, error.reason)
@@ -24,14 +24,14 @@ extension FileVerification {
         }
     }
 
-    private func check(archived segment: LogSegment, behind before: LogPlace, _ last: ServerVersion) throws {
+    private func check(archived segment: LogSegment, after before: LogPlace, _ last: ServerVersion) throws {
         let base = segment.range.base, content = try segment.content()
-        expectArchived(before.version <= base, last, "it begins behind version \(base)")
+        expectArchived(before.version <= base, last, "it begins after version \(base)")
         expectArchived(segment.range.last <= head.baseVersion, last, "the log has entries of it as well")
         if before.version == base {
             expectArchived(
                 segment.head.baseCumulativeSize == before.cumulativeSize
-                    && content.chain(behind: before.chain) == segment.chain, last,
+                    && content.chain(after: before.chain) == segment.chain, last,
                 "it does not follow what stands before it")
         }
         if segment.range.last == head.baseVersion {

@@ -26,7 +26,7 @@ extension FileVerification {
         expect(last < self.head.version, .continuity, place, "the newest log entry is in it")
         expect(
             head.baseCumulativeSize == previous.cumulativeSize, .size, place,
-            "it begins behind \(head.baseCumulativeSize) bytes")
+            "it begins after \(head.baseCumulativeSize) bytes")
         for entry in entries {
             try checkNext(entry, link?.following(entry)) { keys, entryPlace in
                 expect(

@@ -36,23 +36,23 @@ final class FileVerification {
     }
 
     func run() throws -> VerifiedFile {
-        try goOn(behind: "record of the file", checkRecord)
-        try goOn(behind: "client files", checkClientFiles)
-        try goOn(behind: "log", checkLog)
-        try goOn(behind: "archive", checkArchive)
-        try goOn(behind: "generations", checkGenerations)
-        try goOn(behind: "views", checkViews)
-        try goOn(behind: "ingested objects", checkIngested)
-        try goOn(behind: "reciprocal changesets", checkReciprocals)
-        try goOn(behind: "changesets as received", checkReceived)
-        try goOn(behind: "withheld schemas", checkWithheldSchemas)
-        try goOn(behind: "records of doors", checkRecords)
-        try goOn(behind: "state", checkState)
+        try goOn(after: "record of the file", checkRecord)
+        try goOn(after: "client files", checkClientFiles)
+        try goOn(after: "log", checkLog)
+        try goOn(after: "archive", checkArchive)
+        try goOn(after: "generations", checkGenerations)
+        try goOn(after: "views", checkViews)
+        try goOn(after: "ingested objects", checkIngested)
+        try goOn(after: "reciprocal changesets", checkReciprocals)
+        try goOn(after: "changesets as received", checkReceived)
+        try goOn(after: "withheld schemas", checkWithheldSchemas)
+        try goOn(after: "records of doors", checkRecords)
+        try goOn(after: "state", checkState)
         return result
     }
 
     /// Runs one part of the check. A page of the database that cannot be read ends the part, and the next one follows.
-    func goOn(behind place: @autoclosure () -> String, _ part: () throws -> Void) throws {
+    func goOn(after place: @autoclosure () -> String, _ part: () throws -> Void) throws {
         do {
             try part()
         } catch let error as DatabaseError where error.isDamage {
@@ -134,7 +134,7 @@ final class FileVerification {
         if let pin = try file.pin(of: clientFile), pin > 0 || !clientFile.isInGeneration {
             expect(
                 pin >= head.baseVersion, .cursor, place,
-                "it needs the log behind version \(pin), but that begins behind version \(head.baseVersion)")
+                "it needs the log after version \(pin), but that begins after version \(head.baseVersion)")
         }
     }
 
@@ -143,9 +143,9 @@ final class FileVerification {
     private func checkLog() throws {
         expect((head.baseSalt == 0) == (head.baseVersion == 0), .value, "log", "the base salt is \(head.baseSalt)")
         result.goodVersion = head.baseVersion
-        try goOn(behind: "log segments", checkSegments)
+        try goOn(after: "log segments", checkSegments)
         let sql = "SELECT \(SQLiteFile.entryColumns) FROM log_entry WHERE file = ? ORDER BY version"
-        try goOn(behind: "log behind version \(previous.version)") {
+        try goOn(after: "log after version \(previous.version)") {
             try forEach(sql, named: "log entry") { row in
                 let entry = try SQLiteFile.entry(row)
                 try checkNext(entry, Checksum(bytes: try row.bytes(7))) { try check(keys: $0, of: entry, $1) }

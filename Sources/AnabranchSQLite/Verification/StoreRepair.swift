@@ -82,7 +82,7 @@ package struct StoreRepair {
         var parts = RepairedFile.Parts.repairing(result.damages)
         if parts.contains(.state), let base = try trimmedVersion(id) {
             parts.remove(.state)
-            result.reason = "the log begins behind version \(base), and nothing else tells the state: restore a backup"
+            result.reason = "the log begins after version \(base), and nothing else tells the state: restore a backup"
         }
         guard !parts.isEmpty else { return result }
         try translatingErrors {

@@ -83,10 +83,10 @@ extension PathPattern {
         ///   - count: the number of its bytes, not counting stars.
         func fits(_ first: [UInt8], _ last: [UInt8], _ count: Int) -> Bool {
             count - start.utf8.count - end.utf8.count <= countMax
-                && fits(first, behind: Array(start.utf8)) && fits(last.reversed(), behind: end.utf8.reversed())
+                && fits(first, after: Array(start.utf8)) && fits(last.reversed(), after: end.utf8.reversed())
         }
 
-        private func fits(_ found: [UInt8], behind edge: [UInt8]) -> Bool {
+        private func fits(_ found: [UInt8], after edge: [UInt8]) -> Bool {
             guard found.starts(with: edge) else { return edge.starts(with: found) }
             return found.dropFirst(edge.count).allSatisfy { letters?.utf8.contains($0) ?? true }
         }

@@ -145,7 +145,7 @@ extension FlexibleClient {
         }
         guard release >= CoreVersion(13, 2) else { return compensations.append(error) }
         guard version >= waitingCompensations.last?.rejection?.serverVersion ?? 0 else {
-            throw ServerMistake("13", "error 231 of version \(version) behind that of a newer one")
+            throw ServerMistake("13", "error 231 of version \(version) after that of a newer one")
         }
         waitingCompensations.append(error)
     }

@@ -65,7 +65,7 @@ package struct SubscriptionSets {
         }
         if case .error = entries[index].state { throw ServerMistake("2", "bootstrap of refused set \(version)") }
         if entries.contains(where: { $0.set.version > version && $0.state == .bootstrapping }), entries[index].isOpen {
-            throw ServerMistake("3a", "bootstrap of set \(version) behind that of a newer one")
+            throw ServerMistake("3a", "bootstrap of set \(version) after that of a newer one")
         }
         if entries[index].state == .pending { entries[index].state = .bootstrapping }
     }

@@ -18,7 +18,7 @@ final class SimulatedDisk: ReplicaStore {
     init(_ content: ModelReplicaStore = ModelReplicaStore()) { self.content = content }
 
     /// Plans trouble for the first call that can meet it after `calls` others.
-    func plan(_ trouble: Trouble, behind calls: Int) { self.trouble = (calls, trouble) }
+    func plan(_ trouble: Trouble, after calls: Int) { self.trouble = (calls, trouble) }
 
     /// Cancels the trouble that was planned.
     func cancelPlan() { trouble = nil }

@@ -43,11 +43,11 @@ final class SimulatedStore: ViewStore {
     // MARK: Trouble
 
     /// Plans trouble for the first call that can meet it after `calls` others.
-    func plan(_ trouble: Trouble, behind calls: Int) { planned.withLock { $0.trouble = (calls, trouble) } }
+    func plan(_ trouble: Trouble, after calls: Int) { planned.withLock { $0.trouble = (calls, trouble) } }
 
     /// Plans a turn in which nothing can be read, after `turns` others. A whole turn, since which call a single failure
     /// met would be a matter of chance.
-    func planSilence(behind turns: Int) { planned.withLock { $0.turnsBeforeSilence = turns } }
+    func planSilence(after turns: Int) { planned.withLock { $0.turnsBeforeSilence = turns } }
 
     func beginTurn() {
         planned.withLock { planned in

@@ -61,7 +61,7 @@ extension Simulation {
             client.process?.isStopped == false
         else { return }
         let node = node(for: client)
-        guard let machine = node.machine else { return retry(client, behind: .unreachable) }
+        guard let machine = node.machine else { return retry(client, after: .unreachable) }
         if client.hasExpiredToken { return try refuseToken(of: client, machine) }
         let number = nextConnection()
         let version = try machine.connect(
@@ -78,7 +78,7 @@ extension Simulation {
         record("connect", client)
     }
 
-    func retry(_ client: SimulatedClient, behind end: ConnectionEnd, _ error: ErrorMessage? = nil) {
+    func retry(_ client: SimulatedClient, after end: ConnectionEnd, _ error: ErrorMessage? = nil) {
         let delay = client.process?.retry.next(after: end, error: error, using: &random)
         client.process?.connectsAt = delay.map { clock.now + $0 }
         if delay == nil { client.process?.isStopped = true }
@@ -101,7 +101,7 @@ extension Simulation {
         record("disconnect", client)
         switch end.reaction(isRouteVerified: true) {
         case .stop, .deleteFile: client.process?.isStopped = true
-        case .clientReset, .retry, .refreshUser, .refreshLocation, .logOutUser: retry(client, behind: end, error)
+        case .clientReset, .retry, .refreshUser, .refreshLocation, .logOutUser: retry(client, after: end, error)
         }
     }
 

@@ -110,7 +110,7 @@ extension Simulation {
         try require(
             winner == "second",
             """
-            last write of file \(file): \(winner) wins, not \(name(second)), who wrote behind \(name(first)); \
+            last write of file \(file): \(winner) wins, not \(name(second)), who wrote after \(name(first)); \
             the clock of \(name(wrong)) was wrong
             """)
     }

@@ -14,13 +14,13 @@ extension Simulation {
         case .halfOpen: leaveHalfOpen(client)
         case .clog: clog(client)
         case .clientCrash: crash(client)
-        case .clientStoreError: client.process?.replica.store.plan(.fails, behind: random.below(6))
+        case .clientStoreError: client.process?.replica.store.plan(.fails, after: random.below(6))
         case .serverCrash: crashServer()
         case .serverStoreError:
             let store = someNode().store
             random.isOne(in: 2)
-                ? store.planSilence(behind: random.below(10)) : store.plan(.fails, behind: random.below(4))
-        case .lateStoreError: someNode().store.plan(.failsLate, behind: random.below(4))
+                ? store.planSilence(after: random.below(10)) : store.plan(.fails, after: random.below(4))
+        case .lateStoreError: someNode().store.plan(.failsLate, after: random.below(4))
         case .diskFull: fillDisk()
         case .slowStore: stall()
         case .restore: try restoreBackup()
@@ -83,14 +83,14 @@ extension Simulation {
         guard let process = client.process else { return }
         // The process ends between two calls of its disk, or in one.
         guard plan.workload == .counted, random.isOne(in: 2) else { return end(client) }
-        process.replica.store.plan(random.isOne(in: 2) ? .ends : .endsBehind, behind: random.below(6))
+        process.replica.store.plan(random.isOne(in: 2) ? .ends : .endsBehind, after: random.below(6))
     }
 
     private func crashServer() {
         let node = someNode()
         guard node.machine != nil else { return }
         guard random.isOne(in: 3) else {
-            return node.store.plan(random.isOne(in: 2) ? .ends : .endsBehind, behind: random.below(6))
+            return node.store.plan(random.isOne(in: 2) ? .ends : .endsBehind, after: random.below(6))
         }
         mark(SimulationPlan.Fault.serverCrash.rawValue)
         end(node, for: Int64(random.pick([0, 1_000, 60_000])))

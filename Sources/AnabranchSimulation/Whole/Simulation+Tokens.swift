@@ -25,7 +25,7 @@ extension Simulation {
         guard client.dialect.hasTokensOfIssuers else {
             client.hasExpiredToken = false
             mark("token refused", client)
-            return retry(client, behind: .status(401))
+            return retry(client, after: .status(401))
         }
         client.refusals = client.refusals.filter { clock.now - $0 < 60_000 } + [clock.now]
         try require(
@@ -37,7 +37,7 @@ extension Simulation {
             return
         }
         mark("error \(error.code.rawValue)", client)
-        retry(client, behind: .failed(error), error)
+        retry(client, after: .failed(error), error)
     }
 
     /// Sets another token, as the app of a client of a fork does, after which the client connects at once.

@@ -91,8 +91,8 @@ private struct SealedStoreBenchmark {
                 (entry.base, entry.uploader) = (nil, .unknown)
                 return entry
             }
-            bytes += try LogSegment.seal(entries, behind: start, of: start).count
-            bytes -= try LogSegment.seal(bare, behind: start, of: start).count
+            bytes += try LogSegment.seal(entries, after: start, of: start).count
+            bytes -= try LogSegment.seal(bare, after: start, of: start).count
         }
         let count = UInt64(segments * segment)
         var times = IntegrationTimes(), records: [RecordPlace: Int] = [:]

@@ -62,7 +62,7 @@ struct BenchSegmentsCommand: ParsableCommand {
         for _ in 0..<segments {
             let sealed = log.next(entries)
             let block = try times.measure(\.seal) {
-                try LogSegment.seal(sealed, behind: start, of: start, level: level)
+                try LogSegment.seal(sealed, after: start, of: start, level: level)
             }
             let segment = try times.measure(\.open) { try LogSegment(block, of: start) }
             _ = try times.measure(\.columns) { try segment.columns() }

@@ -7,7 +7,7 @@ struct AttackSuiteCommand: AsyncParsableCommand {
         abstract: "Attack a server by what one user can do, and say what it costs all others.",
         discussion: """
             Each attack has a server of its own, with two apps of flexible sync and one with partitions, of which the \
-            first one is attacked. Bystanders write and read on four partitions and on both other apps, each behind \
+            first one is attacked. Bystanders write and read on four partitions and on both other apps, each after \
             what it wrote before, alone first and then during the attack; what is under way at the end counts.
 
             Every line begins with the name of the attack. "figure NAME VALUE UNIT" was measured; of costs those of \

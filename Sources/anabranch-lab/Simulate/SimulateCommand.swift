@@ -19,7 +19,7 @@ struct SimulateCommand: AsyncParsableCommand {
             nothing goes wrong any more, all come to have the same, and of two who write one value without knowing \
             of each other, the later one wins.
 
-            Run number i has the seed S + i; each is run twice, and has to be the same both times. The number behind \
+            Run number i has the seed S + i; each is run twice, and has to be the same both times. The number after \
             `trace` is the same in every run of the same seeds, on every machine, also with \
             SWIFT_DETERMINISTIC_HASHING=1. A run of 200 seeds or more fails if something that can go wrong, or a code \
             of an error, has hardly ever come up: then it would prove nothing.

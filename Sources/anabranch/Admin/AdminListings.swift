@@ -54,7 +54,7 @@ struct AdminFiles: AsyncParsableCommand {
         commandName: "files", abstract: "The synced files.",
         discussion: """
             A file is shown as the app's id, a slash, and the partition value; bytes that cannot be seen, and %, are \
-            shown as % and two digits. The log begins behind version BASE and has BYTES of changes; ARCHIVE is what \
+            shown as % and two digits. The log begins after version BASE and has BYTES of changes; ARCHIVE is what \
             the archive occupies, in bytes. CLIENTS counts all client files, expired ones included. `admin file` says \
             more.
 

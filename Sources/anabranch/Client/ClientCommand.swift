@@ -20,7 +20,7 @@ struct ClientCommand: AsyncParsableCommand {
             --path is that of the server's commands: `/"notes"` is a partition of clients without an app, \
             `my-app/"notes"` one of an app, `my-app` alone stands for the subscriptions of an app of flexible sync. \
             Below --data each path has a file of its own, its name with the ending .replica; the users who have logged \
-            in are in APP.users. The options can stand before the subcommand or behind it.
+            in are in APP.users. The options can stand before the subcommand or after it.
 
             One command at a time can write a replica; read, query and status work beside it.
 

@@ -41,7 +41,7 @@ struct ClientQuery: AsyncParsableCommand {
         abstract: "Print the objects of a class that match a predicate.",
         discussion: """
             A line for each object, [primary key, fields], in the language of the Realm SDKs (Spec/Query.md), SORT, \
-            DISTINCT and LIMIT included. What $0, $1 … stand for comes behind the predicate, as JSON: a number, true, \
+            DISTINCT and LIMIT included. What $0, $1 … stand for comes after the predicate, as JSON: a number, true, \
             a string, {"oid": "…"} and the other values of Spec/Export.md, a list of them. What is no JSON is a string.
 
             EXAMPLES

@@ -128,11 +128,11 @@ struct ImportSource {
         var searched = position, dropped = 0
         while true {
             if let end = buffer[searched...].firstIndex(of: UInt8(ascii: "\n")) {
-                return take(end + 1 - position, behind: dropped)
+                return take(end + 1 - position, after: dropped)
             }
             guard !isAtEnd else {
                 let isLine = dropped > 0 || position < buffer.count
-                return isLine ? take(buffer.count - position, behind: dropped) : nil
+                return isLine ? take(buffer.count - position, after: dropped) : nil
             }
             if buffer.count - position > lineBytesMax {
                 dropped += buffer.count - position
@@ -153,11 +153,11 @@ struct ImportSource {
                 if byte == UInt8(ascii: "\"") { isQuoted.toggle() }
                 guard byte == UInt8(ascii: "\n") else { continue }
                 lines += 1
-                if !isQuoted { return takeRecord(searched - position, ofLines: lines, behind: dropped) }
+                if !isQuoted { return takeRecord(searched - position, ofLines: lines, after: dropped) }
             }
             guard !isAtEnd else {
                 guard dropped > 0 || position < buffer.count else { return nil }
-                return takeRecord(buffer.count - position, ofLines: lines + 1, behind: dropped)
+                return takeRecord(buffer.count - position, ofLines: lines + 1, after: dropped)
             }
             if buffer.count - position > lineBytesMax {
                 dropped += buffer.count - position
@@ -168,15 +168,15 @@ struct ImportSource {
         }
     }
 
-    private mutating func takeRecord(_ count: Int, ofLines lines: Int, behind dropped: Int) -> [UInt8] {
+    private mutating func takeRecord(_ count: Int, ofLines lines: Int, after dropped: Int) -> [UInt8] {
         defer {
             lineNumber = linesRead + 1
             linesRead += lines
         }
-        return take(count, behind: dropped)
+        return take(count, after: dropped)
     }
 
-    private mutating func take(_ count: Int, behind dropped: Int) -> [UInt8] {
+    private mutating func take(_ count: Int, after dropped: Int) -> [UInt8] {
         lineNumber += 1
         let start = position
         position += count

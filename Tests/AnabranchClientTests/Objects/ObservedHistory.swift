@@ -332,7 +332,7 @@ final class ConcurrentHistory: Sendable {
                 let differences = zip(expected.last ?? [], follower.results).filter { $0 != $1 }
                 Issue.record(
                     """
-                    seed \(seed): \(query): no such moment behind \(moment): \(follower.results.map(\.id)), at the end \
+                    seed \(seed): \(query): no such moment after \(moment): \(follower.results.map(\.id)), at the end \
                     \(expected.last?.map(\.id) ?? []); \(differences)
                     """)
                 return

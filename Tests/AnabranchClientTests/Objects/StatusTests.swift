@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    /// The connection breaks behind any message: within a transfer nothing goes back, and it ends with all of it.
+    /// The connection breaks after any message: within a transfer nothing goes back, and it ends with all of it.
     @Test(arguments: [SyncMode.partition, .flexible]) func progressGoesForward(_ mode: SyncMode) async throws {
         try await withServer { _, port async throws in
             try await withFolder { path async throws in

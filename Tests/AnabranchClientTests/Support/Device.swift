@@ -133,7 +133,7 @@ func syncFails(
     #expect(error?.code == code, "\(String(describing: error))", sourceLocation: place)
 }
 
-/// Connections that break: the first one behind one message in either direction, the next one behind two, and so on.
+/// Connections that break: the first one after one message in either direction, the next one after two, and so on.
 final class BreakingTransport: Transport {
     private let count = Mutex(0)
 

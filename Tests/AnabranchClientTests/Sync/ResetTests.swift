@@ -218,7 +218,7 @@ import Testing
         }
     }
 
-    /// Leaves the files as a process that has ended behind a step of a reset.
+    /// Leaves the files as a process that has ended after a step of a reset.
     private static func leave(_ path: (String) -> String, at step: Step, _ device: Device) async throws {
         let fresh = ReplicaReset.freshPath(path("one"))
         let download = try SyncedReplica(path: fresh)

@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    /// A column that is not a number and is never met: each row ends at the first column, alone or behind others.
+    /// A column that is not a number and is never met: each row ends at the first column, alone or after others.
     @Test(arguments: [0, 1, 10])
     func rowsThatEndAtOnceDoNotLookAtTheColumnsBehind(otherRows: Int) throws {
         let other = ObjectName(key: .int(2))

@@ -16,7 +16,7 @@ import Testing
         #expect(AnabranchCore.Hex.decode(text) == nil)
     }
 
-    /// Text is bytes: "é" is another one than "e" with an accent behind it, as a value and as a name.
+    /// Text is bytes: "é" is another one than "e" with an accent after it, as a value and as a name.
     @Test func textsOfJSONThatOnlyLookTheSameDiffer() throws {
         let texts = ["\u{e9}", "e\u{301}"]
         let values = try texts.map { try JSONValue(parsing: #"{"a":["\#($0)"]}"#.utf8) }

@@ -51,10 +51,10 @@ import Testing
             Bomb("a GiB that says so", gibibyte, announcing: 1 << 30, inflates: 0),
             Bomb("a byte less than there is", deflated, announcing: honest.count - 1, inflates: honest.count - 1),
             Bomb("a byte more than there is", deflated, announcing: honest.count + 1, inflates: honest.count),
-            Bomb("a byte behind the end", deflated + [0], announcing: honest.count, inflates: honest.count),
-            Bomb("garbage behind the end", deflated + honest, announcing: honest.count, inflates: honest.count),
+            Bomb("a byte after the end", deflated + [0], announcing: honest.count, inflates: honest.count),
+            Bomb("garbage after the end", deflated + honest, announcing: honest.count, inflates: honest.count),
             Bomb("a second stream", deflated + deflated, announcing: 2 * honest.count, inflates: honest.count),
-            Bomb("a GiB behind the end", deflated + gibibyte, announcing: honest.count, inflates: honest.count),
+            Bomb("a GiB after the end", deflated + gibibyte, announcing: honest.count, inflates: honest.count),
         ]
     }
 

@@ -247,7 +247,7 @@ import Testing
         }
     }
 
-    /// The stream is broken off behind the entries that are too many: nobody looks there.
+    /// The stream is broken off after the entries that are too many: nobody looks there.
     @Test func tooManyChangesetsAreNotInflated() throws {
         var limits = Limits()
         limits.uploadChangesetsMax = 10

@@ -58,7 +58,7 @@ import Testing
             var generator = SeededRandom(seed: seed)
             var done = 0, statuses: [Int: Int] = [:]
             while done < count {
-                // Many on one connection, one behind the other: the way in is part of the test.
+                // Many on one connection, one after the other: the way in is part of the test.
                 let batch = min(500, count - done)
                 var bytes: [UInt8] = []
                 for index in 0..<batch {

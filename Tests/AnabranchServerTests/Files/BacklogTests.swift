@@ -8,7 +8,7 @@ import Testing
 /// A synced file with so much waiting for integration that it takes nothing more (`Spec/History.md`, section 5, row
 /// 12).
 @Suite struct BacklogTests {
-    @Test("behind an upload that was refused nothing is integrated, and when the client comes again nothing is lost")
+    @Test("after an upload that was refused nothing is integrated, and when the client comes again nothing is lost")
     func noGap() throws {
         let store = InMemoryStore()
         let rig = WireRig(store: store)

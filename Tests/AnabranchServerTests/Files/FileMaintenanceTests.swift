@@ -232,16 +232,16 @@ import Testing
     @Test func aFullLogHasRoomWhenNobodyNeedsItAnyMore() throws {
         let rig = TurnRig(keepsState: true) { $0.history.logBytesMax = 60 }
         let client = try rig.join(Self.path, count: 1)[0]
-        func upload(_ changesets: [[UInt8]], upTo number: UInt64, behind version: ServerVersion) {
+        func upload(_ changesets: [[UInt8]], upTo number: UInt64, after version: ServerVersion) {
             let cursor = UploadCursor(clientVersion: ClientVersion(number), serverVersion: version)
             let uploaded = changesets.map { UploadedChangeset(cursor: cursor, timestamp: 5, changeset: $0) }
             let upload = Upload(progress: cursor, lockedVersion: version, changesets: uploaded)
             rig.submit(.integrate(UploadMessage(upload)), of: client)
             rig.finish()
         }
-        upload([TurnRig.object], upTo: 1, behind: 0)
+        upload([TurnRig.object], upTo: 1, after: 0)
         for number in 2...6 as ClosedRange<UInt64> where client.errors.isEmpty {
-            upload(TurnRig.updates(1), upTo: number, behind: 0)
+            upload(TurnRig.updates(1), upTo: number, after: 0)
         }
         #expect(client.errors.map(\.code) == [.otherSessionError])
         let full = try #require(client.version)
@@ -249,9 +249,9 @@ import Testing
         rig.bind(client)
         rig.submit(.scan(from: DownloadCursor()), of: client)
         rig.finish()
-        upload([], upTo: full.rawValue + 1, behind: full)
+        upload([], upTo: full.rawValue + 1, after: full)
         #expect(client.errors.count == 1)
-        upload(TurnRig.updates(1), upTo: full.rawValue + 2, behind: full)
+        upload(TurnRig.updates(1), upTo: full.rawValue + 2, after: full)
         #expect(client.errors.count == 2 && client.version == full)
         rig.clock.seconds += FullFiles.roundSeconds
         let latest = try #require(client.downloads.last).latest
@@ -262,7 +262,7 @@ import Testing
             let claim = IdentRequest(file: client.file, download: cursor, latest: latest)
             rig.submit(.identify(claim, hasRestarted: false), of: client)
             rig.finish()
-            upload(TurnRig.updates(1), upTo: full.rawValue + 2, behind: full)
+            upload(TurnRig.updates(1), upTo: full.rawValue + 2, after: full)
         }
         comeAgain()
         #expect(client.errors.map(\.code) == [.otherSessionError, .otherSessionError, .otherSessionError])

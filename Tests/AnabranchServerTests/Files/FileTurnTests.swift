@@ -13,15 +13,15 @@ import Testing
 
     /// A file whose second client has begun to upload what has to be merged with twelve entries of the first one.
     private func mergingRig(
-        keepsState: Bool = false, then behind: [[UInt8]] = []
+        keepsState: Bool = false, then after: [[UInt8]] = []
     ) throws -> (rig: TurnRig, clients: [TurnRig.Client]) {
         let rig = TurnRig(keepsState: keepsState)
-        return (rig, try beginMerge(in: rig, then: behind))
+        return (rig, try beginMerge(in: rig, then: after))
     }
 
-    private func beginMerge(in rig: TurnRig, then behind: [[UInt8]] = []) throws -> [TurnRig.Client] {
+    private func beginMerge(in rig: TurnRig, then after: [[UInt8]] = []) throws -> [TurnRig.Client] {
         let clients = try joinForMerge(Self.path, in: rig)
-        uploadForMerge(clients, in: rig, then: behind)
+        uploadForMerge(clients, in: rig, then: after)
         rig.takeTurns { rig.isMerging(Self.path) }
         return clients
     }
@@ -33,8 +33,8 @@ import Testing
         return clients
     }
 
-    private func uploadForMerge(_ clients: [TurnRig.Client], in rig: TurnRig, then behind: [[UInt8]] = []) {
-        rig.upload([TurnRig.object] + TurnRig.updates(2) + behind, of: clients[1])
+    private func uploadForMerge(_ clients: [TurnRig.Client], in rig: TurnRig, then after: [[UInt8]] = []) {
+        rig.upload([TurnRig.object] + TurnRig.updates(2) + after, of: clients[1])
     }
 
     private func log(_ rig: TurnRig) throws -> [LogEntry] {

@@ -43,7 +43,7 @@ import Testing
         return client
     }
 
-    /// What is uploaded behind a QUERY is judged by the new set, and what comes before it by the old one.
+    /// What is uploaded after a QUERY is judged by the new set, and what comes before it by the old one.
     @Test func requestsOfAClientStayInTheirOrder() throws {
         let rig = Self.rig(), client = try Self.client(of: rig, objects: 20)
         rig.submit(.query(Self.set(2, "n == 1")), of: client)

@@ -235,7 +235,7 @@ final class TranscriptReplay {
         guard var file = files[path] else { return }
         let held = file.held.remove(at: index)
         file.version += held.upload?.changesetCount ?? 0
-        // The end of a session comes right behind the last of its uploads.
+        // The end of a session comes right after the last of its uploads.
         let next = file.held.firstIndex { $0.session == held.session }
         let isEnd = next.map { file.held[$0].upload == nil } ?? false
         files[path] = file

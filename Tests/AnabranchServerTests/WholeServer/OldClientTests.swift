@@ -159,7 +159,7 @@ import Testing
 
     // MARK: What cannot be read
 
-    /// A client of the newest release has a list in a Mixed, behind changes that everybody can read.
+    /// A client of the newest release has a list in a Mixed, after changes that everybody can read.
     private static func collectionInMixed(in rig: WireRig) throws {
         let writer = try Client(rig, .newest)
         var graph = ObjectGraph()

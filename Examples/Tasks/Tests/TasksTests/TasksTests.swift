@@ -10,7 +10,7 @@ import Testing
     final class Window: Sendable {
         private let process = Process()
         private let keyboard = Pipe(), output = Pipe()
-        /// What it has shown behind what was looked for last.
+        /// What it has shown after what was looked for last.
         private let unread = Mutex("")
 
         /// Where the programs are that were built: beside the tests.

@@ -186,8 +186,8 @@ struct ReplayList: BitwiseCopyable {
         let half = Int(counts[leaf]) / 2
         let rest = Int(counts[leaf]) - half
         let (source, target) = (Int(stores[leaf]) + half, leaves * Self.width)
-        let behind = Int(groupStarts[cursor.group] + leafCounts[cursor.group]) - leaf - 1
-        for buffer in [stores, counts, sums] { move(buffer, leaf + 1, leaf + 2, behind) }
+        let following = Int(groupStarts[cursor.group] + leafCounts[cursor.group]) - leaf - 1
+        for buffer in [stores, counts, sums] { move(buffer, leaf + 1, leaf + 2, following) }
         move(elements, source, target, rest)
         move(lengths, source, target, rest)
         stores[leaf + 1] = UInt32(target)

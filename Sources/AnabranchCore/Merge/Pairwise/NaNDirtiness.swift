@@ -166,7 +166,7 @@ struct NaNAffectedRows: Sendable {
     /// Begins the next row, after others that meet all columns because they are few.
     ///
     /// - Returns: Whether there is anything left to be merged.
-    fileprivate mutating func beginRow(behind others: [InstructionIndex] = []) -> Bool {
+    fileprivate mutating func beginRow(after others: [InstructionIndex] = []) -> Bool {
         let begun = others + rows[next..<min(next + 1, rows.count)]
         guard !begun.isEmpty, !columns.indices.isEmpty else { return false }
         current = PairwiseGrid(rows: begun, columns: columns.indices, nan: nan)
@@ -222,7 +222,7 @@ extension Merge {
         let ordinary = affected.takeOrdinaryRows(in: arena)
         let columns = affected.allColumns
         if isSmall(ordinary, columns) {
-            if affected.beginRow(behind: ordinary) { waiting.append(.affectedRows(affected)) }
+            if affected.beginRow(after: ordinary) { waiting.append(.affectedRows(affected)) }
         } else {
             // Between two rows that meet all columns there may be few others: the same columns are grouped every time.
             if affected.isGrouped { budget.count(cost(ofGrouping: ordinary, columns)) }

@@ -23,7 +23,7 @@ package struct ObjectChangesets: Sendable {
     ///   - endBytes: A changeset ends with the instruction that brings it to this many bytes. A long value is never
     ///     divided.
     package init(
-        of objects: [ObjectReference], behind absent: [ObjectReference] = [], in graph: ObjectGraph,
+        of objects: [ObjectReference], after absent: [ObjectReference] = [], in graph: ObjectGraph,
         before later: ObjectGraph? = nil, only fields: [[UInt8]: Set<[UInt8]>]? = nil, endingAt endBytes: Int = .max
     ) {
         self.graph = graph

@@ -16,10 +16,10 @@ package struct SealedEntries: Sendable {
     ///   - start: where the chain of the file begins.
     /// - Throws: as `LogSegment.seal`.
     package init(
-        _ entries: [LogEntry], behind base: LogPlace, of start: Checksum
+        _ entries: [LogEntry], after base: LogPlace, of start: Checksum
     ) throws(HistoryError) {
         conflictKeys = try LogEntry.conflictKeys(of: entries)
-        block = try LogSegment.seal(entries, behind: base.chain, of: start)
+        block = try LogSegment.seal(entries, after: base.chain, of: start)
         range = VersionRange(after: base.version, through: base.version + UInt64(entries.count))
     }
 

@@ -6,7 +6,7 @@ package struct SealedView<Rows: FileView>: FileView {
     package let rows: Rows
     private let sealed: SealedLog
 
-    package init(_ rows: Rows, behind sealed: SealedLog) { (self.rows, self.sealed) = (rows, sealed) }
+    package init(_ rows: Rows, after sealed: SealedLog) { (self.rows, self.sealed) = (rows, sealed) }
 
     package func head() throws(HistoryError) -> FileHead { try rows.head() }
 

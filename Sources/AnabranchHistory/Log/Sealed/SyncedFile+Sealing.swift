@@ -33,16 +33,16 @@ extension SyncedFile {
         try read { view throws(HistoryError) in
             guard let base = try view.sealedEnd() else { return nil }
             let head = try view.head()
-            let entries = try Self.due(policy, upTo: end, behind: base, in: view, head)
+            let entries = try Self.due(policy, upTo: end, after: base, in: view, head)
             guard !entries.isEmpty else { return nil }
             var commit = Commit(file: id, lease: lease, head: head)
-            commit.sealed = try SealedEntries(entries, behind: base, of: Checksum(startOf: path))
+            commit.sealed = try SealedEntries(entries, after: base, of: Checksum(startOf: path))
             return commit
         }
     }
 
     private static func due(
-        _ policy: SealingPolicy, upTo end: ServerVersion?, behind base: LogPlace, in view: any FileView,
+        _ policy: SealingPolicy, upTo end: ServerVersion?, after base: LogPlace, in view: any FileView,
         _ head: FileHead
     ) throws(HistoryError) -> [LogEntry] {
         let rest = end == nil ? UInt64(max(1, policy.restMin)) : 1

@@ -14,7 +14,7 @@ extension LogSegment {
     ///   there are none, or more than a segment can have, or the block does not yield the same entries, or memory is
     ///   short.
     package static func seal(
-        _ entries: [LogEntry], behind link: Checksum, of start: Checksum, level: Int = compressionLevel
+        _ entries: [LogEntry], after link: Checksum, of start: Checksum, level: Int = compressionLevel
     ) throws(HistoryError) -> [UInt8] {
         let (base, baseCumulativeSize) = try checkedBase(of: entries)
         let origins = entries.map(\.origin).sortedUnique()

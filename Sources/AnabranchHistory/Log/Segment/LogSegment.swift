@@ -56,7 +56,7 @@ package struct LogSegment: Sendable {
         changesetFrame = try ZstdFrame(from: &reader, sizeMax: Self.changesetBytesMax)
         try reader.requireEnd()
         guard baseCumulativeSize <= .max - UInt64(changesetFrame.size) else {
-            throw reader.damaged("it begins behind \(baseCumulativeSize) bytes")
+            throw reader.damaged("it begins after \(baseCumulativeSize) bytes")
         }
         let end = LogPlace(
             version: range.last, cumulativeSize: baseCumulativeSize + UInt64(changesetFrame.size), chain: chain)
@@ -103,7 +103,7 @@ extension SegmentReader {
         let base = try number()
         let count = try self.count(atMost: LogSegment.entryCountMax)
         guard count > 0, base <= UInt64(Int64.max) - UInt64(count) else {
-            throw damaged("\(count) entries behind version \(base)")
+            throw damaged("\(count) entries after version \(base)")
         }
         let first = ServerVersion(rawValue: base)
         return VersionRange(after: first, through: first + UInt64(count))

@@ -74,7 +74,7 @@ package struct LogSegmentContent: Sendable {
 
     /// The chain at the end of the segment, computed again: it has to equal `LogSegment.chain`.
     /// - Parameter link: the checksum of the entry before the segment.
-    package func chain(behind link: Checksum) -> Checksum {
+    package func chain(after link: Checksum) -> Checksum {
         (0..<columns.count).reduce(link) { $0.following(entry(at: $1)) }
     }
 

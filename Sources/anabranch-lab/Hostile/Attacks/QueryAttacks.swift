@@ -60,8 +60,8 @@ extension Attack {
     }
 
     private static let uploadsBehindQuery = Attack(
-        name: "uploads-behind-query",
-        summary: "UPLOADs of 300 objects for 20 s behind such a set, which was made while the class was empty",
+        name: "uploads-after-query",
+        summary: "UPLOADs of 300 objects for 20 s after such a set, which was made while the class was empty",
         counts: ["objects": 300, "seconds": 20]
     ) { run in
         let attacker = try await run.client(of: run.user(of: .flexible))

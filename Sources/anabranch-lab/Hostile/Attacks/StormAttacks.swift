@@ -18,7 +18,7 @@ extension Attack {
     }
 
     private static let flushes = Attack(
-        name: "flushes", summary: "20 clients each send 20 UPLOADs, one behind the other",
+        name: "flushes", summary: "20 clients each send 20 UPLOADs, one after the other",
         counts: ["clients": 20, "kilobytes": 0, "uploads": 20]
     ) { run in
         let clients = try await Storm(run, .partitions).prepare()

@@ -117,7 +117,7 @@ import Testing
         #expect(pairs > 200)
     }
 
-    /// What a reader with its own changes has behind an entry, and how it then sees its own changes.
+    /// What a reader with its own changes has after an entry, and how it then sees its own changes.
     private static func integrated(
         _ entry: Program, _ own: Program, _ isEntryOlder: Bool, as capabilities: ClientCapabilities
     ) throws -> (state: StateDigest, own: [UInt8]) {

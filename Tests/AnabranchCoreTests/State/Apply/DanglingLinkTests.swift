@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    /// What a reader with changes of its own has behind an entry, and how it then sees its own changes.
+    /// What a reader with changes of its own has after an entry, and how it then sees its own changes.
     private struct Merged: Equatable {
         var state: StateDigest
         var own: [UInt8]

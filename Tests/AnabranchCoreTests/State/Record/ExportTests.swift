@@ -67,7 +67,7 @@ import Testing
         #expect(try Self.take(wanted, into: &graph) == 0)
     }
 
-    /// Names are bytes: "é" is another one than "e" with an accent behind it.
+    /// Names are bytes: "é" is another one than "e" with an accent after it.
     @Test func keysThatOnlyLookTheSameAreTwo() throws {
         var graph = ObjectGraph(), copy = ObjectGraph()
         _ = try graph.write(as: 2) { transaction in
