@@ -1,7 +1,7 @@
 /// The reason why the history refused something (`Spec/History.md`, sections 4 to 6). Two errors are equal if their
 /// codes are.
 public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// The kind of failure: a refusal of what a client sent, or trouble of the server's own.
+    /// The kind of failure: a refusal of what a client sent, or a failure of the server's own.
     public enum Code: Equatable, Sendable {
         /// The backlog of a synced file is full: the client tries again later.
         case backlogFull
@@ -71,9 +71,9 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
     /// True if the codes are the same; the reasons may differ.
     public static func == (left: HistoryError, right: HistoryError) -> Bool { left.code == right.code }
 
-    /// True for trouble of the server's own. Because of it a client must never be told anything but to try again: it
+    /// True for a failure of the server's own. Because of it a client must never be told anything but to try again: it
     /// would throw its data away.
-    public var isStoreTrouble: Bool {
+    public var isStoreFailure: Bool {
         switch code {
         case .storeFailed, .uploadPutOff, .leaseLost, .storeDamaged, .storeUnusable: true
         case .backlogFull, .badClientFileIdent, .badServerVersion, .badClientVersion, .divergingHistories,
@@ -87,7 +87,7 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
     public var isTransient: Bool {
         switch code {
         case .backlogFull, .interruptedBootstrap, .conflict, .superseded: true
-        default: isStoreTrouble
+        default: isStoreFailure
         }
     }
 

@@ -32,7 +32,7 @@ public final class SyncedFile {
     /// The newest version when all client files were last looked at.
     var scanned: ServerVersion = 0
     /// True if the log is full and somebody wants to add to it.
-    var isRoomSought = false
+    var isTrimRequested = false
     /// The newest part of the log; nil if none is kept, and after a failed commit, which may have succeeded if it
     /// failed late.
     var tail: LogTail?

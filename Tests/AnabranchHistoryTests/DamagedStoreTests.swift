@@ -143,7 +143,7 @@ import Testing
                     #expect(found == fixture.expected[ident.ident], "seed \(seed): byte \(place) was changed")
                 } catch let error as HistoryError {
                     refused += 1
-                    #expect(error.isStoreTrouble, "seed \(seed): byte \(place) was changed: \(error)")
+                    #expect(error.isStoreFailure, "seed \(seed): byte \(place) was changed: \(error)")
                 }
             }
         }

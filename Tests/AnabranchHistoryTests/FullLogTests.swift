@@ -97,7 +97,7 @@ import Testing
         }
         #expect(file.isMaintenanceDue(policy) && !policy.isLong(file.head))
         file.putOffMaintenance()
-        file.seekRoom()
+        file.requestTrim()
         #expect(file.isMaintenanceDue(policy))
         try file.maintain(at: 1, policy)
         #expect(!file.isMaintenanceDue(policy))

@@ -102,7 +102,7 @@ import Testing
         commits[1].clientFiles = [ClientFile(ident: 2, salt: 1, lastSeen: 1, revision: 1)]
         let failures = store.commitByShard(commits)
         #expect(failures.keys.map { $0 } == [a.id] && failures[a.id]?.code == .conflict)
-        #expect(failures[a.id]?.isStoreTrouble == false && failures[a.id]?.isTransient == true)
+        #expect(failures[a.id]?.isStoreFailure == false && failures[a.id]?.isTransient == true)
         #expect(try store.file(VirtualPath("/b"))?.head.nextIdent == 3)
     }
 

@@ -166,7 +166,7 @@ import Testing
                 let found = try file.log()
                 #expect(found == log, "seed \(seed): byte \(place)")
             } catch {
-                #expect(error.isStoreTrouble, "seed \(seed): byte \(place): \(error)")
+                #expect(error.isStoreFailure, "seed \(seed): byte \(place): \(error)")
             }
         }
     }

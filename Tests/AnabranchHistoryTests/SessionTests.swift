@@ -252,7 +252,7 @@ import Testing
         let large = Upload([changeset + [UInt8](repeating: 0, count: 400)], from: 2)
         #expect(throws: HistoryError(.backlogFull, "")) { try file.enqueue(large, from: ident) }
         #expect(file.backlogBytes == backlog)
-        #expect(HistoryError(.backlogFull, "").isTransient && !HistoryError(.backlogFull, "").isStoreTrouble)
+        #expect(HistoryError(.backlogFull, "").isTransient && !HistoryError(.backlogFull, "").isStoreFailure)
         #expect(try file.integrate(at: 1).outcomes == [ClientOutcome(ident: ident, newVersions: 1, refusal: nil)])
         #expect(!file.hasQueuedUploads)
         // Alone it is taken whatever its size: it was received already, and it could never be sent otherwise.

@@ -31,7 +31,7 @@ import Testing
         #expect(printed.emails == configuration.emails && printed.apps == configuration.apps)
         #expect(!configuration.yaml.contains("a secret"))
         #expect(configuration.yaml.contains("# smtp-password is set, and not shown"))
-        #expect(configuration.mailers["a"]?.password == "a secret")
+        #expect(configuration.emailSenders["a"]?.password == "a secret")
         let withoutPassword = ConfigurationTests.complaint(
             Self.email("smtp: smtp://h, sender: a@b, user: u, reset: {url: a://b}"))
         #expect(withoutPassword == "apps: a: email: user needs a password-file, or the setting smtp-password")

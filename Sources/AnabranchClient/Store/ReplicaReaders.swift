@@ -3,7 +3,7 @@ import Synchronization
 
 /// The readers of a replica's file while it is written, each on a thread of its own.
 final class ReplicaReaders: Sendable {
-    private let gate = ReadGate()
+    private let gate = ReaderLock()
     /// Nil once it is closed.
     private let store: Mutex<SQLiteReplicaStore?>
 

@@ -20,8 +20,8 @@ public actor SyncedReplica {
     /// The file.
     public nonisolated let path: String
     nonisolated let readers: ReplicaReaders
-    nonisolated let hub = ChangeHub()
-    nonisolated let board = StatusBoard()
+    nonisolated let hub = ChangePublisher()
+    nonisolated let board = StatusPublisher()
     var replica: Replica<SQLiteReplicaStore>
     let now: @Sendable () -> ChangesetTime
     /// The schemas whose properties are indexed.

@@ -159,14 +159,14 @@ extension SyncedFile {
         let written = head.version.rawValue - maintained.version.rawValue
         let bytes = head.cumulativeSize - maintained.cumulativeSize
         let bytesMax = min(policy.sealBytes, policy.worthwhileBytes)
-        return written >= policy.sealEntries || bytes >= bytesMax && written > 0 || isRoomSought
+        return written >= policy.sealEntries || bytes >= bytesMax && written > 0 || isTrimRequested
     }
 
     /// Makes a round due though nothing was written: client files may need less than when the file was last looked at.
-    package func seekRoom() { isRoomSought = true }
+    package func requestTrim() { isTrimRequested = true }
 
     /// Makes no round due before more is written.
-    package func putOffMaintenance() { (maintained, isRoomSought) = (head, false) }
+    package func putOffMaintenance() { (maintained, isTrimRequested) = (head, false) }
 
     /// Records that clients are connected, as if they had just identified themselves.
     package func markSeen(_ idents: Set<ClientFileID>) throws(HistoryError) {

@@ -39,7 +39,8 @@ extension SyncedFile {
     }
 
     /// Prepares one commit with an entry for each write that changes something, in their order.
-    /// - Throws: `storeUnusable` if the file is open as a relay; trouble of the store, after which all may be repeated.
+    /// - Throws: `storeUnusable` if the file is open as a relay; a failure of the store, after which all may be
+    ///   repeated.
     package func prepare(_ writes: [HeadWrite]) throws -> PreparedWrites {
         // An integration under way would follow the writes.
         dropIntegration()

@@ -23,8 +23,8 @@ package struct RecordStep {
 /// in the file's turn, in the order of the log, between the merge and the commit.
 package protocol RecordObserver: Sendable {
     /// Records an entry: the records that it sets are stored with it, or neither is.
-    /// - Throws: trouble of the store. The commit goes on without the records of this observer, which has to notice by
-    ///   them that it has missed an entry.
+    /// - Throws: a failure of the store. The commit goes on without the records of this observer, which has to
+    ///   notice by them that it has missed an entry.
     func observe(_ step: RecordStep, _ records: inout PendingRecords) throws(HistoryError)
 }
 

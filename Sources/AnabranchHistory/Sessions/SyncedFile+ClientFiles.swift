@@ -84,7 +84,7 @@ extension SyncedFile {
         guard isShared else {
             do throws(HistoryError) { return try identify(request, user, isNewHere: false) } catch {
                 // The client may have come from a node that has taken the file over: then this one cannot judge it.
-                if !error.isStoreTrouble { _ = try store.read(id) { view throws(HistoryError) in try view.head() } }
+                if !error.isStoreFailure { _ = try store.read(id) { view throws(HistoryError) in try view.head() } }
                 throw error
             }
         }

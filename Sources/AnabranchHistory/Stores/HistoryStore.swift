@@ -151,14 +151,14 @@ public protocol HistoryStore: Sendable {
     /// once a day, from any thread; it can take long.
     /// - Parameters:
     ///   - time: seconds since 1970.
-    ///   - goesOn: asked repeatedly whether to go on. The rest is freed another time.
+    ///   - shouldContinue: asked repeatedly whether to go on. The rest is freed another time.
     /// - Throws: `storeFailed`, `storeDamaged`: the first failure, after all that could be freed was.
-    func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError)
+    func maintain(at time: UInt64, while shouldContinue: () -> Bool) throws(HistoryError)
 
     /// Frees what deleted files occupied (`Commit.deletesFile`). To be called from any thread; it can take long.
-    /// - Parameter goesOn: asked repeatedly whether to go on. The rest is freed another time.
+    /// - Parameter shouldContinue: asked repeatedly whether to go on. The rest is freed another time.
     /// - Returns: whether all is freed.
-    func freeDeleted(while goesOn: () -> Bool) throws(HistoryError) -> Bool
+    func freeDeleted(while shouldContinue: () -> Bool) throws(HistoryError) -> Bool
 
     /// The time that was noted last, in seconds since 1970; nil if none was. It outlives the process if the store does.
     func recordedTime() throws(HistoryError) -> UInt64?
@@ -379,10 +379,10 @@ extension HistoryStore {
     public func close(_ file: SyncedFileID, _ lease: Lease) {}
 
     /// Does nothing, for stores that keep nothing of the kind.
-    public func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError) {}
+    public func maintain(at time: UInt64, while shouldContinue: () -> Bool) throws(HistoryError) {}
 
     /// True, for stores that free it at once.
-    public func freeDeleted(while goesOn: () -> Bool) throws(HistoryError) -> Bool { true }
+    public func freeDeleted(while shouldContinue: () -> Bool) throws(HistoryError) -> Bool { true }
 
     /// Frees everything that need not be kept any longer.
     public func maintain(at time: UInt64) throws(HistoryError) { try maintain(at: time) { true } }

@@ -121,7 +121,7 @@ extension InMemoryStore: HistoryStore {
     }
 
     /// Frees received changesets after 30 days.
-    public func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError) {
+    public func maintain(at time: UInt64, while shouldContinue: () -> Bool) throws(HistoryError) {
         let oldest = time - min(time, 30 * 86_400)
         for file in directory.withLock({ $0.files }) {
             file.content.withLock { content in

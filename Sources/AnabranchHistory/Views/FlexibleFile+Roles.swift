@@ -26,7 +26,7 @@ extension FlexibleFile {
             do throws(HistoryError) {
                 if connected.contains(ident), try projected(ident, until: limit) == nil { longChanges.append(ident) }
             } catch {
-                guard !error.isStoreTrouble else { throw error }
+                guard !error.isStoreFailure else { throw error }
                 failures.append((ident, error))
             }
             if limit.isOver || isDraftFull { break }

@@ -133,7 +133,7 @@ extension FlexibleFile {
                 mine.isSetAside = current.check.isOver
             }
         } catch {
-            guard !error.isStoreTrouble else { throw error }
+            guard !error.isStoreFailure else { throw error }
             dropUploads(of: ident)
             return UploadOutcome(ident: ident, refusal: error, uploadCount: mine.waiting.count)
         }

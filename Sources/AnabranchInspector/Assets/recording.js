@@ -92,7 +92,7 @@ export class Recording {
 
   #fresh() {
     return {
-      serves: false, isCalm: false, merged: -1, time: 0,
+      serves: false, faultsAreOff: false, merged: -1, time: 0,
       files: this.head.files.map(() => ({ version: 0, base: 0, joints: [] })),
       clients: this.head.clients.map(() => ({ runs: false, isConnected: false, isHalfOpen: false, cloggedUntil: 0, version: 0, waiting: 0, up: [], down: [], same: null })),
     };
@@ -135,7 +135,7 @@ export class Recording {
       case "happens": if (second < state.clients.length && first === "halfOpen") state.clients[second].isHalfOpen = true; break;
       case "serve": state.serves = true; break;
       case "stop": state.serves = false; break;
-      case "calm": state.isCalm = true; break;
+      case "calm": state.faultsAreOff = true; break;
       case "version": {
         const file = state.files[first], merge = this.events[index][7];
         file.version = second;

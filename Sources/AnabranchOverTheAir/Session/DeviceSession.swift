@@ -91,7 +91,7 @@ package struct DeviceSession: Sendable {
     /// - Parameters:
     ///   - bytes: the length of the message.
     ///   - isAllowed: false if the device may not act for the account: each command is refused.
-    /// - Throws: what `data` throws, trouble of the store.
+    /// - Throws: what `data` throws, a failure of the store.
     package mutating func receive(
         _ message: Message, bytes: Int, isAllowed: Bool, _ data: inout some SessionData
     ) throws -> Message {

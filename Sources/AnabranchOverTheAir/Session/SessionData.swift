@@ -2,7 +2,7 @@ package import AnabranchCore
 package import AnabranchPropertyList
 
 /// The data that a session syncs, at one moment (`Spec/OverTheAirServer.md`, section 3). What is thrown and is no
-/// `Status` is trouble of the store: nothing of the message counts then.
+/// `Status` is a failure of the store: nothing of the message counts then.
 package protocol SessionData {
     /// Opens the exchange of a dataclass.
     /// - Throws: a `Status` if the start is refused; one with `negotiationFailed` with the anchors of `StartRefusal`.

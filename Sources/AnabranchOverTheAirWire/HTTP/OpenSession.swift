@@ -42,7 +42,7 @@ final class OpenSession: Sendable {
     }
 
     /// Answers a message, after those before it.
-    /// - Throws: trouble of the store, after which the message may come again.
+    /// - Throws: a failure of the store, after which the message may come again.
     func answer(_ message: Message, _ bytes: [UInt8], isAllowed: Bool, canWrite: Bool) async throws -> [UInt8] {
         let task = tail.withLock { tail in
             let before = tail

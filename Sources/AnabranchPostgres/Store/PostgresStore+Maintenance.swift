@@ -27,18 +27,20 @@ extension PostgresStore {
     }
 
     /// Works in pieces.
-    public func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError) {
+    public func maintain(at time: UInt64, while shouldContinue: () -> Bool) throws(HistoryError) {
         let oldest = time - min(time, UInt64(options.explainDays) * 86_400)
-        while goesOn(), try removeSome(of: "received", where: "time < $1", .number(Int64(clamping: oldest))) {}
-        while goesOn(), try removeSome(of: "door_record", where: "expires <= $1", .number(Int64(clamping: time))) {}
-        try freeViewContents(while: goesOn)
-        _ = try freeDeleted(while: goesOn)
+        while shouldContinue(), try removeSome(of: "received", where: "time < $1", .number(Int64(clamping: oldest))) {}
+        while shouldContinue(),
+            try removeSome(of: "door_record", where: "expires <= $1", .number(Int64(clamping: time)))
+        {}
+        try freeViewContents(while: shouldContinue)
+        _ = try freeDeleted(while: shouldContinue)
     }
 
     /// Frees what no view has any more. A file is locked meanwhile: a commit that begins to use something waits.
-    private func freeViewContents(while goesOn: () -> Bool) throws(HistoryError) {
+    private func freeViewContents(while shouldContinue: () -> Bool) throws(HistoryError) {
         var last: Int64 = -1
-        while goesOn() {
+        while shouldContinue() {
             let found = try write(
                 PostgresStep("SELECT min(file) FROM view_content WHERE file > $1", [.number(last)]))
             guard let file = try found.first?.optionalNumber(0, 0) else { return }
@@ -54,13 +56,13 @@ extension PostgresStore {
     }
 
     /// Works in pieces.
-    public func freeDeleted(while goesOn: () -> Bool) throws(HistoryError) -> Bool {
-        while goesOn() {
+    public func freeDeleted(while shouldContinue: () -> Bool) throws(HistoryError) -> Bool {
+        while shouldContinue() {
             let found = try write(PostgresStep("SELECT min(file) FROM deleted_file"))
             guard let file = try found.first?.optionalNumber(0, 0) else { return true }
             for table in StoreTables.ofFiles {
                 while try removeSome(of: table, where: "file = $1", .number(file)) {
-                    guard goesOn() else { return false }
+                    guard shouldContinue() else { return false }
                 }
             }
             _ = try write(PostgresStep("DELETE FROM deleted_file WHERE file = $1", [.number(file)]))

@@ -21,7 +21,7 @@ public struct ClientConnection: Sendable {
 
     private var pings: PingSchedule
     /// The sessions that may have something to say, in the order of their turns; each once.
-    private var speakers: [SessionID] = []
+    private var sendQueue: [SessionID] = []
     /// All sessions that there have been, including those that are finished.
     private var bound: Set<SessionID> = []
     /// True once there is nothing more to say or to hear: the socket has to be closed.
@@ -46,7 +46,7 @@ public struct ClientConnection: Sendable {
 
     /// A session may have something to say, or has just said something.
     public mutating func enlist(_ session: SessionID) {
-        if !hasFailed, !speakers.contains(session) { speakers.append(session) }
+        if !hasFailed, !sendQueue.contains(session) { sendQueue.append(session) }
     }
 
     /// The next thing to do; nil if there is nothing to say. To be called until then whenever the socket can take more,
@@ -54,7 +54,7 @@ public struct ClientConnection: Sendable {
     public mutating func next(at now: Int64) -> Turn? {
         guard !hasFailed else { return nil }
         if let ping = pings.next(at: now) { return .ping(outgoing.encode(ping)) }
-        return speakers.isEmpty ? nil : .session(speakers.removeFirst())
+        return sendQueue.isEmpty ? nil : .session(sendQueue.removeFirst())
     }
 
     /// The bytes of a message that a session has to send.
@@ -115,7 +115,7 @@ public struct ClientConnection: Sendable {
     /// A session has thrown, so the connection is over: there is nothing more to say or to hear.
     public mutating func fail() {
         hasFailed = true
-        speakers = []
+        sendQueue = []
     }
 
     /// A task that a message of the server sets the caller.

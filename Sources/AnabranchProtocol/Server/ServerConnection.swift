@@ -47,7 +47,7 @@ public struct ServerConnection: ~Copyable, Sendable {
     private var pong: Int64?
     private var logMessages: [LogMessage] = []
     /// The sessions that have a message to send, in the order of their turns; each once.
-    private var speakers: [SessionID] = []
+    private var sendQueue: [SessionID] = []
     /// The sessions that want a DOWNLOAD to be made, in the order of their turns; each once.
     private var scanners: [SessionID] = []
     /// DOWNLOADs that are being made, or wait to be sent.
@@ -263,7 +263,7 @@ public struct ServerConnection: ~Copyable, Sendable {
         guard case .open = phase else { return }
         phase = output.map { .failing($0) } ?? .failed
         sessions = [:]
-        speakers = []
+        sendQueue = []
         scanners = []
         downloadsUnderWay = 0
         logMessages = []
@@ -294,7 +294,7 @@ public struct ServerConnection: ~Copyable, Sendable {
         if !logMessages.isEmpty {
             return .message(outgoing.encode(.log(session: 0, logMessages.removeFirst())))
         }
-        if !speakers.isEmpty { return giveTurn(to: speakers.removeFirst()) }
+        if !sendQueue.isEmpty { return giveTurn(to: sendQueue.removeFirst()) }
         guard !scanners.isEmpty, downloadsUnderWay < limits.downloadsUnderWayMax else { return nil }
         return giveTurn(to: scanners.removeFirst())
     }
@@ -339,12 +339,12 @@ public struct ServerConnection: ~Copyable, Sendable {
         guard new.turn != oldTurn else { return result }
         switch oldTurn {
         case .nothing: break
-        case .message: speakers.removeAll { $0 == ident }
+        case .message: sendQueue.removeAll { $0 == ident }
         case .scan: scanners.removeAll { $0 == ident }
         }
         switch new.turn {
         case .nothing: break
-        case .message: speakers.append(ident)
+        case .message: sendQueue.append(ident)
         case .scan: scanners.append(ident)
         }
         return result

@@ -18,17 +18,17 @@ extension SQLiteStore {
     }
 
     /// Works in pieces, so that no commit waits for long.
-    public func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError) {
+    public func maintain(at time: UInt64, while shouldContinue: () -> Bool) throws(HistoryError) {
         let oldest = time - min(time, UInt64(explainDays) * 86_400)
         var failure = forEachShard { shard in
-            while goesOn(), try shard.pool.write({ try SQLiteFile.forgetReceived(before: oldest, in: $0) }) {}
-            while goesOn(), try shard.pool.write({ try SQLiteFile.eraseRecords(expiredAt: time, in: $0) }) {}
-            _ = try shard.freeDeleted(while: goesOn)
-            while goesOn(), try shard.pool.write(SQLiteFile.giveBackPages) {}
+            while shouldContinue(), try shard.pool.write({ try SQLiteFile.forgetReceived(before: oldest, in: $0) }) {}
+            while shouldContinue(), try shard.pool.write({ try SQLiteFile.eraseRecords(expiredAt: time, in: $0) }) {}
+            _ = try shard.freeDeleted(while: shouldContinue)
+            while shouldContinue(), try shard.pool.write(SQLiteFile.giveBackPages) {}
         }
         do throws(HistoryError) {
             // A shard that is restored from before this day can then be told from the others.
-            if goesOn() { try StoreShard.beginEpoch(of: shards) }
+            if shouldContinue() { try StoreShard.beginEpoch(of: shards) }
         } catch {
             failure = failure ?? error
         }
@@ -36,10 +36,10 @@ extension SQLiteStore {
     }
 
     /// Works in pieces as well.
-    public func freeDeleted(while goesOn: () -> Bool) throws(HistoryError) -> Bool {
+    public func freeDeleted(while shouldContinue: () -> Bool) throws(HistoryError) -> Bool {
         var isAll = true
         let failure = forEachShard { shard in
-            let isFreed = try shard.freeDeleted(while: goesOn)
+            let isFreed = try shard.freeDeleted(while: shouldContinue)
             isAll = isAll && isFreed
         }
         if let failure { throw failure }

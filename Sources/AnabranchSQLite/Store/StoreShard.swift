@@ -156,15 +156,17 @@ final class StoreShard: Sendable {
 
     /// Frees the space of deleted files, piece by piece, and gives the pages back. Then nothing of the files is in the
     /// database or in the write-ahead log: they are remembered until that is so.
-    /// - Parameter goesOn: called again and again to ask whether to go on.
+    /// - Parameter shouldContinue: called again and again to ask whether to go on.
     /// - Returns: whether all is freed; not if somebody keeps reading the write-ahead log.
-    func freeDeleted(while goesOn: () -> Bool) throws -> Bool {
+    func freeDeleted(while shouldContinue: () -> Bool) throws -> Bool {
         let files = try pool.read(SQLiteFile.deleted)
         guard !files.isEmpty else { return true }
         var isMore = true
-        while isMore, goesOn() { isMore = try overwritingDeleted { try SQLiteFile.deleteRows(of: files, in: $0) } }
+        while isMore, shouldContinue() {
+            isMore = try overwritingDeleted { try SQLiteFile.deleteRows(of: files, in: $0) }
+        }
         guard !isMore else { return false }
-        while goesOn(), try overwritingDeleted(SQLiteFile.giveBackPages) {}
+        while shouldContinue(), try overwritingDeleted(SQLiteFile.giveBackPages) {}
         guard try writeAheadLog.emptyIfUnread(in: pool) else { return false }
         try pool.write { db in try SQLiteFile.forgetDeleted(files, in: db) }
         return true

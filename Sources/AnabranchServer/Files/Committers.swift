@@ -70,7 +70,7 @@ private final class Committer: Sendable {
         threads.submit { [self] state in
             let group = takeGroup()
             if case .active = state { store(group[...]) } else { fail(group) }
-            if goesOn() { schedule() }
+            if shouldContinue() { schedule() }
         }
     }
 
@@ -87,7 +87,7 @@ private final class Committer: Sendable {
     }
 
     /// True if there is more to store; it is scheduled after the other shards that wait.
-    private func goesOn() -> Bool {
+    private func shouldContinue() -> Bool {
         waiting.withLock { waiting in
             waiting.isScheduled = !waiting.items.isEmpty
             return waiting.isScheduled
@@ -191,11 +191,13 @@ struct CommittedStore: ViewStore {
         if let failure = outcome.withLock({ $0 }) { throw failure }
     }
 
-    func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError) {
-        try base.maintain(at: time, while: goesOn)
+    func maintain(at time: UInt64, while shouldContinue: () -> Bool) throws(HistoryError) {
+        try base.maintain(at: time, while: shouldContinue)
     }
 
-    func freeDeleted(while goesOn: () -> Bool) throws(HistoryError) -> Bool { try base.freeDeleted(while: goesOn) }
+    func freeDeleted(while shouldContinue: () -> Bool) throws(HistoryError) -> Bool {
+        try base.freeDeleted(while: shouldContinue)
+    }
 
     func recordedTime() throws(HistoryError) -> UInt64? { try base.recordedTime() }
 

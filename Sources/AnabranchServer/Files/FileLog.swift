@@ -7,10 +7,10 @@ struct FileLog {
     let metrics: SyncMetrics
     let logger: Logger
 
-    /// Logs trouble of the store, and instructions that did not enter the log. Other refused uploads are logged by
+    /// Logs failures of the store, and instructions that did not enter the log. Other refused uploads are logged by
     /// their sessions.
     func write(_ outcome: ClientOutcome, path: VirtualPath) {
-        if let refusal = outcome.refusal, refusal.isStoreTrouble { write(refusal, path: path, client: outcome.ident) }
+        if let refusal = outcome.refusal, refusal.isStoreFailure { write(refusal, path: path, client: outcome.ident) }
         if outcome.entriesRestoringNulls > 0 {
             logger.notice(
                 "null was put back into sets, for no client could download that it was taken out",

@@ -89,7 +89,7 @@ final class FileQueues: Sendable {
             let job = FileJob(comesAfterMerge: false) { file in
                 guard let file else { return continuation.resume(throwing: HistoryError.serverHasEnded) }
                 let outcome = Swift.Result { try job(file) }
-                file.whenTold { continuation.resume(with: $0.map { .failure($0) } ?? outcome) }
+                file.afterDelivery { continuation.resume(with: $0.map { .failure($0) } ?? outcome) }
             }
             submit(job, to: path)
         }
@@ -114,7 +114,7 @@ final class FileQueues: Sendable {
 
     /// Makes writes at the head of a file in one commit, after the commit of a merge that has begun.
     /// - Returns: for each write the version that it made or found, or what its body threw.
-    /// - Throws: trouble of the store, after which all may be repeated; `storeFailed` if the server has ended.
+    /// - Throws: a failure of the store, after which all may be repeated; `storeFailed` if the server has ended.
     func write(_ writes: [HeadWrite], to path: VirtualPath) async throws -> [Result<ServerVersion, any Error>] {
         try await withCheckedThrowingContinuation { continuation in
             let job = FileJob(comesAfterMerge: true) { file in

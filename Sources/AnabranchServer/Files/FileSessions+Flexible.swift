@@ -128,7 +128,7 @@ extension FileSessions {
 
     /// Searches for clients in turn, until the step is over or much waits to be stored.
     /// - Parameter isLong: whether it continues an unfinished search, and not new ones.
-    /// - Throws: trouble of the store.
+    /// - Throws: a failure of the store.
     func search(in flexible: FlexibleFile, until limit: StepLimit, isLong: Bool) throws(HistoryError) {
         while let clientFile = isLong ? longSearches.popFirst() : newSearches.popFirst() {
             if try search(for: clientFile, in: flexible, until: limit) {
@@ -168,7 +168,7 @@ extension FileSessions {
             outcome = try flexible.advanceSearch(in: &view, until: limit)
         } catch {
             fail(key, ErrorMessage(error))
-            if error.isStoreTrouble { throw error }
+            if error.isStoreFailure { throw error }
             return true
         }
         guard let outcome else { return false }
@@ -192,7 +192,7 @@ extension FileSessions {
 
     /// Integrates uploads until the step is over.
     /// - Parameter isLong: whether it continues an unfinished merge, and not new ones.
-    /// - Throws: trouble of the store.
+    /// - Throws: a failure of the store.
     func integrateViews(
         into flexible: FlexibleFile, until limit: StepLimit, isLong: Bool
     ) throws(HistoryError) {
@@ -218,7 +218,7 @@ extension FileSessions {
     }
 
     /// Makes views follow roles that have changed, until the step is over.
-    /// - Throws: trouble of the store.
+    /// - Throws: a failure of the store.
     func changeViews(until limit: StepLimit) throws(HistoryError) {
         for (clientFile, error) in try flexible?.changeLong(until: limit) ?? [] {
             if let key = session(of: clientFile) { fail(key, ErrorMessage(error)) }

@@ -37,7 +37,7 @@ extension FileSessions {
     func requireRoom() throws(HistoryError) {
         let policy = environment.options.history
         guard policy.isFull(file.head) else { return }
-        if environment.fullFiles.isRoundDue(for: file.path, at: environment.unixSeconds()) { file.seekRoom() }
+        if environment.fullFiles.isRoundDue(for: file.path, at: environment.unixSeconds()) { file.requestTrim() }
         throw HistoryError(
             .storeFailed, "the log of the file has more than \(policy.logBytesMax) bytes: nothing is added to it")
     }

@@ -107,7 +107,7 @@ final class FileSessions {
 
     /// Handles one request. Uploads are queued for `merge`; requests for new idents wait for `didAllocate`.
     /// - Returns: false if the step is over before the answer is known; the request has to be handled again.
-    /// - Throws: trouble of the store; the session has been told.
+    /// - Throws: a failure of the store; the session has been told.
     func handle(
         _ request: FileRequest, memory: DownloadMemory, until limit: StepLimit
     ) throws(HistoryError) -> Bool {
@@ -135,7 +135,7 @@ final class FileSessions {
             }
         } catch {
             fail(key, ErrorMessage(error))
-            if error.isStoreTrouble, !isOfOneView(error, request) { throw error }
+            if error.isStoreFailure, !isOfOneView(error, request) { throw error }
         }
         return true
     }
@@ -262,7 +262,7 @@ final class FileSessions {
 
     /// Merges queued uploads until the step is over; uploads that come after the merge has begun wait for the next one.
     /// - Returns: whether they are merged, and can be committed.
-    /// - Throws: trouble of the store.
+    /// - Throws: a failure of the store.
     func merge(until limit: StepLimit) throws(HistoryError) -> Bool {
         var limit = limit
         return try file.advanceIntegration(at: environment.unixSeconds(), until: &limit)

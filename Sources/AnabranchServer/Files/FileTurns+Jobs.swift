@@ -13,7 +13,7 @@ struct FileJob: Sendable {
 extension FileTurns {
     /// Expires a client file; the session that uses it ends.
     /// - Returns: whether it had not expired before.
-    /// - Throws: `badClientFileIdent` if there is no such client file; trouble of the store.
+    /// - Throws: `badClientFileIdent` if there is no such client file; a failure of the store.
     @discardableResult
     func expire(_ clientFile: ClientFileID) throws(HistoryError) -> Bool {
         let sessions = try openedSessions()
@@ -32,7 +32,7 @@ extension FileTurns {
     func delete(onlyOf user: String?, _ complete: @escaping (Result<Bool, any Error>) -> Void) {
         do throws(HistoryError) {
             let file = try openedSessions().file
-            if let user, try !file.isUsed(onlyBy: user) { return whenTold { _ in complete(.success(false)) } }
+            if let user, try !file.isUsed(onlyBy: user) { return afterDelivery { _ in complete(.success(false)) } }
             store(file.deletion()) { [self] _, failure in
                 if let failure {
                     close(because: failure)
@@ -40,11 +40,11 @@ extension FileTurns {
                     end(because: HistoryError(.badClientFileIdent, "the operator has deleted the file"))
                     environment.followers.record(0, of: path)
                 }
-                whenTold { _ in complete(failure.map { .failure($0) } ?? .success(true)) }
+                afterDelivery { _ in complete(failure.map { .failure($0) } ?? .success(true)) }
             }
         } catch {
             environment.log.write(error, path: path)
-            whenTold { _ in complete(.failure(error)) }
+            afterDelivery { _ in complete(.failure(error)) }
         }
     }
 
@@ -64,14 +64,14 @@ extension FileTurns {
                 let made = try flexible.write(at: timestamp, idempotencyKey: idempotencyKey) { value = try body($0) }
                 sessions.announce(until: environment.beginStep())
                 let completed = CompletedWrite(made, value)
-                return whenTold { complete($0.map { .failure($0) } ?? .success(completed)) }
+                return afterDelivery { complete($0.map { .failure($0) } ?? .success(completed)) }
             }
             let file = sessions.file
             let (commit, made) = try file.prepareWrite(idempotencyKey: idempotencyKey, at: timestamp) {
                 value = try body($0)
             }
             let completed = CompletedWrite(made, value)
-            guard let commit else { return whenTold { _ in complete(.success(completed)) } }
+            guard let commit else { return afterDelivery { _ in complete(.success(completed)) } }
             store(commit, of: completed, complete) { [self] in
                 write(idempotencyKey: idempotencyKey, at: timestamp, body, complete)
             }
@@ -82,7 +82,7 @@ extension FileTurns {
 
     /// Makes writes at the head, in one commit, and tells the running sessions of the file.
     /// - Parameter complete: called when all is durable and they have been told, with the outcome of each write; or
-    ///   with trouble of the store, after which all of them may be repeated.
+    ///   with a failure of the store, after which all of them may be repeated.
     func write(
         _ writes: [HeadWrite], _ complete: @escaping (Result<[Result<ServerVersion, any Error>], any Error>) -> Void
     ) {
@@ -114,7 +114,7 @@ extension FileTurns {
             } else {
                 sessions.announce(until: environment.beginStep())
             }
-            whenTold { _ in complete(failure.map { .failure($0) } ?? .success(made)) }
+            afterDelivery { _ in complete(failure.map { .failure($0) } ?? .success(made)) }
         }
     }
 
@@ -122,14 +122,14 @@ extension FileTurns {
         because error: any Error, _ complete: @escaping (Result<Made, any Error>) -> Void
     ) {
         if let error = error as? HistoryError {
-            // A write to a relay fails without trouble of its store.
+            // A write to a relay fails although its store has not.
             if error.isTransient, error.code != .storeUnusable {
                 close(because: error)
             } else {
                 environment.log.write(error, path: path)
             }
         }
-        whenTold { _ in complete(.failure(error)) }
+        afterDelivery { _ in complete(.failure(error)) }
     }
 
     /// Makes the file, if it is open, follow the export of its app, which has changed.

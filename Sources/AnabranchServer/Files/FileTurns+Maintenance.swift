@@ -51,7 +51,7 @@ extension FileTurns {
             maintenance.requests.append(complete)
         } catch {
             environment.log.write(error, path: path)
-            whenTold { _ in complete(.failure(error)) }
+            afterDelivery { _ in complete(.failure(error)) }
         }
     }
 
@@ -135,7 +135,7 @@ extension FileTurns {
         let completions = maintenance.completions
         maintenance.completions = []
         maintenance.repeatCount = 0
-        whenTold { _ in for complete in completions { complete(.success(report)) } }
+        afterDelivery { _ in for complete in completions { complete(.success(report)) } }
     }
 
     /// Ends the maintenance early.
@@ -148,6 +148,6 @@ extension FileTurns {
         let completions = maintenance.completions + maintenance.requests
         maintenance = FileMaintenance()
         if !environment.isEnding { environment.metrics.maintenanceFailures.increment() }
-        whenTold { _ in for complete in completions { complete(.failure(error)) } }
+        afterDelivery { _ in for complete in completions { complete(.failure(error)) } }
     }
 }

@@ -54,7 +54,7 @@ final class FileTurns {
     /// The version that followers of the log were told since the file was opened.
     private var followedVersion: ServerVersion?
     /// The replies to deliver when the turn is over.
-    private var untold = TurnReplies()
+    private var pendingReplies = TurnReplies()
 
     /// - Parameters:
     ///   - memory: the memory for the bodies of DOWNLOADs until they are sent.
@@ -150,14 +150,14 @@ final class FileTurns {
     typealias Completion = (HistoryError?) -> Void
 
     /// Calls back when the sessions have been told of everything that is durable.
-    func whenTold(_ completion: @escaping Completion) { completions.append(completion) }
+    func afterDelivery(_ completion: @escaping Completion) { completions.append(completion) }
 
     private func tell(_ failure: HistoryError? = nil) {
         takeReplies()
-        if !untold.replies.isEmpty || !untold.done.isEmpty {
-            deliver(untold)
-            environment.budget.release(untold.done.reduce(0) { $0 + $1.bytes })
-            untold = TurnReplies()
+        if !pendingReplies.replies.isEmpty || !pendingReplies.done.isEmpty {
+            deliver(pendingReplies)
+            environment.budget.release(pendingReplies.done.reduce(0) { $0 + $1.bytes })
+            pendingReplies = TurnReplies()
         }
         let completions = completions
         self.completions = []
@@ -167,8 +167,8 @@ final class FileTurns {
 
     private func takeReplies() {
         guard let sessions else { return }
-        untold.replies += sessions.takeReplies()
-        untold.done += sessions.takeDone()
+        pendingReplies.replies += sessions.takeReplies()
+        pendingReplies.done += sessions.takeDone()
     }
 
     private func tellFollowers() {
@@ -276,7 +276,7 @@ final class FileTurns {
     private func handle(_ queue: inout CircularBuffer<FileRequest>, until limit: StepLimit) {
         while pending == nil, sessions?.flexible?.isDraftFull != true, let request = queue.popFirst() {
             if let error = handle(request, until: limit) {
-                untold.replies.append(FileReply(session: request.session, event: .failed(error)))
+                pendingReplies.replies.append(FileReply(session: request.session, event: .failed(error)))
             }
             if limit.isOver { break }
         }
@@ -289,11 +289,11 @@ final class FileTurns {
         do {
             if let refusal = try refusal(of: request) {
                 environment.metrics.refusedSession(because: refusal)
-                untold.done.append(request.charge)
+                pendingReplies.done.append(request.charge)
                 return refusal.message
             }
             guard let sessions = try sessions(for: request) else {
-                untold.done.append(request.charge)
+                pendingReplies.done.append(request.charge)
                 return nil
             }
             let start = ContinuousClock.now
@@ -307,7 +307,7 @@ final class FileTurns {
             if case .scan = request.request { environment.metrics.scanned(in: start.duration(to: .now)) }
             return nil
         } catch {
-            untold.done.append(request.charge)
+            pendingReplies.done.append(request.charge)
             environment.log.write(error, path: path)
             return ErrorMessage(error)
         }
@@ -322,13 +322,13 @@ final class FileTurns {
         return opened
     }
 
-    /// Fails all sessions because of trouble, and closes the file: it can be opened again.
+    /// Fails all sessions because of a failure, and closes the file: it can be opened again.
     func close(because error: HistoryError) {
         environment.log.write(error, path: path)
         end(because: error)
     }
 
-    /// Fails all sessions, and closes the file, without logging trouble.
+    /// Fails all sessions, and closes the file, without logging it as a failure.
     func end(because error: HistoryError) {
         guard let sessions else { return }
         if sessions.file.isAhead { sessions.forgetReplies() }

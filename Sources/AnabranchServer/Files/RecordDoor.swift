@@ -54,6 +54,6 @@ package enum DoorActionError: Error {
     case unknown(String)
     /// The request is wrong.
     case malformed(String)
-    /// The server or its store is in trouble.
+    /// The server or its store has failed.
     case failed(any Error)
 }

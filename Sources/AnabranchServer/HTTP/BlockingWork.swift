@@ -10,7 +10,7 @@ struct BlockingWork: Sendable {
     /// The threads, which are started and stay.
     var threads = NIOThreadPool.singleton
 
-    /// - Parameter refusal: the response to an error that is not the server's own trouble.
+    /// - Parameter refusal: the response to an error that is no failure of the server's own.
     func run<Result: Sendable>(
         _ work: @escaping @Sendable () throws -> Result, refusal: (any Error) -> HTTPError? = { _ in nil }
     ) async throws(HTTPError) -> Result {
@@ -21,7 +21,7 @@ struct BlockingWork: Sendable {
         }
     }
 
-    /// Logs trouble of the server's own.
+    /// Logs failures of the server's own.
     /// - Returns: the response, which tells nothing about it.
     func internalError(_ error: any Error) -> HTTPError {
         let text = (error as? HistoryError)?.withWireCode ?? "\(error)"

@@ -8,7 +8,7 @@ extension SyncServer {
 
     /// Makes writes at the head of a file, which is made if there is none, in one commit.
     /// - Returns: for each write the version that it made or found, or what its body threw.
-    /// - Throws: `SyncServerError` if the server does not run; `HistoryError` if the store is in trouble, after which
+    /// - Throws: `SyncServerError` if the server does not run; `HistoryError` if the store fails, after which
     ///   all may be repeated.
     package func write(
         _ writes: [HeadWrite], atHeadOf path: VirtualPath
@@ -18,7 +18,7 @@ extension SyncServer {
 
     /// Reads the state at the head of a file and the records there, in a turn of the file.
     /// - Returns: what `body` returns; nil if there is no such file.
-    /// - Throws: what `body` throws; `SyncServerError` if the server does not run; trouble of the store.
+    /// - Throws: what `body` throws; `SyncServerError` if the server does not run; a failure of the store.
     package func readHead<Value: Sendable>(
         of path: VirtualPath, _ body: @escaping @Sendable (WriteTransaction, PendingRecords) throws -> Value
     ) async throws -> Value? {
@@ -27,7 +27,7 @@ extension SyncServer {
 
     /// The version that the clients of a file have all seen: none of them can send a change that was made before it.
     /// - Returns: nil if there is no such file.
-    /// - Throws: `SyncServerError` if the server does not run; trouble of the store.
+    /// - Throws: `SyncServerError` if the server does not run; a failure of the store.
     package func versionSeenByAll(of path: VirtualPath) async throws -> ServerVersion? {
         try await runningFiles().run(on: path) { turns in
             try turns.existingFile().map { file in

@@ -19,7 +19,7 @@ extension SyncServer {
     ///   - body: reads, in a turn of the file: its clients wait meanwhile.
     /// - Returns: what `body` returns.
     /// - Throws: what `body` throws; `ApplyError` with the place for what makes no sense; `SyncServerError` if the
-    ///   server does not run; `HistoryError` if the store is in trouble.
+    ///   server does not run; `HistoryError` if the store fails.
     public func read<Value: Sendable>(
         _ path: VirtualPath, _ body: @escaping @Sendable (StateReader) throws -> Value
     ) async throws -> Value {
@@ -72,7 +72,7 @@ extension SyncServer {
     /// - Parameters:
     ///   - path: the last one that is known; nil to begin with the first.
     ///   - countMax: how many are returned at most; if there are fewer, these were all.
-    /// - Throws: `HistoryError` if the store is in trouble, or keeps no list of its files.
+    /// - Throws: `HistoryError` if the store fails, or keeps no list of its files.
     public func partitions(after path: VirtualPath? = nil, countMax: Int = 1_000) async throws -> [VirtualPath] {
         guard let catalog = store as? any HistoryCatalog else {
             throw HistoryError(.storeUnusable, "the store keeps no list of its files")
@@ -85,7 +85,7 @@ extension SyncServer {
     /// Deletes a synced file with all that is stored of it. Clients that have it open, or come back to it, get a client
     /// reset; one that opens it makes a new one.
     /// - Returns: whether there was one.
-    /// - Throws: `SyncServerError` if the server does not run; `HistoryError` if the store is in trouble.
+    /// - Throws: `SyncServerError` if the server does not run; `HistoryError` if the store fails.
     @discardableResult
     public func delete(_ path: VirtualPath) async throws -> Bool {
         let files = try runningFiles()

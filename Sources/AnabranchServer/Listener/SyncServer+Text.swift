@@ -37,7 +37,7 @@ extension SyncServer {
                 budget: outbound, times: times, logger: logger
             ) { [metrics] in metrics.failedFraming($0) }
             try channel.pipeline.syncOperations.addHandlers([stall, silence, memory], position: .first)
-            let pace = ReadingPace { [connectionMetrics] in connectionMetrics.readingsDelayed.increment() }
+            let pace = ReadThrottle { [connectionMetrics] in connectionMetrics.readingsDelayed.increment() }
             try channel.pipeline.syncOperations.addHandlers([pace, handler])
         }
     }

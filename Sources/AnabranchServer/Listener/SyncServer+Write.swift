@@ -11,7 +11,7 @@ extension SyncServer {
     ///   - date: when it is made, as the merge rules see it: of two changes to one field the newer one stays.
     ///   - body: makes the transaction, in a turn of the file. Nothing is written if it throws.
     /// - Throws: what `body` throws; `ApplyError` with the place for what makes no sense; `SyncServerError` if the
-    ///   server does not run; `HistoryError` if the store is in trouble.
+    ///   server does not run; `HistoryError` if the store fails.
     @discardableResult
     public func write<Value: Sendable>(
         to path: VirtualPath, at date: Date = Date(), _ body: @escaping @Sendable (WriteTransaction) throws -> Value

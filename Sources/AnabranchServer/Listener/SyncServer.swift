@@ -254,7 +254,7 @@ public final class SyncServer: Service {
                 connection, handshake, silence: silence, memory: memory, settings: settings, connections: connections,
                 outbox: outboxes.outbox(of: channel.eventLoop), logger: logger)
             try channel.pipeline.syncOperations.addHandlers([stall, silence, memory], position: .first)
-            let pace = ReadingPace { [connectionMetrics] in connectionMetrics.readingsDelayed.increment() }
+            let pace = ReadThrottle { [connectionMetrics] in connectionMetrics.readingsDelayed.increment() }
             try channel.pipeline.syncOperations.addHandlers([pace, handler])
         }
         try HTTPHandler.install(

@@ -20,7 +20,7 @@ final class SyncedBuckets: Sendable {
         /// The buckets of the channels, and how many channels each has.
         var buckets: [String: Int] = [:]
         var following: Task<Void, Never>?
-        /// Nil if nobody follows, and while the store is in trouble.
+        /// Nil if nobody follows, and while the store fails.
         var tail: ChangeTail?
     }
 

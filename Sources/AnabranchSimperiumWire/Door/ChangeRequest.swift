@@ -46,7 +46,7 @@ struct ChangeOutcome: Sendable, Equatable {
 
     static let accepted = ChangeOutcome()
 
-    /// Of the store, which was in trouble.
+    /// Of the store, which had failed.
     static let failed = "failed"
 
     /// The names that are counted.

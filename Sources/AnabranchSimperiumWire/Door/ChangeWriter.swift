@@ -12,7 +12,7 @@ struct ChangeWriter {
 
     /// Carries a request out, or refuses it.
     /// - Returns: the outcome, and the author for the observer.
-    /// - Throws: `Refusal`, trouble of the store.
+    /// - Throws: `Refusal`, a failure of the store.
     func perform(
         _ transaction: WriteTransaction, _ records: inout PendingRecords
     ) throws -> (ChangeOutcome, author: [UInt8]) {

@@ -35,7 +35,7 @@ extension Simulation {
     func someNode() -> SimulatedNode { hasSeveralNodes ? nodeRandom.pick(nodes) : nodes[0] }
 
     /// The nodes that take turns: all of them in the end, before that some node.
-    var nodesAtWork: [SimulatedNode] { isCalm ? nodes : [someNode()] }
+    var nodesAtWork: [SimulatedNode] { faultsAreOff ? nodes : [someNode()] }
 
     /// The node to which a client connects: clients come back to any, and stay where they were as often.
     func node(for client: SimulatedClient) -> SimulatedNode {

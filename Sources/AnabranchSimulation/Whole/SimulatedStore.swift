@@ -170,8 +170,8 @@ final class SimulatedStore: ViewStore {
         if let failure { throw failure }
     }
 
-    func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError) {
-        try inner.maintain(at: time, while: goesOn)
+    func maintain(at time: UInt64, while shouldContinue: () -> Bool) throws(HistoryError) {
+        try inner.maintain(at: time, while: shouldContinue)
     }
 
     func recordedTime() throws(HistoryError) -> UInt64? { try inner.recordedTime() }

@@ -25,7 +25,7 @@ extension Simulation {
             if let resumesAt = client.process?.resumesAt, clock.now >= resumesAt { try resume(client) }
             if client.process?.connection?.isOverdue(at: clock.now) == true { disconnect(client, .pongTimeout) }
             if client.process?.connection == nil { try connect(client) }
-            for _ in 0..<(isCalm ? 100 : random.pick([1, 3, 10])) { guard try speak(client) else { break } }
+            for _ in 0..<(faultsAreOff ? 100 : random.pick([1, 3, 10])) { guard try speak(client) else { break } }
         }
     }
 
@@ -111,8 +111,8 @@ extension Simulation {
         link.isOpenForClient = false
         client.process?.link = nil
         guard link.isOpenForServer else { return }
-        if !isCalm, random.isOne(in: 3) {
-            orphans.append((link, clock.now))
+        if !faultsAreOff, random.isOne(in: 3) {
+            halfOpenLinks.append((link, clock.now))
         } else {
             link.node.machine?.disconnect(link.number)
         }

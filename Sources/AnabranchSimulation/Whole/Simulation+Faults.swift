@@ -64,7 +64,7 @@ extension Simulation {
         link.halfOpenSince = clock.now
         link.isOpenForServer = false
         if random.isOne(in: 2) {
-            orphans.append((link, clock.now))
+            halfOpenLinks.append((link, clock.now))
         } else {
             link.node.machine?.disconnect(link.number)
         }
@@ -113,10 +113,10 @@ extension Simulation {
             diskIsFullUntil = nil
         }
         for node in nodes where node.machine == nil && clock.now >= node.startsAt { start(node) }
-        orphans.removeAll { orphan in
+        halfOpenLinks.removeAll { orphan in
             let machine = orphan.link.node.machine
             let isSuperseded = machine?.isSuperseded(orphan.link.number) ?? false
-            guard isCalm || clock.now >= orphan.since + 180_000 || isSuperseded else { return false }
+            guard faultsAreOff || clock.now >= orphan.since + 180_000 || isSuperseded else { return false }
             if isSuperseded { mark("superseded") }
             machine?.disconnect(orphan.link.number)
             return true

@@ -11,7 +11,7 @@ extension Simulation {
 
     /// - Returns: whether the client had something to say.
     func speak(_ client: SimulatedClient) throws -> Bool {
-        guard let link = client.process?.link, link.toServer.count < 1_000 || isCalm else { return false }
+        guard let link = client.process?.link, link.toServer.count < 1_000 || faultsAreOff else { return false }
         let message: EncodedMessage
         switch client.process?.connection?.next(at: clock.now) {
         case nil: return false

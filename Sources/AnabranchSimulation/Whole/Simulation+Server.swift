@@ -11,11 +11,11 @@ extension Simulation {
     /// Moves parts of messages in both directions.
     func moveLink(of client: SimulatedClient) throws {
         guard let link = client.process?.link, !link.isClogged(at: clock.now) else { return }
-        if random.isOne(in: 2) || isCalm {
-            deliver(link, of: client, partsMax: isCalm ? .max : random.pick([1, 5, 100]))
+        if random.isOne(in: 2) || faultsAreOff {
+            deliver(link, of: client, partsMax: faultsAreOff ? .max : random.pick([1, 5, 100]))
         }
         guard link.halfOpenSince == nil else { return }
-        for _ in 0..<(isCalm ? 1_000 : random.pick([0, 1, 3, 10])) {
+        for _ in 0..<(faultsAreOff ? 1_000 : random.pick([0, 1, 3, 10])) {
             guard client.process?.link === link, try hear(client) else { return }
         }
     }

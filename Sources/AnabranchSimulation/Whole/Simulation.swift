@@ -40,11 +40,11 @@ package final class Simulation {
     var logEnds: [ServerVersion]
     var serverWrites: [PendingWrite] = []
     /// The connections that clients have lost without the server's knowledge, and since when.
-    var orphans: [(link: SimulatedLink, since: Int64)] = []
+    var halfOpenLinks: [(link: SimulatedLink, since: Int64)] = []
     private var lastConnection: UInt64 = 0
     private var lastSession: UInt64 = 0
     /// True once nothing goes wrong any more.
-    var isCalm = false
+    var faultsAreOff = false
     /// True if anything has moved on a link since `goOn` last began.
     var hasMoved = false
     package var tally = SimulationTally()
@@ -146,7 +146,7 @@ package final class Simulation {
         log("\(plan)")
         for node in nodes { start(node) }
         for _ in 0..<plan.steps { try step() }
-        try calmDown()
+        try disableFaults()
         try settle()
         try checkEnd()
         try compete()
@@ -196,8 +196,8 @@ package final class Simulation {
     // MARK: The end
 
     /// Ends all faults, so that everything goes well from now on. Clients whose file was copied start over.
-    private func calmDown() throws {
-        isCalm = true
+    private func disableFaults() throws {
+        faultsAreOff = true
         record("calm")
         for node in nodes {
             node.store.heal()
@@ -327,7 +327,7 @@ package final class Simulation {
             link.isOpenForServer = false
             drop(link, of: client, toServer: true, toClient: random.isOne(in: 2))
             // A machine that has lost its power closes no connection.
-            if random.isOne(in: 4), !isCalm { link.halfOpenSince = clock.now } else { link.close() }
+            if random.isOne(in: 4), !faultsAreOff { link.halfOpenSince = clock.now } else { link.close() }
         }
         for write in serverWrites where write.node === node { if let token = write.token { ledger.undone(token) } }
         serverWrites.removeAll { $0.node === node }

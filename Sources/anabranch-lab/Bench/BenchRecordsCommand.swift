@@ -115,10 +115,10 @@ private struct RecordsBenchmark {
     /// Commits of one log entry each.
     private func entries(
         in file: SyncedFile, of store: SQLiteStore, withRecord: Bool, countMax: Int = samples,
-        while goesOn: () -> Bool = { true }
+        while shouldContinue: () -> Bool = { true }
     ) throws -> (median: Double, max: Double) {
         var times: [Duration] = []
-        while times.count < countMax, goesOn() {
+        while times.count < countMax, shouldContinue() {
             let number = Int64(times.count)
             let prepared = try file.prepare([
                 HeadWrite(at: 1) { tx, records in

@@ -72,7 +72,7 @@ struct BenchReplicaMemoryCommand: AsyncParsableCommand {
             ], errors: path + ".errors")
         let lines = await (try process.start()).all()
         let numbers = lines.last?.split(separator: " ").compactMap { Int($0) } ?? []
-        guard numbers.count == 2 else { throw LoadError("the client has failed: \(process.errorWords)") }
+        guard numbers.count == 2 else { throw LoadError("the client has failed: \(process.errorOutput)") }
         return (numbers[0], numbers[1])
     }
 }

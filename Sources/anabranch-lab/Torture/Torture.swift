@@ -148,7 +148,7 @@ final class Torture: Sendable {
         await killing
         guard report.isComplete else {
             throw DrillFailure(
-                description: "replica \(client) does not come to rest: \(report.words) \(process.errorWords)")
+                description: "replica \(client) does not come to rest: \(report.words) \(process.errorOutput)")
         }
         return report
     }

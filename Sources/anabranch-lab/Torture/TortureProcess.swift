@@ -34,7 +34,7 @@ final class TortureProcess: Sendable {
     }
 
     /// The end of its standard error.
-    var errorWords: String { String(((try? String(contentsOfFile: errors, encoding: .utf8)) ?? "").suffix(500)) }
+    var errorOutput: String { String(((try? String(contentsOfFile: errors, encoding: .utf8)) ?? "").suffix(500)) }
 
     func start() throws -> ProcessLines {
         try process.withLock { process in
@@ -66,7 +66,7 @@ final class TortureProcess: Sendable {
             process.waitUntilExit()
             guard process.terminationReason == .uncaughtSignal, process.terminationStatus == SIGKILL else {
                 throw DrillFailure(
-                    description: "a replica has ended with \(process.terminationStatus): \(errorWords)")
+                    description: "a replica has ended with \(process.terminationStatus): \(errorOutput)")
             }
         }
     }

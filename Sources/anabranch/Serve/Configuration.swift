@@ -155,8 +155,8 @@ struct Configuration {
         return settings
     }
 
-    /// The mailers of the apps, by their ids.
-    var mailers: [String: Mailer] { emails.mapValues { Mailer(settings: $0, password: smtpPassword) } }
+    /// The emailSenders of the apps, by their ids.
+    var emailSenders: [String: Mailer] { emails.mapValues { Mailer(settings: $0, password: smtpPassword) } }
 
     var store: SQLiteStore.Options {
         var options = SQLiteStore.Options()

@@ -72,7 +72,7 @@ struct ServeCommand: AsyncParsableCommand {
         let (store, accounts) = (stores.files, stores.accounts)
         let apps = try await AppServices(
             settings: configuration.appServices, accounts: accounts, keys: stores.keys,
-            emails: configuration.mailers, logger: logger, metrics: metrics, unixSeconds: unixSeconds)
+            emails: configuration.emailSenders, logger: logger, metrics: metrics, unixSeconds: unixSeconds)
         let simperium = simperium(configuration, apps, authorizer, logger, metrics, unixSeconds)
         let overTheAir = overTheAir(configuration, apps, authorizer, logger, unixSeconds)
         let files = files(configuration, store, apps, authorizer, logger, unixSeconds)

@@ -84,7 +84,7 @@ import Testing
                     #expect(found == fixture.downloads[index], repetition)
                     served += 1
                 } catch let error as HistoryError {
-                    #expect(error.isStoreTrouble, repetition)
+                    #expect(error.isStoreFailure, repetition)
                     #expect(damaged?.contains(path) != false, "\(path) is refused, and is not damaged: \(error)")
                     refused += 1
                 }

@@ -16,7 +16,7 @@ import Testing
     /// A client that was told anything else would throw away what it has not uploaded yet.
     @Test(arguments: troubles) func troubleOfTheStoreIsTransient(code: HistoryError.Code) {
         let error = HistoryError(code, "the disk is full")
-        #expect(error.isStoreTrouble && error.isTransient)
+        #expect(error.isStoreFailure && error.isTransient)
         let message = ErrorMessage(error)
         #expect(message.code == .otherSessionError && message.action == .transient && message.triesAgain)
         #expect(!message.message.contains("disk"), "the reason is for the server's log")
@@ -38,7 +38,7 @@ import Testing
 
     @Test func aFullBacklogEndsTheConnectionForAWhile() {
         let error = HistoryError(.backlogFull, "")
-        #expect(!error.isStoreTrouble && error.isTransient)
+        #expect(!error.isStoreFailure && error.isTransient)
         #expect(ErrorMessage(error).code == .connectionClosed && ErrorMessage(error).triesAgain)
     }
 
@@ -47,7 +47,7 @@ import Testing
         #expect(codes == [208, 209, 210, 211, 212, 216, 222, 223])
         for code in Self.refusals {
             let error = HistoryError(code, "why")
-            #expect(!error.isStoreTrouble && !error.isTransient)
+            #expect(!error.isStoreFailure && !error.isTransient)
             #expect(ErrorMessage(error).message.contains("why"))
         }
     }

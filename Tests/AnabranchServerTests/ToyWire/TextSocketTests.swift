@@ -163,7 +163,7 @@ import Testing
     // MARK: Back-pressure
 
     @Test func aWireThatDoesNotReadStopsItsClient() async throws {
-        // No more than are read without a pause (`ReadingPace.framesAtOnceMax`).
+        // No more than are read without a pause (`ReadThrottle.framesAtOnceMax`).
         let count = 2_048, text = String(repeating: "x", count: 16_000)
         let (wire, sockets, _) = HeldWire.make()
         try await withServer(wires: [wire]) { server in

@@ -34,11 +34,13 @@ final class CountingStore: HistoryStore {
 
     func frozenState(of file: SyncedFileID) throws(HistoryError) -> FrozenState? { try base.frozenState(of: file) }
 
-    func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError) {
-        try base.maintain(at: time, while: goesOn)
+    func maintain(at time: UInt64, while shouldContinue: () -> Bool) throws(HistoryError) {
+        try base.maintain(at: time, while: shouldContinue)
     }
 
-    func freeDeleted(while goesOn: () -> Bool) throws(HistoryError) -> Bool { try base.freeDeleted(while: goesOn) }
+    func freeDeleted(while shouldContinue: () -> Bool) throws(HistoryError) -> Bool {
+        try base.freeDeleted(while: shouldContinue)
+    }
 
     func recordedTime() throws(HistoryError) -> UInt64? { try base.recordedTime() }
 

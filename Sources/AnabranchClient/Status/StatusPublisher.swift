@@ -1,7 +1,7 @@
 import Synchronization
 
 /// The status of a replica, for readers and observers.
-final class StatusBoard: Sendable {
+final class StatusPublisher: Sendable {
     private struct State {
         var status = StoreStatus()
         var watchers: [Int: AsyncStream<StoreStatus>.Continuation] = [:]

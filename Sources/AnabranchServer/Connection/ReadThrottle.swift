@@ -9,7 +9,7 @@ import NIOWebSocket
 /// that allows.
 ///
 /// It stands between the decoder of frames and the handler of messages.
-final class ReadingPace: ChannelDuplexHandler {
+final class ReadThrottle: ChannelDuplexHandler {
     typealias InboundIn = WebSocketFrame
     typealias InboundOut = WebSocketFrame
     typealias OutboundIn = WebSocketFrame
@@ -29,7 +29,7 @@ final class ReadingPace: ChannelDuplexHandler {
 
     private let onPause: () -> Void
     /// The size of the next reading, in bytes.
-    private(set) var bytes = ReadingPace.bytesMax
+    private(set) var bytes = ReadThrottle.bytesMax
     /// The frames of the reading under way.
     private var frames = 0
     /// The time by which all frames so far would have come at the highest pace.

@@ -1,7 +1,7 @@
 import Foundation
 
 /// Lets readers into a file, and keeps them out while another file is put in its place.
-final class ReadGate: Sendable {
+final class ReaderLock: Sendable {
     private let condition = NSCondition()
     // Both are used only while the condition is locked.
     nonisolated(unsafe) private var readerCount = 0

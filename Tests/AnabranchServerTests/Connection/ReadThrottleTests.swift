@@ -7,19 +7,19 @@ import Testing
 @testable import AnabranchServer
 
 /// How much is read of one client, and how often, before the others have their turn.
-@Suite struct ReadingPaceTests {
+@Suite struct ReadThrottleTests {
     /// A socket: it is asked for more after each reading.
     private final class Socket: ChannelOutboundHandler {
         typealias OutboundIn = WebSocketFrame
 
         let channel = EmbeddedChannel()
-        let pace: ReadingPace
+        let pace: ReadThrottle
         private(set) var reads = 0
         private(set) var pauses = 0
 
         init() throws {
             var onPause = {}
-            pace = ReadingPace { onPause() }
+            pace = ReadThrottle { onPause() }
             onPause = { [unowned self] in pauses += 1 }
             try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
             try channel.pipeline.syncOperations.addHandlers([self, pace])
@@ -47,30 +47,30 @@ import Testing
     }
 
     @Test func aReadingWithManyFramesIsFollowedByAShorterOne() throws {
-        #expect(try Self.bytes(afterFrames: []) == ReadingPace.bytesMax)
-        #expect(try Self.bytes(afterFrames: [ReadingPace.framesMax]) == ReadingPace.bytesMax)
-        #expect(try Self.bytes(afterFrames: [ReadingPace.framesMax + 1]) == ReadingPace.bytesMax / 8)
+        #expect(try Self.bytes(afterFrames: []) == ReadThrottle.bytesMax)
+        #expect(try Self.bytes(afterFrames: [ReadThrottle.framesMax]) == ReadThrottle.bytesMax)
+        #expect(try Self.bytes(afterFrames: [ReadThrottle.framesMax + 1]) == ReadThrottle.bytesMax / 8)
     }
 
     /// The shortest PING has 18 bytes with its frame.
     @Test func afterSomeReadingsAFloodBringsNoMoreThanTheLimit() throws {
         let socket = try Socket()
         for _ in 0..<10 { socket.receive(socket.pace.bytes / 18) }
-        #expect(socket.pace.bytes == ReadingPace.bytesMin)
-        #expect(socket.pace.bytes / 18 <= ReadingPace.framesMax)
+        #expect(socket.pace.bytes == ReadThrottle.bytesMin)
+        #expect(socket.pace.bytes / 18 <= ReadThrottle.framesMax)
     }
 
     @Test func longMessagesAreReadInLargePiecesAgain() throws {
         let flood = [Int](repeating: 10_000, count: 10)
-        #expect(try Self.bytes(afterFrames: flood + [0]) == 2 * ReadingPace.bytesMin)
-        #expect(try Self.bytes(afterFrames: flood + [Int](repeating: 1, count: 10)) == ReadingPace.bytesMax)
-        #expect(try Self.bytes(afterFrames: flood + [Int](repeating: 5, count: 10)) == ReadingPace.bytesMin)
+        #expect(try Self.bytes(afterFrames: flood + [0]) == 2 * ReadThrottle.bytesMin)
+        #expect(try Self.bytes(afterFrames: flood + [Int](repeating: 1, count: 10)) == ReadThrottle.bytesMax)
+        #expect(try Self.bytes(afterFrames: flood + [Int](repeating: 5, count: 10)) == ReadThrottle.bytesMin)
     }
 
     @Test("frames within the limit cause no pause", arguments: [-1, 0, 1])
     func atOnce(more: Int) throws {
         let socket = try Socket()
-        socket.receive(ReadingPace.framesAtOnceMax + more)
+        socket.receive(ReadThrottle.framesAtOnceMax + more)
         #expect(socket.reads == (more > 0 ? 0 : 1))
         #expect(socket.pauses == (more > 0 ? 1 : 0))
     }
@@ -78,7 +78,7 @@ import Testing
     @Test("a pause is as long as the frames beyond the limit take at the highest pace; then there is one reading")
     func pause() throws {
         let socket = try Socket()
-        socket.receive(ReadingPace.framesAtOnceMax + ReadingPace.framesPerSecondMax)
+        socket.receive(ReadThrottle.framesAtOnceMax + ReadThrottle.framesPerSecondMax)
         socket.channel.pipeline.read()
         socket.wait(milliseconds: 999)
         #expect(socket.reads == 0)
@@ -95,14 +95,14 @@ import Testing
 
     @Test func aPauseKeepsNothingOfAConnectionThatIsGone() throws {
         let channel = EmbeddedChannel()
-        weak var pace: ReadingPace?
+        weak var pace: ReadThrottle?
         do {
-            let handler = ReadingPace {}
+            let handler = ReadThrottle {}
             pace = handler
             try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
             try channel.pipeline.syncOperations.addHandler(handler)
         }
-        for _ in 0...ReadingPace.framesAtOnceMax {
+        for _ in 0...ReadThrottle.framesAtOnceMax {
             channel.pipeline.fireChannelRead(WebSocketFrame(opcode: .ping, data: ByteBuffer()))
         }
         channel.pipeline.fireChannelReadComplete()
@@ -116,16 +116,16 @@ import Testing
     @Test("silence earns no more than the limit", arguments: [-1, 0, 1])
     func silence(more: Int) throws {
         let socket = try Socket()
-        socket.receive(ReadingPace.framesAtOnceMax)
+        socket.receive(ReadThrottle.framesAtOnceMax)
         socket.wait(milliseconds: 3_600_000)
-        socket.receive(ReadingPace.framesAtOnceMax + more)
+        socket.receive(ReadThrottle.framesAtOnceMax + more)
         #expect(socket.reads == (more > 0 ? 1 : 2))
     }
 
     @Test("an even stream within the limit is never delayed, one above it is", arguments: [-1, 0, 1])
     func evenStream(more: Int) throws {
-        let socket = try Socket(), framesPerRound = ReadingPace.framesPerSecondMax / 100
-        socket.receive(ReadingPace.framesAtOnceMax)
+        let socket = try Socket(), framesPerRound = ReadThrottle.framesPerSecondMax / 100
+        socket.receive(ReadThrottle.framesAtOnceMax)
         for _ in 0..<100 {
             socket.wait(milliseconds: 10)
             socket.receive(framesPerRound + more)

@@ -2,7 +2,7 @@ import AnabranchCore
 import Synchronization
 
 /// Tells the observers of a replica about the parts of its commits that concern them.
-final class ChangeHub: Sendable {
+final class ChangePublisher: Sendable {
     private let state = Mutex(State())
 
     private struct State {
