@@ -149,7 +149,7 @@ public actor TableBridge {
     ///
     /// - Parameter progress: is called after each transaction with what is done so far.
     /// - Returns: what was done.
-    /// - Throws: what `pass` throws; `SyncError` if waiting for the server is of no use.
+    /// - Throws: what `pass` throws; `SyncError` if the wait for the server would never end.
     @discardableResult public func synchronize(_ progress: @Sendable (BridgeProgress) -> Void = { _ in }) async throws
         -> BridgeProgress
     {

@@ -299,7 +299,7 @@ public final class SyncedFile {
     // MARK: Commits that are deferred
 
     /// Adds a commit to those that wait to be stored as one, and applies it to this object: whatever follows builds on
-    /// it. Until they are stored, nobody outside may hear of it; if that fails, this object is of no use.
+    /// it. Until they are stored, nobody outside may hear of it; if that fails, this object must not be used again.
     private func `defer`(_ commit: Commit) throws(HistoryError) {
         let commit = completed(commit)
         guard !commit.isEmpty else { return }

@@ -8,12 +8,12 @@ import CommandSupport
 struct RepairCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "repair",
-        abstract: "Make damaged states and keys anew from the log.",
+        abstract: "Rebuild damaged states and keys from the log.",
         discussion: """
             Checks synced files as `anabranch verify` does. Where the state or the conflict keys are damaged and the \
-            log is not, they are dropped and made anew from the log, and the file is checked again. Clients notice \
+            log is not, they are dropped and rebuilt from the log, and the file is checked again. Clients notice \
             nothing. Damaged segments of the archive are taken away, and clients of flexible sync whose views are \
-            damaged begin anew. The server must not be running.
+            damaged start over. The server must not be running.
 
             A damaged log entry, client file or reciprocal changeset cannot be repaired; nothing of such a file is \
             changed. The damage is named, and up to which version the log is what was written: restore a backup, or \
@@ -40,7 +40,7 @@ struct RepairCommand: ParsableCommand {
         try repair.run(files.isEmpty ? nil : try paths()) { file in
             print(RepairCommand.line(for: file))
             for damage in file.damages { print("  \(damage)") }
-            if let reason = file.reason { print("  the state cannot be made anew: \(reason)") }
+            if let reason = file.reason { print("  the state cannot be rebuilt: \(reason)") }
             counts.files += 1
             if !file.repaired.isEmpty { counts.repaired += 1 }
             if !file.damages.isEmpty { counts.damaged += 1 }
@@ -66,7 +66,7 @@ struct RepairCommand: ParsableCommand {
         if file.repaired.contains(.state) { parts.append("state") }
         if file.repaired.contains(.conflictKeys) { parts.append("conflict keys") }
         if file.repaired.contains(.generations) { parts.append("bootstrap generations") }
-        var made = parts.isEmpty ? "" : ", \(parts.joined(separator: " and ")) made anew from the log"
+        var made = parts.isEmpty ? "" : ", \(parts.joined(separator: " and ")) rebuilt from the log"
         if file.repaired.contains(.archive) { made += ", damaged segments of the archive taken away" }
         if file.repaired.contains(.views) { made += ", client files with damaged views expired" }
         if file.damages.isEmpty { return "\(file.path): ok\(made)" }

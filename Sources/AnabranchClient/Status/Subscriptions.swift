@@ -44,7 +44,7 @@ public struct Subscriptions: Sendable {
 
     /// Waits until the objects of the newest subscriptions are here.
     /// - Throws: `SyncError` with the code `subscriptionsRefused` if the server cannot serve them; another code if
-    ///   waiting is of no use; `CancellationError`.
+    ///   the wait would never end; `CancellationError`.
     public func wait() async throws { try await store.replica.waitForSubscriptions() }
 }
 

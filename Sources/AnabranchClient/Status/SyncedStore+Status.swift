@@ -57,7 +57,7 @@ extension SyncedStore {
     }
 
     /// Waits until something is synchronized, through as many connections as it takes.
-    /// - Throws: `SyncError` if waiting is of no use: no client synchronizes the store, or the server has refused it;
+    /// - Throws: `SyncError` if the wait would never end: no client synchronizes the store, or the server has refused it;
     ///   `CancellationError`.
     public func wait(for goal: Goal) async throws {
         switch goal {

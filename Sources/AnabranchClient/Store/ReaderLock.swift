@@ -7,7 +7,7 @@ final class ReaderLock: Sendable {
     nonisolated(unsafe) private var readerCount = 0
     nonisolated(unsafe) private var isClosing = false
 
-    /// The gates that this thread or task has entered already: it may enter these once more, even when others may not.
+    /// The locks that this thread or task has entered already: it may enter these once more, even when others may not.
     @TaskLocal private static var entered: [ObjectIdentifier] = []
 
     func read<Value>(_ body: () throws -> Value) rethrows -> Value {

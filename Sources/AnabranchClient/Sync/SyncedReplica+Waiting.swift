@@ -6,7 +6,7 @@ import AnabranchReplica
 
 extension SyncedReplica {
     /// Waits until the server has acknowledged everything that was written here before the call.
-    /// - Throws: `SyncError` if waiting is of no use; `CancellationError`.
+    /// - Throws: `SyncError` if the wait would never end; `CancellationError`.
     public func waitForUpload() async throws {
         let version = replica.newestChange
         guard version > replica.progress.upload.clientVersion else { return }
@@ -14,7 +14,7 @@ extension SyncedReplica {
     }
 
     /// Waits until everything is here that the server had when the call reached it.
-    /// - Throws: `SyncError` if waiting is of no use; `CancellationError`.
+    /// - Throws: `SyncError` if the wait would never end; `CancellationError`.
     public func waitForDownload() async throws {
         try checkSynchronizes()
         guard let request = session?.requestMark() else { return }
@@ -23,8 +23,8 @@ extension SyncedReplica {
     }
 
     /// Waits until the newest subscription set is complete: its objects are here.
-    /// - Throws: `SyncError` with the code `subscriptionsRefused` if the server refuses it; another code if waiting is
-    ///   of no use; `CancellationError`.
+    /// - Throws: `SyncError` with the code `subscriptionsRefused` if the server refuses it; another code if the
+    ///   wait would never end; `CancellationError`.
     public func waitForSubscriptions() async throws {
         guard let version = replica.record.subscriptions?.latest.version else { return }
         while let entry = replica.record.subscriptions?.entry(version), entry.state != .complete {

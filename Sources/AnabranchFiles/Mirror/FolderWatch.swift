@@ -2,7 +2,7 @@
 import Foundation
 
 /// Rings when something changes in folders of the disk. Where the system has no such service, or no more of it, nobody
-/// hears anything, and has to look by himself.
+/// hears anything, and has to look.
 final class FolderWatch: Sendable {
     private let descriptor: Int32
     private let source: any DispatchSourceRead

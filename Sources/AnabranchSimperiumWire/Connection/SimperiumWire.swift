@@ -72,7 +72,7 @@ package final class SimperiumWire: TextWire, RecordDoor {
     /// How often permissions have changed.
     var permissionsNumber: Int { changes.load(ordering: .acquiring) }
 
-    /// The permission of a user on his buckets.
+    /// The permission of a user on their own buckets.
     func permission(for principal: Principal) -> Permission {
         guard let user = principal.user else { return .none }
         return authorizer.permission(for: principal, on: Self.partition(of: user).bytes)

@@ -8,7 +8,7 @@ struct AdminDisconnect: AsyncParsableCommand {
         discussion: """
             The client comes back by itself; to keep somebody out, disable the user or change the rules. With \
             --delete-local the device deletes its copy of the file, and what it has not uploaded is lost; its app \
-            can open the file anew if the rules let it.
+            can open the file again if the rules let it.
 
             EXAMPLES
               anabranch admin disconnect 12
@@ -44,7 +44,7 @@ struct AdminExpire: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "expire", abstract: "Let a client file expire. This cannot be undone.",
         discussion: """
-            Its client is told to reset: it downloads the file anew, and what it had not uploaded is handled as the \
+            Its client is told to reset: it downloads the file again, and what it had not uploaded is handled as the \
             application has chosen for client resets. What is kept because of it alone goes with the next maintenance: \
             --dry-run says how much that is, and who keeps the log then. `admin maintain` does it at once.
 

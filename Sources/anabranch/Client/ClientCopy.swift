@@ -9,13 +9,13 @@ struct ClientCopy: AsyncParsableCommand {
         commandName: "copy",
         abstract: "Copy a replica for other devices or users.",
         discussion: """
-            The copy has the objects of the replica, and goes on from where that has come to: whoever begins with it \
+            The copy has the objects of the replica and its place in the server's log: a device that begins with it \
             downloads only what has changed since, under an ident of its own. It can be copied as often as there are \
             devices, and bundled with an application. With --url the replica is synchronized before. What was written \
             and not uploaded would be uploaded twice, so it is an error.
 
             The server knows the place of a copy for as long as its log goes back to it. A later one is reset, as any \
-            other client is; so make the copy anew with each release of an application.
+            other client is; so make a new copy for each release of an application.
 
             EXAMPLES
               anabranch client copy ./bundle --data ./replicas --path '/"notes"' \\

@@ -110,37 +110,40 @@ struct ServerOptions: ParsableArguments {
 
 /// The flags of the section `history`: how much of the past is kept.
 struct HistoryOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Seal so many log entries together. (default: 768)", valueName: "count"))
+    @Option(help: ArgumentHelp("Log entries that become one segment. (default: 768)", valueName: "count"))
     var historySealEntries: String?
 
-    @Option(help: ArgumentHelp("Or fewer of so many bytes. (default: 262144)", valueName: "bytes"))
+    @Option(help: ArgumentHelp("Bytes that fill a segment sooner. (default: 262144)", valueName: "bytes"))
     var historySealBytes: String?
 
     @Option(
         help: ArgumentHelp(
-            "Make anew what fresh clients begin with after so many bytes of changes. (default: 4194304)",
+            "Bytes of new changes that renew what fresh clients begin with. (default: 4194304)",
             valueName: "bytes"))
     var historyGenerationBytes: String?
 
-    @Option(help: ArgumentHelp("And so many times the size of the state. (default: 2)", valueName: "ratio"))
+    @Option(
+        help: ArgumentHelp(
+            "How many times the size of the state these must have, too. (default: 2)", valueName: "ratio"))
     var historyGenerationRatio: String?
 
     @Option(
         help: ArgumentHelp(
-            "Reset clients that keep old changes and were away for so long. (default: 60)", valueName: "days"))
+            "Days away after which a client that keeps old changes is reset. (default: 60)", valueName: "days"))
     var historyOfflineDays: String?
 
     @Option(
-        help: ArgumentHelp("Or for a day, keeping more than so many bytes. (default: 1073741824)", valueName: "bytes"))
+        help: ArgumentHelp("Bytes it may keep; beyond, a day away is enough. (default: 1073741824)", valueName: "bytes")
+    )
     var historyPinnedBytes: String?
 
     @Option(
-        help: ArgumentHelp("Or so long, never beyond their first download. (default: 7)", valueName: "days"))
+        help: ArgumentHelp("Days away, if it never finished its first download. (default: 7)", valueName: "days"))
     var historyBootstrapDays: String?
 
     @Option(
         help: ArgumentHelp(
-            "Keep changesets as received for so long, to explain merges. (default: 30)", valueName: "days"))
+            "Days for which changesets are kept as received, to explain merges. (default: 30)", valueName: "days"))
     var historyExplainDays: String?
 
     @Option(help: "Drop what nobody needs any more, or archive it. (default: drop)")

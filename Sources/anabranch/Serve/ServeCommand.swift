@@ -20,7 +20,7 @@ struct ServeCommand: AsyncParsableCommand {
             Apps log in below /api/client/v2.0 and connect by WebSocket to /api/client/v2.0/app/<id>/realm-sync. The \
             configuration file names the apps and how their users log in; without apps nobody is let in, unless \
             user-without-token names the user of those without a token. --rules says who may read and write what; \
-            without a word on that a server does not start. With --dev, which works on \
+            a server that was told nothing of it does not start. With --dev, which works on \
             loopback addresses only, every app id is accepted, users log in anonymously or with e-mail address and \
             password, and clients that send no token are one fixed user.
 

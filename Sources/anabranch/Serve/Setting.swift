@@ -75,20 +75,22 @@ struct Setting {
                 "Whether the admin interface has pages for people, and whether these only show or also act."),
             Setting(
                 "inspector-users", \.inspectorUsers, .idents,
-                "The users who may log in to it with their e-mail address and password, beside whoever has the token."),
+                "The users who may log in to these pages with e-mail and password, besides whoever has the token."),
             Setting(
                 "smtp-password", \.smtpPassword, .password,
                 "The password that apps send e-mails with, unless they have a password-file."),
             Setting("connections", \.connectionsMax, .count(), "The most connections at a time."),
-            Setting("connections-per-address", \.connectionsPerAddressMax, .count(), "The most of one address."),
-            Setting("connections-per-user", \.connectionsPerUserMax, .count(), "The most of one user."),
+            Setting(
+                "connections-per-address", \.connectionsPerAddressMax, .count(), "The most connections of one address."),
+            Setting("connections-per-user", \.connectionsPerUserMax, .count(), "The most connections of one user."),
             Setting(
                 "trusted-proxies", \.trustedProxies, .proxies,
                 "The proxies in front, whose X-Forwarded-For says which address a client has."),
             Setting(
                 "proxy-protocol", \.usesProxyProtocol, .flag,
-                "Whether they say it with the PROXY protocol instead, before everything else."),
-            Setting("sessions-per-connection", \.sessionsPerConnectionMax, .count(), "The most sessions in one."),
+                "Whether the proxies say it with the PROXY protocol instead, before everything else."),
+            Setting(
+                "sessions-per-connection", \.sessionsPerConnectionMax, .count(), "The most sessions in one connection."),
             Setting(
                 "message-memory-bytes", \.messageMemoryBytesMax, .count(),
                 "The memory of long messages under way, of all connections."),
@@ -128,25 +130,25 @@ struct Setting {
         [
             Setting(
                 "history-seal-entries", \.history.sealEntries, .count(from: 1, upTo: 16_384),
-                "So many log entries become a segment: of 768 small ones it has 11 bytes each, of fewer more."),
+                "How many log entries become a segment: of 768 small ones each takes 11 bytes there, of fewer more."),
             Setting(
                 "history-seal-bytes", \.history.sealBytes, .count(from: 1, upTo: 128 << 20),
-                "Or fewer with so many bytes: a segment is read as a whole, one of 256 KiB in about a millisecond."),
+                "How many bytes fill a segment sooner: it is read as a whole, 256 KiB in about a millisecond."),
             Setting(
                 "history-generation-bytes", \.history.generationBytes, .count(from: 1),
-                "With so many bytes of new changes, what fresh clients begin with is made anew, and old ones can go."),
+                "After how many bytes of new changes fresh clients get a newer start, so that older changes can go."),
             Setting(
                 "history-generation-ratio", \.history.generationRatio, .ratio,
-                "And with so many times the bytes of the state, since making it reads and writes all of that."),
+                "How many times the bytes of the state these changes must have, too: a start is made from all of it."),
             Setting(
                 "history-offline-days", \.history.offlineDays, .count(from: 1, upTo: 36_500),
-                "A client that keeps old changes from going is reset after so long away; longer holidays are rare."),
+                "For how many days a client may be away that keeps old changes from going; longer holidays are rare."),
             Setting(
                 "history-pinned-bytes", \.history.pinnedBytes, .count(from: 1),
-                "Or after a day, if it keeps more than so many bytes: one lost phone must not fill the disk."),
+                "How many bytes such a client may keep; beyond, a day away is enough: one lost phone fills no disk."),
             Setting(
                 "history-bootstrap-days", \.history.bootstrapDays, .count(from: 1, upTo: 36_500),
-                "Or after so long if it never got beyond its first download: nothing is lost with it."),
+                "For how many days it may be away if it never got beyond its first download: nothing is lost with it."),
             Setting(
                 "history-explain-days", \.explainDays, .count(),
                 "How long changesets are kept as received where merging has changed them, to explain merges."),
