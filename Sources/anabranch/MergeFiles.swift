@@ -109,7 +109,7 @@ struct MergeFilesCommand: ParsableCommand {
     ) -> String {
         """
         \(other): \(verb) \(path) with \(counted(objectCount, "object")); \
-        \(counted(Int(clamping: clientCount), "client file")) of it begin anew
+        \(counted(Int(clamping: clientCount), "client file")) of it will reset
         """
     }
 }

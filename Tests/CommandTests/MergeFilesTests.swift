@@ -40,7 +40,7 @@ struct MergeFilesTests {
             )
             let json = try Self.run("anabranch verify --data $1 --json", directory).output
             #expect(json.contains(#""files_of_one_partition":[["a/{\"$numberLong\":\"42\"}","a/42"]]"#))
-            let what = "a/42 with 1 object; 1 client file of it begin anew\n"
+            let what = "a/42 with 1 object; 1 client file of it will reset\n"
             let dry = try Self.run("anabranch merge-files --data $1 --dry-run", directory)
             #expect(dry.status == 0 && dry.output == "\(Self.kept): would join \(what)")
             #expect(try Self.run("anabranch inspect --data $1", directory).output.contains("a/42: version"))

@@ -57,8 +57,8 @@ extension SyncedStore {
     }
 
     /// Waits until something is synchronized, through as many connections as it takes.
-    /// - Throws: `SyncError` if the wait would never end: no client synchronizes the store, or the server has refused it;
-    ///   `CancellationError`.
+    /// - Throws: `SyncError` if the wait would never end: no client synchronizes the store, or the server has refused
+    ///   it; `CancellationError`.
     public func wait(for goal: Goal) async throws {
         switch goal {
         case .upload: try await replica.waitForUpload()

@@ -14,7 +14,7 @@ struct SimulateCommand: AsyncParsableCommand {
             middle of messages, half open and clogged; processes end at any call of a store; disks fail, are full, and \
             fail although they have done their work; backups are restored, files copied, clocks set; rights, roles, \
             queries and schemas change; histories are sealed, forgotten and expire; and somebody sends anything they \
-            likes. The clocks of devices are wrong by up to 100 years, make steps and stand still. What has to hold at \
+            like. The clocks of devices are wrong by up to 100 years, make steps and stand still. What has to hold at \
             any time is looked at all the time (Spec/Durability.md, P1 to P8; Spec/History.md, section 6.2). Then \
             nothing goes wrong any more, all come to have the same, and of two who write one value without knowing \
             of each other, the later one wins.

@@ -81,7 +81,8 @@ struct Setting {
                 "The password that apps send e-mails with, unless they have a password-file."),
             Setting("connections", \.connectionsMax, .count(), "The most connections at a time."),
             Setting(
-                "connections-per-address", \.connectionsPerAddressMax, .count(), "The most connections of one address."),
+                "connections-per-address", \.connectionsPerAddressMax, .count(),
+                "The most connections of one address."),
             Setting("connections-per-user", \.connectionsPerUserMax, .count(), "The most connections of one user."),
             Setting(
                 "trusted-proxies", \.trustedProxies, .proxies,
@@ -90,7 +91,8 @@ struct Setting {
                 "proxy-protocol", \.usesProxyProtocol, .flag,
                 "Whether the proxies say it with the PROXY protocol instead, before everything else."),
             Setting(
-                "sessions-per-connection", \.sessionsPerConnectionMax, .count(), "The most sessions in one connection."),
+                "sessions-per-connection", \.sessionsPerConnectionMax, .count(),
+                "The most sessions in one connection."),
             Setting(
                 "message-memory-bytes", \.messageMemoryBytesMax, .count(),
                 "The memory of long messages under way, of all connections."),
