@@ -65,7 +65,7 @@ private final class ExchangeHandler: ChannelInboundHandler {
     private let head: HTTPRequestHead
     private let body: ByteBuffer
     private let answer: EventLoopPromise<NIOHTTPClientResponseFull?>
-    /// Why the request could not be sent. A server that has refused to listen may have said why.
+    /// The reason why the request could not be sent. A server that has refused to listen may have said why.
     private var failure: (any Error)?
 
     init(_ head: HTTPRequestHead, _ body: ByteBuffer, _ answer: EventLoopPromise<NIOHTTPClientResponseFull?>) {

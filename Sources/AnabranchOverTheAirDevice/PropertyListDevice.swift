@@ -187,7 +187,8 @@ public struct PropertyListDevice: Sendable {
     /// - Parameters:
     ///   - uris: the dataclasses; nil for all.
     ///   - progress: called after each message with the numbers of messages, and of items that have come.
-    /// - Throws: why the session has ended before its end. What was checkpointed stays; the next session goes on.
+    /// - Throws: the reason why the session has ended before its end. What was checkpointed stays; the next session
+    ///   goes on.
     public func sync(
         _ uris: [String]? = nil, with service: PropertyListService,
         progress: (@Sendable (_ messages: Int, _ items: Int) -> Void)? = nil

@@ -52,8 +52,8 @@ public struct Negotiation: Equatable, Sendable {
     /// The mode that the client came with.
     public let mode: SyncMode
 
-    /// Why the client cannot be served: 113 or 114 if its mode is not accepted, 105 if there is no common version;
-    /// otherwise `nil`. A host that has another reason puts it here.
+    /// The reason why the client cannot be served: 113 or 114 if its mode is not accepted, 105 if there is no common
+    /// version; otherwise `nil`. A host that has another reason puts it here.
     public var refusal: ErrorMessage?
 
     /// True if the client is too old for the close codes 4001 … 4003, so that it has to be turned away by an HTTP

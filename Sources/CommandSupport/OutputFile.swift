@@ -1,7 +1,7 @@
 import CoreFoundation
 package import Foundation
 
-/// Why results cannot be written, in words for the person who named the file.
+/// The reason why results cannot be written, in words for the person who named the file.
 package struct OutputError: Error, CustomStringConvertible {
     package let description: String
 }

@@ -257,14 +257,14 @@ private final class KeyedWorld {
             // Nobody links to what he knows to be gone.
             if kind.hasLinks, try tx.object("T", key: .int(1_000 + label)) == nil { return }
             // What changes nothing is not recorded.
-            if try !kind.isSet || self.label(of: key, tx) == nil { note(key, label, isOwn) }
+            if try !kind.isSet || self.label(of: key, tx) == nil { record(key, label, isOwn) }
             try put(label, for: key, tx)
         case .erase(let key):
-            if try kind.areFields || self.label(of: key, tx) != nil { note(key, nil, isOwn) }
+            if try kind.areFields || self.label(of: key, tx) != nil { record(key, nil, isOwn) }
             try erase(key, tx)
         case .clear:
             let isEmpty = try (1...6).allSatisfy { try self.label(of: $0, tx) == nil }
-            if !isEmpty || kind.areFields || kind.isNested { for key in 1...6 { note(key, nil, isOwn) } }
+            if !isEmpty || kind.areFields || kind.isNested { for key in 1...6 { record(key, nil, isOwn) } }
             try clear(tx)
         case .lose(let key):
             guard kind.hasLinks, let label = try label(of: key, tx),
@@ -276,7 +276,7 @@ private final class KeyedWorld {
         }
     }
 
-    private func note(_ key: Int, _ label: Int64?, _ isOwn: Bool) {
+    private func record(_ key: Int, _ label: Int64?, _ isOwn: Bool) {
         if isOwn {
             own[key] = label
             ownTouched.insert(key)

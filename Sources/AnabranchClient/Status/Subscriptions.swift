@@ -5,7 +5,7 @@ public import AnabranchReplica
 /// to have, each with a name.
 ///
 ///     try await store.subscriptions.update { wanted in
-///         wanted.add("mine", Chore.where { $0.owner == me })
+///         try wanted.add("mine", Chore.where { $0.owner == me })
 ///         wanted.remove("demo")
 ///     }
 ///     try await store.subscriptions.wait()

@@ -29,7 +29,7 @@ package protocol ChunkStore: Sendable {
     func chunks(of path: VirtualPath, putBefore time: UInt64) async throws -> [ChunkHash]
 }
 
-/// Why a chunk was not taken.
+/// The reason why a chunk was not taken.
 package enum ChunkError: Error, Equatable {
     /// The bytes are not those of the hash, or not as many as announced.
     case wrongContent

@@ -36,7 +36,7 @@ extension ErrorMessage {
     }
 }
 
-/// Why a connection has ended, or could not be made. The `RetryDelay` grows while the reason stays the same.
+/// The reason why a connection has ended, or could not be made. The `RetryDelay` grows while the reason stays the same.
 public enum ConnectionEnd: Hashable, Sendable {
     /// The client has closed it: it no longer needs it, or wants another one.
     case closedByClient

@@ -57,7 +57,7 @@ public struct ErrorMessage: Error, Equatable, Sendable {
 
         /// A write to one object.
         public struct Update: Equatable, Sendable {
-            /// Why it was undone, for the application.
+            /// The reason why it was undone, for the application.
             public var reason: String
             /// The class of the object.
             public var table: String

@@ -77,7 +77,7 @@ struct ObsoleteRequest: Equatable, Sendable {
         return head.end()
     }
 
-    /// Why the session ends; nil if it goes on.
+    /// The reason why the session ends; nil if it goes on.
     var refusal: ErrorMessage? {
         switch kind {
         case .transact, .state, .clientVersion: return nil

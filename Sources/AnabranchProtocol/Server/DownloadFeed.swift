@@ -110,7 +110,7 @@ struct DownloadFeed: Sendable {
         if subscriptions?.refuse(refusal.version) == true { notices.append(.refusal(refusal)) }
     }
 
-    /// Why a DOWNLOAD must not be sent; nil if it may be.
+    /// The reason why a DOWNLOAD must not be sent; nil if it may be.
     func problem(of download: FlexibleDownload, in version: ProtocolVersion) -> String? {
         if download.progress.cursor.serverVersion < cursor.serverVersion { return "the log went back" }
         if !download.announcesItsCompensations(after: cursor) { return "a compensating write in the wrong place" }

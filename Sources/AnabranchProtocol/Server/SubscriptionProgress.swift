@@ -46,7 +46,7 @@ struct SubscriptionProgress: Sendable {
         return true
     }
 
-    /// Why a client of this version would not survive the bootstrap; nil if it would.
+    /// The reason why a client of this version would not survive the bootstrap; nil if it would.
     func problem(
         of bootstrap: QueryVersion, isLast: Bool, isEmpty: Bool, in version: ProtocolVersion
     ) -> String? {

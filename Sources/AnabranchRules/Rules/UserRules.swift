@@ -110,7 +110,7 @@ package struct Role: Sendable {
     package let insert: Query
     /// Matches the objects that the user may delete.
     package let delete: Query
-    /// Why the user may do nothing, if the rules name a field that the class lacks.
+    /// The reason why the user may do nothing, if the rules name a field that the class lacks.
     package let problem: QueryError?
 
     init(_ access: Access, on schema: ClassSchema, of source: some ObjectSource) {

@@ -38,7 +38,7 @@ public struct EndpointStream: AsyncSequence, Sendable {
     public func makeAsyncIterator() -> AsyncIterator { makeIterator() }
 }
 
-/// Why the body of a request ends too early.
+/// The reason why the body of a request ends too early.
 public enum EndpointStreamError: Error, Equatable {
     /// The client has left, or has sent nothing for too long.
     case incomplete

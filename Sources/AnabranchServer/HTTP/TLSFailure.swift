@@ -1,4 +1,4 @@
-/// Why TLS has failed, for the log.
+/// The reason why TLS has failed, for the log.
 enum TLSFailure {
     /// The meaning of an error, with the name that the TLS library gives it, without the places in its source that it
     /// also tells.

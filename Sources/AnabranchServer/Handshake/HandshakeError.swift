@@ -1,4 +1,4 @@
-/// Why a request does not become a WebSocket (`Spec/Protocol.md`, section 2).
+/// The reason why a request does not become a WebSocket (`Spec/Protocol.md`, section 2).
 enum HandshakeError: Error, Equatable {
     /// No WebSocket of the sync protocol is at this path.
     case unknownPath

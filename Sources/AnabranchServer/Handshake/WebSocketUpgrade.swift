@@ -24,7 +24,7 @@ final class WebSocketUpgrade {
     /// Adds the handlers of the sync protocol to the socket's pipeline.
     private let onUpgrade: (any Channel, AcceptedHandshake) throws -> Void
     private let text: TextUpgrade?
-    /// Why a well-formed handshake was not accepted.
+    /// The reason why a well-formed handshake was not accepted.
     private var error: HandshakeError?
     private var accepted: AcceptedHandshake?
     private var acceptedText: TextUpgrade.Accepted?
@@ -84,7 +84,7 @@ final class WebSocketUpgrade {
         return head
     }
 
-    /// Why a request did not become a WebSocket; nil if it is not meant to be one.
+    /// The reason why a request did not become a WebSocket; nil if it is not meant to be one.
     func error(for head: HTTPRequestHead) -> HandshakeError? {
         if let error { return error }
         guard SyncHandshake.isSyncRequest(head, in: dialects) else { return textError(for: head) }

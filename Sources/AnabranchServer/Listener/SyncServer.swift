@@ -119,7 +119,8 @@ public final class SyncServer: Service {
 
     /// Waits until clients can connect.
     /// - Returns: the address, with the port that the system has chosen if the settings leave that to it.
-    /// - Throws: why `run` could not listen; `SyncServerError.notRunning` if it has ended; `CancellationError`.
+    /// - Throws: the reason why `run` could not listen; `SyncServerError.notRunning` if it has ended;
+    ///   `CancellationError`.
     @discardableResult
     public func listening() async throws -> SocketAddress { try await listeningState.outcome() }
 

@@ -15,7 +15,7 @@ enum Operator {
     }
 }
 
-/// Why an operator's request failed.
+/// The reason why an operator's request failed.
 struct AdminError: Error, CustomStringConvertible {
     let description: String
     /// The HTTP status of the answer; nil if there was none.

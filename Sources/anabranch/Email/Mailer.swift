@@ -39,7 +39,7 @@ struct Mailer: EmailHook {
     }
 }
 
-/// Why an e-mail was not sent.
+/// The reason why an e-mail was not sent.
 struct EmailError: Error, CustomStringConvertible {
     let description: String
 

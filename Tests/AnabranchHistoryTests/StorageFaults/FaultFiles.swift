@@ -168,15 +168,15 @@ extension FaultFiles.State {
             guard let file = disk.files[name] else { return }
             var isThere = file.flushed != nil
             for write in file.writes { if case .removal = write { isThere = false } else { isThere = true } }
-            if !isThere { disk.files[name]?.note(.size(0)) }
+            if !isThere { disk.files[name]?.record(.size(0)) }
         case .write:
-            disk.files[name]?.note(.bytes(Array(bytes), at: offset))
+            disk.files[name]?.record(.bytes(Array(bytes), at: offset))
             disk.lastWritten = name
-        case .truncate: disk.files[name]?.note(.size(offset))
+        case .truncate: disk.files[name]?.record(.size(offset))
         case .sync:
             disk.files[name]?.flush()
             for name in disk.files.keys { disk.files[name]?.flushRemovals() }
-        case .delete: disk.files[name]?.note(.removal)
+        case .delete: disk.files[name]?.record(.removal)
         }
     }
 }

@@ -55,7 +55,7 @@ final class Ledger: Sendable {
     /// How many commits have returned, and one.
     var count: Int { states.withLock(\.count) }
 
-    func note(_ state: StoredHistory) { states.withLock { $0.append(state) } }
+    func record(_ state: StoredHistory) { states.withLock { $0.append(state) } }
 
     /// What a store may have that was left when `count` was what is given: all of the commits that had returned then,
     /// or in addition the one that was being made.
@@ -94,7 +94,7 @@ final class LedgerStore: HistoryStore {
     func commit(_ commits: [Commit]) throws(HistoryError) {
         try base.commit(commits)
         guard let file = commits.first?.file else { return }
-        ledger.note(try StoredHistory(file, in: base))
+        ledger.record(try StoredHistory(file, in: base))
         try translatingErrors { try afterCommit(base) }
     }
 }

@@ -57,7 +57,7 @@ import Testing
     @Test func aSectorIsWrittenAsAWholeOrNotAtAll() {
         var random = SeededRandom(seed: 1)
         var file = UnflushedFile(flushed: Array(repeating: 1, count: 2_000))
-        file.note(.bytes(Array(repeating: 2, count: 1_500), at: 100))
+        file.record(.bytes(Array(repeating: 2, count: 1_500), at: 100))
         for _ in 0..<50 {
             let content = file.content(of: .some, isLast: true, using: &random) ?? []
             #expect(content.count == 2_000 && content[..<100].allSatisfy { $0 == 1 })

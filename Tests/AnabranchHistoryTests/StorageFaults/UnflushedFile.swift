@@ -27,7 +27,7 @@ struct UnflushedFile {
 
     init(flushed: [UInt8]?) { self.flushed = flushed }
 
-    mutating func note(_ write: Write) { writes.append(write) }
+    mutating func record(_ write: Write) { writes.append(write) }
 
     mutating func flush() {
         flushed = content(with: writes)

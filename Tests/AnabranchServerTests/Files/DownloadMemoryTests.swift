@@ -105,7 +105,7 @@ import Testing
             connection.wire.receive(Array("ident \(ident.words.dropFirst().joined(separator: " ")) 0 0 0 0\n".utf8))
         }
         rig.submit(connection.wire.takeRequests())
-        while let outbound = connection.wire.next() { connection.note(outbound) }
+        while let outbound = connection.wire.next() { connection.record(outbound) }
         let scans = connection.wire.takeRequests()
         #expect(scans.map(\.mayBeLong) == [true, false])
     }

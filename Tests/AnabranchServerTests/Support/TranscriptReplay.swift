@@ -287,7 +287,7 @@ final class TranscriptReplay {
         if let index = replayed.early.firstIndex(where: isWanted) { return replayed.early.remove(at: index) }
         while true {
             if let outbound = replayed.connection.wire.next() {
-                replayed.connection.note(outbound)
+                replayed.connection.record(outbound)
                 guard let bytes = replayed.connection.sent.popLast() else { return nil }
                 let message = SyncMessage(bytes)
                 if isWanted(message) { return message }

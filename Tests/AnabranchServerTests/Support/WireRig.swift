@@ -127,7 +127,7 @@ final class WireRig {
                 }
                 while let outbound = connection.wire.next() {
                     isBusy = true
-                    connection.note(outbound)
+                    connection.record(outbound)
                 }
                 let requests = connection.wire.takeRequests()
                 isBusy = isBusy || !requests.isEmpty
@@ -153,7 +153,7 @@ final class RigConnection {
         self.canSend = canSend
     }
 
-    func note(_ outbound: SyncConnection.Outbound) {
+    func record(_ outbound: SyncConnection.Outbound) {
         switch outbound {
         case .message(let message):
             sent.append(message.bytes)

@@ -1,5 +1,5 @@
-/// A Swift type whose values fields, elements and keys can hold: `note["title"] = title`. The types of Foundation are
-/// added by the library AnabranchServer.
+/// A Swift type whose values fields, elements and keys can hold: `note["title"] = title`. AnabranchServer and
+/// AnabranchClient add the types of Foundation.
 public protocol PayloadConvertible {
     /// The value of a payload; nil if it is of another type, or null.
     init?(payload: Payload)
