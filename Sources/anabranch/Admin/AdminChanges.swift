@@ -81,7 +81,7 @@ struct AdminExpire: AsyncParsableCommand {
             let freed = try JSONDecoder().decode(Freed.self, from: answer)
             let place = freed.keep == "drop" ? "" : " to the archive, which frees no space"
             print("\(counted(freed.entries, "log entry")) with \(freed.bytes) bytes could go\(place)")
-            let pin = freed.pinned_by.map { "client \($0.client) keeps all above version \($0.version)" }
+            let pin = freed.pinned_by.map { "client \($0.client) keeps everything after version \($0.version)" }
             print("then \(pin ?? "nobody keeps any of the log")")
         }
     }

@@ -21,7 +21,7 @@ struct AdminFile: AsyncParsableCommand {
 
             var text: String {
                 let seen = Date(timeIntervalSince1970: last_seen).formatted(.iso8601)
-                return "client \(client) of \(user ?? "-"), last seen \(seen): all above version \(version), "
+                return "client \(client) of \(user ?? "-"), last seen \(seen): everything after version \(version), "
                     + "\(bytes) bytes"
             }
         }
@@ -54,7 +54,7 @@ struct AdminFile: AsyncParsableCommand {
                 ["version", "\(version)"],
                 [
                     "log",
-                    "\(counted(version - base_version, "entry")) above version \(base_version), \(log_bytes) bytes",
+                    "\(counted(version - base_version, "entry")) after version \(base_version), \(log_bytes) bytes",
                 ],
                 ["sealed", "up to version \(sealed_version)"],
                 ["archive", "\(archived_bytes) bytes"],
