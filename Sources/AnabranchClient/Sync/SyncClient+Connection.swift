@@ -170,7 +170,7 @@ extension SyncClient {
                 if isOverdue { return Ending(.pongTimeout, Self.overdue) }
                 switch connection?.machine.next(at: now) {
                 case .ping(let message)?: try await socket.send(message.bytes)
-                case .session(let ident)?: messageIsOver(bytes: try await speak(ident, to: socket))
+                case .session(let ident)?: messageIsOver(bytes: try await sendNext(ident, to: socket))
                 case nil:
                     guard let deadline = connection?.machine.deadline(after: now) else { break }
                     await work.wait(milliseconds: max(1, isIntegrating ? 1000 : deadline - now))
@@ -196,14 +196,14 @@ extension SyncClient {
     private static let overdue = SyncError(.unreachable, "the server has not answered a PING in time")
 
     /// - Returns: the number of bytes that were sent.
-    private func speak(_ ident: SessionID, to socket: any TransportConnection) async throws -> Int {
+    private func sendNext(_ ident: SessionID, to socket: any TransportConnection) async throws -> Int {
         guard let member = members[ident] else { return 0 }
         var count = 0
         let message = try await stopping(ident) { try await member.replica.nextMessage() }
         if let message, let bytes = connection?.machine.encode(message).bytes {
             try await socket.send(bytes)
             count = bytes.count
-            connection?.machine.enlist(ident)
+            connection?.machine.schedule(ident)
         }
         if await member.replica.isFinished, member.isLeaving { await leave(ident) }
         return count
@@ -225,7 +225,7 @@ extension SyncClient {
     private func readMessage(_ socket: any TransportConnection) async throws -> (bytes: Int, end: Ending?) {
         let bytes = try await socket.receive()
         switch try connection?.machine.receive(bytes, at: now, using: &randomness) {
-        case .session(let ident, let message)?: try await hear(message, of: ident)
+        case .session(let ident, let message)?: try await receive(message, of: ident)
         case .failed(let error)?:
             return (bytes.count, Ending(.failed(error), SyncError(.refused(error.code), error.message), error))
         case .log(let message)?: configuration.logger.debug("\(message.message)")
@@ -234,7 +234,7 @@ extension SyncClient {
         return (bytes.count, nil)
     }
 
-    private func hear(_ message: ServerMessage, of ident: SessionID) async throws {
+    private func receive(_ message: ServerMessage, of ident: SessionID) async throws {
         guard let member = members[ident] else { return }
         isIntegrating = true
         defer { isIntegrating = false }

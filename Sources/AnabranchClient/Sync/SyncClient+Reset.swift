@@ -31,7 +31,7 @@ extension SyncClient {
         // A session that has refused a download is still on the connection.
         if !member.isStopped { await connection?.socket.close() }
         members[ident]?.isStopped = false
-        retry.ring()
+        retry.signal()
         await download(freshFor: ident, recovery)
     }
 

@@ -21,10 +21,10 @@ public actor SyncClient {
     /// The current connection.
     var connection: (machine: ClientConnection, socket: any TransportConnection)?
     /// Wakes the task that waits for work; `retry`, the one that waits for the time to connect again.
-    let work = Alarm()
-    let retry = Alarm()
+    let work = WakeSignal()
+    let retry = WakeSignal()
     /// The tasks that wait until a session is over.
-    private var departures: [SessionID: [CheckedContinuation<Void, Never>]] = [:]
+    private var unbindWaiters: [SessionID: [CheckedContinuation<Void, Never>]] = [:]
     var delay = RetryDelay<ConnectionEnd>()
     var news = RouteNews.none
     /// True once there has been a connection.
@@ -121,7 +121,7 @@ public actor SyncClient {
         }
         // A connection is wanted now, even if an error has said not to come back.
         delay.reset()
-        retry.ring()
+        retry.signal()
         wake(ident)
     }
 
@@ -150,12 +150,12 @@ public actor SyncClient {
         }
         for ident in idents where members[ident] != nil {
             // The client does not wait longer for the confirmation than for a PONG.
-            let impatience = Task { [weak self, patience = configuration.timers.pongMilliseconds] in
+            let timeout = Task { [weak self, patience = configuration.timers.pongMilliseconds] in
                 guard (try? await Task.sleep(for: .milliseconds(patience))) != nil else { return }
                 await self?.leave(ident)
             }
-            await withCheckedContinuation { departures[ident, default: []].append($0) }
-            impatience.cancel()
+            await withCheckedContinuation { unbindWaiters[ident, default: []].append($0) }
+            timeout.cancel()
         }
     }
 
@@ -170,9 +170,9 @@ public actor SyncClient {
         guard let member = members.removeValue(forKey: ident) else { return }
         await member.replica.end(SyncError(.notSynchronized, "the replica is synchronized no more"))
         if member.reset != nil { try? await member.replica.close() }
-        for waiter in departures.removeValue(forKey: ident) ?? [] { waiter.resume() }
-        work.ring()
-        if members.isEmpty { retry.ring() }
+        for waiter in unbindWaiters.removeValue(forKey: ident) ?? [] { waiter.resume() }
+        work.signal()
+        if members.isEmpty { retry.signal() }
     }
 
     /// Stops a session until the application does something.
@@ -199,9 +199,9 @@ public actor SyncClient {
     /// Tries to connect at once, because there is a network again or the user does not want to wait.
     public func connectNow() {
         delay.reset()
-        retry.ring()
+        retry.signal()
         connection?.machine.pingNow(at: now)
-        work.ring()
+        work.signal()
     }
 
     // MARK: Time
@@ -213,8 +213,8 @@ public actor SyncClient {
     }
 
     func wake(_ ident: SessionID) {
-        connection?.machine.enlist(ident)
-        work.ring()
+        connection?.machine.schedule(ident)
+        work.signal()
     }
 }
 

@@ -45,7 +45,7 @@ public struct ClientConnection: Sendable {
     // MARK: - To the server
 
     /// A session may have something to say, or has just said something.
-    public mutating func enlist(_ session: SessionID) {
+    public mutating func schedule(_ session: SessionID) {
         if !hasFailed, !sendQueue.contains(session) { sendQueue.append(session) }
     }
 

@@ -81,7 +81,7 @@ extension Simulation {
             client.process?.session.isRunning == true
         else { return }
         _ = client.process?.session.requestMark()
-        enlist(client)
+        schedule(client)
     }
 
     /// Checks that a client that is told that it has everything has what there was when it asked.

@@ -73,7 +73,7 @@ extension Simulation {
         client.process?.connectsAt = nil
         try client.process?.replica.dropBootstrapParts()
         client.process?.session.connected(version, isFast: isFast ?? false)
-        enlist(client)
+        schedule(client)
         log("client \(client.number) connects as \(number)")
         record("connect", client)
     }
@@ -84,8 +84,8 @@ extension Simulation {
         if delay == nil { client.process?.isStopped = true }
     }
 
-    func enlist(_ client: SimulatedClient) {
-        if let session = client.process?.session.ident { client.process?.connection?.enlist(session) }
+    func schedule(_ client: SimulatedClient) {
+        if let session = client.process?.session.ident { client.process?.connection?.schedule(session) }
     }
 
     /// Ends the connection at the client's end.

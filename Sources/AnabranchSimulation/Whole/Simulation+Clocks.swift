@@ -79,7 +79,7 @@ extension Simulation {
             try client.process?.replica.subscribe([
                 Subscription(CountedWrites.entry, "TRUEPREDICATE"), Subscription(CountedWrites.board),
             ])
-            enlist(client)
+            schedule(client)
         }
         try settle()
     }
@@ -125,7 +125,7 @@ extension Simulation {
                 try CountedWrites.claim(claim, $0)
             }
             recordPlace(of: author)
-            return enlist(author)
+            return schedule(author)
         }
         let outcome = serverWrite(to: file, of: someNode(), nil) { try CountedWrites.claim(claim, $0) }
         while try takeTurns(100) {}

@@ -24,7 +24,7 @@ extension Simulation {
             if case .mark(_, let request) = next { client.marks[request] = logEnds[client.file] }
             guard let encoded = client.process?.connection?.encode(next) else { return false }
             message = encoded
-            enlist(client)
+            schedule(client)
         }
         log(message.bytes, "client \(client.number) says")
         record(message: "say", client, message.bytes)
@@ -66,7 +66,7 @@ extension Simulation {
             disconnect(client, .failed(error), error)
         case .session?, .log?, nil: break
         }
-        enlist(client)
+        schedule(client)
     }
 
     /// Handles a message that the server must not send.
@@ -172,7 +172,7 @@ extension Simulation {
         client.process?.session.resume()
         // If that fails, the session begins on the next connection, before which they are dropped.
         try client.process?.replica.dropBootstrapParts()
-        enlist(client)
+        schedule(client)
     }
 
     func beginReset(of client: SimulatedClient, recovers: Bool) throws {

@@ -18,7 +18,7 @@ extension Simulation {
         case .counted: try writeCounted(client)
         case .anything: try writeAnything(client)
         }
-        enlist(client)
+        schedule(client)
     }
 
     func writeCounted(_ client: SimulatedClient) throws {

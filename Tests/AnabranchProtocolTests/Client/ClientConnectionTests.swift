@@ -39,16 +39,16 @@ import Testing
 
     @Test func sessionsTakeTurns() {
         var connection = connection()
-        for session in [3, 1, 3, 2, 1] as [SessionID] { connection.enlist(session) }
+        for session in [3, 1, 3, 2, 1] as [SessionID] { connection.schedule(session) }
         #expect(connection.next(at: 1000) == .session(3))
-        connection.enlist(3)
+        connection.schedule(3)
         let turns = (0..<4).map { _ in connection.next(at: 1000) }
         #expect(turns == [.session(1), .session(2), .session(3), nil])
     }
 
     @Test func pingComesFirst() {
         var connection = connection()
-        connection.enlist(1)
+        connection.schedule(1)
         connection.pingNow(at: 1001)
         guard case .ping(let message) = connection.next(at: 1001) else {
             Issue.record("no PING")
@@ -72,7 +72,7 @@ import Testing
         #expect(error?.code == .badSessionIdent)
         #expect(connection.hasFailed)
         #expect(try connection.receive(bytes("rubbish"), at: 0, using: &random) == nil, "it is not read any more")
-        connection.enlist(4)
+        connection.schedule(4)
         #expect(connection.next(at: 1_000_000) == nil)
     }
 

@@ -168,7 +168,7 @@ final class ConversationWorld {
 
     private func clientSpeaks() throws -> Bool {
         for index in replicas.indices {
-            client?.enlist(replicas[index].session.ident)
+            client?.schedule(replicas[index].session.ident)
         }
         while let turn = client?.next(at: now) {
             switch turn {

@@ -1,42 +1,43 @@
 import Synchronization
 
-/// Wakes one waiting task, at a given time or when it is rung. A ring while no task waits wakes the next one at once.
-final class Alarm: Sendable {
+/// Wakes one waiting task, at a given time or when it is signaled. A signal while no task waits wakes the next one
+/// at once.
+final class WakeSignal: Sendable {
     private struct State {
-        var isRung = false
+        var isSignaled = false
         var number = 0
         var waiter: CheckedContinuation<Void, Never>?
     }
 
     private let state = Mutex(State())
 
-    func ring() {
+    func signal() {
         let waiter = state.withLock { state in
-            state.isRung = state.waiter == nil
+            state.isSignaled = state.waiter == nil
             defer { state.waiter = nil }
             return state.waiter
         }
         waiter?.resume()
     }
 
-    /// Forgets a ring for which no task has waited: what it asked for is about to happen.
-    func silence() { state.withLock { $0.isRung = false } }
+    /// Forgets a signal for which no task has waited: what it asked for is about to happen.
+    func silence() { state.withLock { $0.isSignaled = false } }
 
-    /// Waits for a ring, or until the time is up; not at all in a task that is cancelled.
+    /// Waits for a signal, or until the time is up; not at all in a task that is cancelled.
     /// - Parameter milliseconds: the longest time to wait; nil for no limit.
     func wait(milliseconds: Int64?) async {
         let timer = milliseconds.map { milliseconds in
             Task {
                 // A cancelled timer is not needed any more.
                 guard (try? await Task.sleep(for: .milliseconds(milliseconds))) != nil else { return }
-                ring()
+                signal()
             }
         }
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isOver = state.withLock { state in
-                    if state.isRung || Task.isCancelled {
-                        state.isRung = false
+                    if state.isSignaled || Task.isCancelled {
+                        state.isSignaled = false
                         return true
                     }
                     state.waiter = continuation
@@ -45,7 +46,7 @@ final class Alarm: Sendable {
                 if isOver { continuation.resume() }
             }
         } onCancel: {
-            ring()
+            signal()
         }
         timer?.cancel()
     }
