@@ -73,7 +73,7 @@ struct WordCounter: Service {
 }
 
 extension ChangedObject {
-    /// Whether it was created, or has another value in a field.
+    /// True if it was created, or has another value in a field.
     fileprivate func isNew(of field: String) -> Bool {
         switch change {
         case .inserted: true
