@@ -58,14 +58,9 @@ struct StoredState {
 
 /// The processor time of this process, which waits for nobody else.
 enum ProcessorTime {
-    static var milliseconds: Double { milliseconds(by: CLOCK_PROCESS_CPUTIME_ID) }
-
-    /// The processor time of the thread that asks.
-    static var millisecondsOfThread: Double { milliseconds(by: CLOCK_THREAD_CPUTIME_ID) }
-
-    private static func milliseconds(by clock: clockid_t) -> Double {
+    static var milliseconds: Double {
         var time = timespec()
-        clock_gettime(clock, &time)
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
         return Double(time.tv_sec) * 1e3 + Double(time.tv_nsec) / 1e6
     }
 }

@@ -140,7 +140,7 @@ import Testing
         }
         let generation = try pair.stored.generation()
         #expect(generation.map { $0.count > 16_777_200 } == [true, true, false])
-        try expectSame(ObjectGraph(applying: generation), pair.memory)
+        #expect(try StateDigest(of: ObjectGraph(applying: generation)) == StateDigest(of: pair.memory))
     }
 
     // MARK: Reading
