@@ -1,4 +1,5 @@
 import AnabranchHistory
+import AnabranchProtocol
 import Logging
 import Metrics
 import NIOCore
