@@ -40,13 +40,11 @@ package struct AdminAccess: Sendable {
 
     /// The last refusals of a user's sessions and log-ins, the newest one last.
     package func refusals(of user: String) -> [RecentRefusals.Refusal] {
-        let logins = (authenticator as? AppServices)?.loginRefusals.last(Self.refusalsMax, of: user) ?? []
-        let all = logins + sessionRefusals.last(Self.refusalsMax, of: user)
-        return all.sorted { $0.time < $1.time }.suffix(Self.refusalsMax)
+        let countMax = RecentRefusals.ofUserMax
+        let logins = (authenticator as? AppServices)?.loginRefusals.last(countMax, of: user) ?? []
+        let all = logins + sessionRefusals.last(countMax, of: user)
+        return all.sorted { $0.time < $1.time }.suffix(countMax)
     }
-
-    /// The most refusals of a user that are shown.
-    private static let refusalsMax = 10
 
     /// The clock, in seconds since 1970.
     package var unixSeconds: UInt64 { endpoints.server.unixSeconds() }

@@ -1,3 +1,4 @@
+import AnabranchCore
 import Synchronization
 
 /// The last refusals of sessions and log-ins whose user is known, in memory: an operator sees them who asks about the
@@ -17,6 +18,8 @@ package final class RecentRefusals: Sendable {
 
     /// The most refusals that are kept, of all users.
     static let countMax = 1_000
+    /// The most refusals of one user that are kept: they push out no others.
+    static let ofUserMax = 10
     private let refusals = Mutex<[Refusal]>([])
     private let unixSeconds: @Sendable () -> UInt64
 
@@ -26,13 +29,18 @@ package final class RecentRefusals: Sendable {
     func record(of user: String, path: String? = nil, code: String, reason: String) {
         let refusal = Refusal(time: unixSeconds(), user: user, path: path, code: code, reason: reason)
         refusals.withLock { refusals in
-            if refusals.count == Self.countMax { refusals.removeFirst() }
+            let own = refusals.indices.filter { refusals[$0].user.hasBytes(of: user) }
+            if own.count == Self.ofUserMax {
+                refusals.remove(at: own[0])
+            } else if refusals.count == Self.countMax {
+                refusals.removeFirst()
+            }
             refusals.append(refusal)
         }
     }
 
     /// The last refusals of a user, the newest one last.
     func last(_ count: Int, of user: String) -> [Refusal] {
-        refusals.withLock { $0.filter { $0.user == user }.suffix(count) }
+        refusals.withLock { $0.filter { $0.user.hasBytes(of: user) }.suffix(count) }
     }
 }

@@ -62,4 +62,17 @@ import Testing
         for number in 1...3 { refusals.record(of: "u1", code: "\(number)", reason: "") }
         #expect(refusals.last(2, of: "u1").map(\.code) == ["2", "3"])
     }
+
+    @Test func theRefusalsOfOneUserPushOutNoOthers() {
+        let refusals = RecentRefusals { 1 }
+        // "é" and "e\u{301}" are one `String`, and two users.
+        for user in ["\u{e9}", "e\u{301}"] { refusals.record(of: user, code: "206", reason: user) }
+        for number in 0...RecentRefusals.countMax { refusals.record(of: "u", code: "\(number)", reason: "") }
+        for user in ["\u{e9}", "e\u{301}"] {
+            let found = refusals.last(RecentRefusals.countMax, of: user)
+            #expect(found.map { Array($0.reason.utf8) } == [Array(user.utf8)])
+        }
+        let last = refusals.last(RecentRefusals.countMax, of: "u")
+        #expect(last.count == RecentRefusals.ofUserMax && last.last?.code == "\(RecentRefusals.countMax)")
+    }
 }
