@@ -18,7 +18,7 @@ struct PermissionRule: Equatable, Sendable {
     /// The rule as the file has it.
     private(set) var text: String
     /// The rule as a sentence, such as "users of my-app who log in by custom-token may read the partition "public"".
-    private(set) var words = ""
+    private(set) var sentence = ""
     /// The reason why the rule has no effect, in words.
     private(set) var notice: String?
 
@@ -97,8 +97,8 @@ struct PermissionRule: Equatable, Sendable {
             case "app":
                 guard let word = value.scalar?.string else { throw wrong }
                 app = word
-            case "users": users = try Self.words(value, wrong)
-            case "providers": providers = try Self.words(value, wrong)
+            case "users": users = try Self.texts(value, wrong)
+            case "providers": providers = try Self.texts(value, wrong)
             case "data":
                 data = try Self.data(value, wrong, rule)
                 wantedData = try Self.json(value, rule).encoded
@@ -111,10 +111,10 @@ struct PermissionRule: Equatable, Sendable {
         self.path = path
         self.permission = permission
         text = try Yams.serialize(node: node)
-        words = words(partition: partition, data: wantedData)
+        sentence = makeSentence(partition: partition, data: wantedData)
     }
 
-    private func words(partition: String, data: String) -> String {
+    private func makeSentence(partition: String, data: String) -> String {
         var who = users.map { "the users \($0.map(\.text).sorted().joined(separator: ", "))" } ?? "users"
         if let app { who += " of \(app)" }
         var conditions: [String] = []
@@ -161,9 +161,9 @@ struct PermissionRule: Equatable, Sendable {
 
     private static let extendedJSONKeys: Set<Substring> = ["binary", "numberInt", "numberLong", "oid", "type", "uuid"]
 
-    private static func words(_ node: Node, _ wrong: PermissionRuleError) throws -> Set<ExactString> {
-        guard let words = node.sequence?.map({ $0.scalar?.string }), !words.contains(nil) else { throw wrong }
-        return Set(words.compactMap { $0.map { ExactString($0) } })
+    private static func texts(_ node: Node, _ wrong: PermissionRuleError) throws -> Set<ExactString> {
+        guard let texts = node.sequence?.map({ $0.scalar?.string }), !texts.contains(nil) else { throw wrong }
+        return Set(texts.compactMap { $0.map { ExactString($0) } })
     }
 
     private static func data(

@@ -40,7 +40,7 @@ public final class RuleFileAuthorizer: Authorizer {
 
     /// The rules as sentences, in the order in which they are asked.
     package var words: [String] {
-        rules.current.enumerated().map { "rule \($0 + 1): \($1.words)" } + ["nobody else may open anything"]
+        rules.current.enumerated().map { "rule \($0 + 1): \($1.sentence)" } + ["nobody else may open anything"]
     }
 
     /// The permission of the first rule that matches; `none` if there is none.
