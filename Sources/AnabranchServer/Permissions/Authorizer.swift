@@ -30,22 +30,18 @@ public protocol Authorizer: Sendable {
     ///   client sent it.
     func permission(for principal: Principal, on partition: [UInt8]) -> Permission
 
+    /// The reason for the permission of a user on a file, in words for an operator.
+    func reason(for principal: Principal, on partition: [UInt8]) -> String
+
     /// Loads changed permissions. The server calls it every second.
     /// - Returns: whether permissions have changed; then all open sessions are checked again.
     func refresh() async -> Bool
 }
 
 extension Authorizer {
-    /// The reason for the permission of a user on a file, in words.
-    func reason(for principal: Principal, on partition: [UInt8]) -> String {
-        switch self {
-        case let rules as RuleFileAuthorizer:
-            rules.rule(for: principal, on: partition).map {
-                "rule \($0.number) of the file of rules is the first one that matches"
-            } ?? "no rule of the file of rules matches"
-        case is AllowAllAuthorizer: "there are no rules: everybody may read and write"
-        default: "the program that embeds the server decides"
-        }
+    /// The program that embeds the server decides.
+    public func reason(for principal: Principal, on partition: [UInt8]) -> String {
+        "the program that embeds the server decides"
     }
 }
 
@@ -56,6 +52,11 @@ public struct AllowAllAuthorizer: Authorizer {
 
     /// Always `write`.
     public func permission(for principal: Principal, on partition: [UInt8]) -> Permission { .write }
+
+    /// There are no rules.
+    public func reason(for principal: Principal, on partition: [UInt8]) -> String {
+        "there are no rules: everybody may read and write"
+    }
 
     /// Always false: nothing changes.
     public func refresh() async -> Bool { false }

@@ -48,6 +48,13 @@ public final class RuleFileAuthorizer: Authorizer {
         rule(for: principal, on: partition)?.rule.permission ?? .none
     }
 
+    /// The number of the rule that decides.
+    public func reason(for principal: Principal, on partition: [UInt8]) -> String {
+        rule(for: principal, on: partition).map {
+            "rule \($0.number) of the file of rules is the first one that matches"
+        } ?? "no rule of the file of rules matches"
+    }
+
     /// The first rule that matches, and its number; nil if there is none.
     func rule(for principal: Principal, on partition: [UInt8]) -> (number: Int, rule: PermissionRule)? {
         let question = PermissionQuestion(principal, partition), rules = rules.current

@@ -55,6 +55,17 @@ import Testing
         #expect(line.contains("206") && line.contains("u1") && !line.contains("because"))
     }
 
+    @Test func anAuthorizerOfAProgramSaysWhy() {
+        struct Own: Authorizer {
+            func permission(for principal: Principal, on partition: [UInt8]) -> Permission { .none }
+            func reason(for principal: Principal, on partition: [UInt8]) -> String { "nobody has paid" }
+            func refresh() async -> Bool { false }
+        }
+        let authorizers: [any Authorizer] = [Own(), CallbackAuthorizer { _, _ in .none }]
+        let reasons = authorizers.map { $0.reason(for: Self.principal(), on: []) }
+        #expect(reasons == ["nobody has paid", "the program that embeds the server decides"])
+    }
+
     @Test func theOldestRefusalsAreForgotten() {
         let refusals = RecentRefusals { 1 }
         for number in 0...RecentRefusals.countMax { refusals.record(of: "u\(number)", code: "206", reason: "") }
