@@ -15,7 +15,9 @@ extension Application {
         let isEarlier = dirty.guid.bytes.lexicographicallyPrecedes(rival.bytes)
         var change = ObjectChange(className: table.name, guid: isEarlier ? rival : dirty.guid, kind: .update)
         switch rule {
-        case .null(let column): change.fields = [(column, .null)]
+        case .null(let column):
+            guard plan.property(column)?.isNullable ?? false else { return false }
+            change.fields = [(column, .null)]
         case .suffix(let column):
             guard let property = plan.property(column),
                 let loser = try self.object(DirtyObject(table: table.number, guid: change.guid)),

@@ -89,9 +89,11 @@ struct WantedClass: Sendable {
     private static let keyName = "_id"
 
     /// Adds the classes and properties that are missing.
-    /// - Returns: the types of the properties, by class.
+    /// - Returns: the types of the properties, by class, and if they can be null.
     /// - Throws: `CaptureError` with the code `schemaMismatch` if there is something else under a name.
-    static func add(_ wanted: [WantedClass], to transaction: WriteTransaction) throws -> [[PayloadType]] {
+    static func add(
+        _ wanted: [WantedClass], to transaction: WriteTransaction
+    ) throws -> [[(type: PayloadType, isNullable: Bool)]] {
         let known = Set(transaction.classNames)
         for one in wanted where !known.contains(one.name) { try transaction.addClass(one.name, key: keyName, .uuid) }
         let state = transaction.state
@@ -105,7 +107,7 @@ struct WantedClass: Sendable {
             return try one.properties.map { property in
                 guard let found = schema.property(named: Array(property.name.utf8)) else {
                     try property.add(to: one.name, in: transaction)
-                    return property.type
+                    return (property.type, true)
                 }
                 let target = found.target.flatMap { state.schema(of: $0) }.map {
                     String(decoding: $0.name, as: UTF8.self)
@@ -114,7 +116,7 @@ struct WantedClass: Sendable {
                     let reason = "the property of that name in the file is of another kind"
                     throw CaptureError(.schemaMismatch, reason, table: one.name, column: property.name)
                 }
-                return found.type
+                return (found.type, found.isNullable)
             }
         }
     }

@@ -190,7 +190,9 @@ public actor RowCapture {
         }
         let types = try await replica.write { transaction in try WantedClass.add(wanted, to: transaction) }
         for (table, types) in zip(tables, types) {
-            forms[table.number] = zip(table.properties, types).map { ColumnForm($0, of: table).with($1) }
+            forms[table.number] = zip(table.properties, types).map { column, found in
+                ColumnForm(column, of: table).with(found.type, isNullable: found.isNullable)
+            }
         }
         if await replica.record.subscriptions != nil { try await subscribe(to: tables.map(\.name)) }
         preparedSchema = database.checkedSchema

@@ -5,11 +5,14 @@ struct ColumnForm {
     let column: TableShape.Column
     /// The type of the property; `null` for one that holds any value.
     let type: PayloadType
+    /// False if the property always has a value.
+    let isNullable: Bool
     let date: DateForm?
 
     /// The form for a property that is not there yet.
     init(_ column: TableShape.Column, of table: CapturedTable) {
         self.column = column
+        isNullable = true
         date = table.rule.dates[column.name]
         if column.target != nil {
             type = .link
@@ -26,19 +29,21 @@ struct ColumnForm {
         "INT": .int, "INTEGER": .int, "REAL": .double, "TEXT": .string, "BLOB": .binary,
     ]
 
-    private init(_ column: TableShape.Column, _ type: PayloadType, _ date: DateForm?) {
-        (self.column, self.type, self.date) = (column, type, date)
+    private init(_ column: TableShape.Column, _ type: PayloadType, _ isNullable: Bool, _ date: DateForm?) {
+        (self.column, self.type, self.isNullable, self.date) = (column, type, isNullable, date)
     }
 
     /// The form for a property that the file has already.
-    func with(_ type: PayloadType) -> ColumnForm { ColumnForm(column, type, date) }
+    func with(_ type: PayloadType, isNullable: Bool = true) -> ColumnForm {
+        ColumnForm(column, type, isNullable, date)
+    }
 
     /// The longest text or blob that an object can hold, in bytes.
     private static let valueBytesMax = 16_777_207
 
     /// The value for the object; nil if it can hold no such value. Links are resolved by the caller.
     func payload(_ value: SQLValue) -> Payload? {
-        if value == .null { return .null }
+        if value == .null { return isNullable ? .null : nil }
         if let date {
             guard let time = date.milliseconds(value) else { return type == .null ? plain(value) : nil }
             return .timestamp(Timestamp(milliseconds: time))

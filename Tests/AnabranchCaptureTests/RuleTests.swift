@@ -99,6 +99,26 @@ import Testing
         }
     }
 
+    /// An app's objects always have a text there, and the column may have none.
+    @Test func aNullThatNoObjectHoldsStaysInItsRow() async throws {
+        let schema = "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, body TEXT)"
+        try await CaptureWorld.pair(schema, ["note"]) { a, b in
+            try await a.open()
+            try await #require(a.capture).replica.write { tx in
+                try tx.addClass("note", key: "_id", .uuid)
+                try tx.addColumn("title", .string, to: "note")
+            }
+            try a.db.execute("INSERT INTO note VALUES (1, NULL, 'new'), (2, 'two', 'x')")
+            for app in [a, b] { try await app.synchronize() }
+            try a.db.execute("UPDATE note SET title = NULL, body = 'changed' WHERE id = 2")
+            for app in [a, b] { try await app.synchronize() }
+            #expect(try a.rows("SELECT title, body FROM note ORDER BY id") == ["∅|new", "∅|changed"])
+            #expect(try b.rows("SELECT title, body FROM note ORDER BY title") == ["|new", "two|changed"])
+            #expect(try a.rows("SELECT kind, lost FROM sync_conflict") == ["value|title", "value|title"])
+            for app in [a, b] { #expect(try await app.synchronize().isEmpty) }
+        }
+    }
+
     @Test func aRowThatACheckRefusesWaits() async throws {
         try await CaptureWorld.run { world in
             let a = try CapturingApp("a", in: world, "CREATE TABLE note (id INTEGER PRIMARY KEY, n INTEGER)")
