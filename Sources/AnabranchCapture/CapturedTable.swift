@@ -136,6 +136,9 @@ struct CapturedTable {
         }.joined(separator: " OR ")
     }
 
+    /// The number of rows that one new row can take the place of.
+    var takenCount: Int { takenRows.count }
+
     /// The conditions under which a row gives way to a new one, which `OR REPLACE` removes without a trigger.
     private var takenRows: [String] {
         let key = shape.isKeyLocal ? ["\(shape.keyColumns[0].quoted) = NEW.\(shape.keyColumns[0].quoted)"] : []

@@ -119,11 +119,12 @@ struct Collection {
             let cursor = try database.state("collected")?.int ?? 0
             let last = try db.value("SELECT max(id) FROM sync_history")?.int ?? 0
             guard last > cursor else { return nil }
+            let takenCount = database.tables.map(\.takenCount).max() ?? 0
             var count = entryCount, bytesMax = bytesMax
             while true {
                 var entries = try read(after: cursor, count, in: db)
                 let isAll = entries.count < count
-                if !isAll { entries.removeLast(unfinishedCount(entries)) }
+                if !isAll { entries.removeLast(unfinishedCount(entries, takenCount)) }
                 guard isAll || !entries.isEmpty else {
                     (count, bytesMax) = (2 * count, .max)
                     continue
@@ -141,10 +142,12 @@ struct Collection {
     }
 
     /// The number of last entries that tell of rows that may go: the new row, which comes next, says what becomes of
-    /// them.
-    private static func unfinishedCount(_ entries: [Entry]) -> Int {
+    /// them. Of a new row that was ignored nothing comes.
+    /// - Parameter takenCount: the rows that one new row can take the place of.
+    private static func unfinishedCount(_ entries: [Entry], _ takenCount: Int) -> Int {
         let end = entries.lastIndex { $0.action != 3 && $0.action != 4 }.map { $0 + 1 } ?? 0
-        return entries[end...].firstIndex { $0.action == 4 }.map { entries.count - $0 } ?? 0
+        let going = entries.indices[end...].filter { entries[$0].action == 4 }.suffix(takenCount)
+        return going.first.map { entries.count - $0 } ?? 0
     }
 
     private static func read(after cursor: Int64, _ count: Int, in db: SQLConnection) throws -> [Entry] {
@@ -169,13 +172,12 @@ struct Collection {
             return
         }
         touch(row)
-        let wereGoing = going[row.table] ?? []
         switch entry.action {
         case 4:
             remembered.insert(row)
-            going[row.table] = wereGoing.union([row.key])
+            going[row.table, default: []].insert(row.key)
             return
-        case 3 where wereGoing.contains(row.key):
+        case 3 where going[row.table]?.contains(row.key) ?? false:
             // A part of REPLACE, whose new row comes next.
             return
         case 1:

@@ -157,6 +157,27 @@ import Testing
         }
     }
 
+    /// Applications insert again and again what is there. Each time an entry says which row would have gone.
+    @Test func ignoredRowsAreCollectedBatchByBatch() async throws {
+        try await CaptureWorld.pair(Self.notes, ["note"]) { a, _ in
+            try a.db.execute("INSERT INTO note VALUES (1, 'one', NULL)")
+            try await a.synchronize()
+            let last = try #require(try a.db.value("SELECT max(id) FROM sync_history")?.int)
+            try a.db.execute(
+                """
+                WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(5 * Collection.entryCount))
+                INSERT OR IGNORE INTO note SELECT 1, 'again', NULL FROM n
+                """)
+            #expect(try a.uncollected() == Int64(5 * Collection.entryCount))
+            let database = try a.database
+            try database.check()
+            let collected = try #require(try Collection.next(in: database, [:]))
+            #expect(collected.changes.isEmpty && collected.newest <= last + Int64(Collection.entryCount))
+            #expect(try await a.synchronize().isEmpty)
+            #expect(try a.uncollected() == 0)
+        }
+    }
+
     /// The replica has made its half of a step, and the database cannot make the other one.
     @Test func aStepThatIsHalfDoneIsNotMadeAgain() async throws {
         try await CaptureWorld.pair(Self.notes, ["note"]) { a, b in
