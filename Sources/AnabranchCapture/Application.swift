@@ -240,7 +240,7 @@ struct Application {
         }
         guard !names.isEmpty, let keyValues = table.keyValues(row.key) else { return }
         try db.run(
-            "UPDATE main.\(table.name.quoted) SET \(names.joined(separator: ", ")) WHERE \(table.isRow)",
+            "\(table.update)\(names.joined(separator: ", ")) WHERE \(table.isRow)",
             new + table.rowValues(keyValues))
         guard db.changes > 0 else { throw Refusal(reason: "a trigger of the application does not let it be changed") }
         var newKey = keyValues

@@ -19,6 +19,8 @@ struct CapturedTable {
     let selectKeyedRow: String
     /// Inserts a row with all columns that are synced.
     let insertRow: String
+    /// The beginning of an update. What violates a constraint is an error, whatever the constraint says.
+    let update: String
     /// The highest bits of the digests of each column.
     let digestMarks: [UInt64]
     /// The columns of the key whose collation takes different texts for equal, by their places in it.
@@ -40,17 +42,22 @@ struct CapturedTable {
         selectedColumns = (columns + [rule.filter.map { "(\($0))" } ?? "1"]).joined(separator: ", ")
         selectRow = "SELECT \(selectedColumns) FROM \(table) WHERE \(isRow)"
         selectKeyedRow = "SELECT \(keyText), \(selectedColumns) FROM \(table) WHERE \(isRow)"
-        insertRow = Self.insert(columns, into: table)
+        insertRow = Self.insert(columns, into: shape)
+        update = "UPDATE\(Self.orAbort(shape)) \(table) SET "
     }
 
     /// Inserts a row with some columns.
-    func insert(_ columns: [String]) -> String { Self.insert(columns, into: "main.\(name.quoted)") }
+    func insert(_ columns: [String]) -> String { Self.insert(columns, into: shape) }
 
-    private static func insert(_ columns: [String], into table: String) -> String {
-        if columns.isEmpty { return "INSERT INTO \(table) DEFAULT VALUES" }
+    private static func insert(_ columns: [String], into shape: TableShape) -> String {
+        let insert = "INSERT\(orAbort(shape)) INTO main.\(shape.name.quoted)"
+        if columns.isEmpty { return "\(insert) DEFAULT VALUES" }
         let places = columns.map { _ in "?" }.joined(separator: ", ")
-        return "INSERT INTO \(table) (\(columns.joined(separator: ", "))) VALUES (\(places))"
+        return "\(insert) (\(columns.joined(separator: ", "))) VALUES (\(places))"
     }
+
+    /// Only where it is needed: it takes the place of such clauses in triggers, too.
+    private static func orAbort(_ shape: TableShape) -> String { shape.settlesConflicts ? " OR ABORT" : "" }
 
     // MARK: Keys
 

@@ -30,14 +30,18 @@ enum SQLValue: Hashable, Sendable {
 struct SQLError: Error, CustomStringConvertible {
     let code: Int32
     let description: String
+    /// False if the statement has ended the transaction, as RAISE(ROLLBACK) of a trigger does.
+    var isInTransaction = true
 
     var isConstraint: Bool { code & 0xFF == SQLITE_CONSTRAINT }
     /// True for `SQLITE_CONSTRAINT_UNIQUE` and `SQLITE_CONSTRAINT_PRIMARYKEY`.
     var isUnique: Bool { isConstraint && [8, 6].contains(code >> 8) }
-    /// True if the disk or the file is at fault, not the row.
+    /// True if the disk or the file is at fault, not the row, or if nothing else of the transaction is left.
     var isFatal: Bool {
-        [SQLITE_IOERR, SQLITE_FULL, SQLITE_CORRUPT, SQLITE_NOMEM, SQLITE_READONLY, SQLITE_CANTOPEN, SQLITE_NOTADB]
-            .contains(code & 0xFF)
+        let codes = [
+            SQLITE_IOERR, SQLITE_FULL, SQLITE_CORRUPT, SQLITE_NOMEM, SQLITE_READONLY, SQLITE_CANTOPEN, SQLITE_NOTADB,
+        ]
+        return !isInTransaction || codes.contains(code & 0xFF)
     }
     var isBusy: Bool { [SQLITE_BUSY, SQLITE_LOCKED].contains(code & 0xFF) }
 }
@@ -87,7 +91,9 @@ final class SQLConnection {
 
     private func check(_ status: Int32) throws {
         guard ![SQLITE_OK, SQLITE_ROW, SQLITE_DONE].contains(status) else { return }
-        throw SQLError(code: status, description: String(cString: sqlite3_errmsg(handle)))
+        throw SQLError(
+            code: status, description: String(cString: sqlite3_errmsg(handle)),
+            isInTransaction: sqlite3_get_autocommit(handle) == 0)
     }
 
     /// Carries out statements without values.

@@ -62,6 +62,8 @@ struct TableShape: Equatable {
     let foreignKeys: [ForeignKey]
     /// True if rows change with those that they refer to.
     let hasActions: Bool
+    /// True if a constraint says what becomes of a row that violates it, or of the other one, as ON CONFLICT REPLACE.
+    let settlesConflicts: Bool
     /// The generated columns, which are not synced.
     let generated: [String]
 
@@ -170,6 +172,10 @@ struct TableShape: Equatable {
         }
         self.hasActions = hasActions
         foreignKeys = foreign.sorted { $0.key < $1.key }.map(\.value)
+        let sql = try db.value(
+            "SELECT sql FROM main.sqlite_schema WHERE type = 'table' AND name = ?", [SQLValue(exact)])
+        let clause = /\bon\s+conflict\s+(replace|rollback|ignore|fail)\b/.ignoresCase()
+        settlesConflicts = sql?.string?.contains(clause) ?? false
     }
 }
 

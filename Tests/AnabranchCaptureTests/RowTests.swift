@@ -95,6 +95,33 @@ import Testing
         }
     }
 
+    /// Such a constraint or trigger would take away another row, or everything of the transaction.
+    @Test(arguments: [
+        ("ON CONFLICT REPLACE", ""), ("on  conflict rollback", ""), ("ON CONFLICT IGNORE", ""),
+        ("", "CREATE TRIGGER r BEFORE INSERT ON tag WHEN NEW.name = 'red' BEGIN SELECT RAISE(ROLLBACK, 'no'); END"),
+    ])
+    func whatATableDoesAboutConflictsTakesNoRowAway(_ clause: String, _ trigger: String) async throws {
+        try await CaptureWorld.run { world in
+            let a = try CapturingApp("a", in: world, Self.tags)
+            let b = try CapturingApp(
+                "b", in: world, "CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT UNIQUE \(clause))")
+            for app in [a, b] { try app.install(["tag"]) }
+            try b.db.execute("INSERT INTO tag (name) VALUES ('\(trigger.isEmpty ? "red" : "blue")')")
+            try b.db.execute(trigger)
+            try a.db.execute("INSERT INTO tag (name) VALUES ('green'), ('red'), ('yellow')")
+            try await a.synchronize()
+            #expect(try await b.synchronize().waiting == 1)
+            let names = ["green", trigger.isEmpty ? "red" : "blue", "yellow"]
+            #expect(try b.rows("SELECT name FROM tag ORDER BY name") == names.sorted())
+            #expect(try b.rows("SELECT count(*) FROM sync_row") == ["3"])
+            // What the application writes meanwhile is sent.
+            try b.db.execute("UPDATE tag SET name = 'GREEN' WHERE name = 'green'")
+            for app in [b, a] { try await app.synchronize() }
+            #expect(try a.rows("SELECT count(*) FROM tag WHERE name = 'GREEN'") == ["1"])
+            for app in [a, b] { try await app.close() }
+        }
+    }
+
     @Test func whatHappensDuringAPauseIsFound() async throws {
         try await CaptureWorld.run { world in
             let a = try CapturingApp("a", in: world, Self.tags), b = try CapturingApp("b", in: world, Self.tags)
