@@ -26,6 +26,8 @@ extension CapturedDatabase {
                         reference.row.key, .int(Int64(reference.column)),
                     ])
             }
+            // Should this process end before they are set back, the next one does it.
+            if !collected.refused.isEmpty { try set("applied", to: nil) }
             try set("step until", to: .int(collected.newest))
             try set("step time", to: .int(Int64(clamping: time.rawValue)))
         }

@@ -37,6 +37,25 @@ import Testing
         }
     }
 
+    /// The process ends between the two halves of a pass.
+    @Test func whatIsNotPushedIsSetBackByTheNextProcess() async throws {
+        let rule = try Self.rule(#"{"push": ["insert"]}"#)
+        try await CaptureWorld.pair(Self.notes, ["note"], rules: ["note": rule]) { a, _ in
+            try a.db.execute("INSERT INTO note (title) VALUES ('one'), ('two')")
+            try await a.synchronize()
+            try a.db.execute("UPDATE note SET title = 'ONE' WHERE title = 'one'; DELETE FROM note WHERE title = 'two'")
+            let last = try await #require(a.capture).replica.record.lastWritten
+            try await a.close()
+            let database = try a.database
+            try database.check()
+            let collected = try #require(try Collection.next(in: database, [:]))
+            try database.beginStep(collected, at: StepTime.next(after: last))
+            try database.endStep(isWritten: true, last)
+            try await a.synchronize()
+            #expect(try a.rows("SELECT title FROM note ORDER BY title") == ["one", "two"])
+        }
+    }
+
     @Test func actionsThatAreNotPulledAreNotCarriedOut() async throws {
         let rule = try Self.rule(#"{"pull": ["insert"]}"#)
         try await CaptureWorld.run { world in
