@@ -32,10 +32,16 @@ public enum DateForm: String, CaseIterable, Sendable {
             return isTooLarge ? nil : product
         case (.unix, .real(let seconds)): return Self.whole((seconds * 1000).rounded())
         case (.unixMilliseconds, .int(let value)): return value
-        case (.julian, .real(let day)):
-            return Self.whole(((day - Self.julianEpoch) * Double(Self.dayMilliseconds)).rounded())
+        case (.unixMilliseconds, .real(let value)): return Self.whole(value.rounded())
+        case (.julian, .real(let day)): return Self.milliseconds(julian: day)
+        // The affinity of a column DATE makes an integer of noon.
+        case (.julian, .int(let day)): return Self.milliseconds(julian: Double(day))
         default: return nil
         }
+    }
+
+    private static func milliseconds(julian day: Double) -> Int64? {
+        whole(((day - julianEpoch) * Double(dayMilliseconds)).rounded())
     }
 
     private static func whole(_ value: Double) -> Int64? { Int64(exactly: value) }

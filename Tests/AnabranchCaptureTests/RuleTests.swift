@@ -97,6 +97,14 @@ import Testing
         }
     }
 
+    /// The affinity of a column makes an integer of a number, or none of an integer.
+    @Test func timesAreReadInWhateverNumbersColumnsHold() {
+        #expect(DateForm.julian.milliseconds(.int(2_440_588)) == 43_200_000)
+        #expect(DateForm.unixMilliseconds.milliseconds(.real(1_772_323_199_500)) == 1_772_323_199_500)
+        #expect(DateForm.julian.milliseconds(.int(.max)) == nil)
+        #expect(DateForm.unixMilliseconds.milliseconds(.real(.infinity)) == nil)
+    }
+
     @Test func aValueThatTheColumnNeedsIsTheDefaultForAll() async throws {
         try await CaptureWorld.run { world in
             let a = try CapturingApp(
