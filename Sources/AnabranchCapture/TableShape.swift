@@ -1,3 +1,5 @@
+import AnabranchCore
+
 /// A table of the application, as far as capture depends on it.
 struct TableShape: Equatable {
     /// A column that an application writes: no generated one.
@@ -181,8 +183,5 @@ struct TableShape: Equatable {
 
 extension String {
     /// The name as SQL spells it.
-    var quoted: String { "\"\(replacing("\"", with: "\"\""))\"" }
-
-    /// The text as SQL spells it.
-    var literal: String { "'\(replacing("'", with: "''"))'" }
+    var quoted: String { "\"\(escaping("\""))\"" }
 }

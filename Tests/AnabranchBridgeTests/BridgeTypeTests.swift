@@ -100,6 +100,16 @@ import Testing
         }
     }
 
+    /// Any client can name a property so.
+    @Test func aQuotationMarkBeforeAnAccentEndsNoName() {
+        let name = "a\"\u{301} text); DROP TABLE note; --"
+        let declared = ExportedClass(
+            name: "C", kind: .topLevel, key: Property(name: "_id", type: .objectID, isNullable: false),
+            properties: [Property(name: name, type: .string, isNullable: true)])
+        let sql = BridgeSchema.sql(for: [declared]).sql
+        #expect(sql.utf8.contains("\"a\"\"\u{301} text); DROP TABLE note; --\" text".utf8), "\(sql)")
+    }
+
     @Test func everyValueBecomesThatOfAColumnAndComesBack() async throws {
         try await BridgeWorld.run { world in
             let device = try await world.device(), bridge = try await world.bridge()

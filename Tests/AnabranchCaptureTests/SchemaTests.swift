@@ -147,6 +147,16 @@ import Testing
         }
     }
 
+    /// Quotation marks, each before an accent too.
+    @Test func namesAreQuotedWhateverIsInThem() async throws {
+        let name = "a\"\u{301}b\"", quoted = "\"a\"\"\u{301}b\"\"\""
+        try await CaptureWorld.pair("CREATE TABLE \(quoted) (id TEXT PRIMARY KEY, \(quoted))", [name]) { a, b in
+            try a.db.execute("INSERT INTO \(quoted) VALUES ('x', 'y')")
+            for app in [a, b] { try await app.synchronize() }
+            #expect(try b.rows("SELECT * FROM \(quoted)") == ["x|y"])
+        }
+    }
+
     @Test func whoseApplicationMayEraseItIsSaid() async throws {
         try await CaptureWorld.run { world in
             let app = try CapturingApp("a", in: world, Self.notes)

@@ -217,7 +217,6 @@ extension QueryProperty where Value: _QueryCollection {
 extension QueryProperty {
     /// The value of a key of a dictionary.
     public subscript<Element: SyncedValue>(key: String) -> QueryProperty<Element> where Value == [String: Element] {
-        let quoted = key.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"")
-        return QueryProperty<Element>(path: path + "[\"\(quoted)\"]")
+        QueryProperty<Element>(path: path + "[\"\(key.escaping("\\\"", with: UInt8(ascii: "\\")))\"]")
     }
 }

@@ -36,6 +36,12 @@ extension [JSONName: JSONValue] {
 extension String {
     /// True if both have the same bytes.
     package func hasBytes(of other: String) -> Bool { utf8.elementsEqual(other.utf8) }
+
+    /// The text with a mark before each of some characters of ASCII; before each of them itself if there is no mark.
+    /// `replacing` would pass over one that an accent follows: both are one `Character`.
+    package func escaping(_ characters: String, with mark: UInt8? = nil) -> String {
+        String(decoding: utf8.flatMap { characters.utf8.contains($0) ? [mark ?? $0, $0] : [$0] }, as: UTF8.self)
+    }
 }
 
 extension Optional<String> {

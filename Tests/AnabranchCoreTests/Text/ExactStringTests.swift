@@ -20,6 +20,15 @@ import Testing
         #expect(members.contains(exactly: one) && !members.contains(exactly: other) && !members.contains(exactly: "x"))
     }
 
+    /// An accent makes one `Character` of itself and what it follows.
+    @Test func whatEndsATextIsEscapedBeforeAnAccentToo() {
+        let text = "a\"\u{301}b\\\u{301}\"\"c"
+        #expect(text.escaping("\"").hasBytes(of: "a\"\"\u{301}b\\\u{301}\"\"\"\"c"))
+        let mark = UInt8(ascii: "\\")
+        #expect(text.escaping("\\\"", with: mark).hasBytes(of: "a\\\"\u{301}b\\\\\u{301}\\\"\\\"c"))
+        #expect("".escaping("\"").isEmpty)
+    }
+
     /// Two subscriptions, and two classes.
     @Test func subscriptionSetsKeepBoth() throws {
         let text = Array(#"{"\u00e9":"a == \"\u00e9\"","e\u0301":"a == \"e\u0301\""}"#.utf8)
