@@ -54,7 +54,7 @@ extension CapturedDatabase {
         var added: [CapturedTable] = []
         var number = try db.value("SELECT coalesce(max(id), 0) FROM sync_table")?.int ?? 0
         for name in names {
-            if let known = (tables + added).first(where: { $0.name.lowercased() == name.lowercased() }) {
+            if let known = (tables + added).first(where: { $0.name.folded == name.folded }) {
                 guard try rules[name].map({ try $0.checked(known.shape, in: db) == known.rule }) ?? true else {
                     let reason = "it is captured with another rule: uninstall it first"
                     throw CaptureError(.badRule, reason, table: known.name)

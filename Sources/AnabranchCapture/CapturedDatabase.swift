@@ -99,7 +99,7 @@ public final class CapturedDatabase {
 
     /// Says of each column which table's keys it has, and puts tables before those that refer to them.
     static func linked(_ tables: [CapturedTable]) throws -> [CapturedTable] {
-        let known = Dictionary(uniqueKeysWithValues: tables.map { ($0.name.lowercased(), $0.shape) })
+        let known = Dictionary(uniqueKeysWithValues: tables.map { ($0.name.folded, $0.shape) })
         var linked: [CapturedTable] = []
         for table in tables {
             var shape = table.shape
@@ -107,12 +107,12 @@ public final class CapturedDatabase {
                 let column = shape.columns[position].name
                 let declared = shape.foreignKeys.first { $0.columns == [column] }
                 guard let name = table.rule.references[column] ?? declared?.target else { continue }
-                let targetColumns = declared?.targetColumns.map { $0.lowercased() } ?? []
-                guard let target = known[name.lowercased()] else {
+                let targetColumns = declared?.targetColumns.map(\.folded) ?? []
+                guard let target = known[name.folded] else {
                     let reason = "it has keys of the table \(name), which is not captured"
                     throw CaptureError(.notCapturable, reason, table: table.name, column: column)
                 }
-                let isKey = targetColumns.isEmpty || targetColumns == target.keyColumns.map { $0.lowercased() }
+                let isKey = targetColumns.isEmpty || targetColumns == target.keyColumns.map(\.folded)
                 guard isKey || table.rule.references[column] != nil, target.keyColumns.count == 1 else { continue }
                 shape.columns[position].target = target.name
             }
@@ -135,12 +135,11 @@ public final class CapturedDatabase {
     /// Refuses foreign keys to columns whose values mean nothing in another database, unless they are links themselves.
     private static func checkForeignKeys(of shape: TableShape, _ all: [TableShape]) throws {
         for key in shape.foreignKeys {
-            let name = key.target.lowercased()
-            guard let target = all.first(where: { $0.name.lowercased() == name }) else { continue }
+            guard let target = all.first(where: { $0.name.folded == key.target.folded }) else { continue }
             let names = key.targetColumns.isEmpty ? target.keyColumns : key.targetColumns
             for (column, name) in zip(key.columns, names) {
                 let isLocal = target.columns.contains { other in
-                    guard other.name.lowercased() == name.lowercased() else { return false }
+                    guard other.name.folded == name.folded else { return false }
                     return other.target != nil || target.isKeyLocal && other.name == target.keyColumns.first
                 }
                 if isLocal, shape.columns.first(where: { $0.name == column })?.target == nil {
@@ -153,7 +152,7 @@ public final class CapturedDatabase {
 
     func table(_ number: Int64?) -> CapturedTable? { tables.first { $0.number == number } }
 
-    func table(named name: String) -> CapturedTable? { tables.first { $0.name == name } }
+    func table(named name: String) -> CapturedTable? { tables.first { $0.name.hasBytes(of: name) } }
 
     func checkInstalled() throws {
         guard try isInstalled else { throw CaptureError(.notInstalled, "\(path): capture is not installed") }

@@ -4,24 +4,24 @@ extension ObjectChange {
     /// A class with its properties by name.
     private struct ClassForm {
         let number: ClassID
-        let properties: [String: Property]
+        let properties: [ExactString: Property]
     }
 
     /// Carries out changes in a transaction of the replica.
     /// - Returns: those of objects that do not exist any more.
     static func write(_ changes: [ObjectChange], in transaction: WriteTransaction) throws -> [ObjectChange] {
         let state = transaction.state
-        var forms: [String: ClassForm] = [:]
+        var forms: [ExactString: ClassForm] = [:]
         for schema in state.classes {
-            let named = schema.properties.map { (String(decoding: $0.name, as: UTF8.self), $0) }
-            forms[String(decoding: schema.name, as: UTF8.self)] = ClassForm(
+            let named = schema.properties.map { (ExactString(String(decoding: $0.name, as: UTF8.self)), $0) }
+            forms[ExactString(String(decoding: schema.name, as: UTF8.self))] = ClassForm(
                 number: schema.number, properties: Dictionary(named) { first, _ in first })
         }
         var objects: [(object: DynamicObject, isNew: Bool)?] = []
         var lost: [ObjectChange] = []
         // Links lead to objects that exist, perhaps only after them in the list.
         for change in changes {
-            guard let form = forms[change.className] else {
+            guard let form = forms[ExactString(change.className)] else {
                 objects.append(nil)
                 continue
             }
@@ -35,18 +35,18 @@ extension ObjectChange {
             }
         }
         for (change, found) in zip(changes, objects) where change.kind != .erase {
-            guard let (object, isNew) = found, let form = forms[change.className] else {
+            guard let (object, isNew) = found, let form = forms[ExactString(change.className)] else {
                 lost.append(change)
                 continue
             }
             for (name, value) in change.fields {
                 var value = value
                 if case .link(let target, let key) = value {
-                    let number = forms[String(decoding: target, as: UTF8.self)]?.number
+                    let number = forms[ExactString(String(decoding: target, as: UTF8.self))]?.number
                     let linked = try number.flatMap { try transaction.object(ObjectReference(classID: $0, key: key)) }
                     if linked == nil { value = .null }
                 }
-                guard let property = form.properties[name] else {
+                guard let property = form.properties[ExactString(name)] else {
                     throw CaptureError(
                         .schemaMismatch, "the file has no property of that name", table: change.className, column: name)
                 }
@@ -94,8 +94,10 @@ struct WantedClass: Sendable {
     static func add(
         _ wanted: [WantedClass], to transaction: WriteTransaction
     ) throws -> [[(type: PayloadType, isNullable: Bool)]] {
-        let known = Set(transaction.classNames)
-        for one in wanted where !known.contains(one.name) { try transaction.addClass(one.name, key: keyName, .uuid) }
+        let known = Set(transaction.classNames.map { ExactString($0) })
+        for one in wanted where !known.contains(ExactString(one.name)) {
+            try transaction.addClass(one.name, key: keyName, .uuid)
+        }
         let state = transaction.state
         return try wanted.map { one in
             guard let schema = state.schema(ofClass: Array(one.name.utf8)), schema.kind == .topLevel,

@@ -184,4 +184,9 @@ struct TableShape: Equatable {
 extension String {
     /// The name as SQL spells it.
     var quoted: String { "\"\(escaping("\""))\"" }
+
+    /// The name with small letters in place of A to Z: SQLite takes names for one that differ in nothing else.
+    var folded: ExactString {
+        ExactString(String(decoding: utf8.map { 65...90 ~= $0 ? $0 + 32 : $0 }, as: UTF8.self))
+    }
 }

@@ -157,6 +157,21 @@ import Testing
         }
     }
 
+    /// To SQLite, names are one that differ in the case of A to Z alone.
+    @Test func namesThatLookAlikeAreTwo() async throws {
+        let schema = """
+            CREATE TABLE "\u{e9}" (id INTEGER PRIMARY KEY, "\u{e9}" TEXT, "e\u{301}" TEXT);
+            CREATE TABLE "\u{c9}" (id INTEGER PRIMARY KEY, n REFERENCES "\u{e9}")
+            """
+        try await CaptureWorld.pair(schema, ["\u{e9}", "\u{c9}"]) { a, b in
+            try a.db.execute(
+                "INSERT INTO \"\u{e9}\" VALUES (7, 'one', 'two'); INSERT INTO \"\u{c9}\" VALUES (1, 7), (2, NULL)")
+            for app in [a, b] { try await app.synchronize() }
+            #expect(try b.rows("SELECT \"\u{e9}\", \"e\u{301}\" FROM \"\u{e9}\"") == ["one|two"])
+            #expect(try b.rows("SELECT n IS NULL FROM \"\u{c9}\" ORDER BY 1") == ["0", "1"])
+        }
+    }
+
     @Test func whoseApplicationMayEraseItIsSaid() async throws {
         try await CaptureWorld.run { world in
             let app = try CapturingApp("a", in: world, Self.notes)
