@@ -99,6 +99,18 @@ import Testing
         }
     }
 
+    @Test func aFileOfTheFarFutureIsMirrored() async throws {
+        try await FilesRig.run { rig in
+            let machine = try await Machine("one", in: rig)
+            try machine.write("a", "1")
+            let date = Date(timeIntervalSince1970: 13_000_000_000)
+            try FileManager.default.setAttributes([.modificationDate: date], ofItemAtPath: machine.url("a").path)
+            while try await machine.mirror.compare() > 0 {}
+            #expect(try await machine.device.tree() == ["/a": "1"])
+            try await machine.device.close()
+        }
+    }
+
     /// Links are left alone, and what they lead to is not touched.
     @Test func linksAreLeftAlone() async throws {
         try await FilesRig.run { rig in

@@ -7,7 +7,7 @@ struct FolderScan: Sendable {
         var isFolder: Bool
         var inode: UInt64
         var size: Int64 = 0
-        /// Nanoseconds since 1970.
+        /// Nanoseconds since 1970; beyond the year 2262, a number that only tells times apart.
         var modified: Int64 = 0
     }
 
@@ -76,6 +76,6 @@ extension FolderScan.Found {
         inode = UInt64(status.st_ino)
         guard !isFolder else { return }
         size = Int64(status.st_size)
-        modified = Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec)
+        modified = Int64(status.st_mtim.tv_sec) &* 1_000_000_000 &+ Int64(status.st_mtim.tv_nsec)
     }
 }
