@@ -1,9 +1,14 @@
+import AnabranchChunks
 import AnabranchClient
+import AnabranchHistory
+import AnabranchServer
 import AnabranchTesting
 import Foundation
+import Synchronization
 import Testing
 
 @testable import AnabranchFiles
+@testable import AnabranchFilesWire
 
 /// Folders of the disk that are kept equal to a space.
 @Suite(.timeLimit(.minutes(30))) struct MirrorTests {
@@ -96,6 +101,61 @@ import Testing
             #expect(Set(trees).count == 1)
             #expect(trees[0].keys.filter { $0.hasPrefix("/h") }.isEmpty)
             for machine in machines { try await machine.device.close() }
+        }
+    }
+
+    /// A store of chunks that looks at a folder whenever a chunk is read.
+    private final class Watching: ChunkStore {
+        private let store: FolderChunkStore
+        let folder = Mutex<String?>(nil)
+        let seen = Mutex<Set<String>>([])
+
+        init(_ store: FolderChunkStore) { self.store = store }
+
+        func read(_ chunk: ChunkHash, of path: VirtualPath, in range: Range<Int>) async throws -> EndpointStream? {
+            let names = try folder.withLock { $0 }.map(FileManager.default.contentsOfDirectory(atPath:)) ?? []
+            seen.withLock { $0.formUnion(names) }
+            return try await store.read(chunk, of: path, in: range)
+        }
+
+        func put(_ chunk: ChunkHash, of path: VirtualPath, byteCount: Int, _ parts: EndpointStream) async throws {
+            try await store.put(chunk, of: path, byteCount: byteCount, parts)
+        }
+
+        func byteCount(of chunk: ChunkHash, of path: VirtualPath) async throws -> Int? {
+            try await store.byteCount(of: chunk, of: path)
+        }
+
+        func remove(_ chunk: ChunkHash, of path: VirtualPath) throws { try store.remove(chunk, of: path) }
+        func contains(_ chunk: ChunkHash, of path: VirtualPath) -> Bool { store.contains(chunk, of: path) }
+        func paths() async throws -> [VirtualPath] { try await store.paths() }
+
+        func chunks(of path: VirtualPath, putBefore time: UInt64) async throws -> [ChunkHash] {
+            try await store.chunks(of: path, putBefore: time)
+        }
+    }
+
+    /// What a process that ends leaves behind is not taken for a file. The name is the longest that a file has.
+    @Test func aFileThatComesIsNoneBefore() async throws {
+        let watching = Mutex<Watching?>(nil)
+        let wrap: @Sendable (FolderChunkStore) -> any ChunkStore = { store in
+            let made = Watching(store)
+            watching.withLock { $0 = made }
+            return made
+        }
+        try await FilesRig.run(wrap: wrap) { rig in
+            let store = try #require(watching.withLock { $0 }), name = String(repeating: "\u{4e2d}", count: 85)
+            let one = try await rig.device("one"), two = try await Machine("two", in: rig)
+            for device in [one, two.device] { try await device.connect() }
+            try await one.put("/\(name)", "1")
+            try await one.synchronize()
+            try await two.device.synchronize()
+            store.folder.withLock { $0 = two.folder.path }
+            while try await two.mirror.compare() > 0 {}
+            #expect(try two.tree() == ["/\(name)": "1"])
+            let seen = store.seen.withLock { $0 }
+            #expect(!seen.isEmpty && seen.allSatisfy { $0.hasSuffix(FolderScan.draftEnding) }, "\(seen)")
+            for device in [one, two.device] { try await device.close() }
         }
     }
 

@@ -71,9 +71,11 @@ extension FolderMirror {
         if FolderScan.isTaken(path), FolderScan.look(path) != row?.found || row == nil { return }
         let file = try space.open(entry.path)
         defer { file.close() }
-        let draft = "\(path).\(UInt32.random(in: .min ... .max))\(FolderScan.draftEnding)"
+        // No scan takes it up, should this process end now.
+        let folder = self.path(entry.path.parent ?? .root)
+        let draft = "\(folder)/.\(UInt32.random(in: .min ... .max))\(FolderScan.draftEnding)"
         defer { unlink(draft) }
-        try await file.copy(to: URL(fileURLWithPath: draft))
+        try await file.write(try file.content(), to: draft).close()
         chmod(draft, 0o644)
         guard let found = FolderScan.look(draft), try safe(entry.path) == path else { return }
         let isAsBefore = FolderScan.isTaken(path) ? FolderScan.look(path) == row?.found && row != nil : true

@@ -168,10 +168,10 @@ public final class SpaceFile: Sendable {
     /// Copies the content into a file, part by part. The file is there when all of it is.
     /// - Throws: see `read`.
     public func copy(to url: URL) async throws {
-        let content = try content(), draft = url.path + ".\(UInt32.random(in: .min ... .max)).part"
+        // Its name is short, whatever that of the file is.
+        let draft = url.deletingLastPathComponent().appendingPathComponent(".\(UUID().uuidString).part").path
         defer { unlink(draft) }
-        let handle = try await write(content, to: draft)
-        try handle.close()
+        try await write(try content(), to: draft).close()
         guard rename(draft, url.path) == 0 else { throw ContentCache.lastError(url.path) }
     }
 
@@ -185,7 +185,8 @@ public final class SpaceFile: Sendable {
         return handle
     }
 
-    private func write(_ content: Manifest, to path: String) async throws -> FileHandle {
+    /// Writes a content, part by part, into a file that is not there yet.
+    func write(_ content: Manifest, to path: String) async throws -> FileHandle {
         let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw ContentCache.lastError(path) }
         let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
