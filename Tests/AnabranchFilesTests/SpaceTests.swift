@@ -274,6 +274,43 @@ import Testing
     }
 
     /// The cache keeps its size, but for what is held.
+    /// Two contents lose against others. The space is at the first one when somebody reads the tree, and so takes over
+    /// that the second one has changed.
+    @Test(.timeLimit(.minutes(5))) func whoeverReadsTheTreeHidesNoLostContent() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one"), space = device.space
+            try await device.connect()
+            for path in ["/a", "/b"] { try await device.put(path, "of one") }
+            try await device.synchronize()
+            let other = try #require(Manifest(size: 5, chunks: [ChunkHash(of: "other".utf8)]))
+            func replace(_ key: UUID) async throws {
+                try await device.store.write { tx in
+                    try tx.edit(FileRecord.self, key) { $0.setContent(other, modified: Date()) }
+                }
+            }
+            let (a, b) = (try device.key("/a"), try device.key("/b"))
+            let (isHeld, hold) = AsyncStream.makeStream(of: Void.self)
+            let (isOver, release) = AsyncStream.makeStream(of: Void.self)
+            let holding = Task {
+                try await space.turns.perform {
+                    hold.finish()
+                    for await _ in isOver {}
+                }
+            }
+            for await _ in isHeld {}
+            try await replace(a)
+            while space.state.withLock({ $0.contents[a] != other }) { await Task.yield() }
+            try await replace(b)
+            _ = try space.info(SpacePath("/b"))
+            release.finish()
+            try await holding.value
+            while try space.everything().count < 4 { await Task.yield() }
+            let names = try space.everything().map(\.displayName)
+            #expect(names.filter { $0.contains("conflict of one") }.count == 2)
+            try await device.close()
+        }
+    }
+
     @Test func theCacheHasASize() async throws {
         try await FilesRig.run { rig in
             let device = try await rig.device("one") { $0.cacheBytesMax = 10 }

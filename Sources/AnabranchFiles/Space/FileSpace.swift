@@ -30,6 +30,8 @@ public final class FileSpace: Sendable {
         var pins: Set<UUID> = []
         /// The contents that the metadata name.
         var contents: [UUID: Manifest] = [:]
+        /// The files and folders that have changed, and were not followed yet: whoever reads the tree takes changes over.
+        var changed: Set<UUID> = []
     }
 
     struct WeakHandle {
@@ -127,18 +129,15 @@ public final class FileSpace: Sendable {
     // MARK: Keeping up with the store
 
     /// Takes over what has changed in the store, and tells observers.
-    /// - Returns: the files that have changed.
-    @discardableResult
-    func refresh(tells: Bool = true) throws -> [UUID] {
-        let changed = try takeOver(tells: tells)
-        if tells, !changed.isEmpty { hub.statusChanged(nil) }
-        return changed
+    func refresh(tells: Bool = true) throws {
+        if try takeOver(tells: tells), tells { hub.statusChanged(nil) }
     }
 
-    private func takeOver(tells: Bool) throws -> [UUID] {
+    /// - Returns: whether anything has changed.
+    private func takeOver(tells: Bool) throws -> Bool {
         try state.withLock { state in
             let (noted, isAll) = news.take()
-            guard isAll || !noted.isEmpty else { return [] }
+            guard isAll || !noted.isEmpty else { return false }
             var found: [UUID: (node: SpaceTree.Node, content: Manifest?)] = [:]
             do {
                 try store.read { snapshot in
@@ -168,18 +167,19 @@ public final class FileSpace: Sendable {
                 throw error
             }
             let keys = isAll ? Array(Set(state.tree.nodes.keys).union(found.keys)) : Array(noted.keys)
-            let tells = tells && hub.isObserved
-            let before = tells ? Self.places(of: keys, in: state) : [:]
+            let isTold = tells && hub.isObserved
+            let before = isTold ? Self.places(of: keys, in: state) : [:]
             for key in keys {
                 state.tree.set(found[key]?.node, key)
                 state.contents[key] = found[key]?.content
             }
             if isAll { for (key, row) in state.pending { state.tree.setWritten(.init(row.content), of: key) } }
             state.tree.findCuts()
-            if tells {
+            if isTold {
                 hub.tell(before, Self.places(of: keys, in: state)) { noted[$0] ?? .remote }
             }
-            return keys
+            if tells { state.changed.formUnion(keys) }
+            return !keys.isEmpty
         }
     }
 
@@ -200,12 +200,18 @@ public final class FileSpace: Sendable {
 
     /// Takes over changes of the store, and does what they ask for.
     private func followStore() async {
+        var changed: [UUID] = []
         do {
-            let changed = try refresh()
+            try refresh()
+            changed = state.withLock { state in
+                defer { state.changed = [] }
+                return Array(state.changed)
+            }
             try await lookForLostContents(changed)
             fetchWanted(among: changed)
         } catch {
             // It is tried again with the next change.
+            state.withLock { $0.changed.formUnion(changed) }
         }
     }
 
