@@ -1,3 +1,4 @@
+import AnabranchChunks
 import AnabranchClient
 import AnabranchFilesWire
 import AnabranchHistory
@@ -64,12 +65,35 @@ import Testing
     /// Their names have numbers.
     @Test func manyFoldersOfOneName() {
         let count = 100_000
-        var tree = SpaceTree()
+        var tree = SpaceTree(), keys: [UUID] = []
         for _ in 0..<count {
             let key = UUID()
             tree.set(SpaceTree.Node(key: key, isFolder: true, name: "f", moved: Date()), key)
+            keys.append(key)
         }
         let names = tree.list(nil).map(\.name)
         #expect(names.first == "f" && names.last == "f (\(count))" && Set(names).count == count)
+        let paths = tree.paths(of: keys)
+        #expect(Set(paths.values.map(\.name)) == Set(names))
+        for key in keys.prefix(3) { #expect(tree.path(of: key) == paths[key]) }
+    }
+
+    /// The trash shows the folder alone.
+    @Test func aDeletedFolderWithManyFiles() {
+        var tree = SpaceTree()
+        let folder = UUID(), content = Manifest.empty
+        tree.set(SpaceTree.Node(key: folder, isFolder: true, name: "f", moved: Date(), trashed: []), folder)
+        for number in 0..<100_000 {
+            let key = UUID()
+            tree.set(
+                SpaceTree.Node(
+                    key: key, isFolder: false, name: "\(number)", parent: folder, moved: Date(),
+                    content: .init(content), trashed: content.id.bytes), key)
+        }
+        #expect(tree.trash() == [folder] && tree.paths(of: [folder])[folder]?.description == "/f")
+        // One that lives has it live as well.
+        let key = UUID()
+        tree.set(SpaceTree.Node(key: key, isFolder: false, name: "new", parent: folder, moved: Date()), key)
+        #expect(tree.trash().count == 100_000)
     }
 }

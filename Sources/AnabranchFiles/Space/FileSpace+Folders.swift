@@ -53,7 +53,7 @@ extension FileSpace {
     /// The deleted files and folders, without what was deleted with these; the server erases them after some time.
     public func trash() throws -> [SpaceEntry] {
         try withTree { tree in
-            tree.trash().compactMap { key in tree.path(of: key).flatMap { Self.entry(key, $0, in: tree) } }
+            tree.paths(of: tree.trash()).compactMap { Self.entry($0.key, $0.value, in: tree) }
                 .sorted { ($0.path.description, $0.key.uuidString) < ($1.path.description, $1.key.uuidString) }
         }
     }

@@ -190,12 +190,9 @@ public final class FileSpace: Sendable {
     }
 
     static func places(of keys: [UUID], in state: State) -> [UUID: Place] {
-        var places: [UUID: Place] = [:]
-        for key in keys where state.tree.lives(key) {
-            guard let path = state.tree.path(of: key) else { continue }
-            places[key] = Place(path: path, content: state.tree.content(of: key))
-        }
-        return places
+        let paths = state.tree.paths(of: keys.filter(state.tree.lives))
+        return Dictionary(
+            uniqueKeysWithValues: paths.map { ($0, Place(path: $1, content: state.tree.content(of: $0))) })
     }
 
     /// Takes over changes of the store, and does what they ask for.

@@ -108,14 +108,16 @@ struct SpaceTree: Sendable {
         var waiting = [key], seen: Set<UUID> = []
         while let key = waiting.popLast() {
             guard seen.insert(key).inserted, let node = nodes[key] else { continue }
-            guard let trashed = node.trashed else { return true }
-            guard node.isFolder else {
-                if trashed != content(of: key)?.id.bytes { return true }
-                continue
-            }
-            waiting += (children[key] ?? []).filter { !cuts.contains($0) }
+            if isKept(node) { return true }
+            if node.isFolder { waiting += (children[key] ?? []).filter { !cuts.contains($0) } }
         }
         return false
+    }
+
+    /// True if it is not deleted, whatever is below it.
+    private func isKept(_ node: Node) -> Bool {
+        guard let trashed = node.trashed else { return true }
+        return !node.isFolder && trashed != content(of: node.key)?.id.bytes
     }
 
     /// The folder in which something is shown; nil for the root.
@@ -173,16 +175,35 @@ struct SpaceTree: Sendable {
     }
 
     /// The path under which something is shown; that which it had, if it is deleted. Nil if there is no such thing.
-    func path(of key: UUID) -> SpacePath? {
-        var names: [String] = [], next: UUID? = key
-        while let key = next {
-            guard let node = nodes[key] else { return nil }
-            let folder = folder(of: key)
-            names.append(shownName(of: node, in: folder))
-            next = folder
+    func path(of key: UUID) -> SpacePath? { paths(of: [key])[key] }
+
+    /// The same of many: no folder is listed again and again.
+    func paths(of keys: [UUID]) -> [UUID: SpacePath] {
+        var all: Set<UUID> = [], names: [UUID: String] = [:], paths: [UUID: SpacePath] = [:]
+        for key in keys {
+            var next: UUID? = key
+            while let key = next, all.insert(key).inserted { next = folder(of: key) }
         }
-        return SpacePath(unchecked: names.reversed())
+        for (folder, keys) in Dictionary(grouping: all, by: folder(of:)) {
+            if keys.count > Self.singleNames {
+                for (key, name) in list(folder) { names[key] = name }
+            } else {
+                for key in keys { names[key] = nodes[key].map { shownName(of: $0, in: folder) } }
+            }
+        }
+        for key in keys where nodes[key] != nil {
+            var components: [String] = [], next: UUID? = key
+            while let key = next, let node = nodes[key] {
+                components.append(names[key] ?? node.name)
+                next = folder(of: key)
+            }
+            paths[key] = SpacePath(unchecked: components.reversed())
+        }
+        return paths
     }
+
+    /// The number of things in a folder whose names are looked for one by one.
+    private static let singleNames = 8
 
     private func shownName(of node: Node, in folder: UUID?) -> String {
         if find(node.name, in: folder) == node.key { return node.name }
@@ -191,10 +212,12 @@ struct SpaceTree: Sendable {
 
     /// The deleted files, and the deleted folders, at the top of what was deleted.
     func trash() -> [UUID] {
-        nodes.keys.filter { key in
-            guard nodes[key]?.trashed != nil, !lives(key) else { return false }
-            return folder(of: key).map(lives) ?? true
+        var living: Set<UUID> = []
+        for node in nodes.values where isKept(node) {
+            var next: UUID? = node.key
+            while let key = next, living.insert(key).inserted { next = folder(of: key) }
         }
+        return nodes.keys.filter { !living.contains($0) && folder(of: $0).map(living.contains) ?? true }
     }
 
     /// A folder, or a file, and everything below it.
