@@ -62,6 +62,31 @@ import Testing
         }
     }
 
+    /// Each path is short, and all devices show the same.
+    @Test func foldersTooDeepAreShownInTheRoot() {
+        var tree = SpaceTree(), keys: [UUID] = []
+        for number in 0..<4 * SpaceTree.depthMax {
+            let key = UUID()
+            tree.set(
+                SpaceTree.Node(key: key, isFolder: true, name: "\(number)", parent: keys.last, moved: Date()), key)
+            keys.append(key)
+        }
+        tree.findCuts()
+        let first = stride(from: 0, to: keys.count, by: SpaceTree.depthMax).map { keys[$0] }
+        #expect(Set(tree.list(nil).map(\.key)) == Set(first))
+        let paths = tree.paths(of: keys)
+        #expect(paths.count == keys.count && paths.values.allSatisfy { $0.components.count <= SpaceTree.depthMax })
+        // A loop is cut, and what lies in it begins there.
+        var node = SpaceTree.Node(key: keys[0], isFolder: true, name: "0", parent: keys[1], moved: .distantFuture)
+        tree.set(node, keys[0])
+        tree.findCuts()
+        #expect(Set(tree.list(nil).map(\.key)) == Set(first))
+        node.parent = keys.last
+        tree.set(node, keys[0])
+        tree.findCuts()
+        #expect(Set(tree.list(nil).map(\.key)) == Set(first) && tree.paths(of: keys).count == keys.count)
+    }
+
     /// Their names have numbers.
     @Test func manyFoldersOfOneName() {
         let count = 100_000

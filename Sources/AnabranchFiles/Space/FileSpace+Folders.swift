@@ -90,6 +90,12 @@ extension FileSpace {
         return (folder, path.name)
     }
 
+    private static func checkDepth(of folder: SpacePath) throws(SpaceError) {
+        guard folder.components.count <= SpaceTree.depthMax else {
+            throw SpaceError(.notAllowed, "at most \(SpaceTree.depthMax) folders lie in each other")
+        }
+    }
+
     // MARK: Writing
 
     /// Makes a change after those that are under way, and tells observers.
@@ -117,6 +123,7 @@ extension FileSpace {
     public func createFolder(_ path: SpacePath) async throws {
         let now = settings.now()
         try await change {
+            try Self.checkDepth(of: path)
             let (folder, name) = try self.withTree { try Self.place(for: path, in: $0) }
             try await self.store.write { try $0.insert(FolderRecord(name: name, parent: folder, moved: now)) }
         }
@@ -152,6 +159,7 @@ extension FileSpace {
             let (key, isFolder, place) = try self.withTree { tree in
                 let key = try Self.key(at: path, in: tree), isFolder = tree.nodes[key]?.isFolder == true
                 guard let above = target.parent else { throw SpaceError(.exists, "the root is there already") }
+                if isFolder { try Self.checkDepth(of: target) }
                 let folder = try Self.folder(at: above, in: tree)
                 if let other = tree.find(target.name, in: folder), other != key {
                     throw SpaceError(.exists, "there is a \(target) already")

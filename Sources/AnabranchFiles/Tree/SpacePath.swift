@@ -81,7 +81,7 @@ public struct SpaceError: Error, Equatable, Sendable, CustomStringConvertible {
         case isFolder
         /// A folder would be moved into itself.
         case wouldLoop
-        /// The root cannot be moved or deleted.
+        /// The root cannot be moved or deleted, and no folder lies deeper than 255 of them.
         case notAllowed
         /// It cannot be a name.
         case badName

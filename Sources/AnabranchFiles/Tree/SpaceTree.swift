@@ -30,7 +30,7 @@ struct SpaceTree: Sendable {
     private var named: [UUID?: [String: Set<UUID>]] = [:]
     /// The folders named that do not exist.
     private var unknownFolders: Set<UUID> = []
-    /// Folders that are shown in the root, since they lie in themselves.
+    /// Folders that are shown in the root, since they lie in themselves, or too deep.
     private var cuts: Set<UUID> = []
     private var areCutsKnown = true
     /// Contents that were written here and wait for upload.
@@ -63,24 +63,37 @@ struct SpaceTree: Sendable {
 
     mutating func setWritten(_ content: ContentNote?, of key: UUID) { written[key] = content }
 
-    /// Finds the folders that lie in themselves. To be called after changes.
+    /// The most folders that lie in each other, so that no path is longer: a further one is shown in the root.
+    static let depthMax = 255
+
+    /// Finds the folders that lie in themselves, or too deep. To be called after changes.
     mutating func findCuts() {
         guard !areCutsKnown else { return }
         areCutsKnown = true
         cuts = []
-        var isFree: Set<UUID> = []
+        var depths: [UUID: Int] = [:]
         for start in nodes.values where start.isFolder {
             var way: [UUID] = [], seen: [UUID: Int] = [:], next: UUID? = start.key
-            while let folder = next, let node = nodes[folder], node.isFolder, !isFree.contains(folder) {
-                if let first = seen[folder] {
-                    if let last = way[first...].max(by: isEarlier) { cuts.insert(last) }
-                    break
+            while let folder = next, depths[folder] == nil, let node = nodes[folder], node.isFolder {
+                if let first = seen[folder], let last = way[first...].max(by: isEarlier) {
+                    // The way begins anew, and ends there.
+                    cuts.insert(last)
+                    (way, seen, next) = ([], [:], start.key)
+                    continue
                 }
                 seen[folder] = way.count
                 way.append(folder)
-                next = node.parent
+                next = cuts.contains(folder) ? nil : node.parent
             }
-            isFree.formUnion(way)
+            var depth = next.flatMap { depths[$0] } ?? 0
+            for folder in way.reversed() {
+                depth = cuts.contains(folder) ? 1 : depth + 1
+                if depth > Self.depthMax {
+                    cuts.insert(folder)
+                    depth = 1
+                }
+                depths[folder] = depth
+            }
         }
     }
 
