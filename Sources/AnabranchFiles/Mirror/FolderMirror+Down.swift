@@ -45,10 +45,23 @@ extension FolderMirror {
         // Its folder may have been moved before.
         guard row.path != target else { return }
         let newPath = try safe(target)
+        if let other = rows.row(at: target) { try setAside(other) }
         guard !FolderScan.isTaken(newPath) else { throw SpaceError(.exists, "something else has that name") }
         guard rename(path, newPath) == 0 else { throw ContentCache.lastError(newPath) }
         try rows.move(row.path, to: target)
         did(.down("moved", target))
+    }
+
+    /// Gives something that goes elsewhere another name until its turn comes: two may have exchanged theirs.
+    private func setAside(_ row: MirrorRows.Row) throws {
+        let path = try safe(row.path)
+        guard let now = FolderScan.look(path), now.isFolder == row.found.isFolder, now.inode == row.found.inode else {
+            return
+        }
+        let folder = row.path.parent ?? .root
+        let aside = folder.child(".\(UInt32.random(in: .min ... .max))\(FolderScan.draftEnding)")
+        guard rename(path, self.path(aside)) == 0 else { throw ContentCache.lastError(path) }
+        try rows.move(row.path, to: aside)
     }
 
     private func makeFolder(_ entry: SpaceEntry) throws {

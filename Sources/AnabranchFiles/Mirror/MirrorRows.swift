@@ -51,7 +51,7 @@ struct MirrorRows: Sendable {
     func row(at path: SpacePath) -> Row? { byPath[path].flatMap { byKey[$0] } }
 
     mutating func set(_ row: Row) throws {
-        if let old = byKey[row.key] { byPath[old.path] = nil }
+        if let old = byKey[row.key], byPath[old.path] == row.key { byPath[old.path] = nil }
         byKey[row.key] = row
         byPath[row.path] = row.key
         try write { database in
