@@ -21,6 +21,7 @@ extension Replica {
         change.commit.record.progress.cursor.clientVersion = 0
         change.commit.record.progress.upload = UploadCursor()
         try carryOut(change)
+        openBootstrap = nil
         startUploading()
     }
 }

@@ -53,14 +53,15 @@ extension Replica {
 
     /// Drops the parts of an incomplete bootstrap when a session begins, since the server begins it again.
     public mutating func dropBootstrapParts() throws {
-        guard var sets = record.subscriptions, sets.entries.contains(where: { $0.state == .bootstrapping }) else {
-            return
-        }
+        guard var sets = record.subscriptions,
+            openBootstrap != nil || sets.entries.contains(where: { $0.state == .bootstrapping })
+        else { return }
         sets.bootstrapsDropped()
         var change = Change(self)
         change.commit.record.subscriptions = sets
         change.commit.bootstrap = .go
         try carryOut(change)
+        openBootstrap = nil
     }
 
     /// Stores a part of a bootstrap; after the last one the whole is integrated in one commit, so that nobody sees half
@@ -76,13 +77,14 @@ extension Replica {
         }) {
             throw ReplicaError(.changesetTooLarge, "a changeset of \(large.changeset.count) bytes in a bootstrap")
         }
-        let continues = sets.entry(version)?.state == .bootstrapping
+        let continues = openBootstrap == version || sets.entry(version)?.state == .bootstrapping
         try sets.bootstrapCame(version)
         var change = Change(self)
         guard isLast else {
             change.commit.record.subscriptions = sets
             change.commit.bootstrap = continues ? .come(download.changesets) : .begin(download.changesets)
             try carryOut(change)
+            openBootstrap = version
             return StateChanges()
         }
         var whole = download
@@ -94,6 +96,7 @@ extension Replica {
         change.commit.bootstrap = .go
         let changes = try merge(whole, into: &change)
         try carryOut(change)
+        openBootstrap = nil
         return changes
     }
 }

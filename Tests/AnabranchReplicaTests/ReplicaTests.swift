@@ -198,6 +198,34 @@ import Testing
         #expect(try fresh.subscribe([]) > second)
     }
 
+    /// A server may send the active set again, from version 14 of the protocol on in parts. Those of a connection that
+    /// was lost do not count.
+    @Test func theActiveSetIsBootstrappedAgainInParts() throws {
+        var source = try Replica(MemoryReplicaStore()), changesets: [[UInt8]] = []
+        for key in 1...4 { changesets.append(try source.write(at: 1) { try Self.put(key, in: $0) }.changeset) }
+        var replica = try Replica(MemoryReplicaStore())
+        try replica.useFlexibleSync()
+        try replica.identify(as: SaltedFileID(ident: 2, salt: 1))
+        let first = try replica.subscribe([Subscription("Item")])
+        func bring(_ key: Int, isLast: Bool, at version: ServerVersion) throws {
+            let cursor = DownloadCursor(serverVersion: version, clientVersion: 0)
+            let changeset = DownloadedChangeset(
+                cursor: cursor, tag: OriginTag(timestamp: 1, ident: 1), changeset: changesets[key - 1])
+            let progress = DownloadProgress(
+                cursor: isLast ? cursor : replica.progress.cursor, latest: SaltedVersion(version: version, salt: 5),
+                upload: UploadCursor(), downloadableBytes: 0)
+            try replica.integrate(
+                Download(progress: progress, changesets: [changeset]), as: .bootstrap(first, isLast: isLast))
+        }
+        try bring(1, isLast: true, at: 1)
+        try replica.subscriptionsMarked()
+        try bring(1, isLast: false, at: 2)
+        try replica.dropBootstrapParts()
+        for key in 2...4 { try bring(key, isLast: key == 4, at: 2) }
+        #expect(try Self.keys(replica) == [1, 2, 3, 4])
+        #expect(replica.record.subscriptions?.active?.state == .complete)
+    }
+
     /// "é" and "e\u{301}" are one `String`, and two texts.
     @Test func subscriptionsThatLookAlikeAreTwo() throws {
         var replica = try Replica(MemoryReplicaStore())
