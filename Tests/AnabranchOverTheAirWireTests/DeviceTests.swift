@@ -284,6 +284,46 @@ import Testing
         }
     }
 
+    /// The other session brings everything to the server, and the first one has nothing left to send.
+    @Test func aSessionWhoseChangesAreGoneEnds() async throws {
+        try await Self.run { rig, folder in
+            let one = try await Phone(rig, folder, "one", Self.options(.changes, maps: false), NIOHTTPSender())
+            try await one.sync()
+            try one.device.edit(
+                (0..<5_000).map { .add(id: nil, entity: "contact", fields: ["name": .string("\($0)")]) }, of: Self.uri)
+            let token = try await rig.token(), device = one.device
+            let slow = PropertyListService(
+                url: "http://127.0.0.1:\(rig.port)/ota", userID: rig.user, token: token,
+                sender: LateIntruder(device, one.service))
+            let error = await #expect(throws: DeviceError.self) { try await device.sync(with: slow) }
+            #expect(error?.code == .superseded)
+            #expect(try one.device.pendingCount(of: Self.uri) == 0)
+            let two = try await Phone(rig, folder, "two", Self.options(.changes, maps: true), NIOHTTPSender())
+            #expect(try await two.sync().outcomes[0].received == 5_000)
+        }
+    }
+
+    /// Has another session of the same store run when the first answer has come.
+    private final class LateIntruder: HTTPSender {
+        private let device: PropertyListDevice
+        private let service: PropertyListService
+        private let isFirst = Mutex(true)
+
+        init(_ device: PropertyListDevice, _ service: PropertyListService) {
+            (self.device, self.service) = (device, service)
+        }
+
+        func send(_ request: HTTPCall) async throws -> HTTPAnswer {
+            let answer = try await NIOHTTPSender().send(request)
+            let isFirst = isFirst.withLock { first in
+                defer { first = false }
+                return first
+            }
+            if isFirst { _ = try await device.sync(with: service) }
+            return answer
+        }
+    }
+
     /// Has another session of the same store run before the first message is sent.
     private struct Intruder: HTTPSender {
         let device: PropertyListDevice

@@ -21,10 +21,14 @@ struct SessionStore: DeviceData {
 
     private func write<Result>(_ body: (Database) throws -> Result) throws -> Result {
         try store.queue.write { rows in
-            guard try rows.value("session")?.integer == session else {
-                throw DeviceError(.superseded, "another session of this store has begun")
-            }
+            try check(rows)
             return try body(rows)
+        }
+    }
+
+    private func check(_ rows: Database) throws {
+        guard try rows.value("session")?.integer == session else {
+            throw DeviceError(.superseded, "another session of this store has begun")
         }
     }
 
@@ -139,6 +143,8 @@ struct SessionStore: DeviceData {
         of uri: String, from ordinal: Int, itemsMax: Int, bytesMax: Int
     ) throws -> (items: Changes, next: Int) {
         try store.queue.read { rows in
+            // What is under the name now may be less.
+            try check(rows)
             let cursor = try Row.fetchCursor(
                 rows, sql: "SELECT * FROM sent WHERE uri = ? AND ordinal >= ? ORDER BY ordinal LIMIT ?",
                 arguments: [uri, ordinal, itemsMax])
