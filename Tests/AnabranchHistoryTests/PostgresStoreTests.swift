@@ -93,6 +93,31 @@ import Testing
         }
     }
 
+    // MARK: Maintenance
+
+    @Test func contentsOfViewsAreFreedInPieces() throws {
+        let database = try TestDatabase(), store = try Self.store(database)
+        let connection = try PostgresConnection(database.url)
+        try connection.execute(
+            """
+            SET search_path = anabranch_store;
+            INSERT INTO view_content SELECT file, sha256(i::text::bytea), '\\x00'
+            FROM generate_series(6, 7) file, generate_series(1, 2500) i;
+            INSERT INTO view_entry (file, ident, number, version, client_version, time, origin, digest, checksum)
+            SELECT 7, 2, i, 1, 0, 0, 1, sha256(i::text::bytea), '' FROM generate_series(1, 3) i
+            """)
+        func left() throws -> String? { try connection.query("SELECT count(*) FROM view_content")[0, 0] }
+        var count = 0
+        // It is asked twice before the first piece.
+        try store.maintain(at: 1) {
+            count += 1
+            return count <= 3
+        }
+        #expect(try left() == "4000")
+        try store.maintain(at: 1) { true }
+        #expect(try left() == "3")
+    }
+
     // MARK: Trouble
 
     @Test func aCommitThatWaitsTooLongChangesNothing() throws {

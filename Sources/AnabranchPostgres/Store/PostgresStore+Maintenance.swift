@@ -39,19 +39,28 @@ extension PostgresStore {
 
     /// Frees what no view has any more. A file is locked meanwhile: a commit that begins to use something waits.
     private func freeViewContents(while shouldContinue: () -> Bool) throws(HistoryError) {
-        var last: Int64 = -1
+        var file: Int64 = -1, digest: [UInt8] = []
         while shouldContinue() {
             let found = try write(
-                PostgresStep("SELECT min(file) FROM view_content WHERE file > $1", [.number(last)]))
-            guard let file = try found.first?.optionalNumber(0, 0) else { return }
-            last = Int64(bitPattern: file)
-            _ = try write(
+                PostgresStep(
+                    "SELECT file FROM view_content WHERE (file, digest) > ($1, $2) ORDER BY file, digest LIMIT 1",
+                    [.number(file), .bytes(digest)]))
+            guard let next = try found.first?.optionalNumber(0, 0).map(Int64.init(bitPattern:)) else { return }
+            if next != file { (file, digest) = (next, []) }
+            let rows = try write(
                 PostgresStep("SELECT 1 FROM synced_file WHERE id = $1 FOR UPDATE", [.number(file)]),
                 PostgresStep(
                     """
-                    DELETE FROM view_content c WHERE file = $1 AND NOT EXISTS
-                    (SELECT 1 FROM view_entry e WHERE e.file = c.file AND e.digest = c.digest)
-                    """, [.number(file)]))
+                    WITH piece AS (
+                        SELECT digest FROM view_content WHERE file = $1 AND digest > $2
+                        ORDER BY digest LIMIT \(Self.pieceCount)
+                    ), gone AS (
+                        DELETE FROM view_content c USING piece p WHERE c.file = $1 AND c.digest = p.digest AND NOT EXISTS
+                        (SELECT 1 FROM view_entry e WHERE e.file = c.file AND e.digest = c.digest)
+                    )
+                    SELECT digest FROM piece ORDER BY digest DESC LIMIT 1
+                    """, [.number(file), .bytes(digest)]))
+            digest = rows[1].bytes(0, 0) ?? digest
         }
     }
 
