@@ -118,6 +118,22 @@ import Testing
         #expect(try left() == "3")
     }
 
+    /// A large state takes longer than a statement may.
+    @Test func aStateIsFrozenHoweverLongItTakes() throws {
+        let database = try TestDatabase(), store = try Self.store(database)
+        defer { withExtendedLifetime(store) {} }
+        let connection = try PostgresConnection(database.url, seconds: 60)
+        try connection.execute(
+            """
+            SET search_path = anabranch_store;
+            INSERT INTO state_row SELECT 7, 1, i::text::bytea, 0, '\\x00' FROM generate_series(1, 500000) i
+            """)
+        try connection.execute("BEGIN")
+        try connection.execute("SET statement_timeout = 100")
+        let rows = try FrozenRows(of: 7, over: connection)
+        #expect(rows.objects(of: ClassID(1), after: nil, limit: .max).count == 500_000)
+    }
+
     // MARK: Trouble
 
     @Test func aCommitThatWaitsTooLongChangesNothing() throws {

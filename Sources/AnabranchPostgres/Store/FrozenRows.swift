@@ -29,6 +29,8 @@ final class FrozenRows: ObjectRows, @unchecked Sendable {
             let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
             var offsets: [Int] = [], written = 0, buffer: [UInt8] = []
             var reader = CopiedRows()
+            // Each row has to come in time, not all of them.
+            try connection.execute("SET LOCAL statement_timeout = 0")
             try connection.copyOut(
                 """
                 COPY (SELECT class, part, key, content FROM state_row WHERE file = \(number) ORDER BY class, key, part)
