@@ -39,7 +39,7 @@ struct Application {
     private struct IsBusy: Error {}
 
     /// The most entries after the cursor with which objects are applied at all.
-    private static let uncollectedMax = 10_000
+    static let uncollectedCount = 10_000
 
     let database: CapturedDatabase
     private let state: ObjectGraph
@@ -133,15 +133,17 @@ struct Application {
     /// - Returns: false if there is too much to be collected first.
     private mutating func readBusy() throws -> Bool {
         let cursor = try database.state("collected")?.int ?? 0
+        var count = 0
         try db.run(
             "SELECT tbl, key, was FROM sync_history WHERE id > ? AND action > 0 LIMIT ?",
-            [.int(cursor), .int(Int64(Self.uncollectedMax) + 1)]
+            [.int(cursor), .int(Int64(Self.uncollectedCount) + 1)]
         ) { row in
+            count += 1
             guard let table = row[0].int else { return }
             busy.insert(RowKey(table: table, key: row[1]))
             if row[2] != .null { busy.insert(RowKey(table: table, key: row[2])) }
         }
-        return busy.count <= Self.uncollectedMax
+        return count <= Self.uncollectedCount
     }
 
     func object(_ dirty: DirtyObject) throws -> StateObject? {

@@ -178,6 +178,31 @@ import Testing
         }
     }
 
+    /// One row has so many entries that those of another one are not looked at.
+    @Test func noRowIsWrittenWhoseEntriesAreNotCollected() async throws {
+        try await CaptureWorld.pair(Self.notes, ["note"]) { a, _ in
+            try a.db.execute("INSERT INTO note VALUES (1, 'one', NULL), (2, 'two', NULL)")
+            try await a.synchronize()
+            try a.db.execute(
+                """
+                WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < \(Application.uncollectedCount))
+                INSERT OR IGNORE INTO note SELECT 1, 'again', NULL FROM n;
+                UPDATE note SET body = 'new' WHERE id = 2
+                """)
+            let database = try a.database
+            try database.check()
+            let table = try #require(database.tables.first)
+            let guid = try #require(try database.guid(of: RowKey(table: table.number, key: .int(2))))
+            let dirty = DirtyObject(table: table.number, guid: guid)
+            let state = try await #require(a.capture).replica.snapshot().state
+            let forms = [table.number: table.properties.map { ColumnForm($0, of: table) }]
+            var application = Application(database, state, forms)
+            let outcome = try application.run([(dirty, try application.object(dirty))])
+            #expect(outcome.left == [dirty] && outcome.count == 0)
+            #expect(try a.rows("SELECT body FROM note WHERE id = 2") == ["new"])
+        }
+    }
+
     /// The replica has made its half of a step, and the database cannot make the other one.
     @Test func aStepThatIsHalfDoneIsNotMadeAgain() async throws {
         try await CaptureWorld.pair(Self.notes, ["note"]) { a, b in
