@@ -277,6 +277,24 @@ import Testing
     }
 
     /// The cache keeps its size, but for what is held.
+    @Test(.timeLimit(.minutes(5))) func whoWaitsIsToldThatTheSpaceIsClosed() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one", contentPort: 1), space = device.space
+            try await device.put("/a", "waits")
+            let file = try space.open(SpacePath("/a"))
+            var updates = space.statusUpdates.makeAsyncIterator(), ofFile = file.statusUpdates.makeAsyncIterator()
+            _ = await (updates.next(), ofFile.next())
+            let waiting = Task { try await space.waitForUpload() }
+            try await space.close()
+            let error = await #expect(throws: SpaceError.self) { try await waiting.value }
+            #expect(error?.code == .closed)
+            while await updates.next() != nil {}
+            while await ofFile.next() != nil {}
+            await device.client.stop()
+            try await device.store.close()
+        }
+    }
+
     /// Two contents lose against others. The space is at the first one when somebody reads the tree, and so takes over
     /// that the second one has changed.
     @Test(.timeLimit(.minutes(5))) func whoeverReadsTheTreeHidesNoLostContent() async throws {

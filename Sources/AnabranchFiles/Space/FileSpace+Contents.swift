@@ -120,13 +120,14 @@ extension FileSpace {
             total: moving.progress.total, issues: board.issues)
     }
 
-    /// `status`, at once and each time that it changes. A slow observer gets only the newest.
+    /// `status`, at once and each time that it changes, until the space is closed. A slow observer gets only the newest.
     public var statusUpdates: AsyncStream<Status> {
         let (stream, continuation) = AsyncStream.makeStream(of: Status.self, bufferingPolicy: .bufferingNewest(1))
-        let number = hub.addStatusObserver { [weak self] _ in
-            guard let self else { return continuation.finish() }
-            continuation.yield(status)
-        }
+        let number = hub.addStatusObserver(
+            { [weak self] _ in
+                guard let self else { return continuation.finish() }
+                continuation.yield(status)
+            }, end: { continuation.finish() })
         let stores = store.statusUpdates
         let task = Task { [hub] in for await _ in stores { hub.statusChanged(nil) } }
         continuation.onTermination = { [hub] _ in
@@ -140,16 +141,19 @@ extension FileSpace {
     /// Waits until the server has everything that was written here, contents and names.
     /// - Throws: `FileIssue` if something cannot be uploaded although the server can be reached, and is not tried
     ///   again by itself with any hope: a quota, a right that is missing; `SyncError` if no client synchronizes the
-    ///   store; `CancellationError`.
+    ///   store; `SpaceError` with the code `closed` if the space is closed; `CancellationError`.
     public func waitForUpload() async throws {
+        var isUploaded = false
         for await status in statusUpdates {
             let hopeless: Set<FileIssue.Kind> = [
                 .quotaExceeded, .forbidden, .unauthorized, .storageFailed, .storageFull, .damaged,
             ]
             if let issue = board.uploadIssues.first(where: { hopeless.contains($0.kind) }) { throw issue }
-            if status.pendingFiles == 0 { break }
+            isUploaded = status.pendingFiles == 0
+            if isUploaded { break }
         }
         try Task.checkCancellation()
+        guard isUploaded else { throw SpaceError(.closed, "the space is closed") }
         try await store.wait(for: .upload)
     }
 

@@ -115,10 +115,11 @@ public final class SpaceFile: Sendable {
                 continuation.yield(now)
             }
         }
-        let number = space.hub.addStatusObserver { way in
-            if case .upload(let other)? = way, other != key { return }
-            tell()
-        }
+        let number = space.hub.addStatusObserver(
+            { way in
+                if case .upload(let other)? = way, other != key { return }
+                tell()
+            }, end: { continuation.finish() })
         continuation.onTermination = { [hub = space.hub] _ in hub.remove(number) }
         tell()
         return stream

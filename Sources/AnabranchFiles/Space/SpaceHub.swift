@@ -46,9 +46,15 @@ final class SpaceHub: Sendable {
         func end() { continuation.finish() }
     }
 
+    /// Somebody who wants to know of statuses.
+    private struct StatusObserver {
+        let tell: @Sendable (TransferBoard.Way?) -> Void
+        let end: @Sendable () -> Void
+    }
+
     private struct State {
         var observers: [Int: Observer] = [:]
-        var statusObservers: [Int: @Sendable (TransferBoard.Way?) -> Void] = [:]
+        var statusObservers: [Int: StatusObserver] = [:]
         var lastNumber = 0
         var hasEnded = false
     }
@@ -65,12 +71,17 @@ final class SpaceHub: Sendable {
 
     /// Has `body` called whenever a status may have changed: nil stands for any. It reads statuses, so it is never
     /// called with a lock of the space.
-    func addStatusObserver(_ body: @escaping @Sendable (TransferBoard.Way?) -> Void) -> Int {
-        state.withLock { state in
+    /// - Parameter end: is called when the space is closed.
+    func addStatusObserver(
+        _ body: @escaping @Sendable (TransferBoard.Way?) -> Void, end: @escaping @Sendable () -> Void = {}
+    ) -> Int {
+        let (number, hasEnded) = state.withLock { state in
             state.lastNumber += 1
-            state.statusObservers[state.lastNumber] = body
-            return state.lastNumber
+            if !state.hasEnded { state.statusObservers[state.lastNumber] = StatusObserver(tell: body, end: end) }
+            return (state.lastNumber, state.hasEnded)
         }
+        if hasEnded { end() }
+        return number
     }
 
     func remove(_ number: Int) {
@@ -81,12 +92,13 @@ final class SpaceHub: Sendable {
     }
 
     func end() {
-        let observers = state.withLock { state in
+        let (observers, statusObservers) = state.withLock { state in
             state.hasEnded = true
-            defer { state.observers = [:] }
-            return Array(state.observers.values)
+            defer { (state.observers, state.statusObservers) = ([:], [:]) }
+            return (Array(state.observers.values), Array(state.statusObservers.values))
         }
         for observer in observers { observer.end() }
+        for observer in statusObservers { observer.end() }
     }
 
     func tell(_ change: SpaceChange) {
@@ -117,6 +129,6 @@ final class SpaceHub: Sendable {
     func transferChanged(_ way: TransferBoard.Way) { statusChanged(way) }
 
     func statusChanged(_ way: TransferBoard.Way?) {
-        for body in state.withLock({ Array($0.statusObservers.values) }) { body(way) }
+        for observer in state.withLock({ Array($0.statusObservers.values) }) { observer.tell(way) }
     }
 }

@@ -91,7 +91,7 @@ public struct SpaceError: Error, Equatable, Sendable, CustomStringConvertible {
         case unavailable
         /// The server has lost a part of the content, or has other bytes than it should.
         case damaged
-        /// The handle is closed.
+        /// The handle, or the space, is closed.
         case closed
         /// There is an open handle of the file already.
         case alreadyOpen
