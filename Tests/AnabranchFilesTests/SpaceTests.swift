@@ -350,6 +350,28 @@ import Testing
         }
     }
 
+    @Test(.timeLimit(.minutes(5))) func whatComesByItselfMakesRoomToo() async throws {
+        try await FilesRig.run { rig in
+            let one = try await rig.device("one"),
+                two = try await rig.device("two") { settings in
+                    settings.policy = .always
+                    settings.cacheBytesMax = 10
+                }
+            for device in [one, two] { try await device.connect() }
+            func has(_ path: String) throws -> Bool {
+                try two.space.cache.has(try #require(two.space.newestContent(of: try two.key(path))))
+            }
+            for path in ["/a", "/b"] {
+                try await one.put(path, "text of \(path)")
+                for device in [one, two] { try await device.synchronize() }
+                while try !has(path) { await Task.yield() }
+            }
+            while try has("/a") { await Task.yield() }
+            #expect(try has("/b"))
+            for device in [one, two] { try await device.close() }
+        }
+    }
+
     // MARK: Observers
 
     private final class Owner: Sendable {}

@@ -220,6 +220,7 @@ extension FileSpace {
             while true {
                 do {
                     try await downloads.fetch(content)
+                    try await self?.touch(content)
                     return
                 } catch let error as SpaceError where error.code == .unavailable {
                     try? await Task.sleep(for: .seconds(seconds))
