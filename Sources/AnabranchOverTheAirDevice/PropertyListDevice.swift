@@ -144,7 +144,7 @@ public struct PropertyListDevice: Sendable {
             return id
         case .delete(let id):
             guard let (record, isNew) = try rows.record(uri, id) else { throw missing(id, uri) }
-            try rows.eraseRecord(id, of: dataclass)
+            try rows.eraseRecords([id], of: dataclass)
             // What the server has never been told need not be deleted there.
             let isUnknown = try isNew && !isSent(id, uri, rows)
             let next = LocalEdit(kind: .delete, entity: record.entity)

@@ -1,10 +1,11 @@
 import AnabranchClient
-import AnabranchOverTheAirDevice
+import AnabranchOverTheAir
 import AnabranchPropertyList
 import Foundation
 import Synchronization
 import Testing
 
+@testable import AnabranchOverTheAirDevice
 @testable import AnabranchOverTheAirWire
 
 /// Devices of the library, with their stores in files, over HTTP with a server (`Spec/OverTheAirDevice.md`).
@@ -244,6 +245,32 @@ import Testing
             #expect(try await two.sync().outcomes[0].received == 5_000)
             #expect(try two.content() == one.content())
         }
+    }
+
+    /// One record has links to all that are erased, and is not written again for each of them.
+    @Test(.timeLimit(.minutes(5))) func manyLinksGoWithWhatTheyLeadTo() throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "ota-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let dataclass = DeviceDataclass(
+            uri: "c",
+            entities: [
+                .init(name: "group", fields: ["name"]), .init(name: "person", fields: [], relationships: ["groups"]),
+            ])
+        let device = try PropertyListDevice(store: folder.appending(path: "store").path(), dataclasses: [dataclass])
+        let ids = (0..<20_000).map { "g\($0)" }
+        try device.edit(
+            ids.map { .add(id: $0, entity: "group", fields: ["name": .string($0)]) } + [
+                .add(id: "p", entity: "person", fields: ["groups": .array(ids.map { .string($0) })])
+            ], of: "c")
+        let store = try DeviceStore(
+            path: folder.appending(path: "store").path(), dataclasses: nil, options: nil)
+        var received = Received(name: "none")
+        let gone = ids.dropFirst().map { ($0, Changes.propertyList(.delete(entity: "group"))) }
+        received.chunks = [Changes(.changes, PropertyListDictionary(gone) { $1 })]
+        try SessionStore(store).take(received, Anchors(), of: "c")
+        let records = try device.records(of: "c")
+        #expect(records.map(\.id) == ["g0", "p"] && records.last?.fields["groups"] == ["g0"])
     }
 
     @Test func whatCannotBe() async throws {

@@ -261,7 +261,7 @@ struct SessionStore: DeviceData {
     /// Applies the server's changes of a message. All records exist before links are read.
     private func apply(_ changes: Changes, _ dataclass: DeviceDataclass, _ rows: Database) throws {
         let uri = dataclass.uri
-        var locals: [ExactString: String] = [:]
+        var locals: [ExactString: String] = [:], gone: [String] = []
         for id in changes.items.keys {
             let local = try rows.local(uri, id) ?? id
             locals[ExactString(id)] = local
@@ -269,7 +269,9 @@ struct SessionStore: DeviceData {
             switch try changes.item(id) {
             case .record(let entity, _, _), .add(let entity, _): name = entity
             case .modify(let entity, _, _, _): name = entity
-            case .delete, .deletedRecord: continue
+            case .delete, .deletedRecord:
+                gone.append(local)
+                continue
             }
             // What has been deleted here since stays deleted.
             guard let name, try rows.record(uri, local) == nil,
@@ -279,12 +281,12 @@ struct SessionStore: DeviceData {
             let record = DeviceRecord(id: local, entity: name, fields: [:])
             try rows.setRecord(uri, record, isNew: false, entity)
         }
+        try rows.eraseRecords(gone, of: dataclass)
+        for id in gone { try rows.setEdit(uri, id, nil, isSent: false) }
         for id in changes.items.keys {
             guard let local = locals[ExactString(id)] else { continue }
             switch try changes.item(id) {
-            case .delete, .deletedRecord:
-                try rows.eraseRecord(local, of: dataclass)
-                try rows.setEdit(uri, local, nil, isSent: false)
+            case .delete, .deletedRecord: break
             case .record(_, let fields, let unchanged):
                 try set(fields, unchanged: unchanged, clear: nil, of: local, dataclass, rows)
             case .add(_, let fields): try set(fields, clear: [], of: local, dataclass, rows)

@@ -156,26 +156,31 @@ extension Database {
         }
     }
 
-    /// Erases a record and the links to it.
-    func eraseRecord(_ id: String, of dataclass: DeviceDataclass) throws {
-        let uri = dataclass.uri
-        let sources = try String.fetchAll(
-            self, sql: "SELECT source FROM link WHERE uri = ? AND target = ?", arguments: [uri, id])
-        for source in sources {
-            guard source != id, let (record, isNew) = try record(uri, source),
+    /// Erases records and the links to them. A record that has links to many of them is written once.
+    func eraseRecords(_ ids: [String], of dataclass: DeviceDataclass) throws {
+        let uri = dataclass.uri, gone = Set(ids.map { ExactString($0) })
+        var sources: Set<ExactString> = []
+        for id in ids {
+            let sql = "SELECT source FROM link WHERE uri = ? AND target = ?"
+            sources.formUnion(try String.fetchAll(self, sql: sql, arguments: [uri, id]).map { ExactString($0) })
+        }
+        for source in sources.subtracting(gone).sorted().map(\.text) {
+            guard let (record, isNew) = try record(uri, source),
                 let entity = dataclass.entities.first(where: { $0.name.hasBytes(of: record.entity) })
             else { continue }
             var fields = record.fields
             for name in entity.relationships {
                 guard let links = fields[name]?.array else { continue }
-                let left = links.filter { $0 != .string(id) }
+                let left = links.filter { link in !(link.string.map { gone.contains(ExactString($0)) } ?? false) }
                 fields[name] = left.isEmpty ? nil : .array(left)
             }
             let changed = DeviceRecord(id: source, entity: record.entity, fields: fields)
             try setRecord(uri, changed, isNew: isNew, entity)
         }
-        try execute(sql: "DELETE FROM record WHERE uri = ? AND id = ?", arguments: [uri, id])
-        try execute(sql: "DELETE FROM link WHERE uri = ? AND source = ?", arguments: [uri, id])
+        for id in ids {
+            try execute(sql: "DELETE FROM record WHERE uri = ? AND id = ?", arguments: [uri, id])
+            try execute(sql: "DELETE FROM link WHERE uri = ? AND source = ?", arguments: [uri, id])
+        }
     }
 
     /// - Parameter isSent: true for what is under the name that waits for an answer.
