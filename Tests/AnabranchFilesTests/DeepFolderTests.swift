@@ -103,6 +103,19 @@ import Testing
         for key in keys.prefix(3) { #expect(tree.path(of: key) == paths[key]) }
     }
 
+    /// Photos often have numbers, and none of them is one that the space has given.
+    @Test(.timeLimit(.minutes(1))) func manyNamesWithNumbers() {
+        var tree = SpaceTree()
+        for number in 0..<100_000 {
+            let key = UUID()
+            tree.set(SpaceTree.Node(key: key, isFolder: true, name: "a (\(number))", moved: Date()), key)
+        }
+        for number in 0..<2_000 { #expect(tree.find("b (\(number))", in: nil) == nil) }
+        let key = UUID()
+        tree.set(SpaceTree.Node(key: key, isFolder: true, name: "a (7)", moved: Date()), key)
+        #expect(tree.find("a (7) (2)", in: nil) != nil)
+    }
+
     /// The trash shows the folder alone.
     @Test func aDeletedFolderWithManyFiles() {
         var tree = SpaceTree()

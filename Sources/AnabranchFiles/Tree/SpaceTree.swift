@@ -173,7 +173,14 @@ struct SpaceTree: Sendable {
             for unknown in unknownFolders { keys.formUnion(named[unknown]?[name] ?? []) }
         }
         if let first = keys.filter(lives).min(by: Self.isBefore) { return first }
-        return name.contains(")") ? list(folder).first { $0.name == name }?.key : nil
+        guard name.contains(")"), mayHaveEqualNames(folder) else { return nil }
+        return list(folder).first { $0.name == name }?.key
+    }
+
+    /// False if no name in a folder, or in the root, is shown with a number.
+    private func mayHaveEqualNames(_ folder: UUID?) -> Bool {
+        if folder == nil, !cuts.isEmpty || !unknownFolders.isEmpty { return true }
+        return named[folder]?.values.contains { $0.count > 1 } ?? false
     }
 
     /// The living file or folder at a path; `.some(nil)` for the root.
