@@ -135,7 +135,7 @@ extension CapturedDatabase {
                     }
                     throw Undo()
                 }
-            } catch is Undo {} catch let error as SQLError where error.isConstraint {}
+            } catch is Undo {} catch let error as SQLError where error.isConstraint && !error.isFatal {}
         } catch let error as SQLError {
             let reason = "writing to it fails with what this program has: \(error)"
             throw CaptureError(.notCapturable, reason, table: table.name)

@@ -125,6 +125,13 @@ import Testing
             "table t, column \(longName): the name is longer than 63 bytes"
         ),
         (
+            """
+            CREATE TABLE u (id INTEGER PRIMARY KEY); INSERT INTO u VALUES (1); CREATE TABLE t (id INTEGER PRIMARY KEY);
+            CREATE TRIGGER r BEFORE DELETE ON u BEGIN SELECT RAISE(ROLLBACK, 'never'); END
+            """,
+            "table u: writing to it fails with what this program has: never"
+        ),
+        (
             "CREATE TABLE u (id INTEGER PRIMARY KEY); CREATE TABLE sync_row (a)",
             "the database has a 'sync_row' of its own"
         ),
