@@ -74,8 +74,14 @@ struct CapturedTable {
         collatedKeys.isEmpty ? values : values + collatedKeys.map { values[$0] }
     }
 
-    /// The condition for rows that have an identity.
-    var hasKey: String { shape.keyColumns.map { "\($0.quoted) IS NOT NULL" }.joined(separator: " AND ") }
+    /// The condition for rows that have an identity: no null in the key, and no text with a NUL, which `quote` cuts off.
+    var hasKey: String {
+        shape.keyColumns.map { name in
+            let isThere = "\(name.quoted) IS NOT NULL"
+            if shape.isKeyLocal { return isThere }
+            return "\(isThere) AND (typeof(\(name.quoted)) <> 'text' OR instr(\(name.quoted), char(0)) = 0)"
+        }.joined(separator: " AND ")
+    }
 
     /// The values of the key's columns; nil for a key that cannot be read, or that has a null in it, which many rows
     /// can have.

@@ -223,6 +223,16 @@ import Testing
         }
     }
 
+    /// To `quote`, the first and the third are one.
+    @Test func rowsWithANULInTheKeyAreNotNoted() async throws {
+        try await CaptureWorld.run { world in
+            let a = try CapturingApp("a", in: world, "CREATE TABLE t (a PRIMARY KEY, b)")
+            try a.db.execute("INSERT INTO t VALUES ('x', 1), (x'0061', 2), ('x' || char(0) || 'y', 3)")
+            try a.install(["t"])
+            #expect(try a.rows("SELECT key FROM sync_history WHERE action = 5 ORDER BY key") == ["'x'", "X'0061'"])
+        }
+    }
+
     @Test func rowsWithANullInTheKeyAreNotSynced() async throws {
         let schema = "CREATE TABLE t (a TEXT PRIMARY KEY, b)"
         try await CaptureWorld.pair(schema, ["t"]) { a, b in
