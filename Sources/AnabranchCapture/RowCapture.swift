@@ -65,8 +65,9 @@ public actor RowCapture {
                     throw CaptureError(.unreadable, "\(database.path): the schema does not stay as it is")
                 }
             } catch {
-                // A step may be half done.
+                // A step may be half done, and a class may not be as it was prepared.
                 isStarted = false
+                preparedSchema = nil
                 guard let error = error as? SQLError else { throw error }
                 database.checkedSchema = nil
                 throw CaptureError(.unreadable, "\(database.path): \(error)")

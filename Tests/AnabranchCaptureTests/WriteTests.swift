@@ -223,6 +223,19 @@ import Testing
         }
     }
 
+    @Test func aPropertyThatOthersRemoveIsMadeAgain() async throws {
+        try await CaptureWorld.pair(Self.notes, ["note"]) { a, _ in
+            try await a.open(online: false)
+            let capture = try #require(a.capture)
+            try a.db.execute("INSERT INTO note VALUES (1, 'one', NULL)")
+            try await capture.pass()
+            try await capture.replica.write { tx in try tx.eraseColumn("title", of: "note") }
+            try a.db.execute("UPDATE note SET title = 'ONE'")
+            await #expect(throws: CaptureError.self) { try await capture.pass() }
+            #expect(try await capture.pass().collected == 1)
+        }
+    }
+
     /// To `quote`, the first and the third are one.
     @Test func rowsWithANULInTheKeyAreNotNoted() async throws {
         try await CaptureWorld.run { world in
