@@ -114,7 +114,7 @@ import Testing
             let names = ["green", trigger.isEmpty ? "red" : "blue", "yellow"]
             #expect(try b.rows("SELECT name FROM tag ORDER BY name") == names.sorted())
             #expect(try b.rows("SELECT count(*) FROM sync_row") == ["3"])
-            // What the application writes meanwhile is sent.
+            // Changes of the application are sent all the same.
             try b.db.execute("UPDATE tag SET name = 'GREEN' WHERE name = 'green'")
             for app in [b, a] { try await app.synchronize() }
             #expect(try a.rows("SELECT count(*) FROM tag WHERE name = 'GREEN'") == ["1"])

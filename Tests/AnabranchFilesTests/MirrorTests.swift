@@ -135,7 +135,7 @@ import Testing
         }
     }
 
-    /// What a process that ends leaves behind is not taken for a file. The name is the longest that a file has.
+    /// Parts that a process leaves when it ends are not taken for a file. The name is the longest that one has.
     @Test func aFileThatComesIsNoneBefore() async throws {
         let watching = Mutex<Watching?>(nil)
         let wrap: @Sendable (FolderChunkStore) -> any ChunkStore = { store in

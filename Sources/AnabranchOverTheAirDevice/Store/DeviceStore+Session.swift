@@ -143,7 +143,7 @@ struct SessionStore: DeviceData {
         of uri: String, from ordinal: Int, itemsMax: Int, bytesMax: Int
     ) throws -> (items: Changes, next: Int) {
         try store.queue.read { rows in
-            // What is under the name now may be less.
+            // Another session may have left nothing under the name.
             try check(rows)
             let cursor = try Row.fetchCursor(
                 rows, sql: "SELECT * FROM sent WHERE uri = ? AND ordinal >= ? ORDER BY ordinal LIMIT ?",
