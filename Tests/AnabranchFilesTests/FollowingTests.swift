@@ -1,6 +1,7 @@
 import AnabranchChunks
 import AnabranchClient
 import Foundation
+import Synchronization
 import Testing
 
 @testable import AnabranchFiles
