@@ -1,4 +1,6 @@
+import AnabranchClient
 import AnabranchCore
+import AnabranchReplica
 import Testing
 
 @testable import AnabranchCapture
