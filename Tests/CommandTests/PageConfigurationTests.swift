@@ -13,7 +13,7 @@ import Testing
                 if block.contains(/(^|\n)rules:\n/) {
                     let rules = try PermissionRule.rules(inYAML: block)
                     #expect(rules.compactMap(\.notice) == [], "\(page)")
-                    #expect(rules.allSatisfy { !$0.words.isEmpty })
+                    #expect(rules.allSatisfy { !$0.sentence.isEmpty })
                 } else {
                     let complaint = try Self.withRegistration(of: page) { file in
                         ConfigurationTests.complaint(block.replacing("contacts.json", with: file))
@@ -46,6 +46,6 @@ import Testing
         ),
     ])
     func aRuleInWords(rule: String, words: String) throws {
-        #expect(try PermissionRule.rules(inYAML: "rules: [\(rule)]").map(\.words) == [words])
+        #expect(try PermissionRule.rules(inYAML: "rules: [\(rule)]").map(\.sentence) == [words])
     }
 }
