@@ -87,12 +87,12 @@ import Testing
             try await app.synchronize()
             try await app.close()
             try Self.removeReplica(of: app)
-            let moved = try CapturingApp("a", in: world, "", partition: "other")
-            let error = await #expect(throws: CaptureError.self) { try await moved.synchronize() }
+            app.partition = #""other""#
+            let error = await #expect(throws: CaptureError.self) { try await app.synchronize() }
             #expect(error?.code == .replicaMismatch)
             #expect(error?.reason.contains("2 of the 2 rows") == true)
             #expect(try app.rows(Self.joined) == ["first|work"])
-            try await moved.close()
+            try await app.close()
         }
     }
 }

@@ -15,7 +15,8 @@ final class CapturingApp {
     private(set) var capture: RowCapture?
     private var client: SyncClient?
     private let port: Int
-    private let partition: String
+    /// The partition that it is synchronized with from the next `open` on, as text of JSON.
+    var partition: String
 
     init(_ name: String, in world: CaptureWorld, _ schema: String, partition: String = "rows") throws {
         self.partition = "\"\(partition)\""

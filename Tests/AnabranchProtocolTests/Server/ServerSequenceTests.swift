@@ -20,7 +20,7 @@ import Testing
             let depth = server == .prompt ? Self.length : Self.length - 1
             try visit(mode, server, start.steps(mode), ServerWorld.steps(mode), depth: depth, &count)
         }
-        #expect(count > 5_000)
+        #expect(count > 3_000)
         print("ServerSequenceTests: \(count) sequences of \(mode) from \(start)")
     }
 
