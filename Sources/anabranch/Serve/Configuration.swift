@@ -155,7 +155,7 @@ struct Configuration {
         return settings
     }
 
-    /// The emailSenders of the apps, by their ids.
+    /// The senders of e-mails of the apps, by their ids.
     var emailSenders: [String: Mailer] { emails.mapValues { Mailer(settings: $0, password: smtpPassword) } }
 
     var store: SQLiteStore.Options {
