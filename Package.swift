@@ -307,8 +307,8 @@ let package = Package(
         .testTarget(
             name: "AnabranchCaptureTests",
             dependencies: [
-                "AnabranchCapture", "AnabranchClient", "AnabranchCore", "AnabranchHistory", "AnabranchServer",
-                "AnabranchTesting",
+                "AnabranchCapture", "AnabranchClient", "AnabranchCore", "AnabranchHistory", "AnabranchReplica",
+                "AnabranchServer", "AnabranchTesting",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),

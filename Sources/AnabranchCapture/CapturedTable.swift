@@ -74,7 +74,7 @@ struct CapturedTable {
         collatedKeys.isEmpty ? values : values + collatedKeys.map { values[$0] }
     }
 
-    /// The condition for rows that have an identity: no null in the key, and no text with a NUL, which `quote` cuts off.
+    /// The condition for rows that have an identity: no null in the key, and no text with a NUL, where `quote` ends.
     var hasKey: String {
         shape.keyColumns.map { name in
             let isThere = "\(name.quoted) IS NOT NULL"

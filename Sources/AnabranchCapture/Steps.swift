@@ -117,9 +117,9 @@ extension CapturedDatabase {
                 throw CaptureError(
                     .replicaMismatch,
                     """
-                    \(path): its replica is missing, and \(missingCount) of the \(rowCount) rows that the server had have \
-                    no object in the file, and would be deleted: if it is the right file, uninstall capture and \
-                    install it again, and all rows are sent as new ones
+                    \(path): its replica is missing, and \(missingCount) of the \(rowCount) rows that the server had \
+                    have no object in the file, and would be deleted: if it is the right file, uninstall capture \
+                    and install it again, and all rows are sent as new ones
                     """)
             }
             let collected = try state("collected") ?? .int(0)

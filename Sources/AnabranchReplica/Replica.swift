@@ -21,7 +21,7 @@ public struct Replica<Store: ReplicaStore> {
     var log: LocalLog
     /// The place up to which the log was uploaded in this session.
     var uploaded = UploadCursor()
-    /// The subscription set whose bootstrap is stored in part. The state of one that is active already does not show it.
+    /// The subscription set whose bootstrap is stored in part, which the state of one that is active does not show.
     var openBootstrap: QueryVersion?
     let behaviour: ReplicaBehaviour
     /// True for the objects whose contents before and after a commit are noted, besides those that the store needs; nil

@@ -185,7 +185,8 @@ import Testing
             try await a.synchronize()
             try a.db.execute(
                 """
-                WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < \(Application.uncollectedCount))
+                WITH RECURSIVE n (i) AS (
+                  SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < \(Application.uncollectedCount))
                 INSERT OR IGNORE INTO note SELECT 1, 'again', NULL FROM n;
                 UPDATE note SET body = 'new' WHERE id = 2
                 """)

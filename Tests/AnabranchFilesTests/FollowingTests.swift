@@ -7,7 +7,7 @@ import Testing
 @testable import AnabranchFiles
 
 /// A space follows its store by itself, until it is closed.
-@Suite(.timeLimit(.minutes(5))) struct FollowingTests {
+@Suite(.timeLimit(.minutes(30))) struct FollowingTests {
     /// Two contents lose against others. The space is at the first one when somebody reads the tree, and so takes over
     /// that the second one has changed.
     @Test func whoeverReadsTheTreeHidesNoLostContent() async throws {

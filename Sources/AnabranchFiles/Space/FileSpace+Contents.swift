@@ -120,7 +120,7 @@ extension FileSpace {
             total: moving.progress.total, issues: board.issues)
     }
 
-    /// `status`, at once and each time that it changes, until the space is closed. A slow observer gets only the newest.
+    /// `status`, at once and whenever it changes, until the space is closed. A slow observer gets only the newest.
     public var statusUpdates: AsyncStream<Status> {
         let (stream, continuation) = AsyncStream.makeStream(of: Status.self, bufferingPolicy: .bufferingNewest(1))
         let number = hub.addStatusObserver(

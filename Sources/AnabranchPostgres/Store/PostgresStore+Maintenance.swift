@@ -55,8 +55,8 @@ extension PostgresStore {
                         SELECT digest FROM view_content WHERE file = $1 AND digest > $2
                         ORDER BY digest LIMIT \(Self.pieceCount)
                     ), gone AS (
-                        DELETE FROM view_content c USING piece p WHERE c.file = $1 AND c.digest = p.digest AND NOT EXISTS
-                        (SELECT 1 FROM view_entry e WHERE e.file = c.file AND e.digest = c.digest)
+                        DELETE FROM view_content c USING piece p WHERE c.file = $1 AND c.digest = p.digest
+                        AND NOT EXISTS (SELECT 1 FROM view_entry e WHERE e.file = c.file AND e.digest = c.digest)
                     )
                     SELECT digest FROM piece ORDER BY digest DESC LIMIT 1
                     """, [.number(file), .bytes(digest)]))
