@@ -64,9 +64,9 @@ struct BenchObservedCommand: AsyncParsableCommand {
         try await list.wait { $0.results.count == objects }
         let shownBefore = list.count
         let observed = try await change(store)
-        let shown = list.count - shownBefore
         let expected = try store.objects(query).map(\.title)
         try await list.wait { $0.results.map(\.title) == expected }
+        let shown = list.count - shownBefore
         print(
             String(
                 format: #"{"name":"observed","objects":%ld,"changed":%.0f,"shown":%.1f,"list_percent":%.1f,"#
