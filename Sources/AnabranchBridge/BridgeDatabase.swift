@@ -36,7 +36,7 @@ public final class BridgeDatabase {
             try opened.execute(
                 """
                 SET client_encoding = 'UTF8'; SET extra_float_digits = 1; SET standard_conforming_strings = on;
-                SET application_name = 'anabranch bridge'
+                SET bytea_output = hex; SET TimeZone = 'UTC'; SET application_name = 'anabranch bridge'
                 """)
             connection = opened
             tables = []

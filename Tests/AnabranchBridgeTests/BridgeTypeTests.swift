@@ -346,6 +346,26 @@ import Testing
         }
     }
 
+    /// Offsets of local time have seconds there, and data is no hexadecimal digits.
+    @Test func settingsOfTheDatabaseChangeNoValues() async throws {
+        let schema = "CREATE TABLE note (id bigint PRIMARY KEY, at timestamptz, data bytea)"
+        try await BridgeWorld.run(schema, ["note"]) { world in
+            let device = try await world.device(), bridge = try await world.bridge()
+            for setting in ["bytea_output TO escape", "TimeZone TO ''Europe/Paris''"] {
+                let change = "format('ALTER DATABASE %I SET \(setting)', current_database())"
+                try world.app.run("DO $$ BEGIN EXECUTE \(change); END $$")
+            }
+            try world.app.run(#"INSERT INTO note VALUES (1, '1890-01-01 00:00:00+00', '\x01ff')"#)
+            try await bridge.synchronize()
+            #expect(try world.app.rows("SELECT key, lost FROM anabranch.conflict") == [])
+            try await device.waitForDownload()
+            let data = try await device.read { try $0.object("note", key: 1)?.value("data") }
+            #expect(data == .binary([1, 255]))
+            let time = try await device.read { try $0.object("note", key: 1)?.value("at") }
+            #expect(time == .timestamp(Timestamp(seconds: -2_524_521_600, nanoseconds: 0)))
+        }
+    }
+
     @Test func aColumnThatDoesNotFitItsPropertyIsAnErrorWithBoth() async throws {
         try await BridgeWorld.run { world in
             let device = try await world.device(), bridge = try await world.bridge()
