@@ -122,7 +122,7 @@ extension BridgeDatabase {
                             try tell(
                                 BridgeDifference(
                                     table: table.path, key: key, kind: columns.map { .columns($0) } ?? .noRow,
-                                    reason: reasons[key]))
+                                    reason: reasons[ExactString(key)]))
                         }
                     }
                     for object in try comparison.rowsWithoutObject(table, limit: .max) {
@@ -137,20 +137,22 @@ extension BridgeDatabase {
         }
     }
 
-    private func reasons(_ table: BridgedTable) throws -> [String: String] {
+    private func reasons(_ table: BridgedTable) throws -> [ExactString: String] {
         let rows = try db.query("SELECT key, reason FROM anabranch.pending WHERE class = $1", [.text(table.className)])
-        return Dictionary((0..<rows.count).map { (rows[$0, 0] ?? "", rows[$0, 1] ?? "") }) { first, _ in first }
+        return Dictionary((0..<rows.count).map { (ExactString(rows[$0, 0] ?? ""), rows[$0, 1] ?? "") }) { first, _ in
+            first
+        }
     }
 
     /// The keys among some of rows that have entries of others which are not collected.
-    func uncollected(_ keys: [String], _ table: BridgedTable) throws -> Set<String> {
+    func uncollected(_ keys: [String], _ table: BridgedTable) throws -> Set<ExactString> {
         let rows = try db.query(
             """
             SELECT DISTINCT key FROM anabranch.history WHERE tbl = $1::oid AND key = ANY ($2::text[])
             AND xid IS DISTINCT FROM pg_current_xact_id_if_assigned() AND NOT pg_visible_in_snapshot(xid,
               (SELECT value::pg_snapshot FROM anabranch.state WHERE name = 'collected'))
             """, [.text(table.oid), .array(keys)])
-        return Set((0..<rows.count).compactMap { rows[$0, 0] })
+        return Set((0..<rows.count).compactMap { rows[$0, 0].map { ExactString($0) } })
     }
 }
 #endif

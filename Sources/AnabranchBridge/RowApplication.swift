@@ -30,7 +30,7 @@ struct RowApplication {
 
     /// An object as a row: its key, and JSON of the columns; nil if there is no object.
     struct Row {
-        let key: String
+        let key: ExactString
         let reference: ObjectReference
         let json: [UInt8]?
     }
@@ -104,7 +104,7 @@ struct RowApplication {
 
     /// - Returns: nil if no row can have the key of the object.
     private func row(_ reference: ObjectReference, _ form: Form) throws -> Row? {
-        guard let key = form.table.text(of: reference.key) else { return nil }
+        guard let key = form.table.text(of: reference.key).map({ ExactString($0) }) else { return nil }
         guard let object = try state.object(reference) else { return Row(key: key, reference: reference, json: nil) }
         var text: [UInt8] = Array("{\"k\":".utf8)
         writing.append(StateValue(reference.key), .int, to: &text)
@@ -150,16 +150,16 @@ struct RowApplication {
     private func unlocked(_ rows: [Row], _ form: Form, _ db: PostgresConnection) throws
         -> (free: [Row], left: [ObjectReference], uncollected: Int)
     {
-        let table = form.table, keys = PostgresValue.array(rows.map(\.key))
+        let table = form.table, keys = PostgresValue.array(rows.map(\.key.text))
         let source = "FROM \(table.path) t WHERE t.\(table.key.name.quoted) = ANY ($1::\(table.keyType)[])"
         let present = Self.texts(try db.query("SELECT t.\(table.key.name.quoted)::text \(source)", [keys]))
-        var taken = Set<String>()
+        var taken = Set<ExactString>()
         if !present.isEmpty {
             let locked = try db.query(
                 "SELECT t.\(table.key.name.quoted)::text \(source) FOR UPDATE SKIP LOCKED", [keys])
             taken = present.subtracting(Self.texts(locked))
         }
-        let uncollected = try database.uncollected(rows.map(\.key), table)
+        let uncollected = try database.uncollected(rows.map(\.key.text), table)
         taken.formUnion(uncollected)
         if taken.isEmpty { return (rows, [], 0) }
         return (
@@ -168,7 +168,9 @@ struct RowApplication {
         )
     }
 
-    private static func texts(_ rows: PostgresRows) -> Set<String> { Set((0..<rows.count).compactMap { rows[$0, 0] }) }
+    private static func texts(_ rows: PostgresRows) -> Set<ExactString> {
+        Set((0..<rows.count).compactMap { rows[$0, 0].map { ExactString($0) } })
+    }
 
     // MARK: Writing
 
@@ -191,7 +193,7 @@ struct RowApplication {
                     counts.inserted = try db.query(form.insert, [.utf8(batch)]).affected
                     for statement in form.writeLists { try db.query(statement, [.utf8(batch)]) }
                 }
-                let gone = rows.filter { $0.json == nil }.map(\.key)
+                let gone = rows.filter { $0.json == nil }.map(\.key.text)
                 if !gone.isEmpty {
                     for statement in form.table.deleteLists { try db.query(statement, [.array(gone)]) }
                     counts.deleted = try db.query(form.table.delete, [.array(gone)]).affected
@@ -218,7 +220,7 @@ struct RowApplication {
     {
         guard let number = references.first?.classID, let form = forms[number] else { return [] }
         let rows = try references.compactMap { try row($0, form) }
-        let passed = try database.uncollected(rows.map(\.key), table)
+        let passed = try database.uncollected(rows.map(\.key.text), table)
         return try differences(rows.filter { $0.json != nil && !passed.contains($0.key) }, form)
     }
 
@@ -233,7 +235,7 @@ struct RowApplication {
                 found = try db.query(form.table.differences(form.indices), [.utf8(batch)])
             }
         } catch let error as PostgresError where error.isOfData {
-            guard rows.count > 1 else { return [(rows[0].key, nil)] }
+            guard rows.count > 1 else { return [(rows[0].key.text, nil)] }
             let middle = rows.count / 2
             return try differences(Array(rows[..<middle]), form) + differences(Array(rows[middle...]), form)
         }
@@ -267,20 +269,22 @@ struct RowApplication {
                 RETURNING tbl, key, action
                 """, [.text(top)])
             guard entries.count > 0, database.hasSideEffects else { return }
-            var touched: [String: [String: Bool]] = [:]
+            var touched: [String: [ExactString: Bool]] = [:]
             for row in 0..<entries.count {
-                guard let table = entries[row, 0], let key = entries[row, 1] else { continue }
+                guard let table = entries[row, 0], let key = entries[row, 1].map({ ExactString($0) }) else {
+                    continue
+                }
                 let wasInserted = touched[table]?[key] ?? false
                 touched[table, default: [:]][key] = wasInserted || entries[row, 2] == "I"
             }
             for form in forms.values {
                 guard let keys = touched[form.table.oid] else { continue }
-                let busy = try database.uncollected(Array(keys.keys), form.table)
+                let busy = try database.uncollected(keys.keys.map(\.text), form.table)
                 let refused = Set(failed.filter { $0.row.reference.classID == form.number }.map(\.row.key))
                 let type = state.schema(of: form.number)?.key?.type ?? .null
                 let rows = try keys.compactMap { key, isInserted -> Row? in
                     guard !busy.contains(key), !refused.contains(key),
-                        let objectKey = BridgedTable.objectKey(key, type),
+                        let objectKey = BridgedTable.objectKey(key.text, type),
                         let row = try row(ObjectReference(classID: form.number, key: objectKey), form)
                     else { return nil }
                     return row.json != nil || isInserted ? row : nil
@@ -319,14 +323,14 @@ struct RowApplication {
         let waiting = Set(failed.map(\.row.key))
         try db.query(
             "DELETE FROM anabranch.pending WHERE class = $1 AND key = ANY ($2::text[])",
-            [.text(form.table.className), .array(rows.map(\.key).filter { !waiting.contains($0) })])
+            [.text(form.table.className), .array(rows.map(\.key).filter { !waiting.contains($0) }.map(\.text))])
         for (row, reason) in failed {
             let className = forms[row.reference.classID]?.table.className ?? form.table.className
             try db.query(
                 """
                 INSERT INTO anabranch.pending (class, key, reason) VALUES ($1, $2, $3)
                 ON CONFLICT (class, key) DO UPDATE SET reason = excluded.reason
-                """, [.text(className), .text(row.key), .text(reason)])
+                """, [.text(className), .text(row.key.text), .text(reason)])
         }
     }
 }

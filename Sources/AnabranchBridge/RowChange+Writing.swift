@@ -6,7 +6,7 @@ extension RowChange {
     /// The properties of a class by the names of columns, and the type of its keys.
     private struct ClassForm {
         let keyType: PayloadType
-        let properties: [String: Property]
+        let properties: [ExactString: Property]
     }
 
     /// Carries out changes in a transaction of the replica.
@@ -14,15 +14,15 @@ extension RowChange {
     static func write(_ changes: [RowChange], in transaction: WriteTransaction) throws -> [RowConflict] {
         let state = transaction.state
         let reading = ValueReading(state), writing = ValueWriting(state)
-        var forms: [String: ClassForm] = [:]
+        var forms: [ExactString: ClassForm] = [:]
         for schema in state.classes {
-            let named = schema.properties.map { (String(decoding: $0.name, as: UTF8.self), $0) }
-            forms[String(decoding: schema.name, as: UTF8.self)] = ClassForm(
+            let named = schema.properties.map { (ExactString(String(decoding: $0.name, as: UTF8.self)), $0) }
+            forms[ExactString(String(decoding: schema.name, as: UTF8.self))] = ClassForm(
                 keyType: schema.key?.type ?? .null, properties: Dictionary(named) { first, _ in first })
         }
         var conflicts: [RowConflict] = []
         for change in changes {
-            guard let form = forms[change.className] else { continue }
+            guard let form = forms[ExactString(change.className)] else { continue }
             func record(_ kind: String, _ lost: String) {
                 conflicts.append(
                     RowConflict(className: change.className, key: change.key, kind: kind, lost: lost))
@@ -43,7 +43,7 @@ extension RowChange {
             let known = try object.flatMap { try state.object($0.reference) }
             var fields: [JSONName: JSONValue] = [:]
             for (name, value) in values {
-                guard let property = form.properties[name] else { continue }
+                guard let property = form.properties[ExactString(name)] else { continue }
                 do throws(ValueReading.Unfit) {
                     let new = try reading.exported(value, property)
                     let old = known.flatMap { JSONValue($0.value(of: property), property, writing, reading) }

@@ -43,7 +43,7 @@ extension BridgeDatabase {
 
     /// The columns that have changed in a row; nil for all.
     private struct Draft {
-        var columns: Set<String>?
+        var columns: Set<ExactString>?
         var hasGone = false
     }
 
@@ -60,10 +60,10 @@ extension BridgeDatabase {
             ORDER BY id LIMIT \(limit)
             """, [.text(position), .text(collected), .text(target)])
         if entries.count == 0 { return (known == nil ? nil : RowBatch(target: target), ()) }
-        var drafts: [String: [String: Draft]] = [:]
+        var drafts: [String: [ExactString: Draft]] = [:]
         for row in 0..<entries.count {
             guard let table = entries[row, 1], let key = entries[row, 3] else { continue }
-            Self.take(entries[row, 2], entries.bytes(row, 4), into: &drafts[table, default: [:]][key])
+            Self.take(entries[row, 2], entries.bytes(row, 4), into: &drafts[table, default: [:]][ExactString(key)])
         }
         try checkShape(of: drafts.keys)
         var batch = RowBatch(target: target)
@@ -84,7 +84,7 @@ extension BridgeDatabase {
         switch action {
         case "U":
             let names = columns.flatMap { try? JSONValue(parsing: $0) }?.array?.compactMap(\.string)
-            if let names { known.columns?.formUnion(names) } else { known.columns = nil }
+            if let names { known.columns?.formUnion(names.map { ExactString($0) }) } else { known.columns = nil }
         case "D": known.hasGone = true
         default: known.columns = nil
         }
@@ -93,7 +93,8 @@ extension BridgeDatabase {
         draft = known
     }
 
-    private func changes(of table: BridgedTable, _ drafts: [String: Draft], _ bytes: inout Int, _ bytesMax: Int) throws
+    private func changes(of table: BridgedTable, _ drafts: [ExactString: Draft], _ bytes: inout Int, _ bytesMax: Int)
+        throws
         -> [RowChange]?
     {
         var changes: [RowChange] = []
@@ -101,8 +102,9 @@ extension BridgeDatabase {
         var failure: (any Error)?
         var isTooLarge = false
         let places = Dictionary(uniqueKeysWithValues: table.columns.enumerated().map { ("\($0)", $1.name) })
-        try db.forEachRow(table.selectRows, [.array(drafts.keys)]) { row in
-            guard let key = row[0, 0], let draft = drafts[key], !isTooLarge, failure == nil else { return }
+        try db.forEachRow(table.selectRows, [.array(drafts.keys.map(\.text))]) { row in
+            guard let key = row[0, 0].map({ ExactString($0) }), let draft = drafts[key], !isTooLarge, failure == nil
+            else { return }
             left.remove(key)
             var values: [(column: String, value: JSONValue)] = []
             for part in 1..<row.columnCount {
@@ -117,18 +119,21 @@ extension BridgeDatabase {
                     return
                 }
                 for (place, value) in members {
-                    guard let name = places[place.text], draft.columns?.contains(name) ?? true else { continue }
+                    guard let name = places[place.text], draft.columns?.contains(ExactString(name)) ?? true else {
+                        continue
+                    }
                     values.append((name, value))
                 }
             }
             if draft.columns == nil || !values.isEmpty {
                 changes.append(
-                    RowChange(className: table.className, key: key, kind: .put(values, isNew: draft.columns == nil)))
+                    RowChange(
+                        className: table.className, key: key.text, kind: .put(values, isNew: draft.columns == nil)))
             }
         }
         if let failure { throw failure }
         if isTooLarge { return nil }
-        for key in left { changes.append(RowChange(className: table.className, key: key, kind: .erase)) }
+        for key in left { changes.append(RowChange(className: table.className, key: key.text, kind: .erase)) }
         return changes
     }
 

@@ -55,6 +55,24 @@ import Testing
         }
     }
 
+    @Test func namesAndKeysThatLookAlikeAreTwo() async throws {
+        let schema = "CREATE TABLE note (id text PRIMARY KEY, \"\u{e9}\" text, \"e\u{301}\" text)"
+        try await BridgeWorld.run(schema, ["note"]) { world in
+            let device = try await world.device(), bridge = try await world.bridge()
+            try world.app.run("INSERT INTO note VALUES ('\u{e9}', 'a', 'b'), ('e\u{301}', 'c', 'd')")
+            try await Self.expectEqual(world, bridge)
+            try world.app.run("UPDATE note SET \"e\u{301}\" = 'x'")
+            try await Self.expectEqual(world, bridge)
+            for (key, values) in [("\u{e9}", ["a", "x"]), ("e\u{301}", ["c", "x"])] {
+                let found = try await device.read { transaction in
+                    let object = try transaction.object("note", key: .string(Array(key.utf8)))
+                    return try ["\u{e9}", "e\u{301}"].map { try object?.value($0) }
+                }
+                #expect(found == values.map { .string(Array($0.utf8)) })
+            }
+        }
+    }
+
     @Test func writesOfEveryKindAreSeen() async throws {
         let schema =
             Self.notes + """
