@@ -364,17 +364,20 @@ public actor TableBridge {
 
     /// Has all rows collected as if they had changed, and objects erased whose rows are gone: triggers were missing.
     private func resync(_ total: inout BridgeProgress, _ progress: @Sendable (BridgeProgress) -> Void) async throws {
-        guard dirty.isEmpty else { return }
-        for table in database.tables {
-            var last: String?
-            repeat {
-                last = try database.transaction { db in
-                    try database.hold(as: name, silence: silence)
-                    return try database.record(table, after: last, in: db).last
-                }
-            } while last != nil
+        do {
+            // Every object of this snapshot has had its row; one that comes later has none yet.
             let snapshot = try await replica.snapshot()
-            try ObjectComparison(database, snapshot.state).recordMissingRows(table)
+            guard dirty.isEmpty else { return }
+            for table in database.tables {
+                var last: String?
+                repeat {
+                    last = try database.transaction { db in
+                        try database.hold(as: name, silence: silence)
+                        return try database.record(table, after: last, in: db).last
+                    }
+                } while last != nil
+                try ObjectComparison(database, snapshot.state).recordMissingRows(table)
+            }
         }
         try database.set("resync", to: nil)
         try await collect(&total, progress)
