@@ -41,5 +41,5 @@ struct SessionToken: Equatable, Sendable {
     }
 
     /// True if a new token has to be asked for before this one is used.
-    func hasEnded(at now: Int64) -> Bool { expiry - Self.leewaySeconds <= now }
+    func hasEnded(at now: Int64) -> Bool { expiry <= now + Self.leewaySeconds }
 }

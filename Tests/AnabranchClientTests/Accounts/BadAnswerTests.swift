@@ -141,6 +141,22 @@ import Testing
         #expect(try await Self.failure(ofLogInAnsweredBy: Self.http("200 OK", body.encoded))?.code == .badAnswer)
     }
 
+    /// The first of all times is long over.
+    @Test func aTokenCanEndAtAnyTime() async throws {
+        let token = JSONValue.string(Self.token(["exp": .integer(.min), "iat": 1]))
+        let body: JSONValue = ["access_token": token, "refresh_token": token, "user_id": "u", "device_id": "d"]
+        try await Self.withServer { path in
+            switch path {
+            case "location": ""
+            case "profile": Self.http("200 OK", #"{"data":{},"identities":[]}"#)
+            default: Self.http("200 OK", body.encoded)
+            }
+        } _: { client async throws in
+            let user = try await client.logIn(.anonymous)
+            #expect(try await client.accessToken(of: user.id).hasPrefix("e30."))
+        }
+    }
+
     @Test(arguments: ["{}", #"{"data":{},"identities":[{"id":1}]}"#, #"{"data":3,"identities":[]}"#])
     func aLogInWithoutAProfileFails(profile: String) async throws {
         let token = JSONValue.string(Self.token())
