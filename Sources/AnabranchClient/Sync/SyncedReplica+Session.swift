@@ -12,7 +12,7 @@ extension SyncedReplica {
     /// final: its changes belong there, and would otherwise be recovered elsewhere.
     func claim(_ origin: String) throws {
         let known = try replica.store.origin()
-        guard known != origin else { return }
+        guard !known.hasBytes(of: origin) else { return }
         if let known, replica.file != nil {
             throw SyncError(
                 .notSynchronized, "the file belongs to \(known), and cannot be synchronized with \(origin)")

@@ -61,6 +61,23 @@ import Testing
         }
     }
 
+    /// What was written for one of them is not recovered in the other.
+    @Test func aReplicaOfAPartitionIsNotThatOfOneThatLooksAlike() async throws {
+        try await withServer { _, port async throws in
+            try await withFolder { path async throws in
+                let one = try Device(path("one"), port: port)
+                try await one.client.add(one.replica, partition: "\"\u{e9}\"")
+                try await one.settle()
+                await one.client.remove(one.replica)
+                await syncFails(.notSynchronized) {
+                    try await one.client.add(one.replica, partition: "\"e\u{301}\"")
+                }
+                try await one.client.add(one.replica, partition: "\"\u{e9}\"")
+                try await one.close()
+            }
+        }
+    }
+
     @Test func theKindOfSyncOfAReplicaStays() async throws {
         try await withServer { _, port async throws in
             try await withFolder { path async throws in
