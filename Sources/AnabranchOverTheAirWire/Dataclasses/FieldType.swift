@@ -211,7 +211,7 @@ package enum FieldType: String, CaseIterable, Sendable {
     ) throws(WrongValue) -> [(key: String, value: Element)] {
         var entries: [(key: String, value: Element)] = []
         for (key, value) in members {
-            guard !key.hasPrefix("$"), !key.contains(".") else {
+            guard key.utf8.first != UInt8(ascii: "$"), !key.utf8.contains(UInt8(ascii: ".")) else {
                 throw WrongValue(reason: "the key \(String(excerptOf: key.utf8)) begins with $ or has a point")
             }
             entries.append((key, try element(value, depth)))
