@@ -62,6 +62,12 @@ import Testing
         }
     }
 
+    @Test func linksToRecordsThatLookAlikeAreTwo() {
+        let (one, two) = ("thing/\u{e9}", "thing/e\u{301}")
+        let merged = RecordWriter.merged([one], [two], over: [one, "other"])
+        #expect(PropertyList.texts(merged) == .texts([two, "other"]))
+    }
+
     /// A message has room for so many, and others have to be served.
     @Test func longArraysAreMerged() {
         let base = (0..<400_000).map { "\($0)" }, added = (0..<400_000).map { "new \($0)" }

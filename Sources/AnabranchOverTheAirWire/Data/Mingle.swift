@@ -41,7 +41,7 @@ struct ClassMingle {
     /// New records that are exactly what the device has sent: it need not be told of them.
     var settled: Set<RecordID> = []
     /// The ids of records that are told to the device as they are, whatever it knows.
-    var forced: Set<String>
+    var forced: Set<ExactString>
     /// The values that have lost against those of the device, and these, by the records as in `forced`, and by fields.
     var conflicts: [ExactString: PropertyListDictionary] = [:]
     /// The fields of each entity that the device knows; nil for all.
@@ -58,7 +58,7 @@ struct ClassMingle {
         isRepeat = FileData.names(sync).last.map { $0.hasBytes(of: data.newName(pull)) } ?? false
         filter = try data.filter(dataclass, sync)
         writer = RecordWriter(data.transaction, view)
-        forced = Set(sync.texts("forced"))
+        forced = Set(sync.texts("forced").map { ExactString($0) })
         for (record, fields) in sync["conflicts"]?.dictionary ?? [:] {
             conflicts[ExactString(record)] = fields.dictionary
         }
@@ -173,7 +173,7 @@ struct ClassMingle {
     }
 
     mutating func force(_ id: RecordID) {
-        if let text = view.text(of: id) { forced.insert("\(id.entity) \(text)") }
+        if let text = view.text(of: id) { forced.insert(ExactString("\(id.entity) \(text)")) }
     }
 
     /// The key of a record that an item makes; nil if it makes none.
@@ -294,7 +294,7 @@ struct ClassMingle {
         var record = knownRecords[id] ?? nil
         record?[name] = links.isEmpty ? nil : .texts(links)
         knownRecords[id] = .some(record)
-        if merged != links { force(id) }
+        if PropertyList.texts(merged) != .texts(links) { force(id) }
     }
 
     /// A record as the device knows it, of which it has just sent a field.

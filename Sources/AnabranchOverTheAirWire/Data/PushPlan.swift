@@ -35,7 +35,7 @@ extension ClassMingle {
     /// The items that the device is told: what it lacks, and has otherwise.
     mutating func push(_ data: inout FileData) throws -> Push {
         let view = data.view(dataclass), ids = data.localIDs(dataclass)
-        let forcedIDs = Set(forced.compactMap(record(named:)))
+        let forcedIDs = Set(forced.compactMap { record(named: $0.text) })
         var conflicts: [RecordID: PropertyList] = [:]
         for (name, fields) in self.conflicts {
             if let id = record(named: name.text) { conflicts[id] = .dictionary(fields) }
@@ -59,8 +59,8 @@ extension ClassMingle {
             }
         }
         told.sort { $0.place.lexicographicallyPrecedes($1.place) }
-        sync["erased"] = erased.isEmpty ? nil : .texts(Set(erased).sorted())
-        sync["forced"] = forced.isEmpty ? nil : .texts(forced.sorted())
+        sync["erased"] = erased.isEmpty ? nil : .texts(Set(erased.map { ExactString($0) }).sorted().map(\.text))
+        sync["forced"] = forced.isEmpty ? nil : .texts(forced.sorted().map(\.text))
         let lost = PropertyListDictionary(self.conflicts.map { ($0.text, .dictionary($1)) }) { first, _ in first }
         sync["conflicts"] = lost.isEmpty ? nil : .dictionary(lost)
         try data.setSync(sync, pull.uri)

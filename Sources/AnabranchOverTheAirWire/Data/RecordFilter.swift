@@ -39,7 +39,8 @@ struct RecordFilter: Equatable {
     func shows(_ record: RecordFields, of entity: Dataclass.Entity) -> Bool {
         if let containers, let name = entity.container {
             let links = record[name]?.array ?? []
-            guard links.contains(where: { $0.string.map(containers.contains) ?? false }) else { return false }
+            let isShown = links.contains { link in containers.contains { link == .string($0) } }
+            guard isShown else { return false }
         }
         if let days, let name = entity.date, let date = record[name]?.date {
             let (limit, isOver) = day.subtractingReportingOverflow(days)

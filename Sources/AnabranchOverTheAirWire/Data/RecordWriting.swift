@@ -97,7 +97,7 @@ struct RecordWriter {
             links.append(link)
         }
         let told = record[name]?.array?.compactMap(\.string).filter { !erased.contains(ExactString($0)) } ?? []
-        guard told != kept else { return kept }
+        guard PropertyList.texts(told) != .texts(kept) else { return kept }
         if relationship.isMany {
             try object.list(relationship.property).become(links)
         } else {
@@ -111,6 +111,13 @@ struct RecordWriter {
     /// The links that a device's change of an array leads to: what it has added and removed since `base`, in what
     /// the array is now, and its order where that is another one.
     static func merged(_ base: [String], _ device: [String], over current: [String]) -> [String] {
+        func exact(_ ids: [String]) -> [ExactString] { ids.map { ExactString($0) } }
+        return merged(exact(base), exact(device), over: exact(current)).map(\.text)
+    }
+
+    private static func merged(
+        _ base: [ExactString], _ device: [ExactString], over current: [ExactString]
+    ) -> [ExactString] {
         let (old, wanted) = (Set(base), Set(device))
         guard current != base, old.count == base.count, wanted.count == device.count,
             Set(current).count == current.count
@@ -122,7 +129,7 @@ struct RecordWriter {
             merged = merged.map { wanted.contains($0) ? ordered.removeFirst() : $0 }
         }
         // What the device has added goes after what it has before it there.
-        var added: [String?: [String]] = [:], before: String?
+        var added: [ExactString?: [ExactString]] = [:], before: ExactString?
         for id in device {
             if kept.contains(id) {
                 before = id
