@@ -247,6 +247,26 @@ import Testing
         }
     }
 
+    /// Any text can be the id of a device.
+    @Test func sessionsOfAUserAreBounded() async throws {
+        try await DeviceRig.run {
+            $0.sessionsPerUserMax = 2
+        } _: { rig in
+            func first(of device: String) async throws -> HTTPResponseStatus {
+                let header = Message.Header(deviceID: device, service: "sync", userID: rig.user, sequence: 1)
+                let message = Message(header: header, body: [Talker.info.item(1, hasMore: false)])
+                return try await rig.ask(try message.encoded(as: .xml)).status
+            }
+            for device in ["one", "two"] { #expect(try await first(of: device) == .ok) }
+            #expect(try await first(of: "three") == .serviceUnavailable)
+            // Another one of the same device takes the place of the first.
+            var again = Talker(rig, "two")
+            #expect(try await again.slow(Self.uri, "1").codes(2) == [.ok])
+            rig.clock.advance(by: rig.wire.settings.sessionSeconds + 1)
+            #expect(try await first(of: "three") == .ok)
+        }
+    }
+
     @Test func devicesAreBounded() async throws {
         try await DeviceRig.run {
             $0.door.devicesMax = 2

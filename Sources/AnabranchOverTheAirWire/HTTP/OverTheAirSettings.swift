@@ -21,6 +21,8 @@ package struct OverTheAirSettings: Sendable {
     package var sessionSeconds: UInt64 = 600
     /// How many sessions there may be.
     package var sessionsMax = 10_000
+    /// How many sessions of one user there may be: the others are for others.
+    package var sessionsPerUserMax = 200
     /// How many bytes sessions may keep before no new one begins.
     package var sessionBytesMax = 256 << 20
     /// The longest message of a device, in bytes.

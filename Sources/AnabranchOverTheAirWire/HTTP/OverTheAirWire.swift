@@ -108,7 +108,8 @@ package final class OverTheAirWire: RecordDoor {
                 state.sessions = state.sessions.filter { $0.value.seenAt + settings.sessionSeconds >= now }
                 state.cookies = state.cookies.filter { state.sessions[$0.value] != nil }
             }
-            guard state.sessions.count < settings.sessionsMax,
+            let ofUser = state.cookies.keys.count { $0 != name && $0[..<2] == name[..<2] }
+            guard ofUser < settings.sessionsPerUserMax, state.sessions.count < settings.sessionsMax,
                 state.sessions.values.reduce(0, { $0 + $1.byteCount }) < settings.sessionBytesMax
             else { return nil }
             var random = SystemRandomNumberGenerator()
