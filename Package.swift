@@ -338,7 +338,8 @@ let package = Package(
         .testTarget(
             name: "AnabranchInspectorTests",
             dependencies: [
-                "AnabranchCore", "AnabranchInspector", "AnabranchServer", "AnabranchTesting", "anabranch",
+                "AnabranchCore", "AnabranchHistory", "AnabranchInspector", "AnabranchServer", "AnabranchTesting",
+                "anabranch",
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ]),
         .testTarget(

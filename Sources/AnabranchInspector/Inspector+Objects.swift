@@ -21,8 +21,8 @@ extension Inspector {
         return try await reads.read(path, at: at) { view in
             let schema = try view.schema(className)
             let question = ObjectList.Question(
-                file: view.id, className: className, filter: filter, sort: sort, isDescending: isDescending, at: at,
-                seen: viewer.seen)
+                file: view.id, className: ExactString(className), filter: filter.map { ExactString($0) },
+                sort: sort.map { ExactString($0) }, isDescending: isDescending, at: at, seen: viewer.seen)
             let list = lists.list(question, begunAt: begun, now: view.version)
             let piece = try list.piece(from: offset, countMax: limit, in: view)
             let texts = ValueTexts(of: view.state)

@@ -10,9 +10,9 @@ final class ObjectList: Sendable {
     /// The contents of a list: the same question has the same list.
     struct Question: Hashable, Sendable {
         var file: SyncedFileID
-        var className: String
-        var filter: String?
-        var sort: String?
+        var className: ExactString
+        var filter: ExactString?
+        var sort: ExactString?
         var isDescending = false
         /// The version whose state is asked; nil for the newest one.
         var at: ServerVersion?
@@ -66,7 +66,7 @@ final class ObjectList: Sendable {
 
     /// Goes on looking for a while, and returns the keys of some of the objects that were found.
     func piece(from offset: Int, countMax: Int, in view: PageView) throws -> Piece {
-        let schema = try view.schema(question.className)
+        let schema = try view.schema(question.className.text)
         return try progress.withLock { progress in
             if !progress.isComplete { try look(schema, in: view.state, &progress) }
             // Before everything is found nobody knows what is first.
@@ -87,7 +87,7 @@ final class ObjectList: Sendable {
     }
 
     private func look(_ schema: ClassSchema, in state: ObjectGraph, _ progress: inout Progress) throws {
-        let query = try question.filter.map { try Query(filter: $0, on: schema, of: state) }
+        let query = try question.filter.map { try Query(filter: $0.text, on: schema, of: state) }
         let column = try question.sort.map { name throws(PageError) in
             guard let property = schema.property(named: Array(name.utf8)) else {
                 throw PageError(.badRequest, "Sort", "\(question.className) has no property \(name)")
