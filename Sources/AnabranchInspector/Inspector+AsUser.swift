@@ -76,7 +76,7 @@ extension Inspector {
         return try await reads.run {
             let file = try catalog.clientFiles(of: path, after: ClientFileID(rawValue: ident.rawValue - 1), countMax: 1)
                 .first
-            guard file?.ident == ident, file?.user == user else { throw PageError.noSuch("client of the user") }
+            guard let file, file.ident == ident, file.user.hasBytes(of: user) else { throw PageError.noSuch("client of the user") }
             let predicates = try Self.predicates(of: ident, at: path, catalog, store)
             return Viewer(access: found, client: Viewer.Client(ident: ident, predicates: predicates))
         }
@@ -99,7 +99,7 @@ extension Inspector {
             var found: [Viewer.Client] = [], last: ClientFileID = 0, looked = 0
             while looked < Self.ownersMax {
                 let files = try catalog.clientFiles(of: path, after: last, countMax: 1_000)
-                for file in files where file.user == user && !file.isExpired {
+                for file in files where file.user.hasBytes(of: user) && !file.isExpired {
                     guard found.count < Self.ownClientsMax else { return (found, true) }
                     let predicates = try Self.predicates(of: file.ident, at: path, catalog, store)
                     found.append(Viewer.Client(ident: file.ident, predicates: predicates))
@@ -177,7 +177,7 @@ extension Viewer.Client {
     private static let predicateMax = 500, queriesMax = 50
 
     fileprivate func json(onClass className: String?) -> JSONValue {
-        let shown = predicates.filter { className == nil || $0.key.text == className }.prefix(Self.queriesMax)
+        let shown = predicates.filter { className.map($0.key.text.hasBytes) ?? true }.prefix(Self.queriesMax)
         var queries: [String: JSONValue] = [:]
         for (name, text) in shown { queries[name.text] = .string(String(text.text.prefix(Self.predicateMax))) }
         return ["client": .integer(Int64(clamping: ident.rawValue)), "queries": .object(queries)]
