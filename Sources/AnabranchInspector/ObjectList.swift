@@ -125,7 +125,10 @@ final class ObjectList: Sendable {
         }
         progress.keys.append(key)
         guard let value else { return }
-        if case .string(let text) = value { progress.valueBytes += text.count }
+        switch value {
+        case .string(let bytes), .binary(let bytes): progress.valueBytes += bytes.count
+        default: break
+        }
         progress.values.append(value)
         guard progress.values.count <= Self.sortedMax, progress.valueBytes <= Self.sortedBytesMax else {
             throw PageError(
