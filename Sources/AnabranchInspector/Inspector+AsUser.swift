@@ -76,7 +76,9 @@ extension Inspector {
         return try await reads.run {
             let file = try catalog.clientFiles(of: path, after: ClientFileID(rawValue: ident.rawValue - 1), countMax: 1)
                 .first
-            guard let file, file.ident == ident, file.user.hasBytes(of: user) else { throw PageError.noSuch("client of the user") }
+            guard let file, file.ident == ident, file.user.hasBytes(of: user) else {
+                throw PageError.noSuch("client of the user")
+            }
             let predicates = try Self.predicates(of: ident, at: path, catalog, store)
             return Viewer(access: found, client: Viewer.Client(ident: ident, predicates: predicates))
         }
