@@ -131,6 +131,26 @@ import Testing
         #expect(try Fixture(Self.lines()).export("--csv", "--class", "Thing") == "_id,\(names)\n7,\(cells)\n")
     }
 
+    /// The empty text is another key.
+    @Test func theKeyNullIsAnEmptyCell() throws {
+        let declaration =
+            #"{"class":"Tag","key":{"name":"_id","nullable":true,"type":"string"},"kind":"top-level","properties":["#
+            + #"{"name":"n","nullable":false,"type":"int"}]}"#
+        let lines = [declaration, #"["Tag",null,{"n":{"int":"1"}}]"#, #"["Tag","",{"n":{"int":"2"}}]"#]
+        let table = try Fixture(lines).export("--csv", "--class", "Tag")
+        #expect(table == "_id,n\n,1\n\"\",2\n")
+        let classes = [declaration].compactMap { line -> ExportedClass? in
+            if case .declaration(let declared)? = try? ExportLine(parsing: Array(line.utf8)) { declared } else { nil }
+        }
+        let records = try Self.records(of: table)
+        let read = try CSVTable(header: records[0], classes, className: "Tag")
+        var reader = try DocumentReader(classes, className: "Tag"), again = [declaration]
+        for record in records.dropFirst() {
+            again.append(String(decoding: try reader.line(try read.document(record)), as: UTF8.self))
+        }
+        #expect(again == lines)
+    }
+
     // MARK: Tables are read again
 
     private static let classes = try? lines().map { try ExportLine(parsing: Array($0.utf8)) }.compactMap { line in

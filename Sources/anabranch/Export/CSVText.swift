@@ -18,7 +18,8 @@ struct CSVText {
         _ object: StateObject, of schema: ClassSchema, _ properties: [Property], to text: inout [UInt8]
     ) {
         documents.begin(DocumentText.keyName(schema), of: schema)
-        Self.append(key(object.key ?? .null), to: &text)
+        // An empty line would be passed over.
+        if let key = object.key, key != .null || properties.isEmpty { Self.append(self.key(key), to: &text) }
         for property in properties {
             text.append(UInt8(ascii: ","))
             documents.begin(property.name, of: schema)
