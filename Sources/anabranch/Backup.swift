@@ -66,9 +66,12 @@ struct BackupCommand: ParsableCommand {
 
     func run() throws {
         var progress = CopyProgress(isAsked: progress)
-        let backup = try StoreBackup(of: try store.directory(), to: to, bases: base)
+        let data = try store.directory()
+        var chunkCount = 0
+        let backup = try StoreBackup(of: data, to: to, bases: base) {
+            chunkCount = try ChunkFolder(of: data).copy(to: to)
+        }
         let summary = try backup.run(isVerified: verify) { progress.show($0) }
-        let chunkCount = try ChunkFolder(of: try store.directory()).copy(to: to)
         progress.end()
         let whole = base.isEmpty ? "" : " of \(CopyProgress.size(summary.wholeBytes))"
         let damages = summary.damages.isEmpty ? "no damage" : counted(summary.damages.count, "damage")

@@ -82,12 +82,12 @@ struct RestoreCommand: ParsableCommand {
 
     private func copy(_ backup: String, to directory: String) throws {
         var progress = CopyProgress(isAsked: progress)
-        let damages = try BackupRestoration(from: backup, bases: base, to: directory).run { progress.show($0) }
-        progress.end()
-        guard !damages.isEmpty else {
+        let restoration = try BackupRestoration(from: backup, bases: base, to: directory) {
             _ = try ChunkFolder(of: backup).copy(to: directory)
-            return
         }
+        let damages = try restoration.run { progress.show($0) }
+        progress.end()
+        guard !damages.isEmpty else { return }
         for damage in damages { print(damage) }
         throw InputError(
             description: """

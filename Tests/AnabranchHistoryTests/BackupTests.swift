@@ -182,6 +182,35 @@ import Testing
         }
     }
 
+    @Test("contents of files that cannot be copied make no backup and no data, and what is left of them is removed")
+    func contents() throws {
+        struct Full: Error {}
+        func fill(_ path: String) throws {
+            try FileManager.default.createDirectory(atPath: path + "/chunks/a", withIntermediateDirectories: true)
+            try Data([1]).write(to: URL(fileURLWithPath: path + "/chunks/a/b"))
+        }
+        func fillUp(_ path: String) throws {
+            try fill(path)
+            throw Full()
+        }
+        #expect(throws: HistoryError(.storeFailed, "")) {
+            try StoreBackup(of: test.path, to: test.backup) { try fillUp(test.backup) }.run()
+        }
+        #expect(!FileManager.default.fileExists(atPath: test.backup))
+        _ = try StoreBackup(of: test.path, to: test.backup) { try fill(test.backup) }.run()
+        #expect(FileManager.default.fileExists(atPath: test.backup + "/chunks/a/b"))
+        #expect(throws: HistoryError(.storeFailed, "")) {
+            try BackupRestoration(from: test.backup, to: test.restored) { try fillUp(test.restored) }.run()
+        }
+        #expect(!FileManager.default.fileExists(atPath: test.restored))
+        // A process was killed meanwhile.
+        let target = try TemporaryDirectory()
+        try BackupRecord(stage: .copying).write(in: URL(fileURLWithPath: target.path))
+        try fill(target.path)
+        _ = try StoreBackup(of: test.path, to: target.path).run()
+        #expect(!FileManager.default.fileExists(atPath: target.path + "/chunks"))
+    }
+
     @Test("a backup that was killed before it could mark its directory is in nobody's way")
     func unmarked() throws {
         let target = try TemporaryDirectory()

@@ -6,6 +6,7 @@ import Foundation
 package struct BackupRestoration {
     private let backup: BackupChain
     private let target: CopyTarget
+    private let copyContents: () throws -> Void
 
     /// - Parameters:
     ///   - path: the path of a backup that `StoreBackup` has made.
@@ -13,16 +14,21 @@ package struct BackupRestoration {
     ///     it.
     ///   - directory: made if it is missing; it has to be empty otherwise. The remains of an interrupted call are
     ///     removed.
+    ///   - copyContents: copies the contents of files, if nothing is damaged.
     /// - Throws: `storeUnusable` if there is no whole backup, not all that it needs, or something in the directory;
     ///   `storeFailed` if the backup is too large for the disk.
-    package init(from path: String, bases: [String] = [], to directory: String) throws(HistoryError) {
+    package init(
+        from path: String, bases: [String] = [], to directory: String, copyContents: @escaping () throws -> Void = {}
+    ) throws(HistoryError) {
         let backup = try BackupChain(path, bases: bases)
         guard bases.isEmpty || backup.record.base != nil else { throw HistoryError.needsNoBase(path) }
-        try self.init(backup, CopyTarget(directory, purpose: "restored data"))
+        try self.init(backup, CopyTarget(directory, purpose: "restored data"), copyContents)
     }
 
-    private init(_ backup: BackupChain, _ target: CopyTarget) throws(HistoryError) {
-        (self.backup, self.target) = (backup, target)
+    private init(
+        _ backup: BackupChain, _ target: CopyTarget, _ copyContents: @escaping () throws -> Void = {}
+    ) throws(HistoryError) {
+        (self.backup, self.target, self.copyContents) = (backup, target, copyContents)
         do throws(HistoryError) {
             try target.checkSpace(for: byteTotal)
         } catch {
@@ -44,7 +50,12 @@ package struct BackupRestoration {
         do throws(HistoryError) {
             try copy(report)
             let damages = try target.damages(report)
-            if damages.isEmpty { try target.finish(backup.record.madeWhole) } else { target.clear() }
+            if damages.isEmpty {
+                try translatingErrors(in: "the contents of files") { try copyContents() }
+                try target.finish(backup.record.madeWhole)
+            } else {
+                target.clear()
+            }
             target.directory.release()
             return damages
         } catch {

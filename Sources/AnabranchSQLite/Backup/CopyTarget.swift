@@ -41,7 +41,7 @@ final class CopyTarget {
         var known: Set = [DataDirectory.lockName, BackupRecord.fileName + ".new"]
         if try BackupRecord.read(in: url)?.stage == .copying {
             known.formUnion(databases.flatMap { name in DataDirectory.suffixes.map { name + $0 } })
-            known.formUnion(otherFiles)
+            known.formUnion(otherFiles + [contents])
         }
         guard let other = names.subtracting(known).min() else { return }
         throw HistoryError(
@@ -57,8 +57,12 @@ final class CopyTarget {
         databases.map { BlockDelta.name(of: $0) }
         + [DataDirectory.keysName, StoreManifest.fileName, BackupRecord.fileName].flatMap { [$0, $0 + ".new"] }
 
+    /// The folder with the contents of files, which are copied elsewhere.
+    private static let contents = "chunks"
+
     /// The record goes last: as long as it is there, the other files are known.
     private func removeFiles() {
+        try? FileManager.default.removeItem(atPath: directory.path(of: Self.contents))
         for name in Self.databases { directory.remove(name) }
         for name in Self.otherFiles { unlink(directory.path(of: name)) }
     }

@@ -56,6 +56,7 @@ package struct StoreBackup {
     private let manifest: StoreManifest
     private let target: CopyTarget
     private let base: BackupChain?
+    private let copyContents: () throws -> Void
 
     /// - Parameters:
     ///   - path: the path of the data directory; it may be in use.
@@ -64,9 +65,13 @@ package struct StoreBackup {
     ///   - bases: first the earlier backup since which the changes are kept; then the places where the bases of that
     ///     one may be, if they are neither in their old place nor next to it. Without any, the backup is whole by
     ///     itself.
+    ///   - copyContents: copies the contents of files, after the databases that name them and before the mark.
     /// - Throws: `storeUnusable` if there is no store of this format, it is not ready to be served, there is something
     ///   in the target, or the base is not a backup; `storeFailed` if it is too large for the disk.
-    package init(of path: String, to target: String, bases: [String] = []) throws(HistoryError) {
+    package init(
+        of path: String, to target: String, bases: [String] = [], copyContents: @escaping () throws -> Void = {}
+    ) throws(HistoryError) {
+        self.copyContents = copyContents
         source = URL(fileURLWithPath: path, isDirectory: true)
         manifest = try Self.manifest(in: source)
         guard !Self.isInside(target, of: path) else {
@@ -172,6 +177,7 @@ package struct StoreBackup {
         let fileCount = shards.reduce(0) { $0 + $1.fileCount }
         let damages = isVerified ? try check(shards, accounts, fileCount, report) : []
         if let base { try leaveOut(base, of: &record, isVerified: isVerified, report) }
+        try translatingErrors(in: "the contents of files") { try copyContents() }
         try target.finish(record)
         return StoreBackupSummary(
             fileCount: fileCount, userCount: accounts?.userCount,

@@ -22,7 +22,7 @@ struct ChunkFolder {
         }
     }
 
-    /// Copies all chunks. To be called when the store is copied: what that names was here before, and stays for days
+    /// Copies all chunks, durably. To be called when the store is copied: what that names was here before, and stays for days
     /// after its last use.
     /// - Returns: the number of chunks.
     func copy(to directory: String) throws -> Int {
@@ -42,6 +42,8 @@ struct ChunkFolder {
             }
             count += 1
         }
+        // The mark of a backup says that all of it is durable.
+        if count > 0 { sync() }
         return count
     }
 
