@@ -19,7 +19,7 @@ struct BridgedTable: Equatable {
         /// The value in the row `t`.
         var current: String { list?.array ?? "t.\(name.quoted)" }
 
-        /// The value as `json_build_object` is to take it: decimals as texts, for numbers of JSON may be rounded.
+        /// The value as `to_json` is to take it: decimals as texts, for numbers of JSON may be rounded.
         var selected: String {
             kind == .decimal ? isArray ? "\(current)::text[]" : "\(current)::text" : current
         }
@@ -210,17 +210,11 @@ struct BridgedTable: Equatable {
 
     // MARK: SQL
 
-    /// Reads the rows of some keys: each key, and a JSON object of the columns by their places.
+    /// Reads the rows of some keys: each key, and the columns as JSON.
     var selectRows: String {
-        // A function takes at most a hundred arguments.
-        let size = 40
-        var parts: [String] = []
-        for start in stride(from: 0, to: max(columns.count, 1), by: size) {
-            let pairs = columns.indices.dropFirst(start).prefix(size).map { "'\($0)', \(columns[$0].selected)" }
-            parts.append("json_build_object(\(pairs.joined(separator: ", ")))::text")
-        }
+        let names = ["t.\(key.name.quoted)::text"] + columns.map { "to_json(\($0.selected))::text" }
         return """
-            SELECT t.\(key.name.quoted)::text, \(parts.joined(separator: ", ")) FROM \(path) t
+            SELECT \(names.joined(separator: ", ")) FROM \(path) t
             WHERE t.\(key.name.quoted) = ANY ($1::\(keyType)[])
             """
     }

@@ -19,6 +19,8 @@ struct RowChange: Sendable {
 /// The changes that entries of the history mean, and how far these entries were read (`Spec/Bridge.md`, section 4).
 struct RowBatch: Sendable {
     var changes: [RowChange] = []
+    /// The values that no object can hold.
+    var conflicts: [RowConflict] = []
     /// The moment up to which all entries are read in the end.
     var target = ""
     /// The last entry that was read; nil if all up to the moment were.
@@ -71,10 +73,9 @@ extension BridgeDatabase {
         var bytes = 0
         for table in tables {
             guard let drafts = drafts[table.oid] else { continue }
-            guard let changes = try changes(of: table, drafts, &bytes, limit > 1 ? Self.batchBytes : .max) else {
+            guard try read(drafts, of: table, into: &batch, &bytes, limit > 1 ? Self.batchBytes : .max) else {
                 return nil
             }
-            batch.changes += changes
         }
         return (batch, ())
     }
@@ -93,48 +94,45 @@ extension BridgeDatabase {
         draft = known
     }
 
-    private func changes(of table: BridgedTable, _ drafts: [ExactString: Draft], _ bytes: inout Int, _ bytesMax: Int)
-        throws
-        -> [RowChange]?
-    {
-        var changes: [RowChange] = []
+    /// - Returns: false if the rows are too large.
+    private func read(
+        _ drafts: [ExactString: Draft], of table: BridgedTable, into batch: inout RowBatch, _ bytes: inout Int,
+        _ bytesMax: Int
+    ) throws -> Bool {
         var left = Set(drafts.keys)
-        var failure: (any Error)?
-        var isTooLarge = false
-        let places = Dictionary(uniqueKeysWithValues: table.columns.enumerated().map { ("\($0)", $1.name) })
         try db.forEachRow(table.selectRows, [.array(drafts.keys.map(\.text))]) { row in
-            guard let key = row[0, 0].map({ ExactString($0) }), let draft = drafts[key], !isTooLarge, failure == nil
-            else { return }
+            guard let key = row[0, 0].map({ ExactString($0) }), let draft = drafts[key], bytes <= bytesMax else {
+                return
+            }
             left.remove(key)
             var values: [(column: String, value: JSONValue)] = []
-            for part in 1..<row.columnCount {
-                guard let text = row.bytes(0, part) else { continue }
-                bytes += text.count
-                isTooLarge = bytes > bytesMax
-                if isTooLarge { return }
-                // Text and JSON of rows come from the database, which has checked them.
-                let members: [JSONName: JSONValue]
-                do { members = try JSONValue(parsing: text, depthMax: ExportLine.depthMax).members ?? [:] } catch {
-                    failure = BridgeError(.refused, "the row \(key) is no JSON: \(error)", table: table.name)
-                    return
-                }
-                for (place, value) in members {
-                    guard let name = places[place.text], draft.columns?.contains(ExactString(name)) ?? true else {
-                        continue
+            for (index, column) in table.columns.enumerated() {
+                guard draft.columns?.contains(ExactString(column.name)) ?? true else { continue }
+                let text = row.bytes(0, index + 1)
+                bytes += text?.count ?? 0
+                if bytes > bytesMax { return }
+                do throws(JSONError) {
+                    let value = try text.map { text throws(JSONError) in
+                        try JSONValue(parsing: text, depthMax: ExportLine.depthMax)
                     }
-                    values.append((name, value))
+                    values.append((column.name, value ?? .null))
+                } catch {
+                    // A column of the type `json` can have a name twice, for example.
+                    let lost = "\(column.name): \(error.reason): \(String(decoding: text ?? [], as: UTF8.self))"
+                    batch.conflicts.append(
+                        RowConflict(className: table.className, key: key.text, kind: "value", lost: lost))
                 }
             }
             if draft.columns == nil || !values.isEmpty {
-                changes.append(
-                    RowChange(
-                        className: table.className, key: key.text, kind: .put(values, isNew: draft.columns == nil)))
+                let kind = RowChange.Kind.put(values, isNew: draft.columns == nil)
+                batch.changes.append(RowChange(className: table.className, key: key.text, kind: kind))
             }
         }
-        if let failure { throw failure }
-        if isTooLarge { return nil }
-        for key in left { changes.append(RowChange(className: table.className, key: key.text, kind: .erase)) }
-        return changes
+        if bytes > bytesMax { return false }
+        for key in left {
+            batch.changes.append(RowChange(className: table.className, key: key.text, kind: .erase))
+        }
+        return true
     }
 
     // MARK: Steps

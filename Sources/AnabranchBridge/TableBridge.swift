@@ -264,7 +264,8 @@ public actor TableBridge {
     private func collect(_ total: inout BridgeProgress, _ progress: @Sendable (BridgeProgress) -> Void) async throws {
         while let batch = try database.nextBatch() {
             let changes = batch.changes
-            let conflicts = try await step(batch) { transaction in try RowChange.write(changes, in: transaction) }
+            let conflicts =
+                try await batch.conflicts + step(batch) { transaction in try RowChange.write(changes, in: transaction) }
             try database.record(conflicts)
             if batch.position == nil { sent = (batch.target, await replica.record.version) }
             total.collected += changes.count

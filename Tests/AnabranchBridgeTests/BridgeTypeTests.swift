@@ -346,6 +346,31 @@ import Testing
         }
     }
 
+    /// PostgreSQL takes what the reader of JSON does not.
+    @Test func jsonThatNoObjectHoldsIsKeptAndAllElseGoesOn() async throws {
+        let schema = "CREATE TABLE note (id bigint PRIMARY KEY, title text, meta json, deep jsonb)"
+        try await BridgeWorld.run(schema, ["note"]) { world in
+            let device = try await world.device(), bridge = try await world.bridge()
+            try world.app.run(
+                """
+                INSERT INTO note VALUES (1, 'a', '{"a":1,"a":2}', '1'), (2, 'b', '1e400', '2'),
+                  (3, 'c', '{"a":1}', (repeat('[', 300) || repeat(']', 300))::jsonb), (4, 'd', NULL, NULL)
+                """)
+            try await bridge.synchronize()
+            #expect(
+                try world.app.rows("SELECT key, kind, left(lost, 5) FROM anabranch.conflict ORDER BY key") == [
+                    "1|value|meta:", "2|value|meta:", "3|value|deep:",
+                ])
+            #expect(try world.app.rows("SELECT meta FROM note WHERE id = 1") == [#"{"a":1,"a":2}"#])
+            #expect(try await device.values("note", "title").count == 4)
+            try world.app.run(#"UPDATE note SET meta = '{"a":2}' WHERE id = 1"#)
+            try await bridge.synchronize()
+            try await device.waitForDownload()
+            let value = try await device.read { try $0.object("note", key: 1)?.dictionary("meta").value(for: "a") }
+            #expect(value == 2)
+        }
+    }
+
     /// Offsets of local time have seconds there, and data is no hexadecimal digits.
     @Test func settingsOfTheDatabaseChangeNoValues() async throws {
         let schema = "CREATE TABLE note (id bigint PRIMARY KEY, at timestamptz, data bytea)"
