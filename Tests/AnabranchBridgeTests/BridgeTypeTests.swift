@@ -363,11 +363,33 @@ import Testing
                 ])
             #expect(try world.app.rows("SELECT meta FROM note WHERE id = 1") == [#"{"a":1,"a":2}"#])
             #expect(try await device.values("note", "title").count == 4)
-            try world.app.run(#"UPDATE note SET meta = '{"a":2}' WHERE id = 1"#)
+            try world.app.run(#"UPDATE note SET meta = '{"a":3}' WHERE id = 1"#)
             try await bridge.synchronize()
             try await device.waitForDownload()
             let value = try await device.read { try $0.object("note", key: 1)?.dictionary("meta").value(for: "a") }
-            #expect(value == 2)
+            #expect(value == 3)
+        }
+    }
+
+    /// One in small letters is the row of the same object.
+    @Test func anObjectIDInCapitalsIsNoKey() async throws {
+        try await BridgeWorld.run { world in
+            let device = try await world.device(), bridge = try await world.bridge()
+            try await device.change { transaction in
+                try transaction.addClass("task", key: "_id", .objectID)
+                try transaction.addColumn("n", .int, isNullable: true, to: "task")
+            }
+            try world.app.run("CREATE TABLE task (_id text PRIMARY KEY, n int)")
+            try world.install(["task"])
+            try world.app.run(
+                """
+                INSERT INTO task VALUES ('64B7F0AA0000000000000001', 1), ('64b7f0aa0000000000000002', 2)
+                """)
+            try await bridge.synchronize()
+            #expect(try world.app.rows("SELECT n FROM task ORDER BY n") == ["1", "2"])
+            let conflicts = try world.app.rows("SELECT key, kind FROM anabranch.conflict")
+            #expect(conflicts == ["64B7F0AA0000000000000001|value"])
+            #expect(try await device.values("task", "n").count == 1)
         }
     }
 
