@@ -337,7 +337,8 @@ struct BridgedTable: Equatable {
         switch type {
         case .int: Int64(text).map { .int($0) }
         case .string: .string(Array(text.utf8))
-        case .objectID: text.utf8.count == 24 ? Hex.decode(text).flatMap { ObjectID($0) }.map { .objectID($0) } : nil
+        // The row of an object has small letters.
+        case .objectID: ObjectID(text).flatMap { "\($0)".hasBytes(of: text) ? .objectID($0) : nil }
         case .uuid: UUIDBytes(text: text).map { .uuid($0) }
         default: nil
         }
