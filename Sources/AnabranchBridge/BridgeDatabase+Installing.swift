@@ -114,7 +114,14 @@ extension BridgeDatabase {
     private func functionBody(_ table: BridgedTable) -> String {
         let key = table.key.name.quoted
         let insertion = "INSERT INTO anabranch.history (tbl, action, key"
+        // Values of the type `json` that are none of `jsonb` cannot be compared: then all columns count as changed, and
+        // the application's statement is carried out.
+        let begin = table.hasJSON ? "BEGIN " : ""
+        func end(_ statements: String) -> String {
+            table.hasJSON ? " EXCEPTION WHEN data_exception THEN \(statements) END;" : ""
+        }
         if table.isFamily {
+            let again = "\(insertion)) VALUES (\(table.oid), 'I', NEW.\(key)::text);"
             return """
                 BEGIN
                   IF TG_OP = 'TRUNCATE' THEN
@@ -128,16 +135,20 @@ extension BridgeDatabase {
                   ELSIF OLD.\(key) IS DISTINCT FROM NEW.\(key) THEN
                     \(insertion)) VALUES (\(table.oid), 'D', OLD.\(key)::text), (\(table.oid), 'I', NEW.\(key)::text);
                   ELSE
-                    \(insertion), cols) SELECT \(table.oid), 'U', NEW.\(key)::text, "anabranch.c".cols
+                    \(begin)\(insertion), cols) SELECT \(table.oid), 'U', NEW.\(key)::text, "anabranch.c".cols
                     FROM (SELECT pg_catalog.array_agg("anabranch.e".key) AS cols
                       FROM pg_catalog.jsonb_each(pg_catalog.to_jsonb(OLD)) AS "anabranch.e"
                       WHERE pg_catalog.to_jsonb(NEW)->"anabranch.e".key IS DISTINCT FROM "anabranch.e".value
-                    ) AS "anabranch.c" WHERE "anabranch.c".cols IS NOT NULL;
+                    ) AS "anabranch.c" WHERE "anabranch.c".cols IS NOT NULL;\(end(again))
                   END IF;
                   RETURN NULL;
                 END
                 """
         }
+        let again = """
+            \(insertion)) SELECT \(table.oid), 'D', "anabranch.o".\(key)::text FROM olds AS "anabranch.o";
+            \(insertion)) SELECT \(table.oid), 'I', "anabranch.n".\(key)::text FROM news AS "anabranch.n";
+            """
         return """
             BEGIN
               IF TG_OP = 'TRUNCATE' THEN
@@ -147,7 +158,7 @@ extension BridgeDatabase {
               ELSIF TG_OP = 'INSERT' THEN
                 \(insertion)) SELECT \(table.oid), 'I', "anabranch.n".\(key)::text FROM news AS "anabranch.n";
               ELSE
-                \(insertion), cols)
+                \(begin)\(insertion), cols)
                 SELECT \(table.oid), CASE WHEN "anabranch.r".n IS NULL THEN 'D' WHEN "anabranch.r".o IS NULL THEN 'I'
                   ELSE 'U' END, "anabranch.r".k, "anabranch.c".cols
                 FROM (SELECT coalesce("anabranch.n".\(key), "anabranch.o".\(key))::text AS k,
@@ -157,7 +168,7 @@ extension BridgeDatabase {
                   LATERAL (SELECT pg_catalog.array_agg("anabranch.e".key) AS cols
                     FROM pg_catalog.jsonb_each("anabranch.r".o) AS "anabranch.e"
                     WHERE "anabranch.r".n->"anabranch.e".key IS DISTINCT FROM "anabranch.e".value) AS "anabranch.c"
-                WHERE "anabranch.r".o IS NULL OR "anabranch.r".n IS NULL OR "anabranch.c".cols IS NOT NULL;
+                WHERE "anabranch.r".o IS NULL OR "anabranch.r".n IS NULL OR "anabranch.c".cols IS NOT NULL;\(end(again))
               END IF;
               RETURN NULL;
             END

@@ -44,6 +44,8 @@ struct BridgedTable: Equatable {
     var columns: [Column]
     /// True if writes to the table can reach it by another one: partitions, and tables that inherit.
     let isFamily: Bool
+    /// True if a column is of the type `json`, which can hold what `jsonb` cannot.
+    let hasJSON: Bool
     /// The columns that are not bridged, with the reasons.
     let omitted: [(name: String, reason: String)]
 
@@ -125,6 +127,7 @@ struct BridgedTable: Equatable {
         var key: Column?
         var kept: [Column] = []
         var omitted: [(name: String, reason: String)] = []
+        hasJSON = (0..<columns.count).contains { [columns[$0, 2], columns[$0, 4]].contains("json") }
         for row in 0..<columns.count {
             let column = columns[row, 0] ?? "", type = columns[row, 1] ?? ""
             let isEnum = columns[row, 3] == "e"

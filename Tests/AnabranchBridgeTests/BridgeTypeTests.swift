@@ -371,6 +371,27 @@ import Testing
         }
     }
 
+    /// `json` can hold what `jsonb` cannot: triggers that compare rows take no statement of the application for that.
+    @Test(arguments: ["", " PARTITION BY HASH (id)"]) func jsonThatIsNoneOfJSONBStopsNoApplication(
+        partitions: String
+    ) async throws {
+        var schema = "CREATE TABLE note (id bigint PRIMARY KEY, title text, meta json)\(partitions)"
+        if !partitions.isEmpty {
+            schema += "; CREATE TABLE part PARTITION OF note FOR VALUES WITH (MODULUS 1, REMAINDER 0)"
+        }
+        try await BridgeWorld.run(schema, ["note"]) { world in
+            let device = try await world.device(), bridge = try await world.bridge()
+            try world.app.run(#"INSERT INTO note VALUES (1, 'a', '"\u0000"'), (2, 'b', '{}')"#)
+            try await bridge.synchronize()
+            try world.app.run("UPDATE note SET title = 'c'")
+            try await bridge.synchronize()
+            #expect(try world.app.rows("SELECT title FROM note") == ["c", "c"])
+            try await device.waitForDownload()
+            let titles = try await device.read { try $0.objects("note").map { try $0.value("title") } }
+            #expect(titles == ["c", "c"])
+        }
+    }
+
     /// One in small letters is the row of the same object.
     @Test func anObjectIDInCapitalsIsNoKey() async throws {
         try await BridgeWorld.run { world in
