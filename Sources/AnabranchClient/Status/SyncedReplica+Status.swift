@@ -99,6 +99,7 @@ extension SyncedReplica {
     }
 
     private func watch(_ item: ItemName, _ continuation: AsyncStream<ObjectStatus>.Continuation) {
+        guard !isClosed else { return continuation.finish() }
         let number = items.add(item, continuation)
         continuation.onTermination = { [weak self] _ in
             guard let self else { return }

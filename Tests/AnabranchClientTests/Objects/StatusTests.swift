@@ -34,6 +34,17 @@ import Testing
         }
     }
 
+    @Test(.timeLimit(.minutes(2))) func whoeverAsksAClosedStoreHearsThatItIsOver() async throws {
+        try await withFolder { path async throws in
+            let store = try await SyncedStore(path("one"), Chore.self)
+            try await store.close()
+            for await _ in try store.statusUpdates(of: Chore.self, 1) {}
+            for await _ in store.statusUpdates {}
+            for await _ in store.issues {}
+            for await _ in await store.replica.events() {}
+        }
+    }
+
     /// The connection breaks after any message: within a transfer nothing goes back, and it ends with all of it.
     @Test(arguments: [SyncMode.partition, .flexible]) func progressGoesForward(_ mode: SyncMode) async throws {
         try await withServer { _, port async throws in
