@@ -181,11 +181,14 @@ public final class BridgeDatabase {
 
     func table(oid: String) -> BridgedTable? { tables.first { $0.oid == oid } }
 
-    func table(ofClass name: String) -> BridgedTable? { tables.first { $0.className == name } }
+    func table(ofClass name: String) -> BridgedTable? { tables.first { $0.className.hasBytes(of: name) } }
 
     /// The table that a foreign key names.
     func table(named name: String) -> BridgedTable? {
-        tables.first { [$0.name, $0.name.quoted, "\($0.schema).\($0.name)", $0.path].contains(name) }
+        tables.first { table in
+            let names = [table.name, table.name.quoted, "\(table.schema).\(table.name)", table.path]
+            return names.contains { $0.hasBytes(of: name) }
+        }
     }
 
     // MARK: Holder

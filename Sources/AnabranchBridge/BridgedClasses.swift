@@ -34,8 +34,8 @@ struct BridgedClass: Sendable {
     /// Adds the classes and properties that are missing.
     /// - Throws: `BridgeError` with the code `schemaMismatch` if there is something else under a name.
     static func add(_ classes: [BridgedClass], to transaction: WriteTransaction) throws {
-        let known = Set(transaction.classNames)
-        for wanted in classes where !known.contains(wanted.name) {
+        let known = Set(transaction.classNames.map { ExactString($0) })
+        for wanted in classes where !known.contains(ExactString(wanted.name)) {
             try transaction.addClass(wanted.name, key: wanted.key, wanted.keyKind.propertyType)
         }
         let state = transaction.state
@@ -178,7 +178,7 @@ extension SyncedReplica {
     /// Subscribes to all objects of some classes, where the replica has subscriptions.
     func subscribeToAll(of classes: [String]) throws {
         guard let known = record.subscriptions?.latest.subscriptions else { return }
-        let missing = classes.filter { name in !known.contains { $0.className == name } }
+        let missing = classes.filter { name in !known.contains { $0.className.hasBytes(of: name) } }
         if !missing.isEmpty { try subscribe(known + missing.map { Subscription($0) }) }
     }
 }

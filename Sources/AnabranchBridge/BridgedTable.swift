@@ -133,7 +133,7 @@ struct BridgedTable: Equatable {
             let isEnum = columns[row, 3] == "e"
             let kind = ColumnKind(isEnum ? "text" : columns[row, 4] ?? columns[row, 2] ?? "")
             let isArray = columns[row, 5] == "t"
-            if column == keyName {
+            if column.hasBytes(of: keyName) {
                 guard let kind, !isArray, [.int, .text, .uuid].contains(kind), !type.hasPrefix("character(") else {
                     throw refused("a key of type \(type) cannot be that of an object", column: column)
                 }
@@ -150,7 +150,7 @@ struct BridgedTable: Equatable {
         }
         guard let key else { throw refused("its primary key is not a column of its own") }
         for list in try Self.lists(of: oid, exact, key.name, in: db) {
-            guard !kept.contains(where: { $0.name == list.name }), list.name != key.name else {
+            guard !([key] + kept).contains(where: { $0.name.hasBytes(of: list.name) }) else {
                 throw refused("both a column and a table of elements have the name", column: list.name)
             }
             kept.append(list)

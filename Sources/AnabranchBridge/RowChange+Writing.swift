@@ -37,7 +37,8 @@ extension RowChange {
                 continue
             }
             guard object != nil || isNew else {
-                record("erased", JSONValue.object(Dictionary(values) { $1 }).encoded)
+                let lost = values.map { (JSONName($0.column), $0.value) }
+                record("erased", JSONValue.object(Dictionary(lost) { $1 }).encoded)
                 continue
             }
             let known = try object.flatMap { try state.object($0.reference) }

@@ -68,8 +68,21 @@ import Testing
                     let object = try transaction.object("note", key: .string(Array(key.utf8)))
                     return try ["\u{e9}", "e\u{301}"].map { try object?.value($0) }
                 }
-                #expect(found == values.map { .string(Array($0.utf8)) })
+                let expected: [Payload?] = values.map { .string(Array($0.utf8)) }
+                #expect(found == expected)
             }
+        }
+    }
+
+    @Test func aColumnThatLooksLikeTheKeyIsAnotherOne() async throws {
+        let schema = "CREATE TABLE note (\"\u{e9}\" bigint PRIMARY KEY, \"e\u{301}\" text)"
+        try await BridgeWorld.run(schema, ["note"]) { world in
+            let device = try await world.device(), bridge = try await world.bridge()
+            try world.app.run("INSERT INTO note VALUES (1, 'a')")
+            try await Self.expectEqual(world, bridge)
+            try await device.waitForDownload()
+            let value = try await device.read { try $0.object("note", key: 1)?.value("e\u{301}") }
+            #expect(value == "a")
         }
     }
 
