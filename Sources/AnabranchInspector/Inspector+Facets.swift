@@ -23,7 +23,7 @@ extension Inspector {
             let filter = try filter.map { try Query(filter: $0, on: schema, of: state) }
             let seen = viewer.seen.objects(in: state)
             let end = ContinuousClock.now + .milliseconds(Self.facetMilliseconds)
-            var counts: [String: Int] = [:], looked = 0, isComplete = true, failure: (any Error)?
+            var counts: [ExactString: Int] = [:], looked = 0, isComplete = true, failure: (any Error)?
             try state.forEachObject(of: schema.number, after: nil) { object throws(ApplyError) in
                 looked += 1
                 do {
@@ -31,7 +31,7 @@ extension Inspector {
                         try seen.include(object, of: schema.name, in: state)
                     {
                         var text = ValueText.cell
-                        counts[text.json(of: object.value(of: property), texts), default: 0] += 1
+                        counts[ExactString(text.json(of: object.value(of: property), texts)), default: 0] += 1
                     }
                 } catch { failure = error }
                 isComplete = counts.count < Self.facetValuesMax && (looked & 63 != 0 || ContinuousClock.now < end)
@@ -43,7 +43,7 @@ extension Inspector {
                 "version": "\(view.version)", "complete": "\(isComplete)", "looked": "\(looked)",
                 "different": "\(counts.count)",
                 "facets": jsonArray(
-                    order.prefix(Self.facetsShown).map { jsonObject(["value": $0.key, "count": "\($0.value)"]) }),
+                    order.prefix(Self.facetsShown).map { jsonObject(["value": $0.key.text, "count": "\($0.value)"]) }),
             ])
         }
     }
