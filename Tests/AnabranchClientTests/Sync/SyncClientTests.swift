@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    /// What was written for one of them is not recovered in the other.
+    /// Its changes belong to one of them, and would be made again in the other.
     @Test func aReplicaOfAPartitionIsNotThatOfOneThatLooksAlike() async throws {
         try await withServer { _, port async throws in
             try await withFolder { path async throws in
