@@ -132,6 +132,19 @@ import Testing
         }
     }
 
+    @Test func rowsThatAnInstallationHasNotNotedAreCollected() async throws {
+        try await BridgeWorld.run(Self.notes, ["note"]) { world in
+            let device = try await world.device(), bridge = try await world.bridge()
+            // As after an installation that was ended before it had noted the first rows.
+            try world.app.run("INSERT INTO note SELECT i, 't' || i, i FROM generate_series(1, 3) i")
+            try world.app.run("DELETE FROM anabranch.history; UPDATE anabranch.bridged SET noted = ''")
+            try await bridge.synchronize()
+            #expect(try world.app.rows("SELECT count(*) FROM note") == ["3"])
+            #expect(try await device.values("note", "n") == ["1 1", "2 2", "3 3"])
+            #expect(try world.app.rows("SELECT count(*) FROM anabranch.bridged WHERE noted IS NOT NULL") == ["0"])
+        }
+    }
+
     @Test func anObjectThatComesWhileAllIsComparedIsNotErased() async throws {
         try await BridgeWorld.run(Self.notes, ["note"]) { world in
             let device = try await world.device(), bridge = try await world.bridge()
