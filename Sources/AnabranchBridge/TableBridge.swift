@@ -220,7 +220,7 @@ public actor TableBridge {
     /// Looks at the tables and their triggers, and makes those again that are missing.
     private func check(_ total: inout BridgeProgress) async throws {
         if try database.load() { preparedFor = nil }
-        // An installation that is not done has left rows without an entry, and they are not rows whose objects are gone.
+        // An installation that is not done has left rows without an entry: they are none whose objects are gone.
         try database.db.query(
             """
             WITH undone AS (UPDATE anabranch.bridged SET noted = NULL WHERE noted IS NOT NULL RETURNING 1)
