@@ -140,6 +140,31 @@ import Testing
         }
     }
 
+    @Test func whoeverIsConnectedWhileANewHistoryBeginsComesBack() async throws {
+        try await WireRig.run { rig in
+            let login = try await rig.logIn()
+            let one = try await Conversation(rig, login, library: "other")
+            let last = try await one.list()["current"]?.string ?? ""
+            try await one.make("M", "k", ["v": .adds("x")])
+            // As after an entry by a server without the door.
+            let path = VirtualPath(app: WireRig.app, partition: SimperiumWire.partition(of: login.user))
+            let missing = HeadWrite(at: ChangesetTime(secondsSince1970: 0)) { _, records in
+                guard var door = try records.door() else { return [] }
+                door.position = 0
+                records.set(door)
+                return []
+            }
+            _ = try await rig.server.write([missing], atHeadOf: path)
+            try await rig.server.write(to: path) { tx in _ = try tx.create("note", key: "unseen") }
+            try await rig.server.write(to: path) { tx in _ = try tx.create("note", key: "seen") }
+            await #expect(throws: TextClient.Closed(code: 1013)) { _ = try await one.hear() }
+            let two = try await Conversation(rig, login, library: "other")
+            try await two.say("0:cv:\(last)")
+            #expect(try await two.hear() == "0:cv:?")
+            #expect(try await two.list()["index"]?.array?.count == 3)
+        }
+    }
+
     @Test(arguments: [false, true]) func aRestartForgetsNothing(isDurable: Bool) async throws {
         let disk = try WireRig.Disk(isDurable: isDurable)
         let (login, cv, ident) = try await WireRig.run(on: disk) { rig in

@@ -27,6 +27,8 @@ final class Channel {
     var bucket: Bucket?
     /// How far the client has been told; nil if it has not begun to listen.
     var position: ChangePlace?
+    /// The number of the history that the position is of.
+    var salt: UInt64 = 0
     /// True while the client will ask for the changes since its listing.
     var awaitsCV = false
     var heldErrors: [HeldError] = []

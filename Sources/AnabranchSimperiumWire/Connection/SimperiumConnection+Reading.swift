@@ -10,14 +10,14 @@ extension SimperiumConnection {
     func list(_ request: ListingRequest, on channel: Channel) async throws {
         channel.position = nil
         let name = channel.bucketName
-        let (page, bucket) = try await channel.file.read { reader in
+        let (page, bucket, salt) = try await channel.file.read { reader in
             let bucket = try reader.records.bucket(named: name)
-            return (try reader.page(request, of: bucket), bucket)
+            return (try reader.page(request, of: bucket), bucket, reader.door.salt)
         }
         channel.bucket = bucket ?? channel.bucket
         try await send(channel.message("i", page.text))
         guard page.isLast else { return }
-        channel.position = page.snapshot
+        (channel.position, channel.salt) = (page.snapshot, salt)
         channel.awaitsCV = channel.library == .apple || channel.library == .browser
         try await tellNews(on: channel)
     }
@@ -58,6 +58,7 @@ extension SimperiumConnection {
             channel.changedSinceUnknown = []
             return try await send(channel.message("cv", "?"))
         }
+        if cv.salt != channel.salt { (channel.position, channel.salt) = (nil, cv.salt) }
         let pushed =
             channel.library == .node
             ? channel.file.withClients { $0.pushed(channel.client, channel.bucketName) } : nil
@@ -74,7 +75,7 @@ extension SimperiumConnection {
     /// read yet is told when it is: then the connection is woken.
     func tellNews(on channel: Channel) async throws {
         guard channel.isListening, let position = channel.position else { return }
-        guard let news = channel.file.news(of: channel.bucketName, after: position),
+        guard let news = channel.file.news(of: channel.bucketName, after: position, salt: channel.salt),
             news.batches.isEmpty || channel.bucket != nil,
             channel.library != .node || news.batches.allSatisfy(\.isPlain)
         else { return try await tellAll(on: channel) }
@@ -123,8 +124,9 @@ extension SimperiumConnection {
         var end: ChangePlace?, place = start, isFirst = true
         while true {
             let after = place, limit = end
-            let known = channel.bucket
+            let known = channel.bucket, salt = channel.salt
             let (told, last, bucket) = try await channel.file.read { reader in
+                guard reader.door.salt == salt else { throw End.closed(1013, "another history") }
                 let last = limit ?? max(reader.door.end, start)
                 guard let bucket = try known ?? reader.records.bucket(named: name) else {
                     return (ToldChanges(through: last, isComplete: true), last, known)

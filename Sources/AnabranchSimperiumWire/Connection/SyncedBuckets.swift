@@ -142,11 +142,13 @@ final class SyncedBuckets: Sendable {
     }
 
     /// The changes of a bucket after a point, as far as the file was read for all its channels.
-    /// - Returns: nil if some of them were not.
-    func news(of bucket: String, after place: ChangePlace) -> (batches: [ChangeBatch], through: ChangePlace)? {
-        guard let tail = state.withLock({ $0.tail }), let batches = tail.batches(of: bucket, after: place) else {
-            return nil
-        }
+    /// - Returns: nil if some of them were not, or the point is of another history.
+    func news(
+        of bucket: String, after place: ChangePlace, salt: UInt64
+    ) -> (batches: [ChangeBatch], through: ChangePlace)? {
+        guard let tail = state.withLock({ $0.tail }), tail.salt == salt,
+            let batches = tail.batches(of: bucket, after: place)
+        else { return nil }
         return (batches, max(place, tail.end))
     }
 

@@ -154,10 +154,10 @@ struct HTTPBucket: Sendable {
     /// Answers with what has come since a version, and waits until there is something.
     private func news(_ request: EndpointRequest, _ news: NewsRequest) async throws -> EndpointResponse {
         guard request.hold(for: principal) else { throw DataRefusal(.serviceUnavailable, "too many connections") }
-        let start = try await start(of: news)
+        let (start, salt) = try await start(of: news)
         let (bucket, seconds) = (self, newsSeconds)
         let told = try await withThrowingTaskGroup(of: [String].self) { group in
-            group.addTask { try await bucket.next(news, after: start) }
+            group.addTask { try await bucket.next(news, after: start, of: salt) }
             group.addTask {
                 try await Task.sleep(for: .seconds(seconds))
                 return []
@@ -168,26 +168,30 @@ struct HTTPBucket: Sendable {
         return EndpointResponse(status: .ok, text: "[\(told.joined(separator: ","))]")
     }
 
-    private func start(of news: NewsRequest) async throws -> ChangePlace {
+    /// - Returns: also the number of the history that the point is of.
+    private func start(of news: NewsRequest) async throws -> (ChangePlace, salt: UInt64) {
         let name = name
-        let start = try await file.read { reader -> ChangePlace? in
-            guard let text = news.cv else { return reader.door.end }
+        let start = try await file.read { reader -> (ChangePlace, salt: UInt64)? in
+            guard let text = news.cv else { return (reader.door.end, reader.door.salt) }
             guard let cv = ChangeVersion(text), cv.salt == reader.door.salt, cv.place <= reader.door.end,
                 try reader.keepsChanges(of: reader.records.bucket(named: name), after: cv.place)
             else { return nil }
-            return cv.place
+            return (cv.place, cv.salt)
         }
         guard let start else { throw DataRefusal(.notFound, "the change version is not known") }
         return start
     }
 
     /// The next changes after a point; empty if the server or the task ends before there are any.
-    private func next(_ news: NewsRequest, after start: ChangePlace) async throws -> [String] {
+    private func next(_ news: NewsRequest, after start: ChangePlace, of salt: UInt64) async throws -> [String] {
         let follower = try file.follow(), name = name
         var place = start
         while true {
             let after = place
             let (texts, told) = try await file.read { reader -> ([String], ToldChanges) in
+                guard reader.door.salt == salt else {
+                    throw DataRefusal(.notFound, "the change version is not known")
+                }
                 let end = max(reader.door.end, after)
                 guard let bucket = try reader.records.bucket(named: name) else {
                     return ([], ToldChanges(through: end, isComplete: true))
