@@ -184,4 +184,18 @@ import Testing
         try fixture.upload()
         #expect(fixture.file.views[fixture.client.ident]?.log.entries.isEmpty == true)
     }
+
+    /// The numbers of entries up to a version are those that a look at each of them would find.
+    @Test func versionsHaveTheirPlaces() {
+        var log = ViewLog()
+        for version in [2, 2, 5, 6, 6, 6, 9] as [ServerVersion] {
+            log.append(version, clientVersion: 0, timestamp: 0, origin: .server, ViewEntry.Contents(changeset: [1]))
+        }
+        #expect(log.number(upTo: 1) == 0 && log.number(upTo: 2) == 2)
+        log.removeFirst(through: 2)
+        let numbers = (0...10).map { log.number(upTo: ServerVersion($0)) }
+        #expect(numbers == [2, 2, 2, 2, 2, 3, 6, 6, 6, 7, 7])
+        log.removeFirst(through: 9)
+        #expect(log.number(upTo: 0) == 7 && log.number(upTo: 9) == 7)
+    }
 }

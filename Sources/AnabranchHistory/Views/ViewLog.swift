@@ -37,7 +37,8 @@ package struct ViewLog: Sendable {
 
     /// The number of the last entry up to a version.
     func number(upTo version: ServerVersion) -> UInt64 {
-        entries.first { $0.version > version }.map { $0.number - 1 } ?? lastNumber
+        // Each changeset of an upload asks, and there may be very many of both.
+        firstNumber + UInt64(entries.firstPlace { $0.version > version }) - 1
     }
 
     mutating func append(
