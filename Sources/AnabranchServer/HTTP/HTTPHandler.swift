@@ -113,7 +113,8 @@ final class HTTPHandler: ChannelDuplexHandler, RemovableChannelHandler {
             return
         }
         let route = route(head), form = route.body ?? .whole(bytesMax: bodyBytesMax)
-        let announced = head.headers.first(name: "content-length").flatMap(Int.init)
+        // The parser takes lengths up to 2^64: one that is no `Int` is longer than all that is taken.
+        let announced = head.headers.first(name: "content-length").map { Int($0) ?? .max }
         guard announced ?? 0 <= form.bytesMax else {
             return send(EndpointResponse(.bodyTooLarge), isLast: true, context)
         }
