@@ -61,16 +61,20 @@ actor FetchedKeys {
     /// - Throws: `noKeys` if the issuer may have it, but did not answer when it was last asked.
     func keys(naming ident: String?, now: Int64) async throws(TokenError) -> [TokenKey] {
         var isKnown: Bool { ident.map { name in keys.contains { $0.ident == name } } ?? !keys.isEmpty }
-        let isFresh = fetchedAt.map { now - $0 < Self.ageSecondsMax } ?? false
-        if !isKnown || !isFresh { await refresh(now: now) }
+        if !isKnown || !Self.isRecent(fetchedAt, Self.ageSecondsMax, now) { await refresh(now: now) }
         guard isKnown || fetchedAt == attemptedAt else { throw .noKeys }
         return keys
+    }
+
+    /// True if a time is less than so many seconds ago. If it is still to come, the clock was ahead, and nobody knows.
+    private static func isRecent(_ time: Int64?, _ seconds: Int64, _ now: Int64) -> Bool {
+        time.map { (0..<seconds).contains(now - $0) } ?? false
     }
 
     /// Fetches the keys, unless that was tried just now. Without an answer, the old ones stay.
     func refresh(now: Int64) async {
         if let attempt { return await attempt.value }
-        if let attemptedAt, now - attemptedAt < Self.pauseSecondsMin { return }
+        if Self.isRecent(attemptedAt, Self.pauseSecondsMin, now) { return }
         attemptedAt = now
         let attempt = Task {
             do {

@@ -40,6 +40,8 @@ struct AppServicesRig {
 
         func advance(by seconds: UInt64) { state.withLock { $0.seconds += seconds } }
 
+        func setBack(by seconds: UInt64) { state.withLock { $0.seconds -= seconds } }
+
         /// Has something happen when the clock has been looked at so many times and is looked at again.
         func whenAsked(again looks: Int, _ event: @escaping @Sendable () -> Void) {
             state.withLock { state in

@@ -103,6 +103,22 @@ import Testing
         }
     }
 
+    /// Until the clock is where it was, which may take years, no new key would be seen, and none that is gone.
+    @Test func aClockThatWasAheadDelaysNothing() async throws {
+        let world = try await World()
+        let keys = try world.issuer.keys
+        try world.issuer.write([keys[0]])
+        try await AppServicesRig.run(world.settings()) { rig async throws in
+            #expect(try await world.logIn("r", "RS256", rig) == 200)
+            try world.issuer.write([keys[1]])
+            rig.clock.setBack(by: 86_400)
+            #expect(try await world.logIn("e", "ES256", rig) == 200)
+            try world.issuer.write([keys[0]])
+            rig.clock.setBack(by: 86_400)
+            #expect(try await world.logIn("e", "ES256", rig) == 401, "it is gone")
+        }
+    }
+
     @Test func anIssuerThatIsAwayAtTheStartIsAskedLater() async throws {
         let world = try await World()
         let keys = try world.issuer.keys
