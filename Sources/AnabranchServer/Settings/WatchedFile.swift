@@ -5,7 +5,7 @@ import Synchronization
 /// A value that is read from one or several files, and read again when one of them has changed, or when the set of
 /// files has. To change such a file, rename a new one over it.
 final class WatchedFile<Value: Sendable>: Sendable {
-    /// A stamp that changes when the content of a file does.
+    /// A stamp that changes when the content of a file does, or who may read it.
     private struct Stamp: Equatable {
         let inode: UInt64, size: Int64, seconds: Int, nanoseconds: Int
 
@@ -17,8 +17,8 @@ final class WatchedFile<Value: Sendable>: Sendable {
             self.path = path
             inode = UInt64(status.st_ino)
             size = Int64(status.st_size)
-            seconds = status.modified.tv_sec
-            nanoseconds = status.modified.tv_nsec
+            seconds = status.changed.tv_sec
+            nanoseconds = status.changed.tv_nsec
         }
     }
 
@@ -86,11 +86,12 @@ final class WatchedFile<Value: Sendable>: Sendable {
 }
 
 extension stat {
-    fileprivate var modified: timespec {
+    /// The time of the last change of the content, the owner or the mode.
+    fileprivate var changed: timespec {
         #if canImport(Darwin)
-        st_mtimespec
+        st_ctimespec
         #else
-        st_mtim
+        st_ctim
         #endif
     }
 }

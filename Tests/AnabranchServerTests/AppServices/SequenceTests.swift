@@ -320,6 +320,19 @@ import Testing
         }
     }
 
+    /// The operator has put a new key there that others can read, and mends that: the content stays as it is.
+    @Test func aKeyFileWhoseModeIsMendedIsReadAgain() async throws {
+        try await AppServicesRig.run { rig async throws in
+            let keys = rig.services.tokens.keys, old = await keys.keys().first?.ident
+            let new = try KeyFile.rotate(path: rig.keyPath, now: rig.clock.now, lifetimeSeconds: 60)
+            chmod(rig.keyPath, 0o644)
+            #expect(await keys.keys().first?.ident == old)
+            #expect(rig.log.text.contains("others can read it"))
+            chmod(rig.keyPath, 0o600)
+            #expect(await keys.keys().first?.ident == new)
+        }
+    }
+
     @Test func whoKeepsFailingIsMadeToWait() async throws {
         var settings = AppServicesRig.development
         settings.promptRefusalsPerMinuteMax = 2
