@@ -8,6 +8,7 @@ final class WatchedFile<Value: Sendable>: Sendable {
     /// A stamp that changes when the content of a file does, or who may read it.
     private struct Stamp: Equatable {
         let inode: UInt64, size: Int64, seconds: Int, nanoseconds: Int
+        let mode: mode_t, owner: uid_t, group: gid_t
 
         let path: String
 
@@ -17,8 +18,9 @@ final class WatchedFile<Value: Sendable>: Sendable {
             self.path = path
             inode = UInt64(status.st_ino)
             size = Int64(status.st_size)
-            seconds = status.changed.tv_sec
-            nanoseconds = status.changed.tv_nsec
+            seconds = status.modified.tv_sec
+            nanoseconds = status.modified.tv_nsec
+            (mode, owner, group) = (status.st_mode, status.st_uid, status.st_gid)
         }
     }
 
@@ -86,12 +88,11 @@ final class WatchedFile<Value: Sendable>: Sendable {
 }
 
 extension stat {
-    /// The time of the last change of the content, the owner or the mode.
-    fileprivate var changed: timespec {
+    fileprivate var modified: timespec {
         #if canImport(Darwin)
-        st_ctimespec
+        st_mtimespec
         #else
-        st_ctim
+        st_mtim
         #endif
     }
 }
