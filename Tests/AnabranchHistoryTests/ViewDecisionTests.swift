@@ -132,4 +132,19 @@ import Testing
         }
         #expect(errorCount > record.value.count / 2)
     }
+
+    /// To a `String`, "é" is "e\u{301}".
+    @Test func textsAreKeptByTheirBytes() throws {
+        let names = ["\u{e9}", "e\u{301}"], role = ViewRole(.everything, in: ObjectGraph())
+        let writer = ChangesetWriter(names.map { .createObject(ObjectName(className: $0)) })
+        var arena = ChangesetArena(), decisions = ViewDecisions()
+        let index = try arena.decode(writer.bytes, version: 1, tag: OriginTag(timestamp: 1, ident: 2))
+        for object in arena.touchedObjects(of: index) {
+            decisions.add(object, isRefused: true, .existence, role, .empty)
+        }
+        let change = try #require(decisions.change(of: 1))
+        let record = DoorRecord(place: change.place, value: try #require(change.value))
+        let found = try ViewDecisions(record, of: 1).decisions.map(\.object.className)
+        #expect(Set(found) == Set(names.map { Array($0.utf8) }))
+    }
 }

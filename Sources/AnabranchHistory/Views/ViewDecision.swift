@@ -81,9 +81,9 @@ struct ViewDecisions: Equatable, Sendable {
 
     /// Texts, each once, and then the decisions, which name them by number from 1; 0 is none.
     private var bytes: [UInt8] {
-        var numbers: [String: Int] = [:], texts: [String] = [], body = SegmentWriter()
+        var numbers: [ExactString: Int] = [:], texts: [ExactString] = [], body = SegmentWriter()
         func number(_ text: String?) -> Int {
-            guard let text else { return 0 }
+            guard let text = text.map({ ExactString($0) }) else { return 0 }
             if let known = numbers[text] { return known }
             texts.append(text)
             numbers[text] = texts.count
