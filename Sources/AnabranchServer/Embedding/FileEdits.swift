@@ -64,10 +64,10 @@ struct EditFeed {
     }
 
     private struct Name: Hashable {
-        let className: String
+        let className: ExactString
         let key: PrimaryKey
 
-        init(_ object: ChangedObject) { (className, key) = (object.className, object.key) }
+        init(_ object: ChangedObject) { (className, key) = (ExactString(object.className), object.key) }
     }
 
     /// Ends an edit, in seconds.

@@ -1,6 +1,7 @@
 public import AnabranchCore
 import AnabranchHistory
 public import Foundation
+import OrderedCollections
 
 /// The changes of one transaction in a synced file, as they took effect: after merging with the earlier changes of
 /// others.
@@ -34,7 +35,7 @@ public struct SyncedTransaction: Equatable, Sendable {
         date = Date(timeIntervalSince1970: entry.timestamp.secondsSince1970)
         author = entry.origin == 0 ? .server : .client(entry.origin, user: user)
         var arena = ChangesetArena(), objects: [ChangedObject] = [], positions: [ObjectKeyID: Int] = [:]
-        var changesSchema = false
+        var fields: [OrderedSet<NameID>] = [], changesSchema = false
         let changeset = try entry.decode(into: &arena)
         for instruction in arena.instructions(of: changeset) {
             guard !instruction.kind.isSchema else {
@@ -46,12 +47,16 @@ public struct SyncedTransaction: Equatable, Sendable {
                 positions[instruction.object] = position
                 let (className, key) = arena.primaryKey(of: instruction.object)
                 objects.append(ChangedObject(className: Self.text(arena.bytes(of: className)), key: key))
+                fields.append([])
             }
             switch instruction.kind {
             case .createObject: objects[position].change = .inserted
             case .eraseObject: objects[position].change = .deleted
-            default: objects[position].record(field: Self.text(arena.bytes(of: instruction.field)))
+            default: fields[position].append(instruction.field)
             }
+        }
+        for (position, names) in fields.enumerated() {
+            objects[position].record(names.map { Self.text(arena.bytes(of: $0)) })
         }
         self.objects = objects
         self.changesSchema = changesSchema
@@ -84,12 +89,14 @@ public struct ChangedObject: Equatable, Sendable {
     mutating func goOn(with later: Change) {
         switch later {
         case .inserted, .deleted: change = later
-        case .modified(let fields): for field in fields { record(field: field) }
+        case .modified(let fields): record(fields)
         }
     }
 
-    fileprivate mutating func record(field: String) {
-        guard case .modified(let fields) = change, !fields.contains(field) else { return }
-        change = .modified(fields: fields + [field])
+    /// Adds fields that were written. Those that look alike are two.
+    fileprivate mutating func record(_ fields: [String]) {
+        guard case .modified(let known) = change else { return }
+        var names = Set(known.map { ExactString($0) })
+        change = .modified(fields: known + fields.filter { names.insert(ExactString($0)).inserted })
     }
 }

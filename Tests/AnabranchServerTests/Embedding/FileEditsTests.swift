@@ -114,4 +114,28 @@ import Testing
         #expect(feed.add(try transaction(2_000, many)).objects.count == EditFeed.objectsMax)
         #expect(feed.add(try transaction(2_001, [10_000])).id == 2_001)
     }
+
+    /// To a `String`, "é" is "e\u{301}".
+    @Test func namesThatLookAlikeAreTwo() throws {
+        let names = ["\u{e9}", "e\u{301}"]
+        var feed = EditFeed(pause: 300), writer = ChangesetWriter()
+        for name in names + names {
+            let object = ObjectName(className: name)
+            for field in names { writer.write(.update(FieldPath(object: object, field: field), .int(1))) }
+        }
+        let entry = LogEntry(
+            version: 1, salt: 1, origin: 2, clientVersion: 2, timestamp: 1_000, cumulativeSize: 0,
+            changeset: writer.bytes)
+        let transaction = try SyncedTransaction(entry, user: nil)
+        for objects in [feed.add(transaction).objects, feed.add(transaction).objects] {
+            #expect(objects.map { Array($0.className.utf8) } == names.map { Array($0.utf8) })
+            for object in objects {
+                guard case .modified(let fields) = object.change else {
+                    Issue.record("\(object.change)")
+                    continue
+                }
+                #expect(fields.map { Array($0.utf8) } == names.map { Array($0.utf8) })
+            }
+        }
+    }
 }
