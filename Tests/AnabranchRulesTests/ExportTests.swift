@@ -122,6 +122,29 @@ import Testing
         #expect(QueryableFields(namesByClass: ["A": ["x"]]).names(ofClass: "B") == [])
     }
 
+    /// To a `String`, "é" is "e\u{301}": one of them would have no rules of its own, and no schema.
+    @Test func collectionsThatLookAlikeAreTwo() throws {
+        let names = ["\u{e9}", "e\u{301}"]
+        let files = names.enumerated().flatMap { number, name in
+            let role = #"{"name": "r", "applyWhen": {}, "document_filters": {"read": {"_id": \#(number)}}, "read": true}"#
+            return [
+                AppFile(path: "data_sources/m/db/\(name)/rules.json", bytes: #"{"roles": [\#(role)]}"#.utf8),
+                AppFile(
+                    path: "data_sources/m/db/\(name)/schema.json",
+                    bytes: #"{"properties": {"_id": {"bsonType": "int"}}}"#.utf8),
+            ]
+        }
+        let app = try AppExport(files: files)
+        #expect(Set(app.schema.classes.map { Array($0.name.utf8) }) == Set(names.map { Array($0.utf8) }))
+        var state = ObjectGraph()
+        _ = try state.write(as: 2) { try app.schema.add(to: $0) }
+        let rules = app.rules.rules(for: try RuleUser(id: "ada"))
+        for (number, name) in names.enumerated() {
+            let schema = try #require(state.schema(ofClass: Array(name.utf8)))
+            #expect(rules.role(for: schema, of: state).read.canonicalText == "_id IN {\(number)}")
+        }
+    }
+
     // MARK: Other forms
 
     private static let role = #"{"name": "r", "applyWhen": {}, "read": {"n": 1}, "write": {"n": 2}}"#

@@ -21,7 +21,7 @@ struct AppReader {
     /// True if there is a configuration of flexible sync.
     private(set) var isFlexible = false
     private(set) var providers: Set<String>?
-    private var collections: [String: Collection] = [:]
+    private var collections: [ExactString: Collection] = [:]
     private var defaultRule: JSONNode?
     /// The roles in the place where the older form of sync has them.
     private var syncRoles: JSONNode?
@@ -165,7 +165,7 @@ struct AppReader {
         guard let name = sync.databaseName else { return }
         for (key, collection) in collections.sorted(by: { $0.key < $1.key }) where collection.database != name {
             collections[key] = nil
-            let file = (collection.rules ?? collection.schema ?? collection.relationships)?.file ?? key
+            let file = (collection.rules ?? collection.schema ?? collection.relationships)?.file ?? key.text
             notices.add(.notHere, file, "only the database \"\(name)\" is synced: this collection is not")
         }
     }
@@ -231,7 +231,7 @@ struct AppReader {
     private var ordered: [Collection] { collections.sorted { $0.key < $1.key }.map(\.value) }
 
     func schema() throws(RuleError) -> AppSchema {
-        var names: [String: String] = [:]
+        var names: [ExactString: String] = [:]
         for (key, collection) in collections where collection.schema != nil { names[key] = try collection.className() }
         var reader = SchemaReader(classNames: names, notices: notices)
         for collection in ordered {

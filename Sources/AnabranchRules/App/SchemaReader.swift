@@ -4,10 +4,10 @@ import AnabranchCore
 struct SchemaReader {
     let notices: NoticeList
     /// The classes by database and collection, as targets of relationships.
-    let classNames: [String: String]
+    let classNames: [ExactString: String]
     private(set) var classes: [AppClass] = []
 
-    init(classNames: [String: String], notices: NoticeList) {
+    init(classNames: [ExactString: String], notices: NoticeList) {
         self.classNames = classNames
         self.notices = notices
     }
@@ -17,7 +17,9 @@ struct SchemaReader {
         "additionalProperties", "description", "asymmetric",
     ]
 
-    static func key(_ database: String, _ collection: String) -> String { "\(database)/\(collection)" }
+    static func key(_ database: String, _ collection: String) -> ExactString {
+        ExactString("\(database)/\(collection)")
+    }
 
     // MARK: Classes
 
@@ -49,7 +51,7 @@ struct SchemaReader {
 
     /// An embedded class can occur in several others; it has to be the same everywhere.
     private mutating func add(_ added: AppClass, _ node: JSONNode) throws(RuleError) {
-        if let known = classes.first(where: { $0.name == added.name }) {
+        if let known = classes.first(where: { $0.name.hasBytes(of: added.name) }) {
             guard known == added, added.kind == .embedded else {
                 throw node.error("there is another class \(added.name)")
             }
