@@ -126,7 +126,8 @@ import Testing
     @Test func collectionsThatLookAlikeAreTwo() throws {
         let names = ["\u{e9}", "e\u{301}"]
         let files = names.enumerated().flatMap { number, name in
-            let role = #"{"name": "r", "applyWhen": {}, "document_filters": {"read": {"_id": \#(number)}}, "read": true}"#
+            let filters = #"{"read": {"_id": \#(number)}}"#
+            let role = #"{"name": "r", "applyWhen": {}, "document_filters": \#(filters), "read": true}"#
             return [
                 AppFile(path: "data_sources/m/db/\(name)/rules.json", bytes: #"{"roles": [\#(role)]}"#.utf8),
                 AppFile(
