@@ -247,15 +247,16 @@ extension AppServices {
     // MARK: Work
 
     /// Hashes when it is the attempt's turn, on a thread that may be busy for a while.
-    /// - Parameter isRight: whether the result means that the password was not wrong.
+    /// - Parameter isRight: whether the result means that the password was right; nil for one that is chosen, which
+    ///   everybody may do.
     func hashing<Result: Sendable>(
-        _ attempt: PasswordQueue.Attempt, isRight: (Result) -> Bool = { _ in true },
+        _ attempt: PasswordQueue.Attempt, isRight: (Result) -> Bool? = { _ in nil },
         _ body: @escaping @Sendable (PasswordHash) throws -> Result
     ) async throws(HTTPError) -> Result {
         guard await passwordQueue.begin(attempt, now: now) else {
             throw HTTPError(status: .tooManyRequests, code: "TooManyRequests", message: "too many attempts; wait")
         }
-        var wasRight = true
+        var wasRight: Bool?
         defer { passwordQueue.end(attempt, wasRight: wasRight) }
         let passwords = passwords
         let result = try await hashes.run { try body(passwords) }

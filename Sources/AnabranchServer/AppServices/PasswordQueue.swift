@@ -59,8 +59,8 @@ final class PasswordQueue: Sendable {
         await withCheckedContinuation { turn in begin(attempt, now: now) { turn.resume(returning: $0) } }
     }
 
-    /// - Parameter wasRight: false if the password was wrong.
-    func end(_ attempt: Attempt, wasRight: Bool) {
+    /// - Parameter wasRight: false if the password was wrong; nil if that was not the question.
+    func end(_ attempt: Attempt, wasRight: Bool?) {
         let next = state.withLock { state in
             state.costs.end(attempt, wasRight: wasRight)
             state.running -= 1
@@ -111,7 +111,7 @@ private struct AttemptCosts {
 
     mutating func begin(_ attempt: PasswordQueue.Attempt) { count(attempt, undecided: 1) }
 
-    /// - Parameter wasRight: nil for an attempt that was refused.
+    /// - Parameter wasRight: nil for an attempt that was refused, or that was about no password that there is.
     mutating func end(_ attempt: PasswordQueue.Attempt, wasRight: Bool?) {
         count(attempt, undecided: -1, wrong: wasRight == false ? 1 : 0)
         guard wasRight == true else { return }

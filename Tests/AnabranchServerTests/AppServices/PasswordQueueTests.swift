@@ -18,6 +18,8 @@ import Testing
 
         init(countMax: Int) { queue = PasswordQueue(countMax: countMax, runningMax: 1) }
 
+        init(_ queue: PasswordQueue) { self.queue = queue }
+
         var underWay: PasswordQueue.Attempt? { state.withLock { $0.underWay } }
 
         var refused: [PasswordQueue.Attempt] { state.withLock { $0.refused } }
@@ -149,6 +151,27 @@ import Testing
             if tick % 20 == 19, tick > 200 { #expect(desk.underWay == new) }
         }
         #expect(desk.refused.allSatisfy { !$0.account.hasPrefix("ann") })
+    }
+
+    /// Else whoever registers addresses, also those of others, would come before everybody who is new.
+    @Test func aPasswordThatIsChosenIsNoRightOne() async throws {
+        try await AppServicesRig.run { rig async throws in
+            let register = "/api/client/v2.0/app/demo/auth/providers/local-userpass/register"
+            for status in [201, 409] {
+                let body: JSONValue = ["email": "eve@example.com", "password": "correct horse"]
+                #expect(try await rig.post(register, body).status == status)
+            }
+            let queue = rig.services.passwordQueue, desk = Desk(queue), now = rig.services.now
+            let eve = AppServices.attempt("eve@example.com", in: "demo", from: "127.0.0.1")
+            let wrong = Self.attempt(eve.address, "u"), ann = Self.attempt("b", "ann")
+            let busy = (0..<PasswordHash.threadCount).map { Self.attempt("a\($0)", "u\($0)") }
+            desk.begin(wrong, now: now)
+            desk.end()
+            for attempt in busy + [eve, ann] { desk.begin(attempt, now: now) }
+            queue.end(busy[0], wasRight: true)
+            #expect(desk.underWay == ann)
+            for attempt in busy.dropFirst() + [ann, eve] { queue.end(attempt, wasRight: true) }
+        }
     }
 
     /// All threads are busy with the first, and the queue is full of wrong passwords.
