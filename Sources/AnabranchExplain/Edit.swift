@@ -30,6 +30,15 @@ public struct Edit: Equatable, Sendable {
     public fileprivate(set) var changesSchema: Bool
     /// Where each object stands in `objects`: there may be as many as instructions in a changeset.
     private var places: [ObjectAddress: Int] = [:]
+    /// What `fields` of the objects name: there may be as many of one object, too.
+    private var names: Set<FieldName> = []
+
+    /// A field of an object.
+    private struct FieldName: Hashable {
+        /// The object's place in `objects`.
+        let object: Int
+        let field: [UInt8]
+    }
 
     fileprivate init(_ entry: LogEntry) throws(HistoryError) {
         versions = entry.version...entry.version
@@ -64,12 +73,15 @@ public struct Edit: Equatable, Sendable {
 
     /// Adds what was done to an object before.
     private mutating func include(_ earlier: Object) {
-        guard let place = places[earlier.object] else {
-            places[earlier.object] = objects.count
-            return objects.append(earlier)
+        let place = places[earlier.object] ?? objects.count
+        if place == objects.count {
+            places[earlier.object] = place
+            objects.append(Object(object: earlier.object, isDeleted: earlier.isDeleted))
         }
         objects[place].isInserted = objects[place].isInserted || earlier.isInserted
-        for field in earlier.fields where !objects[place].fields.contains(field) { objects[place].fields.append(field) }
+        for field in earlier.fields where names.insert(FieldName(object: place, field: field)).inserted {
+            objects[place].fields.append(field)
+        }
     }
 
     /// True if both are on one of the same objects, or on the schema alone.

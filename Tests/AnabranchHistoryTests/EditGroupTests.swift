@@ -86,6 +86,7 @@ import Testing
         let edits = try Self.edits(made)
         #expect(edits.reduce(0) { $0 + $1.versionCount } == made.count, "seed \(seed)")
         #expect(edits.map(\.versions.upperBound) == edits.map(\.versions.upperBound).sorted(by: >), "seed \(seed)")
+        #expect(edits.allSatisfy { $0.objects.allSatisfy { $0.fields.count == 1 } }, "seed \(seed)")
         for (index, version) in made.enumerated() {
             let number = ServerVersion(index + 1)
             let owners = edits.filter {
