@@ -44,6 +44,16 @@ import Testing
         #expect(progress.lockedVersion == 0)
     }
 
+    @Test(arguments: StoreKind.allCases) func howFarAFileIsIntegratedIsSaidToItsUserAlone(kind: StoreKind) throws {
+        let test = try TestStore(kind), file = try SyncedFile.open(in: test.store)
+        let ident = try file.allocateIdents(for: ["ren\u{E9}"], at: 1000)[0]
+        try file.integrate(Upload([ChangesetWriter.setting(1, to: 1)], from: 2), from: ident.ident)
+        #expect(try file.integratedVersion(of: ident, user: "ren\u{E9}") == 2)
+        #expect(try file.integratedVersion(of: ident, user: nil) == 2)
+        // The same text for people, but another user.
+        #expect(try file.integratedVersion(of: ident, user: "rene\u{301}") == 0)
+    }
+
     @Test(arguments: StoreKind.allCases) func eachMutationOfAnIdentIsRefusedWithItsCode(kind: StoreKind) throws {
         let (file, _, ident) = try Self.populated(kind)
         let refusals: [(HistoryError.Code, (inout Attempt) -> Void)] = [

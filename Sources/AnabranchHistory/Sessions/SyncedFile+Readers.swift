@@ -50,7 +50,7 @@ extension SyncedFile {
             return try read(missesTail: false) { view throws(HistoryError) in try current(claimed.ident, in: view) }
         }
         guard let found, found.salt != 0, found.salt == claimed.salt, !found.isExpired,
-            user == nil || user == found.user
+            user == nil || user.hasBytes(of: found.user)
         else { return 0 }
         return found.uploadCursor.clientVersion
     }
