@@ -52,8 +52,9 @@ final class ExpiredTokens: Sendable {
     private func record(_ token: String) -> Bool {
         let digest = SHA256.hash(data: Array(token.utf8)), now = monotonicSeconds()
         return seen.withLock { seen in
-            if seen.count >= Self.countMax { seen = seen.filter { now - $0.value < Self.secondsMax } }
-            let isKnown = seen[digest].map { now - $0 < Self.secondsMax } ?? false
+            // Another thread may have read the clock later, and come first.
+            if seen.count >= Self.countMax { seen = seen.filter { now < $0.value + Self.secondsMax } }
+            let isKnown = seen[digest].map { now < $0 + Self.secondsMax } ?? false
             guard isKnown || seen.count < Self.countMax else { return false }
             seen[digest] = now
             return !isKnown
