@@ -54,7 +54,8 @@ struct SyncHandshake: Sendable {
             path.utf8.count > prefix.utf8.count + dialect.path.utf8.count
         else { return nil }
         let app = path.dropFirst(prefix.count).dropLast(dialect.path.count)
-        return app.contains("/") ? nil : (dialect, String(app))
+        // An accent after a slash makes both one `Character`.
+        return app.utf8.contains(UInt8(ascii: "/")) ? nil : (dialect, String(app))
     }
 
     /// Clients put the token into the URL as it is, without percent-encoding.

@@ -1,3 +1,4 @@
+import AnabranchProtocol
 import NIOHTTP1
 import Testing
 
@@ -82,6 +83,12 @@ import Testing
             let body = try await client.body(of: response)
             #expect(body.hasPrefix(#"{"error":""#) && body.contains(#""error_code":"#))
         }
+    }
+
+    @Test("an app has no slash in its name, not even under an accent", arguments: ["a/b", "a/\u{301}b", "/\u{301}"])
+    func slash(app: String) {
+        let head = HTTPRequestHead(version: .http1_1, method: .GET, uri: "/api/client/v2.0/app/\(app)/realm-sync")
+        #expect(!SyncHandshake.isSyncRequest(head, in: [.realm]))
     }
 
     @Test("an HTTP connection serves several requests")
