@@ -52,7 +52,7 @@ final class StatusPublisher: Sendable {
             continuation.finish()
             return stream
         }
-        continuation.onTermination = { [weak self] _ in self?.state.withLock { $0.watchers[number] = nil } }
+        forget(continuation) { $0.watchers[number] = nil }
         return stream
     }
 
@@ -70,8 +70,16 @@ final class StatusPublisher: Sendable {
             continuation.finish()
             return stream
         }
-        continuation.onTermination = { [weak self] _ in self?.state.withLock { $0.issueWatchers[number] = nil } }
+        forget(continuation) { $0.issueWatchers[number] = nil }
         return stream
+    }
+
+    /// Has an observer removed when it goes. Not at that moment: whoever cancels a task has a lock of the task, for which
+    /// `publish` waits with the lock of this object.
+    private func forget<Element>(
+        _ continuation: AsyncStream<Element>.Continuation, _ remove: @escaping @Sendable (inout State) -> Void
+    ) {
+        continuation.onTermination = { [weak self] _ in Task { self?.state.withLock(remove) } }
     }
 
     /// Ends all streams, since the replica is closed.
