@@ -1,6 +1,7 @@
 import Synchronization
 
-/// The status of a replica, for readers and observers.
+/// The status of a replica, for readers and observers. An observer that is cancelled is removed a moment later: whoever
+/// cancels a task has a lock of the task, for which `publish` waits with the lock of this object.
 final class StatusPublisher: Sendable {
     private struct State {
         var status = StoreStatus()
@@ -52,7 +53,9 @@ final class StatusPublisher: Sendable {
             continuation.finish()
             return stream
         }
-        forget(continuation) { $0.watchers[number] = nil }
+        continuation.onTermination = { [weak self] _ in
+            Task { self?.state.withLock { $0.watchers[number] = nil } }
+        }
         return stream
     }
 
@@ -70,16 +73,10 @@ final class StatusPublisher: Sendable {
             continuation.finish()
             return stream
         }
-        forget(continuation) { $0.issueWatchers[number] = nil }
+        continuation.onTermination = { [weak self] _ in
+            Task { self?.state.withLock { $0.issueWatchers[number] = nil } }
+        }
         return stream
-    }
-
-    /// Has an observer removed when it goes. Not at that moment: whoever cancels a task has a lock of the task, for which
-    /// `publish` waits with the lock of this object.
-    private func forget<Element>(
-        _ continuation: AsyncStream<Element>.Continuation, _ remove: @escaping @Sendable (inout State) -> Void
-    ) {
-        continuation.onTermination = { [weak self] _ in Task { self?.state.withLock(remove) } }
     }
 
     /// Ends all streams, since the replica is closed.
