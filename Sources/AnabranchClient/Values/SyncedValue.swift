@@ -85,6 +85,22 @@ public enum _ValueContent: Hashable, Sendable {
 
     static let null = _ValueContent.value(.null)
 
+    /// True if both are stored as the same bytes: what is no number is like itself, and -0 is not like 0.
+    public static func == (left: _ValueContent, right: _ValueContent) -> Bool {
+        switch (left, right) {
+        case (.value(.double(let left)), .value(.double(let right))): left.bitPattern == right.bitPattern
+        case (.value(.float(let left)), .value(.float(let right))): left.bitPattern == right.bitPattern
+        case (.value(let left), .value(let right)): left == right
+        case (.sum(let left), .sum(let right)): left == right
+        case (.object(let left), .object(let right)): left == right
+        case (.list(let left), .list(let right)): left == right
+        case (.set(let left), .set(let right)):
+            left.elementsEqual(right) { _ValueContent.value($0) == _ValueContent.value($1) }
+        case (.dictionary(let left), .dictionary(let right)): left == right
+        default: false
+        }
+    }
+
     /// The values of an embedded object, in the order of its class's properties.
     public struct EmbeddedContent: Hashable, Sendable {
         let schema: ObjectSchema

@@ -124,6 +124,20 @@ import Testing
         }
     }
 
+    @Test func whatIsNoNumberIsLeftAloneAsWell() async throws {
+        try await withStore { store async throws in
+            try await store.write { try $0.insert(Chore(id: 1, weight: .nan, ratio: .nan)) }
+            let old = try store.read { try $0.get(Chore.self, 1) }
+            try await store.write { tx in try tx.edit(Chore.self, 1) { ($0.weight, $0.ratio) = (0, 2) } }
+            var new = old
+            new.title = "b"
+            try await store.write { [new] tx in try tx.save(new, changedFrom: old) }
+            #expect(try store.read { try $0.get(Chore.self, 1) } == Chore(id: 1, title: "b", weight: 0, ratio: 2))
+            try await store.write { tx in try tx.edit(Chore.self, 1) { $0.weight = -0.0 } }
+            #expect(try store.read { try $0.get(Chore.self, 1).weight.sign } == .minus)
+        }
+    }
+
     @Test func objectsAreDeleted() async throws {
         try await withStore { store async throws in
             try await store.write { tx in
