@@ -85,11 +85,13 @@ public enum _ValueContent: Hashable, Sendable {
 
     static let null = _ValueContent.value(.null)
 
-    /// True if both are stored as the same bytes: what is no number is like itself, and -0 is not like 0.
+    /// True if writing one over the other changes nothing: what is no number is like itself.
     public static func == (left: _ValueContent, right: _ValueContent) -> Bool {
         switch (left, right) {
-        case (.value(.double(let left)), .value(.double(let right))): left.bitPattern == right.bitPattern
-        case (.value(.float(let left)), .value(.float(let right))): left.bitPattern == right.bitPattern
+        case (.value(.double(let left)), .value(.double(let right))):
+            left == right || left.bitPattern == right.bitPattern
+        case (.value(.float(let left)), .value(.float(let right))):
+            left == right || left.bitPattern == right.bitPattern
         case (.value(let left), .value(let right)): left == right
         case (.sum(let left), .sum(let right)): left == right
         case (.object(let left), .object(let right)): left == right
