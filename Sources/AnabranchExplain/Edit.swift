@@ -30,7 +30,7 @@ public struct Edit: Equatable, Sendable {
     public fileprivate(set) var changesSchema: Bool
     /// Where each object stands in `objects`: there may be as many as instructions in a changeset.
     private var places: [ObjectAddress: Int] = [:]
-    /// What `fields` of the objects name: there may be as many of one object, too.
+    /// The names in `fields` of all objects: one object may have as many as there are instructions, too.
     private var names: Set<FieldName> = []
 
     /// A field of an object.
