@@ -25,9 +25,9 @@ extension EndpointRequest {
 }
 
 extension [String: JSONValue] {
-    /// A member that has to be a string of 1 to `bytesMax` bytes.
+    /// A member that has to be a string of 1 to `bytesMax` bytes, without a NUL, at which a database may end a text.
     func text(_ name: String, bytesMax: Int = 255) throws(HTTPError) -> String {
-        guard let text = self[name]?.string, (1...bytesMax).contains(text.utf8.count) else {
+        guard let text = self[name]?.string, (1...bytesMax).contains(text.utf8.count), !text.utf8.contains(0) else {
             throw HTTPError(
                 status: .badRequest, code: "InvalidParameter", message: "\(name) must be a text, and not too long")
         }

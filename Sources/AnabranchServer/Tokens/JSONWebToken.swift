@@ -140,6 +140,8 @@ struct TokenClaims: Sendable {
     func subject(_ name: String) throws(TokenError) -> String {
         let subject = try text(name)
         guard subject.utf8.count <= 255 else { throw TokenError("the subject is too long") }
+        // A database may end a text there: it would be the name of another user.
+        guard !subject.utf8.contains(0) else { throw TokenError("the subject has a NUL") }
         return subject
     }
 

@@ -274,6 +274,7 @@ import Testing
                     "long sub",
                     try issuer.token("r", alg: "RS256", ["sub": .string(String(repeating: "s", count: 256))], now: now)
                 ),
+                ("NUL in sub", try issuer.token("r", alg: "RS256", ["sub": "customer 7\0"], now: now)),
                 ("past", try issuer.token("r", alg: "RS256", now: now - 61)),
                 ("nbf future", try issuer.token("e", alg: "ES256", ["nbf": .integer(Int64(now) + 61)], now: now)),
             ]

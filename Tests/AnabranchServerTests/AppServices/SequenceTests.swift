@@ -152,6 +152,7 @@ import Testing
             #expect(made.status == 201)
             let key = try #require(made.json?["key"]), ident = try #require(made.json?["_id"]?.string)
             #expect(try await rig.post(keys, token: owner.refresh, ["name": "backup"]).status == 409)
+            #expect(try await rig.post(keys, token: owner.refresh, ["name": "other\0"]).status == 400)
             let listed = try await rig.request("GET", keys, token: owner.refresh)
             #expect(listed.json == [["_id": .string(ident), "disabled": false, "name": "backup"]])
 

@@ -43,6 +43,7 @@ import Testing
     @Test(
         arguments: [
             ["sub": ""], ["sub": 7], ["sub": .null], ["sub": .string(String(repeating: "u", count: 256))],
+            ["sub": "ann\0"],
             ["app_id": "other"], ["app_id": 7], ["appId": "other"], ["access": .null], ["access": "download"],
             ["access": ["upload"]], ["access": ["download", 7]], ["path": 7], ["path": ""], ["path": ["list"]],
             ["exp": .null], ["exp": 0], ["exp": "tomorrow"], ["exp": -1], ["exp": .real(1e30)],
