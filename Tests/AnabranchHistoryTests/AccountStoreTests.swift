@@ -72,6 +72,15 @@ import Testing
         }
     }
 
+    @Test(arguments: Kind.allCases) func aNameDoesNotEndAtANUL(_ kind: Kind) throws {
+        try Self.with(kind) { store in
+            try store.add(Self.user("1", "ann"))
+            try store.add(Self.user("2", "bob@example.com", provider: "local-userpass"))
+            #expect(try store.user(of: "a", provider: "p", name: "ann\0") == nil)
+            #expect(try store.user(of: "a", provider: "local-userpass", name: "Bob@example.com\0x") == nil)
+        }
+    }
+
     /// "é" is one character in two ways, and two names.
     @Test(arguments: Kind.allCases) func namesAreComparedByteByByte(_ kind: Kind) throws {
         try Self.with(kind) { store in

@@ -63,6 +63,8 @@ extension SQLiteAccountStore: AccountStore {
     private static func owner(
         of app: String, _ provider: String, _ name: String, in db: Database
     ) throws -> String? {
+        // SQLite would look for the name before the NUL.
+        guard !name.utf8.contains(0) else { return nil }
         let sql = "SELECT user FROM identity WHERE app = ? AND provider = ? AND name = ?"
         if let owner = try String.fetchOne(db, sql: sql, arguments: [app, provider, name]) { return owner }
         guard provider == Identity.emailProvider else { return nil }
@@ -281,6 +283,7 @@ extension SQLiteAccountStore: AccountStore {
 
     /// A new name must not differ from another one only in case, where case makes no difference.
     private static func add(_ identity: Identity, to user: String, of app: String, in db: Database) throws {
+        guard !identity.name.utf8.contains(0) else { throw AccountError(.storeFailed, "a name has a NUL") }
         let sql = "SELECT 1 FROM identity WHERE app = ? AND provider = ? AND name = ? COLLATE NOCASE"
         if identity.provider == Identity.emailProvider,
             try Row.fetchOne(db, sql: sql, arguments: [app, identity.provider, identity.name]) != nil
