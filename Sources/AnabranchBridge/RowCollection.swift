@@ -142,13 +142,20 @@ extension BridgeDatabase {
     // replica's last transaction says which half is missing.
 
     /// Records what is about to be done.
-    /// - Parameter batch: the entries that are collected; nil for another transaction of the replica.
-    func beginStep(_ batch: RowBatch?, at time: ChangesetTime, as holder: String, silence: Double) throws {
+    ///
+    /// - Parameters:
+    ///   - batch: the entries that are collected; nil for another transaction of the replica.
+    ///   - conflicts: what they lose.
+    func beginStep(
+        _ batch: RowBatch?, _ conflicts: [RowConflict], at time: ChangesetTime, as holder: String, silence: Double
+    ) throws {
         try transaction { _ in
             try hold(as: holder, silence: silence)
             try set("step time", to: "\(time.rawValue)")
             try set("step target", to: batch?.target)
             try set("step position", to: batch?.position)
+            let lines = conflicts.map { JSONValue.array([$0.className, $0.key, $0.kind, $0.lost].map { .string($0) }) }
+            try set("step conflicts", to: lines.isEmpty ? nil : JSONValue.array(lines).encoded)
         }
     }
 
@@ -164,11 +171,14 @@ extension BridgeDatabase {
                     try set("target", to: position == nil ? nil : target)
                     try set("position", to: position)
                 }
+                try recordConflicts()
                 try set("written", to: "\(lastWritten.rawValue)")
             }
-            for name in ["step time", "step target", "step position"] { try set(name, to: nil) }
+            for name in Self.stepNames { try set(name, to: nil) }
         }
     }
+
+    private static let stepNames = ["step time", "step target", "step position", "step conflicts"]
 
     /// Has the entries since the last one that the server has confirmed collected again.
     func collectAgain() throws {
@@ -178,7 +188,7 @@ extension BridgeDatabase {
                 UPDATE anabranch.state SET value = (SELECT value FROM anabranch.state WHERE name = 'acknowledged')
                 WHERE name = 'collected'
                 """)
-            for name in ["target", "position", "step time", "step target", "step position", "applied"] {
+            for name in ["target", "position", "applied"] + Self.stepNames {
                 try set(name, to: nil)
             }
         }
@@ -195,7 +205,7 @@ extension BridgeDatabase {
                 UPDATE anabranch.state SET value = (SELECT system_identifier::text FROM pg_control_system())
                 WHERE name = 'system'
                 """)
-            for name in ["target", "position", "step time", "step target", "step position", "applied"] {
+            for name in ["target", "position", "applied"] + Self.stepNames {
                 try set(name, to: nil)
             }
         }
@@ -221,23 +231,20 @@ extension BridgeDatabase {
         }
     }
 
-    /// Keeps what was written to objects that others have erased, and values that no object can hold.
-    func record(_ conflicts: [RowConflict]) throws {
-        guard !conflicts.isEmpty else { return }
-        try transaction { db in
-            for conflict in conflicts {
-                try db.query(
-                    "INSERT INTO anabranch.conflict (class, key, kind, lost) VALUES ($1, $2, $3, $4)",
-                    [.text(conflict.className), .text(conflict.key), .text(conflict.kind), .text(conflict.lost)])
-            }
+    /// Keeps what was written to objects that others have erased, and values that no object can hold: as it was noted.
+    private func recordConflicts() throws {
+        guard let noted = try state("step conflicts") else { return }
+        for line in try JSONValue(parsing: noted.utf8).array ?? [] {
             try db.query(
-                "DELETE FROM anabranch.conflict WHERE id <= (SELECT max(id) FROM anabranch.conflict) - 10000")
+                "INSERT INTO anabranch.conflict (class, key, kind, lost) VALUES ($1, $2, $3, $4)",
+                (line.array ?? []).map { .text($0.string ?? "") })
         }
+        try db.query("DELETE FROM anabranch.conflict WHERE id <= (SELECT max(id) FROM anabranch.conflict) - 10000")
     }
 }
 
 /// Something of a row that has not become one of its object.
-struct RowConflict: Sendable {
+struct RowConflict: Hashable, Sendable {
     let className: String
     let key: String
     /// `erased`: others have erased the object. `value`: it cannot hold the value.

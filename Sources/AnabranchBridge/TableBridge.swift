@@ -244,16 +244,16 @@ public actor TableBridge {
     }
 
     /// Makes a transaction of the replica of which the database knows.
-    private func step<Value: Sendable>(
-        _ batch: RowBatch?, _ body: @Sendable (WriteTransaction) throws -> Value
-    ) async throws -> Value {
+    /// - Parameter conflicts: what the batch loses.
+    private func step(
+        _ batch: RowBatch?, _ conflicts: [RowConflict] = [], _ body: @Sendable (WriteTransaction) throws -> Void
+    ) async throws {
         let time = StepTime.next(after: await replica.record.lastWritten)
-        try database.beginStep(batch, at: time, as: name, silence: silence)
+        try database.beginStep(batch, conflicts, at: time, as: name, silence: silence)
         self.time.set(time)
         defer { self.time.set(nil) }
-        let value = try await replica.write(body)
+        try await replica.write(body)
         try database.endStep(isWritten: true, await replica.record.lastWritten)
-        return value
     }
 
     /// Adds the classes and properties that the replica does not have.
@@ -270,13 +270,27 @@ public actor TableBridge {
 
     private func collect(_ total: inout BridgeProgress, _ progress: @Sendable (BridgeProgress) -> Void) async throws {
         while let batch = try database.nextBatch() {
-            let changes = batch.changes
-            let conflicts =
-                try await batch.conflicts + step(batch) { transaction in try RowChange.write(changes, in: transaction) }
-            try database.record(conflicts)
+            try await write(batch)
             if batch.position == nil { sent = (batch.target, await replica.record.version) }
-            total.collected += changes.count
+            total.collected += batch.changes.count
             progress(total)
+        }
+    }
+
+    /// Carries out the changes of a batch. What they lose is known only when they are carried out, and has to be noted
+    /// before: so they are carried out again when something is not.
+    private func write(_ batch: RowBatch) async throws {
+        struct Unnoted: Error { let conflicts: [RowConflict] }
+        let changes = batch.changes
+        var noted: [RowConflict] = []
+        while true {
+            let known = Set(noted)
+            do {
+                return try await step(batch, batch.conflicts + noted) { transaction in
+                    let conflicts = try RowChange.write(changes, in: transaction)
+                    guard known.isSuperset(of: conflicts) else { throw Unnoted(conflicts: conflicts) }
+                }
+            } catch let error as Unnoted { noted = error.conflicts }
         }
     }
 

@@ -346,6 +346,33 @@ import Testing
         }
     }
 
+    @Test func whatIsLostIsKeptIfTheProcessEndsBeforeTheDatabaseKnowsOfTheStep() async throws {
+        try await BridgeWorld.run("CREATE TABLE note (id bigint PRIMARY KEY, at timestamptz, meta json)", ["note"]) {
+            world in
+            let bridge = try await world.bridge()
+            try await bridge.synchronize()
+            // The replica makes its transaction, and the database does not hear of it.
+            try world.app.run(
+                """
+                CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$;
+                CREATE TRIGGER fail BEFORE DELETE ON anabranch.state FOR EACH ROW WHEN (OLD.name = 'step time')
+                  EXECUTE FUNCTION fail();
+                INSERT INTO note VALUES (1, 'infinity', '{"a":1,"a":2}')
+                """)
+            await #expect(throws: BridgeError.self) { try await bridge.pass() }
+            #expect(try world.app.rows("SELECT * FROM anabranch.conflict") == [])
+            try await bridge.close()
+            try world.app.run("DROP TRIGGER fail ON anabranch.state")
+            let next = try await world.bridge()
+            try await next.synchronize()
+            #expect(
+                try world.app.rows("SELECT key, kind, left(lost, 3) FROM anabranch.conflict ORDER BY lost") == [
+                    "1|value|at:", "1|value|met",
+                ])
+            #expect(try await next.replica.read { try $0.objects("note").count } == 1)
+        }
+    }
+
     /// PostgreSQL takes what the reader of JSON does not.
     @Test func jsonThatNoObjectHoldsIsKeptAndAllElseGoesOn() async throws {
         let schema = "CREATE TABLE note (id bigint PRIMARY KEY, title text, meta json, deep jsonb)"
