@@ -320,7 +320,8 @@ struct BridgedTable: Equatable {
 
     // MARK: Keys
 
-    /// The longest text that is a key, in bytes: an index has no room for more, that of `anabranch.pending` included.
+    /// The longest text that is a key, in bytes, of a row or of an object: an index has no room for much more, that of
+    /// `anabranch.pending` included.
     private static let keyBytesMax = 2_000
 
     /// The key of an object as the row has it; nil if it can have no such key.
@@ -339,7 +340,7 @@ struct BridgedTable: Equatable {
     static func objectKey(_ text: String, _ type: PayloadType) -> PrimaryKey? {
         switch type {
         case .int: Int64(text).map { .int($0) }
-        case .string: .string(Array(text.utf8))
+        case .string: text.utf8.count > keyBytesMax ? nil : .string(Array(text.utf8))
         // The row of an object has small letters.
         case .objectID: ObjectID(text).flatMap { "\($0)".hasBytes(of: text) ? .objectID($0) : nil }
         case .uuid: UUIDBytes(text: text).map { .uuid($0) }

@@ -73,6 +73,25 @@ import Testing
         }
     }
 
+    /// An index takes a little more than the bridge does.
+    @Test func aRowWhoseKeyNoObjectTakesStaysAsItIs() async throws {
+        try await BridgeWorld.run("CREATE TABLE tag (id text PRIMARY KEY, n int)", ["tag"]) { world in
+            let device = try await world.device(), bridge = try await world.bridge()
+            let key = String(decoding: (0..<2_500).map { _ in UInt8.random(in: 0x41...0x5a) }, as: UTF8.self)
+            try world.app.run("INSERT INTO tag VALUES ('\(key)', 1), ('a', 1)")
+            try await bridge.synchronize()
+            #expect(
+                try world.app.rows("SELECT kind, length(key) FROM anabranch.conflict ORDER BY key") == ["value|2500"])
+            #expect(try world.app.rows("SELECT length(id) FROM tag ORDER BY 1") == ["1", "2500"])
+            #expect(try world.database.status().waiting.isEmpty)
+            #expect(try await device.values("tag", "n").count == 1)
+            try world.app.run("DELETE FROM tag WHERE n = 1")
+            try await bridge.synchronize()
+            #expect(try await device.values("tag", "n").isEmpty)
+            #expect(try world.app.rows("SELECT count(*) FROM anabranch.conflict") == ["1"])
+        }
+    }
+
     @Test func whatTriggersOfTheApplicationDoIsSetBackOnBridgedTablesOnly() async throws {
         let schema =
             Self.notes + """
