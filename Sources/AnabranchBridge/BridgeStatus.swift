@@ -66,7 +66,10 @@ extension BridgeDatabase {
                         hasTriggers: !broken.contains(table.oid))
                 }
                 let holder = try db.query(
-                    "SELECT name, extract(epoch FROM clock_timestamp() - seen) FROM anabranch.holder")
+                    """
+                    SELECT name, CASE WHEN isfinite(seen) THEN extract(epoch FROM clock_timestamp() - seen) ELSE 0 END
+                    FROM anabranch.holder
+                    """)
                 let counts = try db.query(
                     """
                     SELECT count(*) FILTER (WHERE NOT s.seen), count(*) FILTER (WHERE s.seen),

@@ -117,6 +117,15 @@ import Testing
         }
     }
 
+    @Test func theStatusOfAHolderForEverCanBeRead() async throws {
+        try await BridgeWorld.run(Self.notes, ["note"]) { world in
+            for time in ["infinity", "-infinity"] {
+                try world.app.run("UPDATE anabranch.holder SET name = 'a', seen = '\(time)'")
+                #expect(try world.database.status().silentSeconds == 0)
+            }
+        }
+    }
+
     @Test func writesWithoutTriggersAreFoundByComparing() async throws {
         try await BridgeWorld.run(Self.notes, ["note"]) { world in
             let device = try await world.device(), bridge = try await world.bridge()
