@@ -220,6 +220,24 @@ import Testing
         }
     }
 
+    /// A client waits for the answer to each for ever.
+    @Test func eachChangeOfALongMessageIsAnswered() async throws {
+        try await WireRig.run { rig in
+            let one = try await Conversation(rig, try await rig.logIn(), library: "other")
+            try await one.list()
+            let changes = (0..<1_500).map { number in
+                // Every other one lacks its operation.
+                "{\"id\":\"k\",\"ccid\":\"c\(number)\"\(number % 2 == 0 ? "" : ",\"o\":\"-\"")}"
+            }
+            try await one.say("0:c:[\(changes.joined(separator: ","))]")
+            var answered: Set<String> = []
+            while answered.count < 1_500 {
+                answered.formUnion(try await one.change()["ccids"]?.array?.compactMap(\.string) ?? [])
+            }
+            #expect(answered == Set((0..<1_500).map { "c\($0)" }))
+        }
+    }
+
     @Test func longMessagesComeInFragments() async throws {
         try await WireRig.run { rig in
             let one = try await Conversation(rig, try await rig.logIn(), library: "other")

@@ -5,15 +5,12 @@ import AnabranchSimperium
 
 /// Changes that clients ask for, and their errors.
 extension SimperiumConnection {
-    /// How many changes a message may have.
-    private static let messageChangesMax = 1_000
-
     /// Takes a message of one change, or of several.
     func change(_ payload: Substring, on channel: Channel) async throws {
         guard let json = try? JSONValue(parsing: payload.utf8, depthMax: Change.jsonDepth) else {
             return try await refuse(payload, 400, client: channel.client, on: channel.name)
         }
-        for json in (json.array ?? [json]).prefix(Self.messageChangesMax) {
+        for json in json.array ?? [json] {
             try countChange()
             await inbox.wait(while: wire.limits.changesUnderWayMax)
             try await change(json, on: channel)
@@ -23,7 +20,8 @@ extension SimperiumConnection {
     /// Refuses the changes of a message on a channel that takes none.
     func refuse(_ payload: Substring, _ code: Int, client: String, on name: ChannelName) async throws {
         let json = try? JSONValue(parsing: payload.utf8, depthMax: Change.jsonDepth)
-        for json in (json?.array ?? [json ?? .null]).prefix(Self.messageChangesMax) {
+        for json in json?.array ?? [json ?? .null] {
+            try countChange()
             let error = Channel.error(
                 code, json["id"]?.string ?? "", json["ccid"]?.string ?? "", client: client)
             try await send("\(name.prefix)c:[\(error)]")
