@@ -20,7 +20,7 @@ import Testing
 
     /// The device would send it again and again, and never get an answer.
     @Test(arguments: ["$a", "a.b", "$\u{301}a", "a.\u{301}b"]) func keysThatNoDictionaryCanHaveAreRefused(key: String) {
-        let value = PropertyList.dictionary(PropertyListDictionary([(key, 1)]) { $1 })
+        let value: PropertyList = [key: 1]
         #expect(throws: WrongValue.self) { try FieldType.dictionary.written(value) }
         #expect(throws: WrongValue.self) { try FieldType.array.written([value]) }
     }
