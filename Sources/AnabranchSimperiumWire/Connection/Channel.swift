@@ -38,6 +38,8 @@ final class Channel {
     var unanswered: [ExactString: ExactString] = [:]
     /// The entities of which the client's working copy may differ, and when it was heard of them last.
     var leftBehind: [ExactString: ContinuousClock.Instant] = [:]
+    /// A time that none of those is before; nil if there are none.
+    private(set) var firstLeftBehind: ContinuousClock.Instant?
     /// After `cv:?`: the entities that the client has changed since; nil otherwise.
     var changedSinceUnknown: Set<ExactString>?
 
@@ -64,8 +66,13 @@ final class Channel {
 
     /// The client's working copy of an entity may differ from what it knows of the server.
     func leaveBehind(_ key: ExactString) {
-        if leftBehind.count < Self.notesMax { leftBehind[key] = .now }
+        guard leftBehind.count < Self.notesMax else { return }
+        let now = ContinuousClock.now
+        leftBehind[key] = now
+        firstLeftBehind = firstLeftBehind ?? now
     }
+
+    func findFirstLeftBehind() { firstLeftBehind = leftBehind.values.min() }
 
     /// True while pushes go out.
     var isListening: Bool { position != nil && !awaitsCV }
@@ -77,6 +84,4 @@ final class Channel {
         "{\"clientid\":\(JSONValue.string(client).encoded),\"id\":\(JSONValue.string(key).encoded)"
             + ",\"error\":\(code),\"ccids\":[\(JSONValue.string(request).encoded)]}"
     }
-
-    func isUnanswered(_ key: ExactString) -> Bool { unanswered.values.contains(key) }
 }

@@ -177,10 +177,11 @@ extension SimperiumConnection {
     /// Tells the errors whose turn has come.
     func tellHeldErrors(on channel: Channel) async throws {
         guard let position = channel.position else { return }
-        while let error = channel.heldErrors.first, error.version <= position.version,
-            error.duplicateOf.map({ $0 <= position }) ?? true
-        {
-            channel.heldErrors.removeFirst()
+        let due = channel.heldErrors.prefix { error in
+            error.version <= position.version && error.duplicateOf.map { $0 <= position } ?? true
+        }
+        channel.heldErrors.removeFirst(due.count)
+        for error in due {
             channel.unanswered[ExactString(error.request)] = nil
             try await send(channel.message("c", error.text))
         }
@@ -196,8 +197,9 @@ extension SimperiumConnection {
             return
         }
         try await tellAll(on: channel)
+        let unanswered = Set(channel.unanswered.values)
         for key in due {
-            guard !channel.isUnanswered(key), let position = channel.position, let bucket = channel.bucket else {
+            guard !unanswered.contains(key), let position = channel.position, let bucket = channel.bucket else {
                 channel.leftBehind[key] = now
                 continue
             }

@@ -145,7 +145,7 @@ final class SimperiumConnection {
 
     /// When something is to be done, if nothing else happens.
     private var deadline: ContinuousClock.Instant {
-        let heals = channels.values.flatMap { $0.leftBehind.values }.min().map { $0 + wire.limits.healDelay }
+        let heals = channels.values.compactMap(\.firstLeftBehind).min().map { $0 + wire.limits.healDelay }
         return min(heals ?? nextLoginCheck, nextLoginCheck, nextHeartbeat ?? nextLoginCheck)
     }
 
@@ -156,7 +156,11 @@ final class SimperiumConnection {
             try await sendFrame(SockJSFrame.heartbeat)
         }
         if wire.limits.healsNode {
-            for channel in channels.values where !channel.leftBehind.isEmpty { try await heal(channel, at: now) }
+            for channel in channels.values {
+                guard let first = channel.firstLeftBehind, now >= first + wire.limits.healDelay else { continue }
+                try await heal(channel, at: now)
+                channel.findFirstLeftBehind()
+            }
         }
         guard now >= nextLoginCheck else { return }
         nextLoginCheck = now + .seconds(wire.limits.loginCheckSeconds)

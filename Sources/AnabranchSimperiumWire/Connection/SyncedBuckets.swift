@@ -92,18 +92,19 @@ final class SyncedBuckets: Sendable {
     /// Wakes a socket from now on when there is something new in the file; once more for each of its channels.
     func add(_ socket: TextSocket, for bucket: String) throws {
         try state.withLock { state in
+            if state.following == nil {
+                let path = path, server = server
+                let isFollowed = try server.follow(path)
+                state.following = Task { [weak self] in
+                    let follower = isFollowed
+                    repeat {
+                        await self?.readTail()
+                        self?.wakeAll()
+                    } while await follower.wait()
+                }
+            }
             state.sockets[ObjectIdentifier(socket), default: (socket, 0)].count += 1
             state.buckets[bucket, default: 0] += 1
-            guard state.following == nil else { return }
-            let path = path, server = server
-            let isFollowed = try server.follow(path)
-            state.following = Task { [weak self] in
-                let follower = isFollowed
-                repeat {
-                    await self?.readTail()
-                    self?.wakeAll()
-                } while await follower.wait()
-            }
         }
     }
 
