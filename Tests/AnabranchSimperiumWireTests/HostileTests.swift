@@ -220,6 +220,14 @@ import Testing
         }
     }
 
+    @Test func largeOffsetsAreLimited() async throws {
+        try await WireRig.run { rig in
+            let one = try await Conversation(rig, try await rig.logIn(), library: "other")
+            for _ in 0..<2 { #expect(try await one.list("0::\(Int.max):100")["index"]?.array == []) }
+            await #expect(throws: TextClient.Closed(code: 1013)) { try await one.list("0::\(Int.max):100") }
+        }
+    }
+
     /// A client waits for the answer to each for ever.
     @Test func eachChangeOfALongMessageIsAnswered() async throws {
         try await WireRig.run { rig in

@@ -8,6 +8,7 @@ extension SimperiumConnection {
     // MARK: Listings
 
     func list(_ request: ListingRequest, on channel: Channel) async throws {
+        try countSkips(request.offset)
         channel.position = nil
         let name = channel.bucketName
         let (page, bucket, salt) = try await channel.file.read { reader in

@@ -22,6 +22,7 @@ final class SimperiumConnection {
     private var serial = 0
     private var inits = MinuteCount()
     private var changes = MinuteCount()
+    private var skips = MinuteCount()
     private var nextLoginCheck: ContinuousClock.Instant
     /// The number of the permissions that the channels were checked with.
     private var permissionsNumber: Int
@@ -139,6 +140,12 @@ final class SimperiumConnection {
     /// Counts changes.
     func countChange() throws {
         guard changes.add(atMost: wire.limits.changesPerMinuteMax) else { throw End.closed(1013, "too many changes") }
+    }
+
+    /// Counts entities that a listing passes over: they cost as much as others, and nothing is told of them.
+    func countSkips(_ count: Int) throws {
+        let max = wire.limits.skipsPerMinuteMax
+        guard skips.add(min(count, max / 2), atMost: max) else { throw End.closed(1013, "too large offsets") }
     }
 
     // MARK: Time

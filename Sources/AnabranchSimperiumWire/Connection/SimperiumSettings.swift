@@ -34,6 +34,8 @@ package struct SimperiumSettings: Sendable {
     package var changesUnderWayMax = 100
     /// How many changes a connection may send in a minute.
     package var changesPerMinuteMax = 12_000
+    /// How many entities the listings of a connection may pass over in a minute. One alone may pass over any number.
+    package var skipsPerMinuteMax = 2_000_000
     /// How often it is looked at whether logins have ended, in seconds.
     package var loginCheckSeconds = 60
     /// True if copies that clients of node are left with are put right.
