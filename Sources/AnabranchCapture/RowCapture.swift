@@ -189,7 +189,7 @@ public actor RowCapture {
         let wanted = tables.map { table in
             WantedClass(name: table.name, properties: table.properties.map { ColumnForm($0, of: table).wanted })
         }
-        let types = try await replica.write { transaction in try WantedClass.add(wanted, to: transaction) }
+        let types = try await write { transaction in try WantedClass.add(wanted, to: transaction) }
         for (table, types) in zip(tables, types) {
             forms[table.number] = zip(table.properties, types).map { column, found in
                 ColumnForm(column, of: table).with(found.type, isNullable: found.isNullable)
@@ -197,6 +197,21 @@ public actor RowCapture {
         }
         if await replica.record.subscriptions != nil { try await subscribe(to: tables.map(\.name)) }
         preparedSchema = database.checkedSchema
+    }
+
+    /// Makes a transaction of the replica that is no step.
+    private func write<Value: Sendable>(
+        _ body: @Sendable (WriteTransaction) throws -> Value
+    ) async throws -> Value {
+        let time = ChangesetTime.now.following(await replica.record.lastWritten)
+        // The clock may have been set back: that makes the replica no older copy.
+        let number = Int64(clamping: time.rawValue)
+        if let written = try database.state("written")?.int, written > number {
+            try database.set("written", to: .int(number))
+        }
+        self.time.set(time)
+        defer { self.time.set(nil) }
+        return try await replica.write(body)
     }
 
     private func subscribe(to classes: [String]) async throws {
@@ -245,7 +260,7 @@ public actor RowCapture {
             changed.insert(outcome.left)
             if !outcome.writtenBack.isEmpty {
                 let changes = outcome.writtenBack
-                _ = try await replica.write { transaction in try ObjectChange.write(changes, in: transaction) }
+                _ = try await write { transaction in try ObjectChange.write(changes, in: transaction) }
                 try database.record(changes.filter { $0.kind == .erase }, [])
                 changed.insert(
                     changes.compactMap { change in
