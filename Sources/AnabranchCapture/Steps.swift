@@ -86,7 +86,7 @@ extension CapturedDatabase {
             }
             for change in lost {
                 guard let number = table(named: change.className)?.number else { continue }
-                let fields = change.fields.map { ($0.property, JSONValue.string($0.value.text)) }
+                let fields = change.fields.map { ($0.property, JSONValue.string(Self.kept($0.value.text))) }
                 let text = JSONValue.object(Dictionary(fields) { $1 }).encoded
                 try record(change.guid, number, change.kind == .erase ? "newest" : "erased", text)
             }
@@ -97,6 +97,16 @@ extension CapturedDatabase {
     }
 
     private static let keptConflicts = 10_000
+    private static let keptBytes = 64 << 10
+
+    /// The first part of a text that is too long to be kept.
+    private static func kept(_ text: String) -> String {
+        let count = text.utf8.count
+        guard count > keptBytes else { return text }
+        // A character that is cut stands as one that cannot be read.
+        let first = String(decoding: text.utf8.prefix(keptBytes), as: UTF8.self)
+        return "\(first)… (the first \(keptBytes) of \(count) bytes)"
+    }
 
     /// Forgets the replica, and has the rows collected again whose entries the server has not acknowledged. It may
     /// have their objects all the same: these keep their keys.
