@@ -51,6 +51,7 @@ extension CapturedDatabase {
                     """
                     DELETE FROM sync_dangling
                     WHERE (target, target_key) IN (SELECT tbl, key FROM sync_step WHERE guid IS NOT NULL)
+                    OR (tbl, key) IN (SELECT tbl, key FROM sync_step WHERE guid IS NULL)
                     """)
                 for table in tables { try writeGuids(of: table, "sync_step") }
                 try set("collected", to: newest)

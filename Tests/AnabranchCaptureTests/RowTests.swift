@@ -92,6 +92,21 @@ import Testing
         }
     }
 
+    @Test func aReferenceThatLeadsNowhereIsForgottenWithItsRow() async throws {
+        let schema = """
+            CREATE TABLE folder (id INTEGER PRIMARY KEY);
+            CREATE TABLE note (id INTEGER PRIMARY KEY, folder INTEGER REFERENCES folder)
+            """
+        try await CaptureWorld.pair(schema, ["note", "folder"]) { a, _ in
+            try a.db.execute("PRAGMA foreign_keys = OFF; INSERT INTO note VALUES (1, 7), (2, 8)")
+            try await a.synchronize()
+            #expect(try a.rows("SELECT key, target_key FROM sync_dangling ORDER BY key") == ["1|7", "2|8"])
+            try a.db.execute("DELETE FROM note WHERE id = 1")
+            try await a.synchronize()
+            #expect(try a.rows("SELECT key, target_key FROM sync_dangling ORDER BY key") == ["2|8"])
+        }
+    }
+
     @Test func withoutARuleTheRowOfOthersWaits() async throws {
         try await CaptureWorld.run { world in
             let a = try CapturingApp("a", in: world, Self.tags), b = try CapturingApp("b", in: world, Self.tags)
