@@ -166,7 +166,7 @@ extension FileSpace {
         state.withLock { state in
             if isPinned { state.pins.insert(key) } else { state.pins.remove(key) }
         }
-        if isPinned, let content = newestContent(of: key) { fetch(content) }
+        if isPinned, let content = newestContent(of: key) { fetch(content, of: key) }
     }
 
     /// True if the content of a file is kept on the device.
@@ -207,12 +207,12 @@ extension FileSpace {
     func fetchWanted(among keys: [UUID]) {
         for key in keys where wantsNewer(of: key) {
             guard let content = state.withLock({ $0.contents[key] }) else { continue }
-            fetch(content)
+            fetch(content, of: key)
         }
     }
 
-    /// Brings a content in the background, for as often as it takes.
-    private func fetch(_ content: Manifest) {
+    /// Brings the content of a file in the background, for as often as it takes.
+    private func fetch(_ content: Manifest, of key: UUID) {
         guard service != nil else { return }
         let downloads = downloads
         Task { [weak self] in
@@ -225,7 +225,7 @@ extension FileSpace {
                 } catch let error as SpaceError where error.code == .unavailable {
                     try? await Task.sleep(for: .seconds(seconds))
                     seconds = min(60, seconds * 2)
-                    guard let self, self.isNamed(content) else { return }
+                    guard let self, self.isContent(content, of: key) else { return }
                 } catch {
                     return
                 }
@@ -233,8 +233,8 @@ extension FileSpace {
         }
     }
 
-    private func isNamed(_ content: Manifest) -> Bool {
-        state.withLock { state in state.contents.values.contains { $0.id == content.id } } && !isClosed
+    private func isContent(_ content: Manifest, of key: UUID) -> Bool {
+        state.withLock { $0.contents[key]?.id == content.id } && !isClosed
     }
 
     // MARK: Writing
