@@ -299,6 +299,23 @@ import Testing
 
     private final class Owner: Sendable {}
 
+    @Test func whatIsMovedAndDeletedIsGoneFromWhereItWas() throws {
+        let key = UUID(), (a, b, c) = (try SpacePath("/a"), try SpacePath("/b"), try SpacePath("/c"))
+        func told(_ changes: [(SpacePath, SpaceChange.Kind)]) -> [String] {
+            let observer = SpaceHub.Observer { _ in true }
+            for (path, kind) in changes {
+                observer.add(SpaceChange(path: path, key: key, kind: kind, origin: .local))
+            }
+            return observer.take().map { "\($0.kind) \($0.path)" }
+        }
+        #expect(told([(b, .moved(from: a)), (b, .deleted)]) == ["deleted /b", "deleted /a"])
+        let twice = told([(b, .moved(from: a)), (c, .moved(from: b)), (c, .deleted)])
+        #expect(twice == ["deleted /b", "deleted /c", "deleted /a"])
+        #expect(told([(a, .created), (b, .moved(from: a)), (b, .deleted)]) == ["deleted /b"])
+        // Something else has come where it was.
+        #expect(told([(b, .moved(from: a)), (a, .created), (b, .deleted)]) == ["deleted /b", "created /a"])
+    }
+
     @Test func changesAreToldInOrderAndByScope() async throws {
         try await FilesRig.run { rig in
             let device = try await rig.device("one"), space = device.space

@@ -24,15 +24,24 @@ final class SpaceHub: Sendable {
         /// Adds a change to those that wait. Several of one path are one, of the last kind.
         func add(_ change: SpaceChange) {
             guard isWanted(change) else { return }
-            pending.withLock { pending in
-                guard let place = pending.places[change.path] else {
-                    pending.places[change.path] = pending.changes.count
-                    pending.changes.append(change)
-                    return
-                }
-                pending.changes[place] = pending.changes[place].joined(with: change)
-            }
+            pending.withLock { add(change, to: &$0) }
             continuation.yield()
+        }
+
+        private func add(_ change: SpaceChange, to pending: inout Pending) {
+            guard let place = pending.places[change.path] else {
+                pending.places[change.path] = pending.changes.count
+                pending.changes.append(change)
+                return
+            }
+            let known = pending.changes[place]
+            pending.changes[place] = known.joined(with: change)
+            // It is gone from where it was before, too, unless something else has come there.
+            guard case .moved(let former) = known.kind, change.kind == .deleted,
+                pending.places[former].map({ $0 < place }) ?? true
+            else { return }
+            let gone = SpaceChange(path: former, key: change.key, kind: .deleted, origin: known.origin)
+            if isWanted(gone) { add(gone, to: &pending) }
         }
 
         func take() -> [SpaceChange] {
