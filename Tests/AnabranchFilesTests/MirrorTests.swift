@@ -159,6 +159,23 @@ import Testing
         }
     }
 
+    @Test func contentsThatAProcessHasLeftOnTheirWayAreRemoved() async throws {
+        try await FilesRig.run { rig in
+            let machine = try await Machine("one", in: rig)
+            try machine.makeFolder("f")
+            let left = ["f/.12.new", ".7", ".x.new", "f/.9.new"].map { $0 + FolderScan.draftEnding }
+            for (path, seconds) in zip(left, [-3_600.0, -3_600, -3_600, 3_600]) {
+                try machine.write(path, "1")
+                try FileManager.default.setAttributes(
+                    [.modificationDate: Date(timeIntervalSinceNow: seconds)], ofItemAtPath: machine.url(path).path)
+            }
+            try await machine.mirror.compare()
+            // Names that others may have given, and one that is newer than this process, stay.
+            #expect(try Set(machine.tree().keys) == Set(left.dropFirst().map { "/\($0)" } + ["/f/"]))
+            try await machine.device.close()
+        }
+    }
+
     @Test func namesThatAreExchangedAreSoOnTheDisk() async throws {
         try await FilesRig.run { rig in
             let machine = try await Machine("one", in: rig), space = machine.device.space

@@ -86,7 +86,7 @@ extension FolderMirror {
         defer { file.close() }
         // No scan takes it up, should this process end now.
         let folder = self.path(entry.path.parent ?? .root)
-        let draft = "\(folder)/.\(UInt32.random(in: .min ... .max))\(FolderScan.draftEnding)"
+        let draft = "\(folder)/\(FolderScan.draftName())"
         defer { unlink(draft) }
         try await file.write(try file.content(), to: draft).close()
         chmod(draft, 0o644)

@@ -22,6 +22,8 @@ package actor FolderMirror {
     var rows: MirrorRows
     /// The things that were passed over and told already.
     private var toldSkips: Set<String> = []
+    /// The time when it began, in nanoseconds since 1970.
+    private let began = Int64(Date.now.timeIntervalSince1970 * 1e9)
     /// The actions of this comparison.
     private var actionCount = 0
 
@@ -60,6 +62,8 @@ package actor FolderMirror {
         actionCount = 0
         let scan = try await scan()
         for (path, reason) in scan.skipped { skip(path, reason) }
+        // No other process mirrors the folder: these are of one that has ended.
+        for draft in scan.drafts where draft.modified < began { unlink(draft.path) }
         try await takeUp(scan.found)
         try await bringDown()
         return actionCount

@@ -14,8 +14,17 @@ struct FolderScan: Sendable {
     /// The ending of files that are being written here.
     static let draftEnding = ".anabranch-part"
 
+    /// A name for a content that is on its way. What is set aside has others, and is not to be taken for one.
+    static func draftName() -> String { ".\(UInt32.random(in: .min ... .max)).new\(draftEnding)" }
+
+    private static func isDraftName(_ name: String) -> Bool {
+        name.wholeMatch(of: /\.[0-9]{1,10}\.new\.anabranch-part/) != nil
+    }
+
     /// By the paths below the folder.
     private(set) var found: [SpacePath: Found] = [:]
+    /// The contents that are on their way, or have remained when a process ended.
+    private(set) var drafts: [(path: String, modified: Int64)] = []
     /// The things that are passed over, and why.
     private(set) var skipped: [(path: String, reason: String)] = []
 
@@ -38,7 +47,13 @@ struct FolderScan: Sendable {
                     skipped.append(("\(path)/\(String(decoding: bytes, as: UTF8.self))", "its name is not in UTF-8"))
                     continue
                 }
-                guard !name.hasSuffix(Self.draftEnding), let status = Self.status(root + "\(child)") else { continue }
+                guard let status = Self.status(root + "\(child)") else { continue }
+                if name.hasSuffix(Self.draftEnding) {
+                    if Self.isDraftName(name), status.st_mode & S_IFMT == S_IFREG {
+                        drafts.append((root + "\(child)", Found(status).modified))
+                    }
+                    continue
+                }
                 if let other = found.keys.contains(child) ? child : nil {
                     skipped.append(("\(root)\(other)", "another has the same name, composed of other letters"))
                     continue

@@ -26,7 +26,7 @@ extension FileSpace {
             }
             state.handles[key] = WeakHandle(file: file)
         }
-        if wantsNewer(of: key) { fetch(content) }
+        if wantsNewer(of: key) { fetch(content, of: key) }
         return file
     }
 
