@@ -9,6 +9,8 @@ package struct DeviceLimits: Sendable {
     package var itemBytesMax = 1 << 20
     /// The messages in a row that may come to nothing before the device ends the session.
     package var idleMax = 1_000
+    /// The bytes of items that the device keeps in memory until the server sends a checkpoint.
+    package var receivedBytesMax = 512 << 20
 
     package init() {}
 }
@@ -60,6 +62,8 @@ package struct DeviceExchange: Sendable {
         var next = 0
         var count = 0
         var received = Received(name: "")
+        /// About the bytes of its items.
+        var receivedBytes = 0
         var outcome = Outcome()
     }
 
@@ -135,6 +139,7 @@ package struct DeviceExchange: Sendable {
         var state = classes[uri] ?? ClassState()
         (state.phase, state.next, state.count) = (.sends, 0, named.count)
         state.received = Received(name: named.anchors.nextDeviceAnchor ?? "")
+        state.receivedBytes = 0
         (state.outcome.mode, state.outcome.sent) = (named.mode, named.count)
         classes[uri] = state
         var items = [ask(.start(uri), .start(uri: uri, named.anchors))]
@@ -149,7 +154,7 @@ package struct DeviceExchange: Sendable {
             while case .sends? = classes[uri]?.phase, items > 0, bytes > 0, let state = classes[uri] {
                 let (changes, next) = try data.slice(of: uri, from: state.next, itemsMax: items, bytesMax: bytes)
                 items -= changes.items.count
-                bytes -= changes.items.reduce(0) { $0 + $1.value.messageByteCount + $1.key.utf8.count + 24 }
+                bytes -= Self.byteCount(of: changes)
                 let isLast = next >= state.count
                 let command = Command.changes(uri: uri, changes)
                 body.append(ask(.changes(uri, isLast: isLast), command, hasMore: !isLast))
@@ -158,6 +163,11 @@ package struct DeviceExchange: Sendable {
             }
         }
         return body
+    }
+
+    /// About the bytes of items in a message.
+    private static func byteCount(of changes: Changes) -> Int {
+        changes.items.reduce(0) { $0 + $1.value.messageByteCount + $1.key.utf8.count + 24 }
     }
 
     // MARK: Answers
@@ -229,6 +239,7 @@ package struct DeviceExchange: Sendable {
         classes[uri]?.phase = .failed(status)
         classes[uri]?.outcome.failure = status
         classes[uri]?.received.chunks = []
+        classes[uri]?.receivedBytes = 0
     }
 
     // MARK: Commands of the server
@@ -270,10 +281,16 @@ package struct DeviceExchange: Sendable {
             for (id, local) in ids { received.idMap[id] = local }
             received.chunks.append(understood)
             classes[uri]?.outcome.received += understood.items.count
+            classes[uri]?.receivedBytes += Self.byteCount(of: understood)
             if let anchors = changes.anchors, anchors.nextServerAnchor != nil {
                 try data.take(received, anchors, of: uri)
                 received.chunks = []
                 received.idMap = [:]
+                classes[uri]?.receivedBytes = 0
+            }
+            guard classes.values.reduce(0, { $0 + $1.receivedBytes }) <= limits.receivedBytesMax else {
+                let reason = "the server sends more than \(limits.receivedBytesMax) bytes without a checkpoint"
+                throw EndedError(status: Status(.failed, reason))
             }
             classes[uri]?.received = received
             response.result = [Status](failures: failures)
@@ -284,6 +301,7 @@ package struct DeviceExchange: Sendable {
             }
             try data.take(received, anchors, of: uri)
             classes[uri]?.received.chunks = []
+            classes[uri]?.receivedBytes = 0
             classes[uri]?.phase = .done
         case .cancel(let uri): fail(uri, Status(.canceled, "the server has cancelled it"))
         }
