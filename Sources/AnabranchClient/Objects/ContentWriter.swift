@@ -99,7 +99,9 @@ struct ContentWriter {
     ) throws {
         if entries.isEmpty { return try dictionary.removeAll() }
         for key in old.keys.sorted() where entries[key] == nil { try dictionary.remove(key) }
-        for (key, content) in entries.sorted(by: { $0.key < $1.key }) where content != old[key] {
+        for (name, content) in entries.sorted(by: { $0.key < $1.key }) where content != old[name] {
+            // As it is composed in the store.
+            let key = old.index(forKey: name).map { old[$0].key } ?? name
             if case .object(let embedded) = content, case .object(let before)? = old[key],
                 let inner = try dictionary.object(for: key)
             {

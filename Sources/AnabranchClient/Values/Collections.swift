@@ -89,6 +89,8 @@ extension Set: SyncedValue where Element: SyncedValue {
     }
 }
 
+/// A dictionary has each key once, however it is composed: `é` as one character is the same as `e` with an accent. Others
+/// may have stored both. Then the first one by bytes is read and written, and the other one stays.
 extension Dictionary: SyncedValue where Key == String, Value: SyncedValue {
     public static var _shape: _ValueShape { Value._shape.collected(as: .dictionary) }
 
@@ -103,7 +105,8 @@ extension Dictionary: SyncedValue where Key == String, Value: SyncedValue {
         }
         self.init(minimumCapacity: entries.count)
         for (key, element) in zip(entries.keys, entries.values) {
-            self[String(decoding: key, as: UTF8.self)] = try Value(element, classes)
+            let key = String(decoding: key, as: UTF8.self), value = try Value(element, classes)
+            if self[key] == nil { self[key] = value }
         }
     }
 

@@ -41,6 +41,31 @@ import Testing
         }
     }
 
+    @Test func ofKeysThatAreComposedOtherwiseNoneIsErased() async throws {
+        let one = "\u{e9}", other = "e\u{301}"
+        try await withStore { store async throws in
+            try await store.write { try $0.insert(Chore(id: 1)) }
+            try await store.replica.write { tx in
+                let scores = try #require(try tx.object("Chore", key: 1)).dictionary("scores")
+                for (key, value) in [(one, Int64(1)), (other, 2), ("a", 3)] { try scores.set(.int(value), for: key) }
+            }
+            func stored() async throws -> [Payload?] {
+                try await store.replica.write { tx in
+                    let scores = try #require(try tx.object("Chore", key: 1)).dictionary("scores")
+                    return [try scores.value(for: one), try scores.value(for: other)]
+                }
+            }
+            #expect(try store.read { try $0.get(Chore.self, 1).scores } == [other: 2, "a": 3])
+            try await store.write { try $0.edit(Chore.self, 1) { $0.scores["b"] = 4 } }
+            #expect(try await stored() == [1, 2])
+            try await store.write { try $0.edit(Chore.self, 1) { $0.scores = [one: 5] } }
+            #expect(try await stored() == [1, 5])
+            try await store.write { try $0.edit(Chore.self, 1) { $0.scores = ["c": 6] } }
+            #expect(try await stored() == [1, nil])
+            #expect(try store.read { try $0.get(Chore.self, 1).scores } == [one: 1, "c": 6])
+        }
+    }
+
     @Test func aWriteThatFailsHasNotHappened() async throws {
         struct Stop: Error {}
         try await withStore { store async throws in
