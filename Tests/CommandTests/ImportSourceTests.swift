@@ -6,6 +6,22 @@ import Testing
 
 /// What an import reads of a file.
 @Suite struct ImportSourceTests {
+    @Test func zerosAfterAGzipMemberArePassedOver() throws {
+        // {"a":1} and a line feed.
+        let member: [UInt8] = [
+            31, 139, 8, 0, 0, 0, 0, 0, 2, 3, 171, 86, 74, 84, 178, 50, 172, 229, 2, 0, 70, 163, 232, 116, 8, 0, 0, 0,
+        ]
+        let zeros = [UInt8](repeating: 0, count: 2 << 20)
+        for (bytes, count) in [(member, 1), (member + [0], 1), (member + zeros, 1), (member + member + zeros, 2)] {
+            let url = FileManager.default.temporaryDirectory.appending(path: "zeros-\(UUID().uuidString)")
+            defer { try? FileManager.default.removeItem(at: url) }
+            try Data(bytes).write(to: url)
+            var source = try ImportSource(url.path)
+            for _ in 0..<count { #expect(try source.next() == Array(#"{"a":1}"#.utf8)) }
+            #expect(try source.next() == nil)
+        }
+    }
+
     /// A file of one line can have any size, and one of gzip grows: nothing is kept of a line but what can be one.
     @Test func ofALineThatIsTooLongOnlyItsEndIsKept() throws {
         let piece = 1 << 20, folder = FileManager.default.temporaryDirectory

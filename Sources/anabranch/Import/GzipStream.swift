@@ -35,7 +35,12 @@ final class GzipStream {
                     return []
                 }
             }
-            if isAtEnd { inflateReset(&stream) }
+            if isAtEnd {
+                // Some programs fill the last block with zeros.
+                input.removeFirst(input.prefix { $0 == 0 }.count)
+                if input.isEmpty { continue }
+                inflateReset(&stream)
+            }
             let piece = try inflatePiece()
             if !piece.isEmpty { return piece }
         }
