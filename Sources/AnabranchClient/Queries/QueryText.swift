@@ -55,31 +55,36 @@ struct QueryText: Sendable {
     /// A text in which `$0`, `$1` … stand for the arguments.
     init(_ text: String, arguments: [any SyncedValue]) {
         self.init("")
-        var rest = Substring(text), isInQuotes: Character?
-        var plain = ""
-        while let character = rest.popFirst() {
-            if let quote = isInQuotes {
-                if character == "\\", let next = rest.popFirst() {
-                    plain += [character, next]
+        // By bytes, as the language does: a quotation mark with an accent after it is one.
+        var rest = Array(text.utf8)[...], openQuote: UInt8?, plain: [UInt8] = []
+        while let byte = rest.popFirst() {
+            if let quote = openQuote {
+                if byte == UInt8(ascii: "\\"), let next = rest.popFirst() {
+                    plain += [byte, next]
                     continue
                 }
-                if character == quote { isInQuotes = nil }
-            } else if character == "\"" || character == "'" {
-                isInQuotes = character
-            } else if character == "$", let first = rest.first, first.isNumber {
-                let digits = rest.prefix { $0.isNumber }
-                rest = rest.dropFirst(digits.count)
+                if byte == quote { openQuote = nil }
+            } else if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "'") {
+                openQuote = byte
+            } else if byte == UInt8(ascii: "$"), let digits = Self.digits(of: &rest) {
                 guard let number = Int(digits), number < arguments.count else {
                     error = error ?? ObjectError(.badQuery, "$\(digits): there are \(arguments.count) values")
                     continue
                 }
-                self = self + plain + Self.any(arguments[number])
-                plain = ""
+                self = self + String(decoding: plain, as: UTF8.self) + Self.any(arguments[number])
+                plain = []
                 continue
             }
-            plain.append(character)
+            plain.append(byte)
         }
-        self = self + plain
+        self = self + String(decoding: plain, as: UTF8.self)
+    }
+
+    /// Takes the digits that come next; nil if there are none.
+    private static func digits(of rest: inout ArraySlice<UInt8>) -> String? {
+        let digits = rest.prefix { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+        rest.removeFirst(digits.count)
+        return digits.isEmpty ? nil : String(decoding: digits, as: UTF8.self)
     }
 
     private static func any(_ value: any SyncedValue) -> QueryText {

@@ -103,6 +103,14 @@ import Testing
         }
     }
 
+    @Test func aQuotationMarkWithAnAccentAfterItIsOne() async throws {
+        try await withStore { store async throws in
+            try await store.write { try $0.insert(Chore(id: 1, title: "\u{301}$0")) }
+            let query = Chore.where("title == '\u{301}$0' && id == $0", 1)
+            #expect(try store.read { try $0.objects(query).map(\.id) } == [1])
+        }
+    }
+
     @Test func theOrderIsThatOfTheValues() async throws {
         try await withStore { store async throws in
             let dates: [Double?] = [5, nil, 1, 5, nil, 3]
