@@ -159,6 +159,13 @@ import Testing
         #expect(printed.yaml == configuration.yaml)
     }
 
+    @Test func aQuotationMarkWithAnAccentAfterItIsPrintedAsItIsRead() throws {
+        let yaml = #"apps: {a: {providers: [custom-token], issuer: {jwks: /k, aud: "it'\u0301s"}}}"#
+        let configuration = try Self.configuration(yaml)
+        #expect(configuration.apps["a"]?.issuer?.audience == "it'\u{301}s")
+        #expect(try Self.configuration(configuration.yaml).apps == configuration.apps)
+    }
+
     @Test func whatIsWrongWithTheHistoryIsToldWithItsPlace() throws {
         for (yaml, complaint) in [
             ("history: 5\n", "history: no settings; allowed: {offline-days: 60}"),

@@ -92,6 +92,8 @@ struct ConfigurationText: CustomStringConvertible {
     /// The text in a form that YAML reads back unchanged.
     private static func quoted(_ text: String) -> String {
         if text.wholeMatch(of: /[A-Za-z0-9_.\/-][A-Za-z0-9_.\/:-]*/) != nil { return text }
-        return "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''") + "'"
+        let quote = UInt8(ascii: "'")
+        let bytes = text.utf8.flatMap { $0 == quote ? [quote, quote] : [$0] }
+        return "'\(String(decoding: bytes, as: UTF8.self))'"
     }
 }
