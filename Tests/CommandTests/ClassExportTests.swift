@@ -151,6 +151,20 @@ import Testing
         #expect(again == lines)
     }
 
+    @Test func aLinkToTheKeyNullIsNoneToTheEmptyText() throws {
+        let lines = [
+            #"{"class":"Tag","key":{"name":"_id","nullable":true,"type":"string"},"kind":"top-level","properties":["#
+                + #"{"name":"up","nullable":true,"type":"link","target":"Tag"}]}"#,
+            #"["Tag",null,{"up":{"link":["Tag",""]}}]"#, #"["Tag","",{"up":{"link":["Tag",null]}}]"#,
+        ]
+        let fixture = try Fixture(lines)
+        #expect(try fixture.export("--csv", "--class", "Tag") == "_id,up\n,\"\"\n\"\",\n")
+        let complaint = try BuiltCommands.bash(
+            "anabranch export --data \"$1\" --path '/\"all\"' --csv --class Tag", fixture.directory
+        ).complaint
+        #expect(complaint.hasPrefix("Tag.up: one leads to an object whose key is null"))
+    }
+
     // MARK: Tables are read again
 
     private static let classes = try? lines().map { try ExportLine(parsing: Array($0.utf8)) }.compactMap { line in

@@ -44,7 +44,13 @@ struct CSVText {
         case .timestamp(let time): return time.exactDate.map { Array($0.utf8) } ?? json(value, of: property)
         case .objectID(let value): return Array("\(value)".utf8)
         case .uuid(let value): return Array("\(value)".utf8)
-        case .link(let object): return key(object.key)
+        case .link(let object):
+            // Neither an empty cell nor an empty text means this object.
+            guard object.key != .null else {
+                documents.count(.nullKey)
+                return nil
+            }
+            return key(object.key)
         default: return json(value, of: property)
         }
     }
