@@ -13,13 +13,23 @@ struct ChunkFolder {
     init(of directory: String) { path = FolderChunkStore.folder(in: directory) }
 
     /// The files with chunks, below the folder: `SPACE/ab/cd/HASH`.
-    private var files: [String] {
-        let names = FileManager.default.enumerator(atPath: path)?.compactMap { $0 as? String } ?? []
-        // Folders of spaces are named by hashes, too.
-        return names.filter { name in
-            let parts = name.split(separator: "/")
-            return parts.count == 4 && ChunkHash(hex: parts[3]) != nil
+    /// - Throws: `InputError` if a folder cannot be listed.
+    private func files() throws -> [String] {
+        var names = try Self.names(in: path)
+        for _ in 0..<3 {
+            names = try names.flatMap { folder in try Self.names(in: "\(path)/\(folder)").map { "\(folder)/\($0)" } }
         }
+        return names.filter { name in name.split(separator: "/").last.flatMap { ChunkHash(hex: $0) } != nil }
+    }
+
+    /// The names in a folder; none if it is gone, or is a file.
+    private static func names(in folder: String) throws -> [String] {
+        guard let stream = opendir(folder) else {
+            if errno == ENOENT || errno == ENOTDIR { return [] }
+            throw InputError(description: "\(folder): cannot be listed: \(String(cString: strerror(errno)))")
+        }
+        closedir(stream)
+        return try FileManager.default.contentsOfDirectory(atPath: folder)
     }
 
     /// Copies all chunks, durably. To be called when the store is copied: what that names was here before, and stays for days
@@ -28,14 +38,19 @@ struct ChunkFolder {
     func copy(to directory: String) throws -> Int {
         let target = ChunkFolder(of: directory).path, manager = FileManager.default
         var count = 0
-        for name in files {
+        for name in try files() {
             let (source, copy) = ("\(path)/\(name)", "\(target)/\(name)")
-            // It may have gone since.
-            guard manager.fileExists(atPath: source), !manager.fileExists(atPath: copy) else { continue }
+            guard !manager.fileExists(atPath: copy) else { continue }
             let folder = URL(fileURLWithPath: copy).deletingLastPathComponent()
             try manager.createDirectory(
                 at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-            if link(source, copy) != 0 { try manager.copyItem(atPath: source, toPath: copy) }
+            if link(source, copy) != 0 {
+                do { try manager.copyItem(atPath: source, toPath: copy) } catch {
+                    // It may have been swept since it was listed: then nothing has named it for days.
+                    guard manager.fileExists(atPath: source) else { continue }
+                    throw error
+                }
+            }
             let label = name.split(separator: "/")[0] + "/path"
             if !manager.fileExists(atPath: "\(target)/\(label)") {
                 try manager.copyItem(atPath: "\(path)/\(label)", toPath: "\(target)/\(label)")
@@ -68,7 +83,7 @@ struct ChunkFolder {
     /// Compares the bytes of all chunks with their hashes.
     /// - Returns: those that are damaged, below the data directory, and the number of all.
     func check() throws -> (damaged: [String], count: Int) {
-        let files = files
+        let files = try files()
         let damaged = try files.filter { name in
             guard let file = FileHandle(forReadingAtPath: "\(path)/\(name)") else { return false }
             defer { try? file.close() }
