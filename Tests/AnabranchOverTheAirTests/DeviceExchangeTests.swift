@@ -27,7 +27,7 @@ import Testing
         var data: any DeviceData = EmptyDevice()
         var device = DeviceExchange(deviceID: "d", service: "sync", userID: "u", uris: ["a"], limits: limits)
         for number in 1...messages {
-            let message = try #require(try device.message(&data))
+            let made = try device.message(&data), message = try #require(made)
             let text = PropertyList.string(String(repeating: "x", count: 300))
             var changes = Changes(.changes, ["k": ["op": "add", "entity": "e", "set": ["t": text]]])
             if hasCheckpoints {
