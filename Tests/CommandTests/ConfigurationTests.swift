@@ -143,7 +143,7 @@ import Testing
             apps:
               my-app:
                 providers: [anon-user, local-userpass, custom-token]
-                issuer: {jwks: /keys.json, iss: 'https://id.example.com/', aud: 'it''s mine'}
+                issuer: {jwks: /keys.json, iss: 'https://id.example.com/', aud: 'it''\u{301}s mine'}
               other:
                 providers: [api-key]
                 destructive-schema: allow
@@ -153,17 +153,10 @@ import Testing
         #expect(configuration.apps["my-app"]?.destructiveSchema == .refuse)
         #expect(
             configuration.apps["my-app"]?.issuer
-                == CustomTokenIssuer(jwks: "/keys.json", issuer: "https://id.example.com/", audience: "it's mine"))
+                == CustomTokenIssuer(jwks: "/keys.json", issuer: "https://id.example.com/", audience: "it'\u{301}s mine"))
         let printed = try Self.configuration(configuration.yaml)
         #expect(printed.apps == configuration.apps)
         #expect(printed.yaml == configuration.yaml)
-    }
-
-    @Test func aQuotationMarkWithAnAccentAfterItIsPrintedAsItIsRead() throws {
-        let yaml = #"apps: {a: {providers: [custom-token], issuer: {jwks: /k, aud: "it'\u0301s"}}}"#
-        let configuration = try Self.configuration(yaml)
-        #expect(configuration.apps["a"]?.issuer?.audience == "it'\u{301}s")
-        #expect(try Self.configuration(configuration.yaml).apps == configuration.apps)
     }
 
     @Test func whatIsWrongWithTheHistoryIsToldWithItsPlace() throws {
