@@ -27,7 +27,7 @@ public actor TableBridge {
     /// The file that the replica is of, as the database remembers it; nil if it is not to be compared.
     private let file: String?
     let silence: Double
-    private let allowsDeletions: Bool
+    let allowsDeletions: Bool
     private let dirty = ChangedObjects()
     private let time = StepTime()
     private var isFollowing = false
@@ -39,7 +39,7 @@ public actor TableBridge {
     private var held: ContinuousClock.Instant?
     private var hasHeld = false
     /// True until all rows were compared for the first time.
-    private var isFirst = false
+    private(set) var isFirst = false
     private var checked: ContinuousClock.Instant?
     /// The entries up to which everything is uploaded when the replica's version is.
     private var sent: (snapshot: String, version: ClientVersion)?
@@ -329,57 +329,6 @@ public actor TableBridge {
         let version = "\(await replica.record.version.rawValue)"
         if dirty.isEmpty, try database.state("applied") != version { try database.set("applied", to: version) }
         total.waiting = Int(try database.db.query("SELECT count(*) FROM anabranch.pending")[0, 0] ?? "") ?? 0
-    }
-
-    private func applyAll(
-        _ dirty: consuming ChangedObjects.Taken, _ state: ObjectGraph, _ total: inout BridgeProgress,
-        _ progress: @Sendable (BridgeProgress) -> Void
-    ) throws -> RowApplication.Outcome {
-        let isEverything = dirty.isEverything
-        // A null of an object says nothing as long as its row was not collected.
-        let keepsValues = try isEverything && (isFirst || database.state("resync") != nil)
-        let application = RowApplication(database, state, as: name, silence: silence, keepsValues: keepsValues)
-        var all = RowApplication.Outcome()
-        func run(_ batch: [ObjectReference]) throws {
-            let outcome = try application.run(batch)
-            all.add(outcome)
-            total.applied += outcome.count
-            progress(total)
-        }
-        if isEverything {
-            let comparison = ObjectComparison(database, state)
-            for table in database.tables { try comparison.forEachObject(of: table, run) }
-            // Rows that triggers have not seen may be new ones.
-            guard try database.state("resync") == nil else { return all }
-            for table in database.tables.reversed() {
-                let gone = try comparison.rowsWithoutObject(table, limit: allowsDeletions ? .max : nil)
-                for start in stride(from: 0, to: gone.count, by: RowApplication.objectCount) {
-                    try run(Array(gone[start..<min(start + RowApplication.objectCount, gone.count)]))
-                }
-            }
-            return all
-        }
-        let changed = database.tables.compactMap { table in
-            application.number(of: table).flatMap { number in
-                dirty.keys.removeValue(forKey: number).map { (number, $0.ordered()) }
-            }
-        }
-        /// Carries out the changes of the objects that are gone, or of the others.
-        func run(_ keys: [PrimaryKey], of number: ClassID, areGone: Bool) throws {
-            var batch: [ObjectReference] = []
-            for key in keys {
-                let object = ObjectReference(classID: number, key: key)
-                guard try state.contains(object) != areGone else { continue }
-                batch.append(object)
-                guard batch.count == RowApplication.objectCount else { continue }
-                try run(batch)
-                batch = []
-            }
-            if !batch.isEmpty { try run(batch) }
-        }
-        for (number, keys) in changed { try run(keys, of: number, areGone: false) }
-        for (number, keys) in changed.reversed() { try run(keys, of: number, areGone: true) }
-        return all
     }
 
     // MARK: Comparing

@@ -153,7 +153,8 @@ import Testing
         #expect(configuration.apps["my-app"]?.destructiveSchema == .refuse)
         #expect(
             configuration.apps["my-app"]?.issuer
-                == CustomTokenIssuer(jwks: "/keys.json", issuer: "https://id.example.com/", audience: "it'\u{301}s mine"))
+                == CustomTokenIssuer(
+                    jwks: "/keys.json", issuer: "https://id.example.com/", audience: "it'\u{301}s mine"))
         let printed = try Self.configuration(configuration.yaml)
         #expect(printed.apps == configuration.apps)
         #expect(printed.yaml == configuration.yaml)

@@ -89,8 +89,8 @@ extension Set: SyncedValue where Element: SyncedValue {
     }
 }
 
-/// A dictionary has each key once, however it is composed: `é` as one character is the same as `e` with an accent. Others
-/// may have stored both. Then the first one by bytes is read and written, and the other one stays.
+/// A dictionary has each key once, however it is composed: `é` as one character is the same as `e` with an accent.
+/// Others may have stored both. Then the first one by bytes is read and written, and the other one stays.
 extension Dictionary: SyncedValue where Key == String, Value: SyncedValue {
     public static var _shape: _ValueShape { Value._shape.collected(as: .dictionary) }
 
