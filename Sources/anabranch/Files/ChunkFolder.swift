@@ -32,8 +32,8 @@ struct ChunkFolder {
         return try FileManager.default.contentsOfDirectory(atPath: folder)
     }
 
-    /// Copies all chunks, durably. To be called when the store is copied: what that names was here before, and stays for
-    /// days after its last use.
+    /// Copies all chunks, durably. To be called when the store is copied: what that names was here before, and stays
+    /// for days after its last use.
     /// - Returns: the number of chunks.
     func copy(to directory: String) throws -> Int {
         let target = ChunkFolder(of: directory).path, manager = FileManager.default

@@ -193,6 +193,7 @@ import Testing
     @Test(arguments: [1_000, 50_000, 2_000_000]) func aClientThatDoesNotReadIsDropped(count: Int) async throws {
         var settings = ServerSettings.small
         settings.limits.stallMillisecondsMax = 200
+        settings.limits.silenceMillisecondsMax = 30 * 60_000
         let metrics = CountingMetrics(), (wire, sockets, ends) = HeldWire.make()
         try await withServer(settings: settings, wires: [wire], metrics: metrics) { server in
             let channel = try await PipelinedRequestTests.connectWithoutReading(port: server.port)
