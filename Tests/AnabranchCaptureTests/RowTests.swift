@@ -1,4 +1,5 @@
 @testable import AnabranchCapture
+import AnabranchClient
 import Testing
 
 /// What applications and their tables do to rows (`Spec/Capture.md`).
