@@ -151,10 +151,9 @@ import Testing
         let configuration = try Self.configuration(yaml)
         #expect(configuration.apps["other"] == AppSettings(providers: [.apiKey], destructiveSchema: .allow))
         #expect(configuration.apps["my-app"]?.destructiveSchema == .refuse)
-        #expect(
-            configuration.apps["my-app"]?.issuer
-                == CustomTokenIssuer(
-                    jwks: "/keys.json", issuer: "https://id.example.com/", audience: "it'\u{301}s mine"))
+        let id = "https://id.example.com/"
+        let issuer = CustomTokenIssuer(jwks: "/keys.json", issuer: id, audience: "it'\u{301}s mine")
+        #expect(configuration.apps["my-app"]?.issuer == issuer)
         let printed = try Self.configuration(configuration.yaml)
         #expect(printed.apps == configuration.apps)
         #expect(printed.yaml == configuration.yaml)
