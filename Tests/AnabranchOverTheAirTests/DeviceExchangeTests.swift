@@ -23,12 +23,12 @@ import Testing
     /// - Returns: the error that ends the session after some messages with changes, with a checkpoint in each or none.
     private static func end(messages: Int, hasCheckpoints: Bool) throws -> Status? {
         var limits = DeviceLimits()
-        limits.receivedBytesMax = 1_000
+        limits.receivedBytesMax = 100_000
         var data: any DeviceData = EmptyDevice()
         var device = DeviceExchange(deviceID: "d", service: "sync", userID: "u", uris: ["a"], limits: limits)
         for number in 1...messages {
             let made = try device.message(&data), message = try #require(made)
-            let text = PropertyList.string(String(repeating: "x", count: 300))
+            let text = PropertyList.string(String(repeating: "x", count: 30_000))
             var changes = Changes(.changes, ["k": ["op": "add", "entity": "e", "set": ["t": text]]])
             if hasCheckpoints {
                 var anchors = Anchors()
@@ -46,7 +46,7 @@ import Testing
     @Test func whatComesBeforeACheckpointIsBounded() throws {
         #expect(try Self.end(messages: 10, hasCheckpoints: true) == nil)
         #expect(try Self.end(messages: 2, hasCheckpoints: false) == nil)
-        let status = try Self.end(messages: 3, hasCheckpoints: false)
+        let status = try Self.end(messages: 4, hasCheckpoints: false)
         #expect(status?.description?.contains("without a checkpoint") == true)
     }
 }
