@@ -58,35 +58,36 @@ struct BenchObservedCommand: AsyncParsableCommand {
     }
 
     @MainActor private func measure(_ store: SyncedStore) async throws {
-        let unobserved = try await change(store)
+        let unobserved = try await change(store, from: 0)
         let query = ListedItem.all.sorted(by: \.rank)
         let list = ShownList(ObservedObjects(query, in: store))
         try await list.wait { $0.results.count == objects }
         let shownBefore = list.count
-        let observed = try await change(store)
+        let observed = try await change(store, from: unobserved.changed)
         let expected = try store.objects(query).map(\.title)
         try await list.wait { $0.results.map(\.title) == expected }
         let shown = list.count - shownBefore
         print(
             String(
                 format: #"{"name":"observed","objects":%ld,"changed":%.0f,"shown":%.1f,"list_percent":%.1f,"#
-                    + #""process_percent":%.1f}"#, objects, observed.changed / observed.milliseconds * 1000,
+                    + #""process_percent":%.1f}"#, objects, Double(observed.changed) / observed.milliseconds * 1000,
                 Double(shown) / observed.milliseconds * 1000, observed.percent - unobserved.percent, observed.percent))
     }
 
     /// The changes of some time, and the processor time that it took.
     private struct Changes {
-        var changed = 0.0
+        var changed = 0
         var milliseconds = 0.0
         var percent = 0.0
     }
 
     /// Changes objects at the rate, away from the main thread.
-    private nonisolated func change(_ store: SyncedStore) async throws -> Changes {
+    /// - Parameter first: numbers the changes from there on, so that none is one that was made before.
+    private nonisolated func change(_ store: SyncedStore, from first: Int) async throws -> Changes {
         let clock = ContinuousClock(), start = clock.now, processStart = ProcessorTime.milliseconds
         var changed = 0
         while clock.now < start + .seconds(seconds) {
-            let numbers = changed..<changed + perTransaction, objects = objects
+            let numbers = first + changed..<first + changed + perTransaction, objects = objects
             try await store.write { tx in
                 for number in numbers {
                     try tx.edit(ListedItem.self, number &* 7919 % objects) { item in
@@ -100,7 +101,7 @@ struct BenchObservedCommand: AsyncParsableCommand {
         }
         let milliseconds = (clock.now - start).inMilliseconds
         return Changes(
-            changed: Double(changed), milliseconds: milliseconds,
+            changed: changed, milliseconds: milliseconds,
             percent: (ProcessorTime.milliseconds - processStart) / milliseconds * 100)
     }
 }
