@@ -5,10 +5,11 @@ import PackageDescription
 let upcomingFeatures = ["ExistentialAny", "InternalImportsByDefault", "MemberImportVisibility"]
 
 /// What scripts/mutation builds in a folder of its own: the merge with all mutants woven into it, and the programs that
-/// put one of them to the test. The libraries are copied to `Sources`; nothing has to be fetched.
+/// put one of them to the test. The libraries are copied to `Sources`.
 let package = Package(
     name: "mutants",
     platforms: [.macOS(.v15)],
+    dependencies: [.package(url: "https://github.com/apple/swift-collections", from: "1.6.0")],
     targets: [
         .systemLibrary(name: "CZlib"),
         .systemLibrary(name: "CZstd"),
@@ -16,7 +17,11 @@ let package = Package(
         .target(name: "AnabranchQuery", dependencies: ["AnabranchCore"]),
         .target(name: "AnabranchRules", dependencies: ["AnabranchCore", "AnabranchQuery"]),
         .target(
-            name: "AnabranchHistory", dependencies: ["AnabranchCore", "AnabranchQuery", "AnabranchRules", "CZstd"]),
+            name: "AnabranchHistory",
+            dependencies: [
+                "AnabranchCore", "AnabranchQuery", "AnabranchRules", "CZstd",
+                .product(name: "DequeModule", package: "swift-collections"),
+            ]),
         .target(name: "AnabranchReplica", dependencies: ["AnabranchCore"]),
         .target(
             name: "AnabranchTesting",
