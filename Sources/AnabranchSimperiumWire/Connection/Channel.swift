@@ -24,6 +24,8 @@ final class Channel {
     let file: SyncedBuckets
     let settings: BucketSettings
 
+    /// What the operator has asked the client so far.
+    var asked: ClientQuestions.Asked
     var bucket: Bucket?
     /// How far the client has been told; nil if it has not begun to listen.
     var position: ChangePlace?
@@ -55,6 +57,7 @@ final class Channel {
         self.principal = principal
         self.file = file
         self.settings = settings
+        asked = ClientQuestions.Asked(indexes: file.questions.asked.indexes)
     }
 
     /// How many entities, or changes, a channel remembers of each kind. There are more only if a client never asks for

@@ -2,8 +2,8 @@
 enum Message: Equatable {
     /// `h:`, with the number that is answered.
     case heartbeat(answer: Int)
-    /// `log:`
-    case log
+    /// `log:`, with what the client tells.
+    case log(Substring)
     /// A command on a channel, which may have no number.
     case command(channel: ChannelName, name: Substring, payload: Substring)
     /// It cannot be read.
@@ -26,7 +26,7 @@ enum Message: Equatable {
         case "h":
             let number = payload.flatMap { Int($0) }
             self = .heartbeat(answer: number.flatMap { $0 >= 0 && $0 < .max ? $0 + 1 : nil } ?? 1)
-        case "log": self = .log
+        case "log": self = .log(payload ?? "")
         case "init", "auth", "i", "e", "cv", "c", "index", "o":
             self = .command(channel: ChannelName(number: nil), name: name, payload: payload ?? "")
         default: self = .unreadable

@@ -54,6 +54,7 @@ extension SimperiumConnection {
         channels[name] = channel
         file.withClients { $0.resume(request.client, request.bucket, at: file.now) }
         try await send(channel.message("auth", principal.simperiumName))
+        try await askForOperator()
         guard let command = request.command else { return }
         let parts = command.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
         guard let first = parts.first, first != "init" else { return }

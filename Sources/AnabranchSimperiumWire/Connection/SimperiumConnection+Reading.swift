@@ -111,6 +111,23 @@ extension SimperiumConnection {
             try await handle(item, on: channel)
         }
         for channel in Array(channels.values) { try await tellNews(on: channel) }
+        try await askForOperator()
+    }
+
+    /// Passes on what the operator has asked since the last time.
+    func askForOperator() async throws {
+        var told: Set<ObjectIdentifier> = []
+        for channel in Array(channels.values) {
+            let asked = channel.file.questions.asked
+            if asked.indexes != channel.asked.indexes {
+                channel.file.questions.add(channel)
+                try await send("\(channel.name.prefix)index")
+            }
+            if asked.logLevel != channel.asked.logLevel, told.insert(ObjectIdentifier(channel.file)).inserted {
+                try await send("log:\(asked.logLevel)")
+            }
+            channel.asked = asked
+        }
     }
 
     /// Tells the changes after a point.

@@ -95,7 +95,11 @@ final class SimperiumConnection {
     private func handle(_ text: String) async throws {
         switch Message(text) {
         case .heartbeat(let answer): try await send("h:\(answer)")
-        case .log: wire.logger.debug("simperium: a client's log", metadata: ["text": "\(text.prefix(1_000))"])
+        case .log(let line):
+            var told: Set<ObjectIdentifier> = []
+            for channel in channels.values where told.insert(ObjectIdentifier(channel.file)).inserted {
+                channel.file.questions.addLine(line)
+            }
         case .command(let name, "init", let payload):
             guard inits.add(atMost: wire.limits.initsPerMinuteMax) else { throw End.closed(1013, "too many inits") }
             try await open(name, payload)
@@ -118,8 +122,7 @@ final class SimperiumConnection {
         case "e": try await tellEntity(payload, on: channel)
         case "cv": try await catchUp(from: payload, on: channel)
         case "c": try await change(payload, on: channel)
-        case "index":
-            wire.logger.debug("simperium: a client's index", metadata: ["text": "\(payload.prefix(1_000))"])
+        case "index": channel.file.questions.answer(payload, of: channel)
         default: break
         }
     }

@@ -85,6 +85,9 @@ package final class SimperiumWire: TextWire, RecordDoor {
         }
     }
 
+    /// A file that channels have open; nil if none has.
+    func openFile(_ path: VirtualPath) -> SyncedBuckets? { state.withLock { $0.files[path]?.file } }
+
     /// The beginning of the partitions of this wire.
     private static let folder = "simperium/"
 

@@ -31,6 +31,7 @@ final class SyncedBuckets: Sendable {
     private let server: SyncServer
     let settings: DoorSettings
     let clients: ClientMemories
+    let questions = ClientQuestions()
     private let metrics: DoorCounters
     private let unixSeconds: @Sendable () -> UInt64
     private let state = Mutex(State())
@@ -121,6 +122,9 @@ final class SyncedBuckets: Sendable {
         }
         following?.cancel()
     }
+
+    /// How many channels are open.
+    var channelCount: Int { state.withLock { $0.buckets.values.reduce(0, +) } }
 
     /// Makes all connections look whether there is something new for them.
     func wakeAll() {

@@ -25,7 +25,7 @@ struct AdminCommand: AsyncParsableCommand {
         subcommands: [
             AdminHealth.self, AdminReady.self, AdminMetrics.self, AdminFiles.self, AdminFile.self, AdminClients.self,
             AdminHistory.self, AdminExplain.self, AdminIngested.self, AdminSessions.self, AdminUsers.self,
-            AdminWhy.self, AdminDoors.self, AdminOverTheAir.self, AdminDisconnect.self,
+            AdminWhy.self, AdminDoors.self, AdminSimperium.self, AdminOverTheAir.self, AdminDisconnect.self,
             AdminExpire.self, AdminMaintain.self, AdminDelete.self, AdminRevoke.self, AdminDisable.self,
             AdminEnable.self,
         ])
