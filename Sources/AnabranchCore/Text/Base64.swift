@@ -35,6 +35,7 @@ package enum Base64 {
             count -= 8
             bytes.append(UInt8(truncatingIfNeeded: bits >> UInt32(count)))
         }
-        return text.count.isMultiple(of: 4) && padding == count / 2 ? bytes : nil
+        // A single digit does not make a byte.
+        return text.count.isMultiple(of: 4) && padding == count / 2 && count < 6 ? bytes : nil
     }
 }

@@ -16,6 +16,15 @@ import Testing
         #expect(AnabranchCore.Hex.decode(text) == nil)
     }
 
+    @Test func base64IsPadded() {
+        for bytes: [UInt8] in [[], [0], [0, 255], [0, 255, 1], [0, 255, 1, 2]] {
+            #expect(Base64.decode(Base64.encode(bytes).utf8) == bytes)
+        }
+        for text in ["A", "A===", "AAAAA===", "AA", "AA=", "AAA", "AAA==", "AAAA=", "====", "=", "A=AA", "AA A"] {
+            #expect(Base64.decode(text.utf8) == nil, "\(text)")
+        }
+    }
+
     /// Text is bytes: "é" is another one than "e" with an accent after it, as a value and as a name.
     @Test func textsOfJSONThatOnlyLookTheSameDiffer() throws {
         let texts = ["\u{e9}", "e\u{301}"]
