@@ -17,7 +17,7 @@ public struct QueryBatch: Equatable, Sendable {
     /// The part that the download is.
     public var state: State
     /// An estimate of how much of the current download is done with this message, 0 … 1. It is told in steps of
-    /// 1/10000, and below version 12 as 0.
+    /// 1/10000, and below version 12 as 0. A number outside of the range is told as its nearer end, and NaN as 0.
     public var estimate: Double
 
     /// The fields of one DOWNLOAD; by default it completes what it is a part of.
@@ -35,7 +35,7 @@ public struct QueryBatch: Equatable, Sendable {
     }
 
     private static let stepsOfAll = 10_000
-    private var estimateSteps: Int { Int((min(max(estimate, 0), 1) * Double(Self.stepsOfAll)).rounded()) }
+    private var estimateSteps: Int { Int((min(max(0, estimate), 1) * Double(Self.stepsOfAll)).rounded()) }
 
     /// The estimate as text, such as 0, 0.4, 0.0625 or 1.
     var estimateText: String {

@@ -140,7 +140,8 @@ import Testing
 
     @Test(arguments: [
         (0.0, "0"), (1.0, "1"), (0.4, "0.4"), (0.0625, "0.0625"), (0.00004, "0"), (0.99996, "1"), (0.1, "0.1"),
-        (0.00012, "0.0001"), (-1.0, "0"), (7.0, "1"), (1.0 / 3, "0.3333"),
+        (0.00012, "0.0001"), (-1.0, "0"), (7.0, "1"), (1.0 / 3, "0.3333"), (-.infinity, "0"),
+        (.infinity, "1"), (.nan, "0"),
     ])
     func theEstimateIsWrittenInSmallSteps(estimate: Double, text: String) {
         #expect(QueryBatch(version: 1, state: .last, estimate: estimate).estimateText == text)
