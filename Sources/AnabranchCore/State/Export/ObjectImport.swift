@@ -168,18 +168,15 @@ extension WriteTransaction {
     private func put(
         setOf elements: [ExportedValue], over current: ExportedValue, at location: Location
     ) throws(ApplyError) -> Bool {
-        guard case .set(var old) = current else { return false }
+        guard case .set(let old) = current else { return false }
         let wanted = Set(elements.map(\.text))
-        var gone = old.filter { !wanted.contains($0.text) }
-        // A null that is the only one left could not be taken out.
+        let gone = old.filter { !wanted.contains($0.text) }
+        var isChanged = !gone.isEmpty
         if location.place.holdsTypedNulls, gone.contains(where: { $0.payload == .null }) {
+            // Null alone cannot be taken out.
             try perform(.clear(.set), at: location)
-            (old, gone) = ([], [])
-        }
-        var isChanged = old.isEmpty && !gone.isEmpty
-        for element in gone {
-            try perform(.setErase(element.payload), at: location)
-            isChanged = true
+        } else {
+            for element in gone { try perform(.setErase(element.payload), at: location) }
         }
         let set = try DynamicSet(self, at: location)
         for element in elements where try !set.contains(element.payload) {

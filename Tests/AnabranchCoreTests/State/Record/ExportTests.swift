@@ -84,6 +84,24 @@ import Testing
         #expect(try Self.lines(of: copy) == lines)
     }
 
+    /// Null alone cannot be taken out of a set: the set is cleared, and that counts as well.
+    @Test(arguments: [[], [.int(1)], [.null], [.null, .int(1)]] as [[Payload]])
+    func whatBecomesOfASetIsToldAsWritten(_ elements: [Payload]) throws {
+        var graph = ObjectGraph()
+        _ = try graph.write(as: 2) { transaction in
+            try transaction.addClass("Note", key: "_id", .int)
+            try transaction.addColumn("ranks", .int, isNullable: true, collection: .set, to: "Note")
+            try transaction.create("Note", key: 1).set("ranks").formUnion(elements)
+        }
+        for isFirst in [true, false] {
+            let isWritten = try graph.write(as: .server) { transaction in
+                try transaction.importObject("Note", ["int": "1"], ["ranks": ["set": []]])
+            }.result
+            #expect(isWritten == (isFirst && !elements.isEmpty))
+        }
+        #expect(try graph.read { try $0.object("Note", key: 1)?.set("ranks").count } == 0)
+    }
+
     @Test func fieldsThatALineDoesNotHaveStay() throws {
         var graph = ObjectGraph()
         _ = try graph.write(as: 2) { transaction in
