@@ -44,14 +44,14 @@ extension WriteTransaction {
                 try perform(.update(payload), at: location)
             }
         }
-        if isNew, case .globalKey(let key) = key { reserve(key, of: number) }
+        if isNew, case .globalKey(let key) = reference.key { reserve(key, of: number) }
         return isChanged
     }
 
     /// Keeps the server from giving the key to another object.
     private func reserve(_ key: GlobalKey, of number: ClassID) {
         guard key.high == ident.rawValue, key.low >= editor.schema[number].nextGlobalKey else { return }
-        editor.graph.schema[number].nextGlobalKey = key.low &+ 1
+        editor.graph.schema[number].nextGlobalKey = key.low + 1
         editor.changes.isSchemaChanged = true
     }
 

@@ -102,6 +102,17 @@ import Testing
         #expect(try graph.read { try $0.object("Note", key: 1)?.set("ranks").count } == 0)
     }
 
+    /// Of the second part of a GlobalKey 32 bits count, and the server goes on after them.
+    @Test func theKeyOfALineDoesNotEndTheCount() throws {
+        var graph = ObjectGraph()
+        let key = try graph.write(as: .server) { transaction in
+            try transaction.addClass("Note")
+            _ = try transaction.importObject("Note", ["gk": "1-fffffffffffffffe"], [:])
+            return try transaction.create("Note").key
+        }.result
+        #expect(key == .globalKey(GlobalKey(high: 1, low: 0xFFFF_FFFF)))
+    }
+
     @Test func fieldsThatALineDoesNotHaveStay() throws {
         var graph = ObjectGraph()
         _ = try graph.write(as: 2) { transaction in
