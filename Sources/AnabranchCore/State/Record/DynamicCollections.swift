@@ -47,6 +47,9 @@ public struct DynamicList {
     public func set(_ value: Payload, at index: Int) throws(ApplyError) {
         let place = try element(index)
         if value == .objectValue {
+            guard location.place.isEmbedded else {
+                throw transaction.located(.invalid("the list holds no embedded objects"), location)
+            }
             try remove(at: index)
             return try insert(.objectValue, at: index)
         }
@@ -62,7 +65,10 @@ public struct DynamicList {
     }
 
     /// Removes elements from the last one down.
+    ///
+    /// - Throws: `ApplyError` if an index is not in `0..<count`; nothing is removed then.
     public func removeSubrange(_ range: Range<Int>) throws(ApplyError) {
+        if let first = range.first { _ = try element(first) }
         for index in range.reversed() { try remove(at: index) }
     }
 

@@ -2,8 +2,9 @@
 /// form of `Spec/State.md`, part C.
 ///
 /// Handles of objects and collections belong to their transaction. An action that makes no sense throws `ApplyError`
-/// with the place and leaves the state and the record as they were. Assigning through a subscript cannot throw: the
-/// first such error is thrown when the transaction ends, which undoes all of it.
+/// with the place and leaves the state and the record as they were; of several values that one action writes, those
+/// before the one that makes no sense stay. Assigning through a subscript cannot throw: the first such error is thrown
+/// when the transaction ends, which undoes all of it.
 public final class WriteTransaction {
     /// The client file that writes; it marks the GlobalKeys that are made here.
     public let ident: ClientFileID
@@ -135,10 +136,13 @@ public final class WriteTransaction {
     public func create(_ className: String, _ values: [String: Payload] = [:]) throws(ApplyError) -> DynamicObject {
         let number = try self.number(of: Array(className.utf8))
         let counter = editor.schema[number].nextGlobalKey
-        let key = GlobalKey(high: ident.rawValue, low: counter)
-        let object = try create(Array(className.utf8), .globalKey(key), values, areDefaults: false)
+        let key = PrimaryKey.globalKey(GlobalKey(high: ident.rawValue, low: counter))
+        let fields = try ordered(values, of: number, key)
+        let object = try create(number, key).object
+        // Before a value is refused: the object is there even so, and another one must not have its key.
         editor.graph.schema[number].nextGlobalKey = counter + 1
         editor.changes.isSchemaChanged = true
+        for (field, value) in fields { try object.set(field, to: value) }
         return object
     }
 
@@ -146,14 +150,22 @@ public final class WriteTransaction {
     func create(
         _ className: [UInt8], _ key: PrimaryKey, _ values: [String: Payload], areDefaults: Bool
     ) throws(ApplyError) -> DynamicObject {
-        let (object, _) = try create(try number(of: className), key)
+        let number = try number(of: className)
+        let fields = try ordered(values, of: number, key)
+        let object = try create(number, key).object
+        for (field, value) in fields { try object.set(field, to: value, isDefault: areDefaults) }
+        return object
+    }
+
+    /// The values of an object, which need not exist, in the order of the columns.
+    private func ordered(
+        _ values: [String: Payload], of classID: ClassID, _ key: PrimaryKey
+    ) throws(ApplyError) -> [(field: String, value: Payload)] {
+        let object = DynamicObject(transaction: self, reference: ObjectReference(classID: classID, key: key.normalised))
         let slots = try values.map { value throws(ApplyError) in
             (slot: try object.location(of: value.key).place.slot, value: value)
         }
-        for (_, value) in slots.sorted(by: { $0.slot < $1.slot }) {
-            try object.set(value.key, to: value.value, isDefault: areDefaults)
-        }
-        return object
+        return slots.sorted { $0.slot < $1.slot }.map { ($0.value.key, $0.value.value) }
     }
 
     /// Creates an object, or finds the one that has the key.

@@ -317,6 +317,30 @@ import Testing
         }
     }
 
+    /// Actions of several steps look first.
+    @Test func misuseLeavesNothingHalfDone() throws {
+        try expect([.insert(.item(0), .int(1), size: 0), .insert(.item(1), .int(2), size: 1)]) { tx in
+            let list = try #require(try tx.object("A", key: 1)).list("l")
+            for value: Payload in [1, 2] { try list.append(value) }
+            #expect(throws: ApplyError.self) { try list.set(.objectValue, at: 0) }
+            #expect(throws: ApplyError.self) { try list.removeSubrange(-1..<2) }
+            #expect(throws: ApplyError.self) { try list.removeSubrange(1..<3) }
+            #expect(throws: ApplyError.self) { try tx.create("A", key: 9, ["i": 1, "none": 1]) }
+            #expect(throws: ApplyError.self) { try tx.create("G", ["none": 1]) }
+        }
+    }
+
+    /// The object stays, and with it its key.
+    @Test func anObjectWithARefusedValueKeepsItsGlobalKey() throws {
+        var graph = try graph()
+        try graph.apply(changeset(.addColumn("G", "i", .int)))
+        let key = try graph.write(as: 7) { tx in
+            #expect(throws: ApplyError.self) { try tx.create("G", ["i": "t"]) }
+            return try tx.create("G").key
+        }.result
+        #expect(key == .globalKey(GlobalKey(high: 7, low: 1)))
+    }
+
     @Test func aFailedAssignmentUndoesTheTransaction() throws {
         var graph = try graph()
         let before = try graph.json
