@@ -15,22 +15,26 @@ extension WriteTransaction {
     }
 
     /// The digests of the list elements that an edit changes: one that it replaces or erases, and those that it is in.
-    /// 0 stands for one that is changed once more. The server's own writes are never made again.
-    func digests(changedBy edit: Edit, at location: Location) throws(ApplyError) -> [UInt64] {
-        guard ident != .server, location.path.contains(where: \.isIndex) else { return [] }
-        var digests: [UInt64] = [], place = Location(location.object, location.field)
+    /// 0 stands for one that is changed once more; `places` has the others that it is in. The server's own writes are
+    /// never made again.
+    func elements(
+        changedBy edit: Edit, at location: Location
+    ) throws(ApplyError) -> (digests: [UInt64], places: [ElementPlace]) {
+        guard ident != .server, location.path.contains(where: \.isIndex) else { return ([], []) }
+        var digests: [UInt64] = [], places: [ElementPlace] = [], place = Location(location.object, location.field)
         for (position, step) in location.path.enumerated() {
             guard case .name(let name) = step else {
                 place = place.appending(step)
                 let isLast = position == location.path.count - 1
                 if isLast, edit.leavesElement { continue }
-                let isNew = isLast || changedElements.insert(ElementPlace(place)).inserted
+                let element = ElementPlace(place), isNew = isLast || !changedElements.contains(element)
                 digests.append(isNew ? try digest(at: place) : 0)
+                if !isLast, isNew { places.append(element) }
                 continue
             }
             place = try self.step(name, from: place)
         }
-        return digests
+        return (digests, places)
     }
 
     private func digest(at location: Location) throws(ApplyError) -> UInt64 {

@@ -13,7 +13,7 @@ public final class WriteTransaction {
     /// The digests of the elements of lists that were changed or erased, in the order of the record.
     private(set) var changedDigests: [UInt64] = []
     /// The elements in which something was changed.
-    var changedElements: Set<ElementPlace> = []
+    private(set) var changedElements: Set<ElementPlace> = []
     private var links = LinkIndex()
     /// The first error of an assignment.
     private var failure: ApplyError?
@@ -308,9 +308,9 @@ public final class WriteTransaction {
         _ edit: Edit, at location: Location, isDefault: Bool = false, priorSize: Int? = nil
     ) throws(ApplyError) {
         try checkWritable()
-        var digests: [UInt64] = []
+        var changed: (digests: [UInt64], places: [ElementPlace]) = ([], [])
         do throws(ApplyError) {
-            digests = try self.digests(changedBy: edit, at: location)
+            changed = try elements(changedBy: edit, at: location)
             if case .link(let className, let key)? = edit.payload {
                 try recordLink(className, key, from: location)
             }
@@ -321,7 +321,8 @@ public final class WriteTransaction {
             throw located(error, location)
         }
         recorder.edit(edit, at: target(of: location), isDefault: isDefault, priorSize: priorSize)
-        changedDigests += digests
+        changedDigests += changed.digests
+        changedElements.formUnion(changed.places)
     }
 
     /// Empties a collection: nothing if it is empty, unless it is nested in a Mixed.

@@ -341,6 +341,23 @@ import Testing
         #expect(key == .globalKey(GlobalKey(high: 7, low: 1)))
     }
 
+    /// What an element was before it was changed is noted with the first edit that is made.
+    @Test func aRefusedEditOfAnElementCountsForNothing() throws {
+        var graph = try graph()
+        _ = try graph.write(as: 2) { try $0.create("A", key: 1).list("le").appendObject() }
+        func digests(_ values: [Payload]) throws -> [UInt64] {
+            var copy = graph
+            return try copy.write(as: 2) { tx in
+                let element = try tx.create("A", key: 1).list("le").object(at: 0)
+                for value in values { _ = try? element.set("x", to: value) }
+            }.changedElements
+        }
+        let plain = try digests([1])
+        #expect(plain.count == 1 && plain != [0])
+        #expect(try digests(["t", 1]) == plain)
+        #expect(try digests([1, "t", 2]) == plain + [0])
+    }
+
     @Test func aFailedAssignmentUndoesTheTransaction() throws {
         var graph = try graph()
         let before = try graph.json
