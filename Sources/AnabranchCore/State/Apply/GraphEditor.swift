@@ -173,11 +173,17 @@ struct GraphEditor {
         if graph.rows != nil { try checkLoadedBytes() }
         let size = current.size
         guard size > objectBytesMax - edit.growthMax(along: path) else { return try editCurrent(place, path, edit) }
-        // The object may become too large: a copy has a cost, but makes the edit reversible.
-        let before = self, readBytes = graph.readBytes
+        // The object may become too large: a copy has a cost, but makes the edit reversible. What grows with each link
+        // stays out of it, or each edit would copy all of that.
+        var before = self
+        let readBytes = graph.readBytes, danglingCount = danglingTargets.count
+        (before.danglingTargets, before.storedExistence) = ([], [:])
         let effect = try editCurrent(place, path, edit)
         guard current.size > objectBytesMax, current.size > size else { return effect }
         let error = ApplyError.objectTooLarge(current.size, max: objectBytesMax)
+        danglingTargets.removeLast(danglingTargets.count - danglingCount)
+        swap(&before.danglingTargets, &danglingTargets)
+        swap(&before.storedExistence, &storedExistence)
         self = before
         graph.forgetReads(beyond: readBytes)
         throw error

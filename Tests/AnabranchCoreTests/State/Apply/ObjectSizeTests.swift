@@ -105,6 +105,22 @@ import Testing
         }
     }
 
+    /// Where it is too much that a link is written, nothing is kept of its target. Others are.
+    @Test func aLinkThatIsTooMuchLeavesNoTombstone() throws {
+        var graph = try Self.graph(), arena = ChangesetArena()
+        let size = try #require(Self.sizes(of: graph).first).counted
+        let steps: [Step] = [
+            .insert(.at("la", 0), .link("A", 90), size: 0), .insert(.at("la", 1), .link("A", 91), size: 1),
+            .insert(.at("la", 2), .link("A", 92), size: 2), .update(.at("la", 0), .link("A", 93), size: 2),
+        ]
+        let index = try arena.decode(changeset(steps), version: 1, tag: OriginTag(timestamp: 1, ident: 2))
+        _ = try graph.applyTransactions(
+            [index], of: &arena, refusing: [], within: ApplyLimits(objectBytesMax: size + 2 * Content.itemBytes),
+            skipping: { $0.code == .objectTooLarge })
+        let tombstones = graph.objects.flatMap { entries in entries.filter { $0.fields == nil }.map(\.key) }
+        #expect(tombstones == [.int(90), .int(91), .int(93)])
+    }
+
     @Test func whatAnErasedColumnHeldDoesNotCount() throws {
         let graph = try Self.graph()
         let size = try #require(Self.sizes(of: graph).first).counted
