@@ -10,8 +10,6 @@ package struct ClockWatch: Equatable, Sendable {
 
     /// The jump of the clock, in seconds; nil if none is known.
     package private(set) var jump: Int64?
-    /// True if client files may expire by the clock.
-    package var isTrusted: Bool { jump == nil && anchor != nil }
     /// The readings of the clocks when the wall clock was last trusted.
     private var anchor: (wall: UInt64, monotonic: UInt64)?
     /// The monotonic time at which the jump was noticed, in seconds.
@@ -43,7 +41,8 @@ package struct ClockWatch: Equatable, Sendable {
     /// The operator says that the clock is right.
     package mutating func trust() { jump = nil }
 
-    /// The time that the store is to remember, in seconds since 1970: the newest one that is trusted.
+    /// The time by which client files may expire, and that the store is to remember, in seconds since 1970; nil if it is
+    /// not trusted.
     package func rememberedTime(wall: UInt64) -> UInt64? { jump == nil ? wall : nil }
 
     /// True if both have noticed the same.

@@ -126,8 +126,9 @@ extension FileTurns {
         let isRequested = !maintenance.requests.isEmpty
         maintenance.completions = maintenance.requests
         maintenance.requests = []
+        let time = environment.clock.expiryTime()
         return MaintenanceRound(
-            environment.options.history, at: environment.unixSeconds(), expires: environment.clock.isTrusted,
+            environment.options.history, at: time ?? 0, expires: time != nil,
             connected: Set(sessions.clientFiles), isThorough: isRequested)
     }
 

@@ -37,8 +37,13 @@ final class MaintenanceClock: Sendable {
             monotonicSeconds ?? { UInt64(clamping: start.duration(to: .now).components.seconds) }
     }
 
-    /// True if client files may expire.
-    var isTrusted: Bool { state.withLock { $0?.watch.isTrusted ?? false } }
+    /// Looks at the clocks: what they have shown a minute ago says nothing of a jump since.
+    /// - Returns: the time by which client files may expire, in seconds since 1970; nil if none may.
+    func expiryTime() -> UInt64? {
+        // Nothing can be said of the clock before the remembered time is known.
+        guard state.withLock({ $0 != nil }) else { return nil }
+        return compare(nil)
+    }
 
     /// The number of seconds by which the clock has jumped; 0 if there is no evidence that it has.
     var jump: Int64 { state.withLock { $0?.watch.jump ?? 0 } }
@@ -46,29 +51,24 @@ final class MaintenanceClock: Sendable {
     /// Looks at the clocks, and has the store remember the time from time to time. It may wait for the disk.
     func record() {
         do throws(HistoryError) {
-            // Nothing can be said of the clock before the remembered time is known.
             let isFirst = state.withLock { $0 == nil }
             let remembered = isFirst ? try store.recordedTime() : nil
-            if let time = compare(remembered) { try store.recordTime(time) }
+            if let time = compare(remembered), isToBeRemembered(time) { try store.recordTime(time) }
         } catch {
             logger.warning("the time cannot be remembered", metadata: ["error": "\(error)"])
         }
     }
 
-    /// - Returns: the time, if the store is to remember it.
+    /// - Returns: the time, if it is trusted.
     private func compare(_ remembered: UInt64?) -> UInt64? {
-        let wall = unixSeconds(), monotonic = monotonicSeconds()
         let (before, after, time) = state.withLock { state in
+            // They are read in here, so that no other thread comes between with a later reading.
+            let wall = unixSeconds()
             var next = state ?? State(watch: ClockWatch(remembered: remembered))
             let before = next.watch.jump
-            next.watch.record(wall: wall, monotonic: monotonic, trustedAfter: secondsOff)
-            var time = next.watch.rememberedTime(wall: wall)
-            if let found = time, found >= next.remembered, found - next.remembered < Self.rememberedSeconds {
-                time = nil
-            }
-            if let time { next.remembered = time }
+            next.watch.record(wall: wall, monotonic: monotonicSeconds(), trustedAfter: secondsOff)
             state = next
-            return (before, next.watch.jump, time)
+            return (before, next.watch.jump, next.watch.rememberedTime(wall: wall))
         }
         if let after, after != before {
             logger.warning(
@@ -81,6 +81,15 @@ final class MaintenanceClock: Sendable {
             logger.notice("the clock is trusted again")
         }
         return time
+    }
+
+    private func isToBeRemembered(_ time: UInt64) -> Bool {
+        state.withLock { state in
+            let remembered = state?.remembered ?? 0
+            if time >= remembered, time - remembered < Self.rememberedSeconds { return false }
+            state?.remembered = time
+            return true
+        }
     }
 
     /// Trusts the clock, because the operator says that it is right.

@@ -39,9 +39,9 @@ import Testing
     @Test func nobodyExpiresBeforeTheClockWasLookedAt() throws {
         try Self.withStore { store in
             let clock = Clocks().clock(store, LogLines())
-            #expect(!clock.isTrusted)
+            #expect(clock.expiryTime() == nil)
             clock.record()
-            #expect(clock.isTrusted && clock.jump == 0)
+            #expect(clock.expiryTime() != nil && clock.jump == 0)
         }
     }
 
@@ -51,12 +51,26 @@ import Testing
             clock.record()
             clocks.advance(wall: days * Int64(Self.day), monotonic: 60)
             for _ in 0..<3 { clock.record() }
-            #expect(!clock.isTrusted && clock.jump == days * Int64(Self.day) - 60)
+            #expect(clock.expiryTime() == nil && clock.jump == days * Int64(Self.day) - 60)
             #expect(log.text.split(separator: "\n").count { $0.contains(Self.warning) } == 1)
             #expect(clock.trust() == days * Int64(Self.day) - 60)
-            #expect(clock.isTrusted && clock.jump == 0)
+            #expect(clock.expiryTime() != nil && clock.jump == 0)
             clock.record()
-            #expect(clock.isTrusted)
+            #expect(clock.expiryTime() != nil)
+        }
+    }
+
+    /// A round may begin before the clock is looked at once more.
+    @Test func aJumpIsNoticedByWhoAsksForTheTime() throws {
+        try Self.withStore { store in
+            let clocks = Clocks(), clock = clocks.clock(store, LogLines())
+            clock.record()
+            clocks.advance(wall: 60, monotonic: 60)
+            #expect(clock.expiryTime() == 1_000 * Self.day + 60)
+            clocks.advance(wall: 400 * Int64(Self.day), monotonic: 0)
+            #expect(clock.expiryTime() == nil)
+            // It has not been remembered for that.
+            #expect(try store.recordedTime() == 1_000 * Self.day)
         }
     }
 
@@ -67,20 +81,20 @@ import Testing
             clocks.advance(wall: 3_600, monotonic: 3_600)
             let same = clocks.clock(store, log)
             same.record()
-            #expect(same.isTrusted)
+            #expect(same.expiryTime() != nil)
             clocks.advance(wall: 40 * Int64(Self.day), monotonic: 0)
             for _ in 0..<2 {
                 // It is not remembered before somebody trusts it.
                 let late = clocks.clock(store, log)
                 late.record()
-                #expect(!late.isTrusted)
+                #expect(late.expiryTime() == nil)
             }
             let trusted = clocks.clock(store, log)
             trusted.record()
             #expect(trusted.trust() == 40 * Int64(Self.day))
             let next = clocks.clock(store, log)
             next.record()
-            #expect(next.isTrusted)
+            #expect(next.expiryTime() != nil)
         }
     }
 
@@ -92,10 +106,10 @@ import Testing
             clock.record()
             clocks.advance(wall: 59 * Int64(Self.day), monotonic: 59 * Self.day)
             clock.record()
-            #expect(!clock.isTrusted)
+            #expect(clock.expiryTime() == nil)
             clocks.advance(wall: Int64(Self.day), monotonic: Self.day)
             clock.record()
-            #expect(clock.isTrusted)
+            #expect(clock.expiryTime() != nil)
         }
     }
 }
