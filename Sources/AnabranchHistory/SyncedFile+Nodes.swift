@@ -140,7 +140,7 @@ extension SyncedFile {
             let stored = file
             file.advance(to: known.uploadCursor, lockedVersion: known.lockedVersion)
             guard file != stored else { continue }
-            file.lastSeen = max(file.lastSeen, known.lastSeen)
+            file.seen(at: max(file.lastSeen, known.lastSeen))
             unwritten[file.ident] = file
         }
     }

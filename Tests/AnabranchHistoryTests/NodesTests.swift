@@ -214,6 +214,65 @@ import Testing
         #expect(try first.integrate(at: 1000).outcomes.map(\.refusal?.code) == [.clientFileExpired])
     }
 
+    // MARK: Expiry
+
+    private static let day: UInt64 = 86_400
+
+    /// Two nodes, and two clients with sessions at the second one, which were seen on day 100 and keep the whole log.
+    private struct Kept {
+        let first, second: SyncedFile
+        let clients: [Client]
+
+        init() throws {
+            let store = InMemoryStore(isShared: true)
+            first = try NodesTests.node(1, in: store)
+            second = try NodesTests.node(2, in: store)
+            clients = [try Client(at: first), try Client(at: first)]
+            for client in clients {
+                try client.come(to: second)
+                try client.upload(to: second)
+            }
+            _ = try second.integrate(at: 100 * day)
+            try lookAtSessions([], on: 100)
+        }
+
+        /// The second node looks at clients that are still there.
+        func lookAtSessions(_ idents: Set<ClientFileID>, on days: UInt64) throws {
+            try second.markSeen(idents)
+            for result in SyncedFile.updateClientFiles(of: [(second, [])], at: days * day) { _ = try result.get() }
+        }
+
+        /// - Returns: the clients that expire in a round of the first node.
+        func round(on days: UInt64) throws -> [ClientFileID] {
+            try first.follow()
+            let round = MaintenanceRound(
+                HistoryPolicy(), at: days * day, expires: true, connected: [], upTo: first.version)
+            return try first.run(round).expired.map(\.ident)
+        }
+    }
+
+    /// The clock of the node that maintains the file is 400 days ahead.
+    @Test func whoIsConnectedAnywhereDoesNotExpire() throws {
+        let kept = try Kept(), idents = kept.clients.map(\.file.ident)
+        #expect(try kept.round(on: 500) == [])
+        #expect(try idents.map { try kept.first.clientFile($0)?.foundAway } == [500 * Self.day, 500 * Self.day])
+        var expired: [UInt64: [ClientFileID]] = [:]
+        for later in 1...10 as ClosedRange<UInt64> {
+            try kept.lookAtSessions([idents[0]], on: 100 + later)
+            expired[500 + later] = try kept.round(on: 500 + later)
+        }
+        #expect(expired.filter { !$0.value.isEmpty } == [503: [idents[1]]])
+        #expect(try kept.first.clientFile(idents[0])?.lastSeen == 110 * Self.day)
+    }
+
+    @Test func whoComesBackWasNotFoundAway() throws {
+        let kept = try Kept(), client = kept.clients[0]
+        #expect(try kept.round(on: 500) == [])
+        try client.come(to: kept.second)
+        #expect(try kept.first.clientFile(client.file.ident)?.foundAway == 0)
+        #expect(try kept.round(on: 503) == [kept.clients[1].file.ident])
+    }
+
     // MARK: Interleavings
 
     /// A step of one node: what a turn does before it may have to wait.

@@ -261,7 +261,7 @@ struct Integration: ~Copyable {
             file.advance(to: cursor, lockedVersion: 0)
         }
         if file != client.file {
-            file.lastSeen = time
+            file.seen(at: time)
             clientFiles.append(file)
         }
         for reciprocal in client.merge.reciprocals(after: file.uploadCursor.serverVersion) {

@@ -86,11 +86,15 @@ struct Expiry {
     let heavyVersion: ServerVersion?
 
     private static let day: UInt64 = 86_400
+    /// The days between finding a client file of a shared store away and its expiry. Each node looks at its sessions
+    /// once a day, and a jump of the clock by a day may not be noticed.
+    static let daysFoundAway: UInt64 = 3
 
     /// - Parameter pin: of the file.
     /// - Returns: nil if the file stays.
     func reason(for file: ClientFile, pin: ServerVersion) -> ExpiryReason? {
         guard pin < limit, !connected.contains(file.ident) else { return nil }
+        if file.foundAway > 0, time < file.foundAway + Self.daysFoundAway * Self.day { return nil }
         // A time in the future comes from a clock that was once ahead.
         let days = (time - min(time, file.lastSeen)) / Self.day
         switch file.lineage {

@@ -179,7 +179,7 @@ extension SyncedFile {
                 }
             }
         }
-        for case let file? in seen where isOwnSession(of: file) { identified[file.ident] = file.lastSeen }
+        for case let file? in seen where isOwnSession(of: file) { noteSeen(file) }
     }
 
     /// Takes one step of a round. None may be taken while uploads are merged.
@@ -299,6 +299,12 @@ extension SyncedFile {
             guard let reason = reasons[file.ident], isAway(file.ident), !round.connected.contains(file.ident),
                 file.lastSeen &+ Self.seenPrecision <= round.time
             else { continue }
+            // Its client may be at another node, which will say so.
+            if isShared, file.foundAway == 0 {
+                file.foundAway = round.time
+                commit.clientFiles.append(file)
+                continue
+            }
             file.isExpired = true
             commit.clientFiles.append(file)
             round.report.expired.append(

@@ -29,6 +29,9 @@ public struct ClientFile: Equatable, Sendable {
     public var revision: UInt64
     /// In a shared store, the number of the client's newest session, at whichever node that is. Otherwise 0.
     public var session: UInt64
+    /// In a shared store, when a node has found that the client file is to expire, in seconds since 1970; 0 if none has
+    /// since its client was seen. Otherwise 0.
+    public var foundAway: UInt64 = 0
 
     /// Creates a client file; by default a new one, which has uploaded nothing.
     public init(
@@ -49,6 +52,10 @@ public struct ClientFile: Equatable, Sendable {
         self.revision = revision
         self.session = session
     }
+
+    /// Records that the client was there.
+    /// - Parameter time: seconds since 1970.
+    mutating func seen(at time: UInt64) { (lastSeen, foundAway) = (time, 0) }
 
     /// Rows 0 (nobody) and 1 (the server's own file), with which every table of client files begins.
     public static let reserved = [

@@ -51,7 +51,7 @@ extension SyncedFile {
         var commit = Commit(file: id, lease: lease, head: head)
         commit.clientFiles = returned.compactMap { file in
             guard var file, !file.isExpired else { return nil }
-            file.lastSeen = max(file.lastSeen, time)
+            file.seen(at: max(file.lastSeen, time))
             return file
         }
         for (number, user) in zip(head.nextIdent.rawValue..., users) {
@@ -65,6 +65,9 @@ extension SyncedFile {
 
     /// The age with which `ClientFile.lastSeen` is written again, in seconds: a day.
     static var seenPrecision: UInt64 { 86_400 }
+
+    /// Has `updateClientFiles` note that a client is there, if that was not noted lately or a node believes it away.
+    func noteSeen(_ file: ClientFile) { identified[file.ident] = file.foundAway > 0 ? 0 : file.lastSeen }
 
     /// True if client files have identified themselves that `updateClientFiles` may have to note.
     package var hasIdentified: Bool { !identified.isEmpty }
@@ -114,9 +117,10 @@ extension SyncedFile {
         }
         try require(user == nil || user.hasBytes(of: file.user), .userMismatch, "the file belongs to another user")
         if isNewHere { file.session += 1 }
+        file.foundAway = 0
         if file != found { try commit([file], at: stored) }
         if isNewHere { ownSessions[file.ident] = file.session }
-        identified[file.ident] = file.lastSeen
+        noteSeen(file)
         let queued = queue.progress(of: file.ident)
         return SessionProgress(
             download: request.download, threshold: queued?.progress ?? file.uploadCursor,

@@ -25,7 +25,7 @@ extension SyncedFile {
         let before = file
         file.advance(to: upload.progress, lockedVersion: upload.lockedVersion)
         if file != before {
-            file.lastSeen = max(1, time)
+            file.seen(at: max(1, time))
             unwritten[ident] = file
         }
         return true

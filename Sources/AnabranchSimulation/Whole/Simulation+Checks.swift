@@ -18,6 +18,21 @@ extension Simulation {
         }
     }
 
+    /// Records which client files expire, and checks that none does whose client is connected, as all are in the end.
+    func recordExpiry(_ commit: Commit, of file: Int) throws {
+        // A trim tells expired ones as well what has gone.
+        guard commit.trim == nil else { return }
+        if commit.clientFiles.contains(where: { $0.foundAway > 0 && !$0.isExpired }) { tally.mark("found away") }
+        for expired in commit.clientFiles where expired.isExpired {
+            let client = clients.first { $0.file == file && $0.process?.replica.ident == expired.ident }
+            tally.mark("expired")
+            record("expire", ["\(file)", client.map { "\($0.number)" } ?? "null"])
+            try require(
+                client == nil || !isCompeting || !hasSeveralNodes,
+                "N4: the file of client \(client?.number ?? -1) expires, and it is connected")
+        }
+    }
+
     /// Checks that a client that has everything up to a version has what the server had then (P4).
     func checkDigest(of client: SimulatedClient) throws {
         guard !plan.isFlexible, !client.isTwin, let process = client.process, process.old == nil else { return }

@@ -63,6 +63,7 @@ extension Simulation {
     /// Checks that the last writer wins, whatever clocks have shown before.
     func compete() throws {
         guard plan.workload == .counted else { return }
+        isCompeting = true
         if plan.isFlexible { try letAllSee() }
         for file in 0..<plan.fileCount { try compete(in: file) }
         try checkEnd()

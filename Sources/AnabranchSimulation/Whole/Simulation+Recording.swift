@@ -96,10 +96,6 @@ extension Simulation {
                     "\(entry.changeset.count)", isMerged ? effects(of: entry.version, in: commit.file) : "null",
                 ])
         }
-        for client in commit.clientFiles where client.isExpired {
-            let number = clients.first { $0.file == file && $0.process?.replica.ident == client.ident }?.number
-            record("expire", ["\(file)", number.map { "\($0)" } ?? "null"])
-        }
         if commit.sealed != nil { record("seal", ["\(file)"]) }
         if let trim = commit.trim { record("trim", ["\(file)", "\(trim.version)"]) }
         if commit.generation != nil { record("generation", ["\(file)"]) }

@@ -148,7 +148,7 @@ extension Simulation {
             log(entry.changeset, "version \(entry.version), salt \(entry.salt), by \(entry.origin)")
         }
         record(commit, of: file)
-        if commit.clientFiles.contains(where: \.isExpired) { tally.mark("expired") }
+        try recordExpiry(commit, of: file)
         if commit.sealed != nil { tally.mark("sealed") }
         if commit.trim != nil { tally.mark("trimmed") }
         if commit.generation != nil { tally.mark("generation") }

@@ -45,6 +45,8 @@ package final class Simulation {
     private var lastSession: UInt64 = 0
     /// True once nothing goes wrong any more.
     var faultsAreOff = false
+    /// True once all clients are connected and clocks go wrong again.
+    var isCompeting = false
     /// True if anything has moved on a link since `goOn` last began.
     var hasMoved = false
     package var tally = SimulationTally()
