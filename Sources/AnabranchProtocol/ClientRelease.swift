@@ -49,7 +49,7 @@ public struct ClientRelease: Equatable, Sendable, CustomStringConvertible {
     /// The version that it says it is; nil if it does not say.
     public let said: CoreVersion?
 
-    /// The first release that speaks a version of the protocol, ascending.
+    /// The first release that supports each version of the protocol, in ascending order.
     private static let firstReleases: [(version: Int, release: CoreVersion)] = [
         (2, CoreVersion(0, 0)), (4, CoreVersion(12, 0)), (6, CoreVersion(12, 1)), (7, CoreVersion(12, 6, 1)),
         (8, CoreVersion(13, 8)), (9, CoreVersion(13, 11)), (10, CoreVersion(13, 19)), (11, CoreVersion(13, 26)),

@@ -34,7 +34,7 @@ public struct ErrorCode: RawRepresentable, Hashable, Sendable {
         case migrateToFlexibleSync = "MigrateToFLX"
         /// The file is to become one of partition-based sync again.
         case revertToPartitionSync = "RevertToPBS"
-        /// The file is to be made again with another version of its schema.
+        /// The client must make its file again, with another version of its schema.
         case migrateSchema = "MigrateSchema"
 
         /// The value of a separate key that clients before 12.6 look at, which has to agree with the action.
@@ -105,9 +105,9 @@ extension ErrorCode {
     public static let badChangesetHeader = ErrorCode(rawValue: 111)
     /// 112: bad changeset size.
     public static let badChangesetSize = ErrorCode(rawValue: 112)
-    /// 113: this server speaks flexible sync only.
+    /// 113: this server supports flexible sync only.
     public static let switchToFlexibleSync = ErrorCode(rawValue: 113)
-    /// 114: this server speaks partition-based sync only.
+    /// 114: this server supports partition-based sync only.
     public static let switchToPartitionSync = ErrorCode(rawValue: 114)
 
     /// 200: session closed.

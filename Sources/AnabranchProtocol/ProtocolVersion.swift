@@ -1,6 +1,6 @@
 /// A version of the wire protocol, and what follows from it (`Spec/Protocol.md`, section 6).
 public struct ProtocolVersion: Comparable, Hashable, Sendable {
-    /// The versions this library speaks.
+    /// The versions that this library supports.
     public static let supported = 2...14
 
     /// The number that follows the name of the subprotocol.
@@ -9,7 +9,7 @@ public struct ProtocolVersion: Comparable, Hashable, Sendable {
     /// A version by its number, which need not be a supported one.
     public init(_ number: Int) { self.number = number }
 
-    /// True if this library speaks the version.
+    /// True if this library supports the version.
     public var isSupported: Bool { Self.supported.contains(number) }
 
     /// JSON_ERROR is known.
@@ -34,11 +34,11 @@ public struct ProtocolVersion: Comparable, Hashable, Sendable {
     public static func < (left: ProtocolVersion, right: ProtocolVersion) -> Bool { left.number < right.number }
 }
 
-/// The outcome of comparing what a client offers in `Sec-WebSocket-Protocol` with what the server speaks
+/// The outcome of comparing the client's offer in `Sec-WebSocket-Protocol` with the versions that the server supports
 /// (`Spec/Protocol.md`, section 2.2).
 ///
-/// A client that speaks the other mode of sync, or no common version, is let in all the same: it understands the error
-/// message that `ServerConnection` then has for it, whereas an HTTP status would say nothing to its user.
+/// A client of the other mode of sync, or without a common version, is let in all the same: it understands the error
+/// message that `ServerConnection` then sends, whereas an HTTP status would tell its user nothing.
 ///
 /// A server for apps of both modes accepts both, and answers the first BIND of a client with the wrong one by
 /// `SyncMode.refusalOfOthers` of the app's mode (`Spec/FlexibleSync.md`, section 1.1).

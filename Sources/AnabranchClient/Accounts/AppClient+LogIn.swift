@@ -46,8 +46,8 @@ extension AppClient {
         return try changeUser(id) { user in try user.takeProfile(profile) }
     }
 
-    /// Logs a user out, at once and in any case. If the server cannot be told, the error says so, and the session that
-    /// it keeps expires by itself.
+    /// Logs a user out on this device immediately, even if the server cannot be reached: then the error says so, and
+    /// the session on the server expires by itself.
     public func logOut(_ id: String) async throws {
         guard let user = user(id), user.isLoggedIn else { return }
         let token = try refreshToken(of: id)

@@ -30,7 +30,8 @@ public actor AppClient {
     ///   - baseURL: scheme, host and port of the server, as `https://sync.example.com`, and its path if it has one.
     ///   - store: keeps the users with their tokens.
     ///   - http: sends the requests.
-    ///   - device: what the server is told of the device besides what is known without it: `deviceName`, `bundleId` …
+    ///   - device: facts about the device that a log-in sends besides those known without it: `deviceName`, `bundleId`
+    ///     …
     ///   - unixSeconds: the clock, in seconds since 1970.
     /// - Throws: `AppError`.
     public init(
@@ -174,8 +175,8 @@ public actor AppClient {
 
     // MARK: The server's location
 
-    /// The URL of a WebSocket of the user, with a token (section 1.7). The server is asked for its location and for a
-    /// token if they are not known.
+    /// The URL of a WebSocket of the user, with a token (section 1.7). Location and token are requested from the server
+    /// if they are not known.
     public func syncURL(of id: String) async throws -> String {
         let token = try await accessToken(of: id)
         return AppLocation.url(route: try await currentLocation().syncRoute, token: token)

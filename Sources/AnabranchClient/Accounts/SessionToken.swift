@@ -40,6 +40,6 @@ struct SessionToken: Equatable, Sendable {
         return Base64.decode(digits)
     }
 
-    /// True if a new token has to be asked for before this one is used.
+    /// True if a new token has to be fetched first: this one has expired, or is about to.
     func hasEnded(at now: Int64) -> Bool { expiry <= now + Self.leewaySeconds }
 }

@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// Keeps the users of an app with their tokens, as one text. Whoever reads it can act as these users.
+/// Keeps the users of an app with their tokens, as one text. Anyone who can read it can act as these users.
 public protocol UserStore: Sendable {
     /// The text that was written last; nil if nothing was.
     func read() throws -> String?

@@ -16,7 +16,7 @@ class FieldCodec: @unchecked Sendable {
     func isSample(_ value: Any, isSecond: Bool) -> Bool { false }
 }
 
-/// The codec that a decoder finds by the type that it is asked for.
+/// A codec of a type known at compile time, which a decoder looks up by that type.
 class TypedCodec<Value>: FieldCodec, @unchecked Sendable {
     func value(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError) -> Value {
         throw ObjectError(.badClass, "\(Value.self) is no SyncedValue")

@@ -6,7 +6,7 @@ final class ObjectReader {
     private let properties: [Property?]
     private let classes: _BoundClasses
     private var object: StateObject?
-    /// The property that is asked for next if the type decodes itself in the order of its declaration.
+    /// The property to expect next, if the type decodes itself in the order of its declaration.
     private var next = 0
 
     init(_ schema: ObjectSchema, _ properties: [Property?], _ classes: _BoundClasses) {

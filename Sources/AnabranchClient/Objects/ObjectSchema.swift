@@ -24,8 +24,8 @@ final class ObjectSchema: Sendable {
     let key: Int?
     /// The indices of the indexed properties in `fields`.
     let indexed: [Int]
-    /// Values of the type by which key paths are told apart: the property i of sample number p is the second one of its
-    /// type if bit p of `code(of: i)` is set, and else the first one.
+    /// Sample values of the type, which tell its key paths apart: property i of sample number p is the second one of
+    /// its type if bit p of `code(of: i)` is set, and else the first one.
     private let samples: [any Sendable]
     /// Makes the object that has the values of properties that are added later.
     private let makeDefaults: @Sendable () -> (any Encodable)?

@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// The properties that a type decodes, in its order, and sample values by which the properties are told apart
+/// The properties that a type decodes, in its order, and sample values that tell the properties apart
 /// (`ObjectSchema.code`).
 ///
 /// A type whose `Codable` conformance is synthesized asks a decoder for each stored property, by name and type: that is

@@ -57,7 +57,7 @@ final class ChangeInbox: Sendable {
 
         var hasNews: Bool { isRenewed || hasEnded || !pending.changes.isEmpty }
 
-        /// The task that waits, if there is news for it.
+        /// The waiting task, if there are changes to deliver to it.
         mutating func takeWaiter() -> CheckedContinuation<Void, Never>? {
             guard hasNews, let waiter else { return nil }
             self.waiter = nil
@@ -99,7 +99,7 @@ final class ChangeInbox: Sendable {
 
     // MARK: For the observer
 
-    /// Waits until there is news, and takes it.
+    /// Waits for changes, and takes them.
     /// - Returns: nil if the task was cancelled.
     func next() async -> News? {
         await withTaskCancellationHandler {

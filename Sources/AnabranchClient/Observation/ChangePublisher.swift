@@ -51,7 +51,7 @@ final class ChangePublisher: Sendable {
 
     // MARK: Observers
 
-    /// Adds an observer, which is told of everything until it states another interest.
+    /// Adds an observer, which receives every change until it narrows its interest.
     /// - Returns: its number.
     func add(_ observation: ChangeInbox) -> Int {
         state.withLock { state in

@@ -14,7 +14,7 @@ public struct ObjectChanges<Change: Sendable>: AsyncSequence, Sendable {
         make = { ChangeReader(source, replica, cache) }
     }
 
-    /// An iterator that begins to observe when its first element is asked for.
+    /// An iterator that begins to observe when its first element is requested.
     public func makeAsyncIterator() -> Iterator { Iterator(reader: make()) }
 
     /// Observes the changes for as long as it exists.

@@ -6,13 +6,13 @@ public import Observation
 ///     @State private var chores = ObservedObjects(Chore.where { !$0.isDone }.sorted(by: \.title), in: store)
 ///     List(chores.results) { chore in Text(chore.title) }
 ///
-/// The store is read and compared elsewhere; what comes to the main thread is a new value of `results`, sixty times a
-/// second at most, however often the store changes. It follows until nobody refers to it any more or the store is
-/// closed.
+/// Reading and comparing happen on other threads; the main thread only gets a new value of `results`, sixty times a
+/// second at most, however often the store changes. The model follows the store until nothing refers to it any more or
+/// the store is closed.
 @MainActor @Observable public final class ObservedObjects<Object: SyncedObject> {
     /// The objects, in the order of the query.
     public private(set) var results = ObjectResults<Object>()
-    /// The change that has led to the results, with the indices of what has come, gone and changed; nil before the
+    /// The change that led to the results, with the indices of inserted, removed and modified objects; nil before the
     /// first reading.
     @ObservationIgnored public private(set) var lastChange: QueryChange<Object>?
     /// True once the results have been read.
@@ -50,7 +50,7 @@ public import Observation
 
 /// The status of a store's synchronization, for views: an observable model of `SyncedStore.statusUpdates`.
 @MainActor @Observable public final class ObservedStatus {
-    /// The status as it was last told, sixty times a second at most.
+    /// The latest status, updated sixty times a second at most.
     public private(set) var status: StoreStatus
     @ObservationIgnored private var task: Task<Void, Never>?
 
@@ -73,5 +73,5 @@ public import Observation
     }
 }
 
-/// The pause after each value that goes to the main thread: what comes meanwhile comes together.
+/// The pause after each value that goes to the main thread; changes during the pause are delivered together.
 private let followingPause = Duration.milliseconds(16)

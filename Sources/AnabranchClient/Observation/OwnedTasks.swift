@@ -30,7 +30,7 @@ package final class OwnedTasks: Sendable {
         for task in ended { task.cancel() }
     }
 
-    /// Ends the tasks of an owner. A call that is under way comes to its end.
+    /// Ends the tasks of an owner. A call that is under way still completes.
     package func end(of owner: AnyObject) {
         for task in owned.withLock({ $0.removeValue(forKey: ObjectIdentifier(owner)) })?.tasks ?? [] { task.cancel() }
     }

@@ -1,4 +1,4 @@
-/// Callbacks that belong to an object, beside streams: they end with it.
+/// Callbacks that belong to an object and end with it; an alternative to streams.
 extension SyncedStore {
     /// Has `body` called with changes at a path and below it, from now on, for as long as the owner exists or until
     /// `removeObserver`.
@@ -25,6 +25,6 @@ extension SyncedStore {
         owners.add(owner, { await iterator.next() }, body)
     }
 
-    /// Ends all observations of an owner. A call that is under way comes to its end.
+    /// Ends all observations of an owner. A call that is under way still completes.
     public func removeObserver(_ owner: AnyObject) { owners.end(of: owner) }
 }

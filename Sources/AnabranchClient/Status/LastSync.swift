@@ -7,7 +7,7 @@ struct LastSync {
     /// The least number of seconds between two times that are stored.
     private static let storedSeconds = 60.0
 
-    /// In whole seconds, so that observers are not told more often.
+    /// In whole seconds, so that observers are not notified more often.
     private(set) var date: Date?
     private var stored: Date?
     /// True if the server has said on this connection how far it is.
@@ -24,8 +24,8 @@ struct LastSync {
     /// Records that another file has the place of the one that has the time.
     mutating func forgetStored() { stored = nil }
 
-    /// The time, if it is to be stored now.
-    /// - Parameter isLast: whether this may be the last chance for long.
+    /// The time, if it should be stored now.
+    /// - Parameter isLast: whether there may be no other chance for a long time.
     mutating func takeUnstored(isLast: Bool) -> Date? {
         guard let date, date != stored else { return nil }
         if !isLast, let stored, abs(date.timeIntervalSince(stored)) < Self.storedSeconds { return nil }

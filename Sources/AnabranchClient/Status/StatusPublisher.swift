@@ -1,7 +1,7 @@
 import Synchronization
 
-/// The status of a replica, for readers and observers. An observer that is cancelled is removed a moment later: whoever
-/// cancels a task has a lock of the task, for which `publish` waits with the lock of this object.
+/// The status of a replica, for readers and observers. An observer that is cancelled is removed a moment later:
+/// cancellation holds a lock of the task, which `publish` may be waiting for while it holds the lock of this object.
 final class StatusPublisher: Sendable {
     private struct State {
         var status = StoreStatus()
@@ -20,8 +20,7 @@ final class StatusPublisher: Sendable {
 
     var status: StoreStatus { state.withLock { $0.status } }
 
-    /// Tells the observers, if the status has changed. This happens under the lock, so that they hear of changes in
-    /// order.
+    /// Notifies the observers, if the status has changed: under the lock, so that changes arrive in order.
     func publish(_ status: StoreStatus) {
         state.withLock { state in
             guard status != state.status else { return }

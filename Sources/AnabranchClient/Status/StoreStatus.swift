@@ -35,7 +35,7 @@ public struct StoreStatus: Equatable, Sendable {
     public internal(set) var lastSynced: Date?
     /// True while a client synchronizes the store, or tries to.
     public internal(set) var isRunning = false
-    /// True if the server has told of versions that are not here yet.
+    /// True if the server has announced versions that are not here yet.
     public internal(set) var isNewerVersionAvailable = false
     /// The number of local transactions that the server has not acknowledged.
     public internal(set) var pendingTransactions = 0
@@ -80,7 +80,7 @@ public struct ObjectStatus: Equatable, Sendable {
     public internal(set) var isCached = false
     /// True if it was changed here, and the server has not acknowledged the change.
     public internal(set) var isPending = false
-    /// True if the server has told of versions that are not here yet, which may change it.
+    /// True if the server has announced versions that are not here yet, which may change it.
     public internal(set) var isNewerVersionAvailable = false
     /// The progress of the transfer that it is part of; when it is idle, a fraction of 1 if it is cached and 0 if not.
     public internal(set) var progress = TransferProgress()

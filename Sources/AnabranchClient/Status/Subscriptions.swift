@@ -1,8 +1,8 @@
 import AnabranchCore
 public import AnabranchReplica
 
-/// The subscriptions of a store in flexible sync (`Spec/Objects.md`, section 8): queries for the objects that it wants
-/// to have, each with a name.
+/// The subscriptions of a store in flexible sync (`Spec/Objects.md`, section 8): queries for the objects to download,
+/// each with a name.
 ///
 ///     try await store.subscriptions.update { wanted in
 ///         try wanted.add("mine", Chore.where { $0.owner == me })
@@ -48,7 +48,7 @@ public struct Subscriptions: Sendable {
     public func wait() async throws { try await store.replica.waitForSubscriptions() }
 }
 
-/// The objects that a store wants to have of its server.
+/// The set of queries that names the objects to download.
 public struct WantedObjects: Sendable {
     /// The subscriptions by their names.
     public private(set) var byName: [String: Subscription] = [:]
@@ -109,6 +109,6 @@ extension SyncedReplica {
 }
 
 extension SyncedStore {
-    /// The objects that the store wants to have of its server.
+    /// The store's subscriptions: queries for the objects to download.
     public var subscriptions: Subscriptions { Subscriptions(store: self) }
 }

@@ -33,7 +33,7 @@ public struct SyncIssue: Error, Equatable, Sendable, CustomStringConvertible {
     public let kind: Kind
     /// True if the client tries again by itself.
     public let isRetrying: Bool
-    /// The time of the next attempt; nil if there is none, or if it is made when the network is back.
+    /// The time of the next attempt; nil if there will be none, or if it waits for the network.
     public let nextAttempt: Date?
     /// The error that was reported: its code is more detailed than the kind.
     public let error: SyncError

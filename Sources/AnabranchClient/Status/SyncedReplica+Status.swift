@@ -188,7 +188,7 @@ struct ItemStatuses {
             let status = status(of: watcher.item, store, replica.state)
             guard status != watcher.last else { continue }
             watchers[number]?.last = status
-            // One that has ended before it was added is told of by nobody else.
+            // A stream that ended before it was added would otherwise never be removed.
             if case .terminated = watcher.continuation.yield(status) { watchers[number] = nil }
         }
     }

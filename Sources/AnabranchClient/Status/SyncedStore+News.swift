@@ -2,7 +2,7 @@ public import AnabranchCore
 import AnabranchProtocol
 public import AnabranchReplica
 
-// Reports of what a server does to a store.
+// Streams that report what a server does to a store.
 
 extension SyncedStore {
     /// The writes of this store that the server undoes from now on: to objects that the user may not write, or that no
@@ -16,9 +16,9 @@ extension SyncedStore {
         }
     }
 
-    /// The changes of this store that are merged away from now on: discarded in favour of what somebody else did
-    /// meanwhile. When one is reported, the object is as the merge has left it. Of a download that meets very many
-    /// changes nothing is reported.
+    /// The local changes that merges discard from now on, in favour of concurrent changes by others. When one is
+    /// reported, the object is already as the merge has left it. A download that meets very many changes is not
+    /// reported.
     public var mergedAway: AsyncStream<OverruledChange> {
         get async {
             await news { event in

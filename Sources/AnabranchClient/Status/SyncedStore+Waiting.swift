@@ -6,7 +6,7 @@ extension SyncedStore {
         case firstSync
         /// Until everything is here that the server has at the time of the call.
         case download
-        /// Until the object comes, whoever makes it.
+        /// Until the object exists, no matter who creates it.
         case object
     }
 

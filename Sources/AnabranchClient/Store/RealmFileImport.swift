@@ -4,7 +4,7 @@ import AnabranchReplica
 import Foundation
 
 /// Imports a Realm file into a new replica (`Spec/Replica.md`, section 6), whose file has another name until it is
-/// complete. If a process ends before, the next one removes what it has left.
+/// complete. If a process ends before that, the next one removes the incomplete file.
 struct RealmFileImport {
     /// The approximate size of the transactions in which objects are written, in lines and in bytes.
     private static let pieceLineCount = 1_000, pieceBytes = 1 << 20

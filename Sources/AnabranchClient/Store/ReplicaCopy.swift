@@ -5,8 +5,8 @@ import GRDB
 /// Copies of replicas for other devices or users, to be bundled with an application for example (`Spec/Replica.md`,
 /// section 5).
 package enum ReplicaCopy {
-    /// Writes a copy of what is committed in a replica's file, even while another process works on it: it has the same
-    /// objects, and goes on from the same place in the server's log under an ident of its own.
+    /// Writes a copy of the committed content of a replica's file, even while another process uses it. The copy has the
+    /// same objects, and continues from the same place in the server's log under an ident of its own.
     ///
     /// - Parameters:
     ///   - source: the replica's file.

@@ -9,7 +9,7 @@ final class ReplicaReaders: Sendable {
 
     init(_ store: SQLiteReplicaStore) { self.store = Mutex(store) }
 
-    /// Calls `body` with what was committed last.
+    /// Calls `body` with the latest committed state.
     func read<Value>(_ body: (StoredState) throws -> Value) throws -> Value {
         try gate.read {
             guard let store = store.withLock({ $0 }) else { throw ReplicaError(.notAllowed, "the replica was closed") }
@@ -17,8 +17,8 @@ final class ReplicaReaders: Sendable {
         }
     }
 
-    /// Calls `body` on another thread with what is committed at the moment of the call. The caller has to be the one
-    /// that commits.
+    /// Calls `body` on another thread with the state committed at the moment of the call. Only the committing thread
+    /// may call it.
     func readNow(_ body: @escaping @Sendable (Result<StoredState, any Error>) -> Void) {
         gate.enter()
         guard let store = store.withLock({ $0 }) else {

@@ -90,7 +90,7 @@ enum ReplicaSchema {
     }
 
     /// Creates the tables in an empty file, or checks that they exist.
-    /// - Parameter isReadOnly: true for whoever reads none of the tables that were added later, and can create none.
+    /// - Parameter isReadOnly: true for a reader that uses none of the tables added later, and cannot create them.
     /// - Throws: `ReplicaError` with the code `unknownFormat`.
     static func prepare(_ db: Database, isReadOnly: Bool = false) throws {
         let owner = try Int.fetchOne(db, sql: "PRAGMA application_id") ?? 0

@@ -220,7 +220,7 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
 
     // MARK: Reading
 
-    /// Calls `body` with what was committed last. Calls may be nested.
+    /// Calls `body` with the latest committed state. Calls may be nested.
     func read<Value>(_ body: (StoredState) throws -> Value) throws -> Value {
         try readTogether { try body(try storedState()) }
     }
@@ -243,7 +243,7 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
         }
     }
 
-    /// Calls `body` on another thread with what is committed at the moment of the call, while others may commit.
+    /// Calls `body` on another thread with the state committed at the moment of the call; commits may go on.
     func readNow(_ body: @escaping @Sendable (Result<StoredState, any Error>) -> Void) {
         pool.writeWithoutTransaction { _ in
             pool.asyncConcurrentRead { db in

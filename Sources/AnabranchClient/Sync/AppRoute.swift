@@ -25,6 +25,6 @@ public struct AppRoute: RouteProvider {
         }
     }
 
-    /// Logs the user out here as well, even if the server cannot be told.
+    /// Logs the user out on this device as well, even if the server cannot be reached.
     public func userIsLoggedOut() async { try? await app.logOut(user) }
 }

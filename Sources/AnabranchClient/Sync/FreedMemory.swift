@@ -11,7 +11,7 @@ struct FreedMemory {
     /// The time without messages after which memory is given back once more, in milliseconds: longer than the pauses
     /// within a burst.
     private static let restMilliseconds: Int64 = 500
-    /// The share of the time that goes by within a burst which giving back may take: one in so many.
+    /// The divisor of a burst's duration that bounds the time for giving memory back: at most a twentieth.
     private static let timeShare = 20
 
     /// The bytes of the messages since memory was given back.

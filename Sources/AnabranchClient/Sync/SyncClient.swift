@@ -196,7 +196,7 @@ public actor SyncClient {
         connectNow()
     }
 
-    /// Tries to connect at once, because there is a network again or the user does not want to wait.
+    /// Tries to connect immediately: call it when the network is back, or the user does not want to wait.
     public func connectNow() {
         delay.reset()
         retry.signal()

@@ -54,7 +54,7 @@ extension SyncConfiguration {
 public protocol RouteProvider: Sendable {
     /// The URL of the WebSocket, with a valid token.
     ///
-    /// - Parameter news: what the server has said about the last URL.
+    /// - Parameter news: the server's response to the last URL.
     /// - Throws: `SyncError` with the code `loggedOut` if the user has to log in again; after any other error the
     ///   client tries again.
     func url(_ news: RouteNews) async throws -> String
@@ -63,7 +63,7 @@ public protocol RouteProvider: Sendable {
     func userIsLoggedOut() async
 }
 
-/// The news from the server with which a route is asked for.
+/// The server's response to the last route, passed when another one is requested.
 public enum RouteNews: Sendable {
     /// No news: the last route is still valid.
     case none

@@ -26,8 +26,8 @@ public actor SyncedReplica {
     let now: @Sendable () -> ChangesetTime
     /// The schemas whose properties are indexed.
     private var indexed: [ObjectSchema] = []
-    /// The stamp of the classes, and the number of times that the state was rebuilt, when observers and indexes were
-    /// told last.
+    /// The stamp of the classes, and the number of rebuilds of the state, at the last notification of observers and
+    /// indexes.
     private var told: (stamp: SchemaStamp, renewals: Int)?
 
     // The session.
@@ -104,7 +104,7 @@ public actor SyncedReplica {
         return written.result
     }
 
-    /// Indexes the properties that types want to have indexed, even those that are added later.
+    /// Indexes the properties that types declare as indexed, including those added later.
     func declareIndex(_ schemas: [ObjectSchema]) throws {
         indexed += schemas
         try declareIndex()
@@ -126,7 +126,7 @@ public actor SyncedReplica {
         try replica.state.read(body)
     }
 
-    /// Calls `body` on this thread with what was committed last.
+    /// Calls `body` on this thread with the latest committed state.
     nonisolated func reading<Value>(_ body: (StoredState) throws -> Value) throws -> Value {
         try readers.read(body)
     }
@@ -147,7 +147,7 @@ public actor SyncedReplica {
     // MARK: Subscriptions
 
     /// Replaces the subscriptions (`Spec/FlexibleSync.md`, section 2.1).
-    /// - Returns: the number of the set; the server is told once the changes made before are uploaded.
+    /// - Returns: the number of the set. It is sent once all earlier changes are uploaded.
     @discardableResult
     public func subscribe(_ subscriptions: [Subscription]) throws -> QueryVersion {
         let version = try replica.subscribe(subscriptions)
@@ -241,7 +241,7 @@ public enum SyncStatus: Equatable, Sendable {
     case connecting
     /// Changes are sent and received.
     case running
-    /// The server has asked for some time; the session goes on by itself.
+    /// The server has asked to wait; the session continues by itself.
     case waiting(SyncError)
     /// The replica is replaced by a fresh one.
     case resetting
@@ -257,7 +257,7 @@ public enum ReplicaEvent: Sendable {
     case status(SyncStatus)
     /// The server has undone writes of this replica; the objects are as the server has them.
     case writesUndone(ErrorMessage)
-    /// Changes of this replica were discarded in the merge with what others did meanwhile: the objects are as the merge
+    /// A merge with concurrent changes by others has discarded changes of this replica; the objects are as the merge
     /// has left them.
     case mergedAway([OverruledChange])
     /// A client reset begins: the replica stays as it is until the fresh file takes its place.

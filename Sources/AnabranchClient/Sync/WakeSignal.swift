@@ -20,7 +20,7 @@ final class WakeSignal: Sendable {
         waiter?.resume()
     }
 
-    /// Forgets a signal for which no task has waited: what it asked for is about to happen.
+    /// Clears a signal that no task has waited for: the work it asked for is about to be done.
     func silence() { state.withLock { $0.isSignaled = false } }
 
     /// Waits for a signal, or until the time is up; not at all in a task that is cancelled.

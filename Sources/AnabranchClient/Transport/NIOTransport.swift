@@ -6,8 +6,9 @@ import NIOSSL
 
 /// Opens WebSockets with SwiftNIO, over TCP or TLS (`Spec/Protocol.md`, section 2).
 ///
-/// The server is read only as fast as messages are asked for, and a message counts as sent when the system has taken
-/// it. A task that is cancelled while connecting, sending or receiving closes the connection.
+/// Messages are read from the socket only as fast as they are received from here, and a message counts as sent when the
+/// operating system has accepted it. A task that is cancelled while connecting, sending or receiving closes the
+/// connection.
 public struct NIOTransport: Transport {
     /// The longest time that connecting may take, in milliseconds: the look-up of the address, TCP, TLS and the
     /// server's answer (`Spec/Protocol.md`, section 13).

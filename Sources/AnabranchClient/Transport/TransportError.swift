@@ -7,7 +7,7 @@ public struct TransportError: Error, Equatable, Sendable, CustomStringConvertibl
         case invalidRequest
         /// There is no such host, or it does not accept connections.
         case unreachable
-        /// TLS has failed: the server's certificate is not trusted, or it speaks no TLS.
+        /// TLS has failed: the server's certificate is not trusted, or the port does not use TLS.
         case notTrusted
         /// The time for connecting was up.
         case timedOut

@@ -9,7 +9,7 @@ final class WebSocketReceiver: ChannelInboundHandler {
     typealias OutboundOut = WebSocketFrame
 
     private let messageBytesMax: Int
-    /// The messages that have arrived before they were asked for.
+    /// Messages that have arrived but were not received by the caller yet.
     private var messages = CircularBuffer<ByteBuffer>()
     private var waiting = CircularBuffer<EventLoopPromise<ByteBuffer>>()
     /// The fragments of a message that is not complete.

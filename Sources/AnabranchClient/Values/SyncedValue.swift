@@ -10,7 +10,7 @@ public protocol SyncedValue: Codable, Sendable {
     /// The declaration of a property of this type in a class.
     static var _shape: _ValueShape { get }
 
-    /// One of two values that differ, by which properties are told apart; nil if the type has only one value.
+    /// One of two different sample values, which tell properties apart; nil if the type has only one value.
     static func _sample(_ isSecond: Bool, _ samples: _Samples) throws(ObjectError) -> Self?
 
     /// Reads the stored value of a property.

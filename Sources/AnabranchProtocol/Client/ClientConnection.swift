@@ -24,7 +24,7 @@ public struct ClientConnection: Sendable {
     private var sendQueue: [SessionID] = []
     /// All sessions that there have been, including those that are finished.
     private var bound: Set<SessionID> = []
-    /// True once there is nothing more to say or to hear: the socket has to be closed.
+    /// True once nothing more will be sent or received: the socket has to be closed.
     public private(set) var hasFailed = false
 
     /// A connection that has just been opened.
@@ -67,8 +67,8 @@ public struct ClientConnection: Sendable {
     public enum Turn: Equatable, Sendable {
         /// To be sent.
         case ping(EncodedMessage)
-        /// `ClientSession.next` is to be called. If it has a message, that is to be encoded and sent, and the session
-        /// is to be enlisted again, after the others.
+        /// Call `ClientSession.next`. If it has a message, encode and send it, and schedule the session again, after
+        /// the others.
         case session(SessionID)
     }
 
@@ -112,7 +112,7 @@ public struct ClientConnection: Sendable {
         }
     }
 
-    /// A session has thrown, so the connection is over: there is nothing more to say or to hear.
+    /// Ends the connection after a session has thrown: nothing more will be sent or received.
     public mutating func fail() {
         hasFailed = true
         sendQueue = []
@@ -120,7 +120,7 @@ public struct ClientConnection: Sendable {
 
     /// A task that a message of the server sets the caller.
     public enum Event: Equatable, Sendable {
-        /// To be passed on to the session; if that is finished and gone, the message is to be ignored.
+        /// Pass the message on to the session; ignore it if that session is finished and gone.
         case session(SessionID, ServerMessage)
         /// The server has ended the connection, which has to be closed. The sessions do what `ErrorMessage.reaction`
         /// says, and `ConnectionEnd.failed` is the reason for `RetryDelay`.

@@ -1,17 +1,18 @@
 /// The reaction of a client to an error, or to the end of a connection (`Spec/Protocol.md`, sections 2.3, 5.6 and 7.1).
 public enum ClientReaction: Hashable, Sendable {
-    /// Nothing is lost: the session goes on, or the connection is made again, when `RetryDelay` says. The application
-    /// is told or not.
+    /// Nothing is lost: the session goes on, or the connection is opened again, after the `RetryDelay`. The application
+    /// hears of it only if `isReported`.
     case retry(isReported: Bool)
-    /// The session is inactive until the application opens its file again, and the application is told.
+    /// The session is inactive until the application opens its file again, and the error is reported to the
+    /// application.
     case stop
     /// The file is replaced by a fresh one; `isRecoveryAllowed` is true if changes that were not uploaded may be kept.
     case clientReset(isRecoveryAllowed: Bool)
     /// The session is inactive, and its file is deleted without a backup.
     case deleteFile
-    /// A new access token is asked for, then the session goes on. If the login has ended, the user is logged out.
+    /// Fetch a new access token, then the session goes on. If the login has ended, the user is logged out.
     case refreshUser
-    /// The server may be elsewhere: its location is asked for, and a new access token.
+    /// The server may have moved: fetch its location and a new access token.
     case refreshLocation
     /// The session is inactive, and the user is logged out.
     case logOutUser

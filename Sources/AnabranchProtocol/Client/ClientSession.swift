@@ -14,8 +14,8 @@ public import AnabranchCore
 ///
 ///     any ─ disconnected ─▶ offline
 ///
-/// Messages to send are asked for with `next`, whenever a message was received or the application has done something;
-/// messages of the server go to `receive`. A DOWNLOAD is integrated before anything else happens: the caller says
+/// The caller takes messages to send from `next`, after each received message and each action of the application, and
+/// passes messages of the server to `receive`. A DOWNLOAD is integrated before anything else happens: the caller says
 /// `integrated` or `integrationFailed`. A message of the server that the table does not allow is thrown, and ends the
 /// connection; a call of the program that makes no sense violates a precondition.
 ///
@@ -24,7 +24,7 @@ public import AnabranchCore
 public struct ClientSession: Sendable {
     /// The number by which client and server name the session on every connection.
     public let ident: SessionID
-    /// The mode that the connections have to speak.
+    /// The mode of sync that the connections must use.
     public let mode: SyncMode
     private let bind: BindRequest
     private let uploads: Bool
@@ -39,7 +39,7 @@ public struct ClientSession: Sendable {
 
     private var phase = Phase.offline
     private var version = ProtocolVersion(ProtocolVersion.supported.upperBound)
-    /// UNBIND is to be sent, whatever else there is to say.
+    /// True if UNBIND comes before anything else.
     private var isEnding = false
     /// An error has ended the session, and `resume` has not been called yet.
     private var isSuspended = false
@@ -72,7 +72,7 @@ public struct ClientSession: Sendable {
         (self.ident, self.mode, self.bind, self.uploads, self.limits) = (ident, mode, bind, uploads, limits)
     }
 
-    /// True once the server has been told that the session is over, or need not be told.
+    /// True once the session is over, and the server knows it or need not know.
     public var isFinished: Bool {
         if case .finished = phase { true } else { false }
     }
@@ -85,7 +85,7 @@ public struct ClientSession: Sendable {
         if case .running = phase { true } else { false }
     }
 
-    /// True while a MARK is to be sent or to be answered: it is not known whether everything has arrived.
+    /// True while a MARK has not been sent or answered: it is not known whether everything has arrived.
     public var isWaitingForMark: Bool { marks.isAwaited }
 
     /// True if it has a connection, and is not finished.
@@ -323,10 +323,10 @@ extension ClientSession {
         return isSteady ? .steady : .bootstrap(batch.version, isLast: batch.state == .last)
     }
 
-    /// The caller has integrated the content of `Event.download`, or stored a part of a bootstrap: the file has it.
+    /// Reports that the caller has integrated the content of `Event.download`, or stored a part of a bootstrap,
+    /// durably.
     ///
-    /// - Returns: the errors 231 that the application is to be told now, because the versions that undo its writes are
-    ///   there.
+    /// - Returns: the errors 231 to report to the application now, since the versions that undo its writes are there.
     /// - Precondition: there was such an event, and this is the first call since.
     public mutating func integrated() -> [ErrorMessage] {
         switch takeDownload() {
@@ -337,7 +337,8 @@ extension ClientSession {
         }
     }
 
-    /// The caller could not integrate it: the server is told, and the session does nothing more by itself.
+    /// Reports that the caller could not integrate the download: the session sends the error, and then does nothing
+    /// more by itself.
     ///
     /// - Parameter code: 212 for a changeset that cannot be merged or applied, 112 for one too large to be stored, 233
     ///   for progress that goes back, and 201 for everything else.
@@ -370,7 +371,7 @@ extension ClientSession {
         /// To be integrated at once, or stored if it is a part of a bootstrap; the caller then says `integrated` or
         /// `integrationFailed`. Everything that can be checked without looking into the changesets has been checked.
         case download(Download, DownloadKind)
-        /// A DOWNLOAD that cannot be integrated; the server is told by JSON_ERROR. For the log.
+        /// A DOWNLOAD that cannot be integrated, for the log; the server gets JSON_ERROR.
         case downloadRefused(ErrorCode, String)
         /// MARK: everything that the server had when this was requested has arrived; the same holds for earlier
         /// requests. In flexible sync also the subscription set that is complete by that, if its bootstrap was
@@ -378,8 +379,8 @@ extension ClientSession {
         case marked(UInt64, complete: QueryVersion?)
         /// The server cannot serve a subscription set; the one before stays active.
         case queryRefused(QueryRefusal)
-        /// The session has ended, and UNBIND is to be sent. `ErrorMessage.reaction` says what to do; if that is to try
-        /// again, `resume` continues the session after the `RetryDelay`.
+        /// The server has ended the session, which now sends UNBIND. `ErrorMessage.reaction` says what to do; if that
+        /// is to try again, call `resume` after the `RetryDelay`.
         case failed(ErrorMessage)
         /// A line for the client's log.
         case log(LogMessage)

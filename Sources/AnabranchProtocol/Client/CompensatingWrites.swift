@@ -27,9 +27,9 @@ struct CompensatingWrites: Sendable {
         errors.append(error)
     }
 
-    /// Everything up to a version is integrated.
+    /// Releases the errors whose versions are integrated.
     ///
-    /// - Returns: the errors that the application is told now.
+    /// - Returns: the errors to report to the application now.
     mutating func release(through version: ServerVersion) -> [ErrorMessage] {
         let end = errors.firstIndex { $0.rejection?.serverVersion ?? 0 > version } ?? errors.endIndex
         let released = Array(errors[..<end])

@@ -52,7 +52,7 @@ package struct DownloadCheck {
         mode == .flexible ? version > 0 && version >= last : version > last
     }
 
-    /// Check 9, which fails only where the progress is stored: the client says so to the server by JSON_ERROR 233.
+    /// Check 9, which can only fail where the progress is stored: the client then sends JSON_ERROR 233.
     package static func goesBack(_ new: DownloadProgress, after old: DownloadProgress) -> Bool {
         new.upload.serverVersion != 0 && new.upload.serverVersion < old.upload.serverVersion
     }

@@ -16,12 +16,12 @@ public struct RetryDelay<Reason: Hashable & Sendable>: Sendable {
     /// Nothing has happened yet.
     public init() {}
 
-    /// The delay in milliseconds; nil if there is to be no other try before `reset`.
+    /// The delay before the next try, in milliseconds; nil if there must be none before `reset`.
     ///
     /// - Parameters:
-    ///   - reason: why the last try has failed. A reason other than before begins with the first delay.
+    ///   - reason: the reason why the last try failed. Another reason than before starts again with the first delay.
     ///   - advice: the server's numbers, in place of the client's.
-    ///   - randomness: subtracts a part of up to a quarter, so that many clients do not come at once.
+    ///   - randomness: subtracts up to a quarter, so that many clients do not come at the same time.
     public mutating func next(
         after reason: Reason, advice: BackOff? = nil, using randomness: inout some RandomNumberGenerator
     ) -> Int64? {
@@ -45,7 +45,7 @@ public struct RetryDelay<Reason: Hashable & Sendable>: Sendable {
         if case .growing(_, let law, _) = state, milliseconds > Int64(law.maxSeconds) * 1000 { reset() }
     }
 
-    /// The server does not want another try: a connection-level error says so.
+    /// Forbids another try, as a connection-level error can demand.
     public mutating func forbid() { state = .forbidden }
 
     /// There is a new token, the network is another one, or somebody wants a connection now.

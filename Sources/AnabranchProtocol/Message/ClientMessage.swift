@@ -9,9 +9,9 @@ public enum ClientMessage: Equatable, Sendable {
     case ident(session: SessionID, IdentRequest)
     /// The client has another subscription set; in flexible sync only.
     case query(session: SessionID, SubscriptionSet)
-    /// Changesets of the client, and progress of its scan even if there are none.
+    /// Changesets of the client, perhaps none, and the progress of its scan.
     case upload(session: SessionID, UploadMessage)
-    /// The client asks to be told when it has everything. The request is a number from 1 to 2^63 − 1.
+    /// Asks for a MARK in return once the client has everything. The request is a number from 1 to 2^63 − 1.
     case mark(session: SessionID, request: UInt64)
     /// The client's last message in the session.
     case unbind(session: SessionID)
@@ -66,7 +66,7 @@ public struct BindRequest: Equatable, Sendable {
 }
 
 /// The content of UPLOAD (`Spec/Protocol.md`, section 4.4). The changesets stay in the bytes in which they travel until
-/// `upload` is asked for: however many there are, they take no other memory.
+/// `upload` is read: however many there are, they take no other memory.
 public struct UploadMessage: Equatable, Sendable {
     /// The progress of the client's scan of its own log.
     public let progress: UploadCursor

@@ -7,7 +7,7 @@ public struct EncodedMessage: Equatable, Sendable {
     public let head: [UInt8]
     /// The bytes after the line feed.
     public var body: [UInt8] { sharedBody?.bytes ?? [] }
-    /// The same bytes, as they are shared; nil if there are none.
+    /// The body as shared bytes; nil if it is empty or not shared.
     package let sharedBody: SharedBytes?
     /// The code of a server's JSON_ERROR; nil for other messages.
     public let errorCode: ErrorCode?

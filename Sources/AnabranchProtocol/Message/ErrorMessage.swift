@@ -36,7 +36,8 @@ public struct ErrorMessage: Error, Equatable, Sendable {
         message = code.name
     }
 
-    /// True if the client suspends the session, or closes the connection, upon it. A compensating write is only news.
+    /// True if the client suspends the session, or closes the connection, upon it. A compensating write is only a
+    /// notification.
     var isFinal: Bool { code != .compensatingWrite }
 
     /// Writes that the server undid (section 7.4).
@@ -81,8 +82,8 @@ public struct ErrorMessage: Error, Equatable, Sendable {
         }
     }
 
-    /// The message as a client of this version may see it. Clients below version 7 that know no action delete their
-    /// file without backup upon 206 (section 7.1), so they are told less.
+    /// The message in the form for a client of this version. Clients below version 7 know no actions, and delete their
+    /// file without a backup upon 206 (section 7.1), so they get another code.
     func adapted(to version: ProtocolVersion) -> ErrorMessage {
         guard code == .permissionDenied, !version.hasErrorActions, action != .deleteRealm else { return self }
         var milder = self

@@ -49,7 +49,7 @@ struct JSONMembers {
         return objects
     }
 
-    /// The error for a member that is missing, or not what it has to be.
+    /// The error for a member that is missing or invalid.
     func error(_ key: String) -> ProtocolError { head.syntax("JSON without a valid \"\(key)\"") }
 
     private func require<Value>(

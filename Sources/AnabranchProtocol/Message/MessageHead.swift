@@ -116,7 +116,7 @@ struct HeadReader {
         return reader
     }
 
-    /// The end of the head, and the body, inflated if it was compressed; empty if it is to be skipped.
+    /// The end of the head, and the body, inflated if it was compressed; empty if it is skipped.
     /// - Parameter stop: whether a compressed body need not be inflated further, which then ends there.
     mutating func end(
         _ size: BodySize, isSkipped: @autoclosure () -> Bool, limits: Limits,

@@ -55,7 +55,7 @@ struct ObsoleteRequest: Equatable, Sendable {
         }
     }
 
-    /// The answer to a session that goes on; nil where the file has to be asked, or the session ends.
+    /// The answer to a session that goes on; nil if only the file can answer, or if the session ends.
     var answer: EncodedMessage? {
         switch kind {
         // Status 3: not supported. The rest is 0, except for the origin, which is the server's.

@@ -16,8 +16,8 @@ public struct QueryBatch: Equatable, Sendable {
     public var version: QueryVersion
     /// The part that the download is.
     public var state: State
-    /// An estimate of how much of the current download is done with this message, 0 … 1. It is told in steps of
-    /// 1/10000, and below version 12 as 0. A number outside of the range is told as its nearer end, and NaN as 0.
+    /// An estimate of how much of the current download is done with this message, 0 … 1. It is sent in steps of
+    /// 1/10000, and as 0 below version 12. A number outside of the range is sent as its nearer end, and NaN as 0.
     public var estimate: Double
 
     /// The fields of one DOWNLOAD; by default it completes what it is a part of.
@@ -27,7 +27,7 @@ public struct QueryBatch: Equatable, Sendable {
         self.estimate = estimate
     }
 
-    /// The fields as a client that speaks `protocolVersion` receives them.
+    /// The fields in the precision that a client of `protocolVersion` receives.
     package func asTold(in protocolVersion: ProtocolVersion) -> QueryBatch {
         QueryBatch(
             version: version, state: protocolVersion.hasBatchStates || state != .steady ? state : .last,

@@ -5,7 +5,7 @@ public import AnabranchCore
 public enum ServerMessage: Equatable, Sendable {
     /// The answer to a BIND that needs an ident.
     case ident(session: SessionID, SaltedFileID)
-    /// Changesets of others, and progress even if there are none.
+    /// Changesets of others, perhaps none, and the progress.
     case download(session: SessionID, DownloadMessage)
     /// The answer to the client's MARK.
     case mark(session: SessionID, request: UInt64)
@@ -41,7 +41,7 @@ public enum ServerMessage: Equatable, Sendable {
 }
 
 /// The content of DOWNLOAD (`Spec/Protocol.md`, section 5.2). The changesets stay in the bytes in which they travel
-/// until `download` is asked for.
+/// until `download` is read.
 public struct DownloadMessage: Equatable, Sendable {
     /// The reader's place after the message.
     public let progress: DownloadProgress

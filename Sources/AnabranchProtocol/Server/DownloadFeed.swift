@@ -39,7 +39,7 @@ struct DownloadFeed: Sendable {
         case mark(UInt64)
     }
 
-    /// A DOWNLOAD was asked for and is not there yet.
+    /// True if a DOWNLOAD was requested and has not come yet.
     var isMakingDownload: Bool {
         if case .underWay = download { true } else { false }
     }
@@ -94,7 +94,7 @@ struct DownloadFeed: Sendable {
         marks.begin(at: exposedVersion)
     }
 
-    /// News of versions may come in any order.
+    /// Records a version that exists now. Calls may come in any order.
     mutating func expose(_ version: ServerVersion) { exposedVersion = max(exposedVersion, version) }
 
     /// The file has said what its newest version is, as a MARK has made it do.
@@ -120,15 +120,15 @@ struct DownloadFeed: Sendable {
     }
 
     /// - Parameter cursor: the place that an unrequested DOWNLOAD follows.
-    /// - Returns: whether it is the one to be asked for next, and there is nothing else to say. Then it counts as asked
-    ///   for.
+    /// - Returns: whether it is the one to request next, and nothing else waits to be sent. Then it counts as
+    ///   requested.
     mutating func beginDownload(unaskedAfter cursor: DownloadCursor) -> Bool {
         guard turn == .scan, subscriptions?.open == nil, cursor == self.cursor else { return false }
         download = .underWay
         return true
     }
 
-    /// The DOWNLOAD that was asked for.
+    /// Takes the DOWNLOAD that was requested.
     mutating func downloadReady(_ made: FlexibleDownload, as ident: SessionID, _ codec: ServerMessageCodec) {
         expose(made.progress.latest.version)
         notices += made.compensations.map { .warning($0) }

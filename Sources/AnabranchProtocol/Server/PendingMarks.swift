@@ -9,7 +9,7 @@ struct PendingMarks: Sendable {
         let query: QueryVersion
         /// The newest server version when the next QUERY came, which does not delay the answer; nil until one has come.
         var version: ServerVersion?
-        /// The question to the file whose answer has to come first; 0 if there is none.
+        /// The number of the question that the file must answer first; 0 if there is none.
         let question: UInt64
     }
 
@@ -18,7 +18,7 @@ struct PendingMarks: Sendable {
     private var questions: UInt64 = 0
     private var answers: UInt64 = 0
 
-    /// - Parameter asksFile: whether the file is asked for its newest version first (`fileAnswered`).
+    /// - Parameter asksFile: whether the file must first report its newest version (`fileAnswered`).
     mutating func add(_ request: UInt64, after query: QueryVersion, asksFile: Bool) {
         if let last = marks.last, last.version == nil { marks.removeLast() }
         if asksFile { questions += 1 }

@@ -7,17 +7,16 @@ package import AnabranchCore
 ///
 /// While it is open, a message goes to the session it names. Later messages are skipped unread.
 ///
-/// Messages are not pushed but asked for with `next`, so that the caller holds back as much as the socket cannot take.
-/// PONG comes first, then log messages; then the sessions take turns: one message of one, the next message of the next.
-/// A session owes at most a few messages at any time, and in flexible sync a refusal for each QUERY that the caller has
-/// refused; a caller that also stops reading while it cannot write bounds the memory of a connection.
+/// Messages are not pushed: the caller takes them from `next`, and so only as many as the socket accepts. PONG comes
+/// first, then log messages; then the sessions take turns: one message of one, the next message of the next. A session
+/// has at most a few messages waiting at any time, and in flexible sync a refusal for each QUERY that the caller has
+/// refused; so a caller that stops reading while it cannot write bounds the memory of a connection.
 ///
 /// Nothing that a client sends traps, and no answer of the caller does, however late or often it comes. The caller must
 /// only see to the kinds of errors: a precondition says which of them each function takes.
 ///
-/// It speaks the mode of sync that was negotiated, and can say everything that a client of that mode understands. A
-/// server that never has to say some of it, such as compensating writes where every write is allowed, pays nothing for
-/// it.
+/// It uses the negotiated mode of sync, and supports all that a client of that mode understands. A server that never
+/// needs some of it, such as compensating writes where every write is allowed, pays nothing for it.
 public struct ServerConnection: ~Copyable, Sendable {
     /// The version that is spoken.
     public let version: ProtocolVersion
@@ -53,9 +52,9 @@ public struct ServerConnection: ~Copyable, Sendable {
     /// DOWNLOADs that are being made, or wait to be sent.
     package private(set) var downloadsUnderWay = 0
 
-    /// A connection that has just been opened. If the negotiation refused the client, all there is to do is to tell it.
-    /// - Parameter asksBeforeMarks: whether a file is asked for its newest version before a MARK is answered, since
-    ///   there may be versions that the connection was not told of (`SessionRequest.newestVersion`).
+    /// A connection that has just been opened. If the negotiation refused the client, it only sends the error.
+    /// - Parameter asksBeforeMarks: whether a file must report its newest version before a MARK is answered, since
+    ///   there may be versions that the connection does not know of (`SessionRequest.newestVersion`).
     public init(_ negotiation: Negotiation, limits: Limits = Limits(), asksBeforeMarks: Bool = false) {
         self.asksBeforeMarks = asksBeforeMarks
         version = negotiation.version
