@@ -272,13 +272,35 @@ public final class WriteTransaction {
     ) throws(ApplyError) {
         for search in try links.searches(for: target, in: &editor) where included(search.column) {
             for owner in search.owners {
-                while let found = try search.places(of: owner, limit: 1, in: editor).first {
-                    switch found.kind {
-                    case .value: try perform(.update(.null), at: found.location)
-                    case .element(let count): try perform(.erase(priorSize: count), at: found.location)
-                    case .setElement: try perform(.setErase(payload(of: target)), at: found.location)
-                    }
-                }
+                var places: [LinkSearch.Found]
+                repeat {
+                    places = try search.places(of: owner, limit: Self.linksAtATime, in: editor)
+                    try removeLinks(to: target, at: places)
+                } while places.count == Self.linksAtATime
+            }
+        }
+    }
+
+    /// Bounds the memory for the places of links, of which an object can have millions.
+    private static let linksAtATime = 16_384
+
+    /// - Parameter places: in order, as they all were before the first one is removed.
+    private func removeLinks(to target: ObjectReference, at places: [LinkSearch.Found]) throws(ApplyError) {
+        var erasedCounts: [ElementPlace: Int] = [:]
+        for found in places {
+            // Elements that were erased stood before the place.
+            var location = found.location, container = found.location
+            while let step = container.path.popLast() {
+                guard case .index(let index) = step else { continue }
+                location.path[container.path.count] = .index(index - erasedCounts[ElementPlace(container), default: 0])
+            }
+            switch found.kind {
+            case .value: try perform(.update(.null), at: location)
+            case .element(let count):
+                let list = ElementPlace(found.location.container)
+                try perform(.erase(priorSize: count - erasedCounts[list, default: 0]), at: location)
+                erasedCounts[list, default: 0] += 1
+            case .setElement: try perform(.setErase(payload(of: target)), at: location)
             }
         }
     }

@@ -220,6 +220,29 @@ import Testing
         ) { tx in try tx.delete(try #require(try tx.object("A", key: 2))) }
     }
 
+    /// A place is named as the removals before have left it, in each list on the way.
+    @Test func deletingRemovesLinksFromListsWithinEachOther() throws {
+        var graph = try graph()
+        let link = Payload.link("A", 2)
+        try graph.apply(
+            changeset(
+                .insert(.at("lm", 0), link, size: 0), .insert(.at("lm", 1), .list, size: 1),
+                .insert(.at("lm", 2), link, size: 2), .insert(.at("lm", 3), .list, size: 3),
+                .insert(.at("lm", 4), .dictionary, size: 4), .insert(.at("lm", 1, 0), .int(1), size: 0),
+                .insert(.at("lm", 1, 1), link, size: 1), .insert(.at("lm", 1, 2), link, size: 2),
+                .insert(.at("lm", 3, 0), link, size: 0), .update(.at("lm", 4, "k"), .list),
+                .update(.at("lm", 4, "l"), link), .insert(.at("lm", 4, "k", 0), link, size: 0),
+                .insert(.at("lm", 4, "k", 1), link, size: 1)))
+        try expect(
+            [
+                .erase(.at("lm", 0), size: 5), .erase(.at("lm", 0, 1), size: 3), .erase(.at("lm", 0, 1), size: 2),
+                .erase(.at("lm", 1), size: 4), .erase(.at("lm", 1, 0), size: 1),
+                .erase(.at("lm", 2, "k", 0), size: 2), .erase(.at("lm", 2, "k", 0), size: 1),
+                .update(.at("lm", 2, "l"), .null), .eraseObject(ObjectName(key: 2)),
+            ], beginningWith: graph
+        ) { tx in try tx.delete(try #require(try tx.object("A", key: 2))) }
+    }
+
     @Test func linksMadeInTheTransactionAreRemovedToo() throws {
         try expect([
             .update(.at("a"), .link("A", 2)), .update(.at("a"), .null), .eraseObject(ObjectName(key: 2)),

@@ -175,6 +175,24 @@ import Testing
         #expect(try !ObjectGraph(rows: rows).hasDamagedLinks())
     }
 
+    /// They stand at the end of a long list, which is not read for each of them.
+    @Test func allLinksToAnObjectThatIsDeletedAreFoundAtOnce() throws {
+        var steps = ApplyTests.schema + [.createObject(), .createObject(ObjectName(key: 2))]
+        for index: UInt32 in 0..<5_000 {
+            steps.append(.insert(.at("la", .index(index)), .link("A", index < 4_900 ? 1 : 2), size: index))
+        }
+        let rows = try Self.rows(of: steps)
+        var graph = try ObjectGraph(rows: rows)
+        rows.readCount = 0
+        let written = try graph.write(as: .server) { tx in try tx.delete(try #require(try tx.object("A", key: 2))) }
+        #expect(rows.readCount < 200)
+        var expected = (0..<100 as Range<UInt32>).map { Step.erase(.at("la", 4_900), size: 5_000 - $0) }
+        expected.append(.eraseObject(ObjectName(key: 2)))
+        #expect(try Self.lines(written.changeset) == Self.lines(changeset(expected)))
+    }
+
+    private static func lines(_ changeset: [UInt8]) throws -> [String] { try Replay.decode(changeset).lines(of: 0) }
+
     @Test func whatHoldsNoLinksIsNotLookedThroughForThem() throws {
         var steps = ApplyTests.schema + [.createObject()]
         for index: UInt32 in 0..<5_000 { steps.append(.insert(.item(index), .int(1), size: index)) }
