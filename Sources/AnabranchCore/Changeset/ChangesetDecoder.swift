@@ -50,6 +50,7 @@ extension ChangesetArena {
         var elements: Int
         var holdsNaN: Bool
         var holdsErasure: Bool
+        var holdsNullErasure: Bool
 
         init(of arena: borrowing ChangesetArena) {
             bytes = arena.bytes.count
@@ -60,6 +61,7 @@ extension ChangesetArena {
             elements = arena.elements.count
             holdsNaN = arena.holdsNaN
             holdsErasure = arena.holdsErasure
+            holdsNullErasure = arena.holdsNullErasure
         }
     }
 
@@ -72,6 +74,7 @@ extension ChangesetArena {
         elements.removeLast(elements.count - mark.elements)
         holdsNaN = mark.holdsNaN
         holdsErasure = mark.holdsErasure
+        holdsNullErasure = mark.holdsNullErasure
     }
 }
 

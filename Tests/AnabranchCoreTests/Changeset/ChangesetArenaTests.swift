@@ -88,6 +88,7 @@ import Testing
         var names: [[UInt8]]
         var holdsNaN: Bool
         var holdsErasure: Bool
+        var holdsNullErasure: Bool
         var lines: [[String]]
 
         init(of arena: ChangesetArena) {
@@ -99,6 +100,7 @@ import Testing
             names = (0..<arena.names.count).map { Array(arena.bytes(of: NameID(UInt32($0)))) }
             holdsNaN = arena.holdsNaN
             holdsErasure = arena.holdsErasure
+            holdsNullErasure = arena.holdsNullErasure
             lines = arena.changesets.map { arena.lines(of: $0) }
         }
     }
