@@ -8,7 +8,7 @@ extension ChangesetArena {
     /// - Returns: whether there was one.
     package mutating func adoptGlobalKeys(as ident: ClientFileID, in changeset: ChangesetIndex) -> Bool {
         precondition(count == 1, "the keys of all changesets of an arena are in one table")
-        guard objects.adoptGlobalKeys(as: ident) else { return false }
+        guard objects.adopt(ident) else { return false }
         self[changeset].isDirty = true
         return true
     }

@@ -48,14 +48,6 @@ struct ObjectTable: Sendable {
         return ObjectKeyID(UInt32(truncatingIfNeeded: latest))
     }
 
-    /// Assigns the GlobalKeys without an owner, which a client made before it had an ident, to its client file. Nothing
-    /// may be decoded afterwards.
-    mutating func adopt(_ ident: ClientFileID) {
-        for index in keys.indices where keys[index].type == .globalKey && keys[index].word0 == 0 {
-            keys[index].word0 = ident.rawValue
-        }
-    }
-
     /// The number of a key; nil if it is not there.
     func find(_ key: ObjectKey) -> ObjectKeyID? {
         slots.find(key.hash) { keys[$0] == key }.entry.map { ObjectKeyID(UInt32(truncatingIfNeeded: $0)) }
@@ -66,9 +58,11 @@ struct ObjectTable: Sendable {
         for index in keys.indices { change(&keys[index]) }
     }
 
-    /// Assigns the GlobalKeys without an owner to a client file. No object can be looked up afterwards.
+    /// Assigns the GlobalKeys without an owner, which a client made before it had an ident, to its client file. No object
+    /// can be looked up afterwards.
     /// - Returns: whether there was one.
-    mutating func adoptGlobalKeys(as ident: ClientFileID) -> Bool {
+    @discardableResult
+    mutating func adopt(_ ident: ClientFileID) -> Bool {
         var isChanged = false
         for index in keys.indices where keys[index].type == .globalKey && keys[index].word0 == 0 {
             keys[index].word0 = ident.rawValue
