@@ -186,8 +186,15 @@ package final class FlexibleRun {
 
     private func changeQueries(_ index: Int) throws {
         let predicates = try synced.withState { try randomPredicates(in: $0) }
-        _ = try participants[index].client.subscribe(String(decoding: JSONEncoder().encode(predicates), as: UTF8.self))
+        _ = try participants[index].client.subscribe(String(decoding: Self.query(predicates), as: UTF8.self))
         tally.queries += 1
+    }
+
+    /// The text of a query: the same in every process.
+    static func query(_ predicates: [String: String]) throws -> [UInt8] {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = .sortedKeys
+        return Array(try encoder.encode(predicates))
     }
 
     private func randomPredicates(in state: ObjectGraph) throws -> [String: String] {

@@ -2,7 +2,6 @@ package import AnabranchCore
 package import AnabranchHistory
 import AnabranchRules
 import AnabranchTesting
-import Foundation
 
 /// A replay of what a file of partition-based sync has integrated, in a flexible file whose clients all see everything:
 /// the two have to behave alike (`Spec/FlexibleSync.md`).
@@ -54,7 +53,7 @@ package struct FullViewReplay {
         for schema in state.classes where schema.kind == .topLevel {
             everything[String(decoding: schema.name, as: UTF8.self)] = "TRUEPREDICATE"
         }
-        let set = SubscriptionSet(version: 1, query: Array(try JSONEncoder().encode(everything)))
+        let set = SubscriptionSet(version: 1, query: try FlexibleRun.query(everything))
         for ident in idents where clients.contains(ident.ident) {
             let request = IdentRequest(
                 file: ident, download: DownloadCursor(), latest: SaltedVersion(), subscriptions: SubscriptionSet.none)
