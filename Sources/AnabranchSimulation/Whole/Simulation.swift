@@ -222,14 +222,15 @@ package final class Simulation {
         }
     }
 
-    /// Runs until nothing is left to do.
+    /// Runs until nothing is left to do, for a day at most.
     func settle() throws {
+        let end = clock.now + 86_400_000
         for _ in 0..<20_000 {
             // What a connection asks of its file in one round arrives in the next.
             if try goOn() || goOn() { continue }
             guard let next = nextMoment() else { return }
+            guard next <= end else { break }
             clock.advance(milliseconds: max(1, next - clock.now))
-            if clock.now > next + 86_400_000 { break }
         }
         let waiting = clients.filter { !isSettled($0) }.map(describe).joined(separator: "; ")
         throw SimulationFailure("it does not come to rest: \(waiting)")
