@@ -99,6 +99,7 @@ final class HostileClient {
                 case .ident(let session, let file) = try ServerMessageCodec(mode: mode, version: version).decode(
                     message.bytes)
             else { continue }
+            simulation.tally.mark("hostile session")
             var claimed = file
             if simulation.random.isOne(in: 4) { claimed.ident = ClientFileID(UInt64(simulation.random.below(10))) }
             let ident = IdentRequest(

@@ -25,10 +25,10 @@ package struct SimulationTally: RunTally {
     /// The events that must occur in many runs, or the runs prove nothing.
     package static let expected: [String] =
         SimulationPlan.Fault.allCases.map(\.rawValue) + [
-            "acknowledged", "bootstrap", "client reset", "clock right again", "compensating write", "discarded",
-            "expired", "generation",
-            "hostile message", "merge", "part of a bootstrap", "query", "query refused", "recovered", "sealed",
-            "server write", "server's last word", "superseded", "trimmed", "token refused",
+            "acknowledged", "bootstrap", "client reset", "client's last word", "clock right again",
+            "compensating write", "digest compared", "discarded", "expired", "generation", "hostile message", "merge",
+            "part of a bootstrap", "query", "query refused", "recovered", "sealed", "server write",
+            "server's last word", "superseded", "thrown away", "trimmed", "token refused",
             "token of a fork refused", "error 101", "error 201", "error 206", "error 208", "error 209", "error 211",
             "error 222", "error 230",
         ]
@@ -36,7 +36,7 @@ package struct SimulationTally: RunTally {
     /// The same where several nodes serve partitions.
     private static let expectedOfNodes: [String] =
         expected.filter { !ofFlexibleSync.contains($0) } + [
-            "client moves", "mark answered", "node stopped", "restored under a node", "superseded", "wake lost",
+            "client moves", "found away", "mark answered", "node stopped", "restored under a node", "wake lost",
         ]
 
     private static let ofFlexibleSync: Set<String> = [
