@@ -96,17 +96,6 @@ extension Simulation {
             "N1: client \(client.number) is told at version \(cursor) that it has everything up to \(asked)")
     }
 
-    /// Checks that nobody has to start over because it has changed nodes.
-    func checkReset(because error: ErrorMessage, _ client: SimulatedClient) throws {
-        let codes: [ErrorCode] = [.badClientFileIdent, .badServerVersion, .badClientVersion, .divergingHistories]
-        guard hasSeveralNodes, !client.isTwin, tally.marks[SimulationPlan.Fault.restore.rawValue] == nil else { return }
-        var isWithoutReason = codes.contains(error.code)
-        if error.code == .clientFileExpired { isWithoutReason = try !hasExpired(client) }
-        try require(
-            !isWithoutReason,
-            "N2: client \(client.number) has to start over with error \(error.code.rawValue) for nothing")
-    }
-
     /// Checks that no session ends because of what other nodes do.
     func checkRetry(because error: ErrorMessage, _ client: SimulatedClient) throws {
         let troubles: Set<SimulationPlan.Fault> = [.serverStoreError, .lateStoreError, .diskFull, .restore]
@@ -115,12 +104,5 @@ extension Simulation {
         try require(
             error.code != .otherSessionError || isOwnFault,
             "N3: the session of client \(client.number) ends with error 201, and the store has no trouble")
-    }
-
-    private func hasExpired(_ client: SimulatedClient) throws -> Bool {
-        guard let ident = client.process?.replica.ident else { return true }
-        let opened = try content.open(path(of: client.file))
-        let file = try content.read(opened.id) { view throws(HistoryError) in try view.clientFile(ident) }
-        return file?.isExpired ?? true
     }
 }

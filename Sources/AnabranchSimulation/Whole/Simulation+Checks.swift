@@ -46,6 +46,20 @@ extension Simulation {
             "P4: client \(client.number) has another state at version \(progress.cursor.serverVersion)")
     }
 
+    /// Checks that nobody has to start over but for a backup that was restored, a copied file, or because it has expired
+    /// (P5); so not because it has changed nodes (N2).
+    func checkReset(because error: ErrorMessage, _ client: SimulatedClient) throws {
+        let codes: [ErrorCode] = [.badClientFileIdent, .badServerVersion, .badClientVersion, .divergingHistories]
+        guard !client.isTwin, tally.marks[SimulationPlan.Fault.restore.rawValue] == nil else { return }
+        var isWithoutReason = codes.contains(error.code)
+        if error.code == .clientFileExpired, let ident = client.process?.replica.ident {
+            isWithoutReason = try storedFile(client.file).clientFile(ident)?.isExpired == false
+        }
+        try require(
+            !isWithoutReason,
+            "P5, N2: client \(client.number) has to start over with error \(error.code.rawValue) for nothing")
+    }
+
     /// Records that a client is told which of its writes were undone.
     func recordCompensations(_ message: ServerMessage) {
         guard case .error(_, let error) = message, let rejection = error.rejection else { return }
