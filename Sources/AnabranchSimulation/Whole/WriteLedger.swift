@@ -27,9 +27,6 @@ struct WriteLedger {
         return lastToken
     }
 
-    /// Records that the transaction has not taken place, as far as its author knows.
-    mutating func failed(_ token: Int64) { writes[token]?.mayBeMissing = true }
-
     mutating func acknowledge(_ token: Int64) { writes[token]?.isAcknowledged = true }
 
     /// - Returns: the number of writes that this acknowledges for the first time.
@@ -73,14 +70,17 @@ struct WriteLedger {
         }
     }
 
-    /// Records that nothing is certain about a client's writes any more, since another client has its file.
+    /// Records that nothing is certain about the writes of a client that are not acknowledged, since another client has
+    /// its file.
     mutating func doubt(_ client: Int) {
         _ = change(of: client) { write in
+            guard !write.isAcknowledged else { return false }
             (write.mayBeMissing, write.mayBeTwice) = (true, true)
             return true
         }
     }
 
+    /// Records that the transaction has not taken place, or that the server has undone it.
     mutating func undone(_ token: Int64) { writes[token]?.mayBeMissing = true }
 
     /// Records that a file was restored from a backup, which has the writes with these tokens.

@@ -35,6 +35,11 @@ import Testing
         #expect(throws: SimulationFailure.self) { try ledger.check([waiting: 1], of: 0) }
         #expect(throws: SimulationFailure.self) { try ledger.check([kept: 2], of: 0) }
         #expect(throws: SimulationFailure.self) { try ledger.check([kept: 1, 99: 1], of: 0) }
+        // Another client has its file now: what was acknowledged before stays.
+        var doubted = ledger
+        doubted.doubt(1)
+        try doubted.check([kept: 1, waiting: 2], of: 0)
+        #expect(throws: SimulationFailure.self) { try doubted.check([:], of: 0) }
         ledger.reset(1, isRecovered: true)
         try ledger.check([kept: 1, waiting: 2], of: 0)
         ledger.restored(0, with: [])
