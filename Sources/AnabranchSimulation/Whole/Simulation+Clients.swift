@@ -20,7 +20,7 @@ extension Simulation {
             record("start", client)
             return log("client \(client.number) starts")
         }
-        if client.process?.isStopped == true, random.isOne(in: 10) { return restart(client) }
+        if client.process?.isStopped == true, random.isOne(in: 10) { return try restart(client) }
         try guardingDisk(of: client) {
             if let resumesAt = client.process?.resumesAt, clock.now >= resumesAt { try resume(client) }
             if client.process?.connection?.isOverdue(at: clock.now) == true { disconnect(client, .pongTimeout) }

@@ -206,10 +206,16 @@ extension Simulation {
         if client.process?.isRecovering == false { ledger.recovered(client.number) }
     }
 
-    /// Starts a stopped client again, as its user does, and throws its file away if that does not help.
-    func restart(_ client: SimulatedClient) {
+    /// Starts a stopped client again, as its user does, and throws its file away if that does not help. Once nothing goes
+    /// wrong any more, it has to help, unless the app itself has made a mistake: then writes may be lost.
+    func restart(_ client: SimulatedClient) throws {
         client.stopCount += 1
-        guard client.stopCount < 3 else { return throwAway(client) }
+        guard client.stopCount < 3 else {
+            try require(
+                !faultsAreOff || plan.isFlexible || canFail(client),
+                "P1: client \(client.number) is stopped again and again, and loses what it has written")
+            return throwAway(client)
+        }
         log("client \(client.number) is started again")
         record("again", client)
         loseLink(of: client)

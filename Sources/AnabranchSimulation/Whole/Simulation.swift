@@ -218,6 +218,7 @@ package final class Simulation {
             renewToken(of: client)
             client.clock.setRight()
             client.startsAt = min(client.startsAt, clock.now)
+            client.stopCount = 0
             if client.isTwin { throwAway(client) }
         }
     }
@@ -254,7 +255,7 @@ package final class Simulation {
         hasMoved = false
         try endTroubles()
         for client in clients {
-            if client.process?.isStopped == true { restart(client) }
+            if client.process?.isStopped == true { try restart(client) }
             try advance(client)
             try moveLink(of: client)
         }
