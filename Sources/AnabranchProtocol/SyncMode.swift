@@ -1,4 +1,4 @@
-/// The two kinds of sync. Which one an app uses is fixed; a connection speaks one of them, and so do its messages
+/// The two kinds of sync. An app uses one of them for ever, and so does each connection with its messages
 /// (`Spec/FlexibleSync.md`, section 1.1).
 public enum SyncMode: CaseIterable, Sendable {
     /// A client names a partition, and gets all that is in it.

@@ -1,5 +1,5 @@
-/// A family of SDKs that speak Realm's sync protocol: Realm's own, or one made from a fork of realm-core. Their
-/// messages are the same; names differ, and all the differences are in the table below (`Spec/Forks.md`).
+/// A family of SDKs that use Realm's sync protocol: Realm's own, or one made from a fork of realm-core. Their messages
+/// are the same; names differ, and all the differences are in the table below (`Spec/Forks.md`).
 public struct WireDialect: Sendable {
     /// The name as configurations spell it, in lower case.
     public let name: String

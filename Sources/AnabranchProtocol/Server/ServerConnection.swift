@@ -18,7 +18,7 @@ package import AnabranchCore
 /// It uses the negotiated mode of sync, and supports all that a client of that mode understands. A server that never
 /// needs some of it, such as compensating writes where every write is allowed, pays nothing for it.
 public struct ServerConnection: ~Copyable, Sendable {
-    /// The version that is spoken.
+    /// The version of the protocol on this connection.
     public let version: ProtocolVersion
     /// The mode that is spoken.
     public let mode: SyncMode
@@ -137,7 +137,7 @@ public struct ServerConnection: ~Copyable, Sendable {
         }
     }
 
-    /// True if the client has just begun its session again. A client that cannot be told to counts as if it had.
+    /// True if the client has just begun its session again. A client that cannot be made to counts as if it had.
     private mutating func takeRestart(of file: ClientFileID) -> Bool {
         restarting.remove(file) != nil || !version.hasErrorMessages
     }
@@ -195,8 +195,8 @@ public struct ServerConnection: ~Copyable, Sendable {
         }
     }
 
-    /// Takes a DOWNLOAD that was made before the session asked for it. If that is not the one to be asked for next, or
-    /// too many are under way, it only counts as news of the version: the session asks in its turn.
+    /// Takes a DOWNLOAD that was made before the session asked for it. If the session would not request it next, or too
+    /// many are under way, it only announces its version: the session requests a DOWNLOAD in its turn.
     ///
     /// - Parameter cursor: the place that the DOWNLOAD follows.
     /// - Returns: whether it will be sent.
@@ -220,8 +220,8 @@ public struct ServerConnection: ~Copyable, Sendable {
         update(handle) { $0.downloadReady(download, version, codec) }
     }
 
-    /// Tells the client of a compensating write (231). To be called before the version that contains the undo is
-    /// exposed, in ascending order of these versions; the session goes on. Clients below version 5 are not told.
+    /// Sends the client a compensating write (231), after which the session goes on. Call this before the version that
+    /// contains the undo is exposed, in ascending order of these versions. Clients below version 5 get nothing.
     ///
     /// - Precondition: the error has a `rejection` with its `serverVersion`, without which clients abort.
     public mutating func warn(_ handle: SessionHandle, _ error: ErrorMessage) {
@@ -229,7 +229,7 @@ public struct ServerConnection: ~Copyable, Sendable {
         if version.hasCompensatingWrites { update(handle) { $0.notify(.warning(error)) } }
     }
 
-    /// Ends a session: the caller lets go of its file. A client below version 4 has to be disconnected.
+    /// Ends a session: the caller releases its file. A client below version 4 has to be disconnected.
     ///
     /// - Precondition: the code is one of 200 … 299, and not 231.
     public mutating func fail(_ handle: SessionHandle, _ error: ErrorMessage) {
@@ -239,7 +239,7 @@ public struct ServerConnection: ~Copyable, Sendable {
         update(handle) { $0.fail(adapted) }
     }
 
-    /// Ends the connection: the caller lets go of all its files. The first error counts.
+    /// Ends the connection: the caller releases all its files. The first error counts.
     ///
     /// - Precondition: the code is one of 100 … 199.
     public mutating func failConnection(_ error: ErrorMessage) {
@@ -247,7 +247,7 @@ public struct ServerConnection: ~Copyable, Sendable {
         end(error)
     }
 
-    /// Puts a line into the client's log. Clients below version 10 are not told.
+    /// Sends a line for the client's log. Clients below version 10 get nothing.
     public mutating func log(_ message: LogMessage) {
         if version.hasLogMessages, !hasFailed { logMessages.append(message) }
     }
@@ -276,8 +276,8 @@ public struct ServerConnection: ~Copyable, Sendable {
 
     // MARK: - To the client
 
-    /// The next thing to send, or to do in order to send something; `nil` if there is nothing. To be called until then
-    /// whenever the socket can take more, a message was received, or the caller had news.
+    /// The next message to send, or request to make in order to have one; nil if there is nothing. Call this until it
+    /// returns nil, whenever the socket can take more, a message was received, or the caller has passed on a result.
     public mutating func next() -> Output? {
         switch phase {
         case .open: break
@@ -322,8 +322,8 @@ public struct ServerConnection: ~Copyable, Sendable {
         return result
     }
 
-    /// Changes a session and puts it into the queue of what it now wants. Everything that happens comes through here,
-    /// so the session is changed in place and not copied.
+    /// Changes a session and puts it into the queue that it now belongs to. Every event comes through here, so that the
+    /// session is changed in place and not copied.
     ///
     /// - Parameter isQueued: false if it has just been taken out of its queue.
     /// - Returns: the result of `event`; nil if there is no such session.

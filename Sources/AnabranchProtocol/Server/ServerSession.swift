@@ -14,13 +14,13 @@ import AnabranchCore
 /// The specification has no state `checking`, as if the check of an IDENT took no time. The client does not wait for
 /// its end: messages that arrive during the check are taken as in `running`, and are dropped if the check fails.
 ///
-/// No event traps, in any order: an answer that was not asked for, or comes twice, or crossed the end of the session is
-/// ignored. The messages that the running session owes its client are kept next to the state, not in it, so that they
-/// are changed in place and never copied.
+/// No event traps, in any order: an answer that nothing requested, that comes twice, or that crossed the end of the
+/// session is ignored. The messages that the running session owes its client are kept next to the state, not in it, so
+/// that they are changed in place and never copied.
 struct ServerSession: Sendable {
     let handle: SessionHandle
     private let mode: SyncMode
-    /// True if the file has to be asked before a MARK is answered.
+    /// True if the file must report its newest version before a MARK is answered.
     private let asksBeforeMarks: Bool
     private var state: State
     /// The client file that the client has named in IDENT.
@@ -31,7 +31,7 @@ struct ServerSession: Sendable {
     private var answers: [EncodedMessage] = []
     /// The number of obsolete requests that wait for an answer of the file.
     private var awaitedAnswers = 0
-    /// The session has ended by itself, and its file has not been told yet.
+    /// True if the session has ended by itself, and its file does not know yet.
     private var hasToClose = false
 
     private enum State {
@@ -62,7 +62,7 @@ struct ServerSession: Sendable {
         if case .finished = state { true } else { false }
     }
 
-    /// The client has yet to let go of the session; whatever it sends until then is skipped.
+    /// True while the client has not released the failed session yet; whatever it sends until then is skipped.
     var hasFailed: Bool {
         switch state {
         case .errorPending, .errorSent: true
@@ -259,8 +259,8 @@ struct ServerSession: Sendable {
         if hasFile { feed.fileAnswered(newestVersion) }
     }
 
-    /// A DOWNLOAD of the newest version that the session has not asked for. If it is not the one to be asked for next,
-    /// it only counts as news of the version.
+    /// Takes a DOWNLOAD of the newest version that the session has not requested. If the session would not request it
+    /// next, it only announces its version.
     /// - Parameter cursor: the place that it follows.
     /// - Returns: whether it was taken.
     mutating func unaskedDownload(

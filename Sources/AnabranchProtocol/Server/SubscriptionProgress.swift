@@ -37,7 +37,7 @@ struct SubscriptionProgress: Sendable {
     func isSettled(_ version: QueryVersion) -> Bool { waiting.first.map { $0 > version } ?? true }
 
     /// A QUERY is refused.
-    /// - Returns: whether the client still waits for it. Otherwise it must not be told.
+    /// - Returns: whether the client still waits for it, and must get the refusal.
     mutating func refuse(_ version: QueryVersion) -> Bool {
         guard version > max(active, open?.version ?? 0), let index = waiting.firstIndex(of: version) else {
             return false

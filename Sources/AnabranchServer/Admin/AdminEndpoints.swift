@@ -31,7 +31,7 @@ struct AdminEndpoints: HTTPEndpoints {
         return await answer(request)
     }
 
-    /// Answers a request of somebody who has shown the token.
+    /// Answers a request that carried a valid token.
     func answer(_ request: EndpointRequest) async -> EndpointResponse {
         do throws(HTTPError) {
             guard let route = AdminRoute(request) else { throw .notFound }

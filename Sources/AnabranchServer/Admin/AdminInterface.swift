@@ -8,7 +8,7 @@ public struct AdminSettings: Sendable {
     public var host = "127.0.0.1"
     /// The TCP port; 0 lets the system choose one.
     public var port = 0
-    /// True if the interface speaks TLS, with the server's certificate.
+    /// True if the interface uses TLS, with the server's certificate.
     public var isSecure = false
     /// The most connections at one time. For each further one, a connection that has not shown the token yet is closed;
     /// if there is none, the new one itself.

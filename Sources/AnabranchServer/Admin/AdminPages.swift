@@ -4,7 +4,7 @@ package import NIOHTTP1
 /// Pages for people, on the listener of the admin interface: they answer what is no path of `AdminRoute`, and check
 /// themselves who asks.
 package protocol AdminPages: HTTPEndpoints {
-    /// True if the head of a request shows that whoever sends it has logged in: the socket stays then.
+    /// True if the head of a request belongs to a logged-in session: the socket then stays open.
     func isTrusted(_ head: HTTPRequestHead) -> Bool
 }
 
@@ -20,7 +20,7 @@ package struct AdminAccess: Sendable {
         await endpoints.respond(to: request)
     }
 
-    /// Answers a request of the admin interface, for somebody who has shown the token before.
+    /// Answers a request of the admin interface, for a caller whose token was checked before.
     package func answer(_ request: EndpointRequest) async -> EndpointResponse { await endpoints.answer(request) }
 
     /// The token of the interface.

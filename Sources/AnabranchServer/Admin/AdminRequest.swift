@@ -126,10 +126,10 @@ struct ListingQuery {
 
     /// The app whose users are meant.
     var app: String? { values["app"] }
-    /// The ident of the user who is meant.
+    /// The ident of the user in question.
     var user: String? { values["user"] }
 
-    /// The app and the e-mail address of the user who is meant; nil if the query names none.
+    /// The app and the e-mail address of the user in question; nil if the query names none.
     func email() throws(HTTPError) -> (app: String, name: String)? {
         guard let name = values["email"] else { return nil }
         guard let app else { throw .badRequest("email needs app: users of different apps have nothing in common") }

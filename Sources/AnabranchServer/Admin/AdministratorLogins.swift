@@ -15,10 +15,10 @@ extension AdminAccess {
     }
 
     /// Checks an e-mail address and a password as a login to an app does, with the same limits, and begins a session.
-    /// An address of nobody who may come takes as long as a wrong password, and is refused in the same words.
+    /// The address of anybody else takes as long as a wrong password, and is refused in the same words.
     /// - Parameters:
     ///   - body: `username` and `password`.
-    ///   - administrators: the idents of the users who may come.
+    ///   - administrators: the idents of the users who may log in here.
     ///   - seconds: the duration of the session.
     /// - Returns: the ident of the session.
     package func logIn(

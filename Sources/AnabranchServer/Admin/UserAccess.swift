@@ -20,7 +20,7 @@ package struct UserAccess: Sendable {
         case partition([OnPartition])
         /// Roles decide for each object.
         case flexible(RolesOfUser)
-        /// The reason why no client of the user comes to the file, in words.
+        /// The reason why no client of the user can open the file, in words.
         case refused(String)
     }
 
@@ -58,8 +58,8 @@ package struct RolesOfUser: Sendable {
     /// True if there are no rules: everybody may do everything.
     package var areMissing: Bool { export == nil }
 
-    /// The role that applies to the user for the objects of a class, those that were tried before it, and what it
-    /// comes to with the user's data in it.
+    /// The role that applies to the user for the objects of a class, those that were tried before it, and its
+    /// conditions with the user's data filled in.
     package func json(of schema: ClassSchema, in state: ObjectGraph) -> JSONValue {
         let name = String(decoding: schema.name, as: UTF8.self)
         let tried = user.flatMap { user in export?.rules.triedRoles(ofClass: name, for: user) } ?? []

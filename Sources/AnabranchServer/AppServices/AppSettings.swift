@@ -73,7 +73,7 @@ public struct AppServicesSettings: Sendable {
     /// The user of connections without a token; nil to refuse them. For development, on loopback addresses only.
     public var userWithoutToken: String?
 
-    /// True if tokens of clients of forks are believed, whoever has signed them. For development.
+    /// True if tokens of forks' clients are accepted without checking who signed them. For development.
     public var takesAnyToken = false
 
     /// `iss` of the server's own tokens.

@@ -1,10 +1,10 @@
 import Synchronization
 
-/// Decides whose password is hashed next: a hash takes so long that whoever tries many passwords could keep all others
-/// waiting. The cost of an attempt is the number of recent attempts of its address and its account that were wrong or
-/// are not decided. The cheapest attempt is next, and the dearest is refused if too many wait. So a flood from one
-/// address, or against one account, waits for itself; and a user who has logged in to an account from an address before
-/// has a queue of their own there, whatever others try at that account or from that address.
+/// Decides whose password is hashed next: a hash takes so long that one client trying many passwords could keep all
+/// others waiting. The cost of an attempt is the number of recent attempts of its address and its account that were
+/// wrong or are not decided. The cheapest attempt is next, and the dearest is refused if too many wait. So a flood from
+/// one address, or against one account, waits for itself; and a user who has logged in to an account from an address
+/// before has a queue of their own there, whatever others try at that account or from that address.
 final class PasswordQueue: Sendable {
     /// The address that tries a password, and the account.
     struct Attempt: Hashable, Sendable {

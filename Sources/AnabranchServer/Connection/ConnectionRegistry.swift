@@ -71,7 +71,7 @@ final class ConnectionRegistry: Sendable {
     }
 
     /// Delivers replies of synced files: one task for each event loop, however many connections it serves. None sends
-    /// anything of a commit before all connections have the replies that speak of it (`ReplyQueue`).
+    /// anything of a commit before all connections have the replies that belong to it (`ReplyQueue`).
     func deliver(_ turn: TurnReplies) {
         var handlersOfLoops: [ObjectIdentifier: [NIOLoopBound<SyncHandler>]] = [:]
         func tell(_ entry: Entry) {
@@ -112,7 +112,7 @@ final class ReplyQueue: Sendable {
         fileprivate var isTold = false
         fileprivate var tellsAll = false
 
-        /// - Returns: whether the event loop has not been told yet.
+        /// - Returns: whether the event loop has to be notified.
         fileprivate mutating func tell() -> Bool {
             defer { isTold = true }
             return !isTold
@@ -122,12 +122,12 @@ final class ReplyQueue: Sendable {
     private let quietBytesMax: Int
     private let waiting = Mutex(Waiting())
 
-    /// - Parameter quietBytesMax: the cost of finished requests that the connection need not be told of at once; at
-    ///   most half of the cost that may wait, so that a waiting connection is told before the last of its requests is
-    ///   done.
+    /// - Parameter quietBytesMax: the cost of finished requests that need not be reported to the connection
+    ///   immediately; at most half of the cost that may wait, so that a waiting connection hears before its last
+    ///   request is done.
     init(quietBytesMax: Int) { self.quietBytesMax = quietBytesMax }
 
-    /// - Returns: whether the event loop is to be told.
+    /// - Returns: whether the event loop has to be notified.
     func append(_ reply: FileReply) -> Bool {
         waiting.withLock { waiting in
             waiting.replies.append(reply)
@@ -136,7 +136,7 @@ final class ReplyQueue: Sendable {
     }
 
     /// - Parameter bytes: the cost of a request that is done.
-    /// - Returns: whether the event loop is to be told.
+    /// - Returns: whether the event loop has to be notified.
     func append(done bytes: Int) -> Bool {
         waiting.withLock { waiting in
             waiting.doneBytes += bytes

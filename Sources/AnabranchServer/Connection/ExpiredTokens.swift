@@ -16,7 +16,7 @@ final class ExpiredTokens: Sendable {
     struct Expiry: Sendable {
         /// The time until then, from now.
         let delay: TimeAmount
-        /// To be called at that time: the client is told by the close code.
+        /// Call this at that time: the close code informs the client.
         let record: @Sendable () -> Void
     }
 
@@ -37,9 +37,9 @@ final class ExpiredTokens: Sendable {
     }
 
     /// Refuses a client that comes with an expired token.
-    /// - Returns: nil if the close code is to be 4001, upon which clients fetch another token and come back at once.
-    ///   For a client that would come back with the same one for ever: the message that it passes on to its app, and
-    ///   upon which it waits longer each time.
+    /// - Returns: nil for the close code 4001, upon which clients fetch another token and reconnect immediately. For a
+    ///   client that would reconnect with the same token for ever: a message that it passes on to its app, and after
+    ///   which it waits longer each time.
     func refusal(of token: String, because reason: String) -> ErrorMessage? {
         guard !record(token) else { return nil }
         var message = ErrorMessage(.otherError, reason)

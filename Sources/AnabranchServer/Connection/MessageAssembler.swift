@@ -51,7 +51,7 @@ struct MessageAssembler {
         taken = takesText ? .text : .binary
     }
 
-    /// The bytes so far of a message that is to have further fragments; nil if there is none.
+    /// The bytes so far of a message with further fragments to come; nil if there is none.
     var unfinishedBytes: Int? { unfinished?.bytes.readableBytes }
 
     /// Takes one frame. Pongs are checked and ignored.

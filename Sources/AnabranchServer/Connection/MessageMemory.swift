@@ -140,7 +140,7 @@ final class MessageMemory: ChannelDuplexHandler {
 
     // MARK: The connection
 
-    /// Ends a frame. Its bytes count no longer, unless they belong to a message under way: PINGs between the fragments
+    /// Ends a frame. Its bytes no longer count, unless they belong to a message under way: PINGs between the fragments
     /// of a message, and empty fragments, are no progress.
     /// - Parameter messageBytes: the bytes of that message so far; nil if there is none.
     /// - Returns: the permit to keep as long as the message that has just become whole.
@@ -234,7 +234,7 @@ final class MessageMemory: ChannelDuplexHandler {
 
     // MARK: To the client
 
-    /// Records the permit of a message that the client is to be sent.
+    /// Records the permit of a message that will be sent to the client.
     func countOutbound(_ event: SessionEvent) {
         let body: EncodedBody
         switch event {

@@ -190,8 +190,8 @@ struct SyncConnection: ~Copyable {
 
     // MARK: From the files
 
-    /// - Parameter canSend: whether the socket takes messages. If not, a DOWNLOAD that was not asked for is dropped, so
-    ///   that a client that reads slowly costs no memory for it: the session asks for it when it can be sent.
+    /// - Parameter canSend: whether the socket accepts messages. If not, an unrequested DOWNLOAD is dropped, so that a
+    ///   slow reader costs no memory for it: the session requests it when it can be sent.
     mutating func receive(_ reply: FileReply, canSend: Bool) {
         let session = reply.session.session
         if let cursor = reply.follows, case .download(let progress, let body) = reply.event {
@@ -244,8 +244,8 @@ struct SyncConnection: ~Copyable {
             .sorted { $0.ident < $1.ident }
     }
 
-    /// Ends a session. It may come back at once, or its client is to delete its local file without a backup.
-    /// - Returns: false if there is none of that name.
+    /// Ends a session. The client may reconnect immediately, or has to delete its local file without a backup.
+    /// - Returns: false if there is no such session.
     mutating func disconnect(session ident: SessionID, deletingLocalFile: Bool) -> Bool {
         guard let session = sessions.keys.first(where: { $0.ident == ident }) else { return false }
         var error = ErrorMessage(deletingLocalFile ? .permissionDenied : .sessionClosed)
@@ -296,7 +296,7 @@ struct SyncConnection: ~Copyable {
                 mayOnlyRead: mayOnlyRead, mayBeLong: machine.downloadsUnderWay <= 1))
     }
 
-    /// Makes a session let go of its file.
+    /// Releases the file of a session.
     private mutating func close(_ session: SessionHandle) {
         submit(.close, of: session)
         sessions[session] = nil
@@ -318,7 +318,7 @@ struct SyncConnection: ~Copyable {
         var details: Logger.Metadata = ["code": "\(error.code.rawValue)", "reason": "\(error.message)"]
         details["user"] = principal.user.map { "\($0)" }
         var words = error.message
-        // An operator who has the local file deleted says 206, too.
+        // An operator's order to delete the local file is a 206, too.
         if error.code == .writeNotAllowed || error.code == .permissionDenied && error.action != .deleteRealm {
             details["mode"] = machine.mode == .flexible ? "flexible" : "partition"
             details["provider"] = principal.provider.map { "\($0)" }

@@ -9,7 +9,7 @@ import NIOWebSocket
 ///     open ─ shutdown ─▶ draining ─ everything committed ─▶ closing ─ client closes ─▶ closed
 ///     open ─ error, close frame, last message ────────────▶ closing
 ///
-/// Memory is bounded in both directions: the connection is asked for a message only while the socket takes it, so a
+/// Memory is bounded in both directions: a message is taken from the connection only while the socket accepts it, so a
 /// slow reader gets nothing more until it reads; input waits in an `InboundQueue`.
 final class SyncHandler: ChannelDuplexHandler {
     typealias InboundIn = WebSocketFrame
@@ -18,7 +18,7 @@ final class SyncHandler: ChannelDuplexHandler {
 
     private enum Phase { case open, draining, closing, closed }
 
-    /// The cost of finished requests that the connection need not be told of before the next reply or message.
+    /// The cost of finished requests whose report to the connection may wait for the next reply or message.
     static let quietBytesMax = 64 << 10
 
     var connection: SyncConnection

@@ -21,7 +21,7 @@ public final class TextSocket: Sendable {
 
     /// While waiting messages occupy more, in bytes, the socket is not read. It is read again when half of it is free.
     static let waitingBytesMax = 64 << 10
-    /// The bytes that a waiting message counts beside its own.
+    /// The bytes by which a waiting message counts more than its own.
     fileprivate static let messageBytes = 64
 
     fileprivate struct Waiter {
@@ -46,7 +46,7 @@ public final class TextSocket: Sendable {
         /// The socket's handler; nil before its beginning and after its end.
         var handler: NIOLoopBound<TextHandler>?
         var task: Task<Void, Never>?
-        /// The users for whom the socket counts.
+        /// The users whose limit of connections the socket counts against.
         var users: Set<ExactString> = []
     }
 
@@ -246,7 +246,7 @@ public final class TextSocket: Sendable {
     fileprivate static func cost(of text: String) -> Int { text.utf8.count + messageBytes }
 
     /// The client has sent a close frame.
-    /// - Returns: whether the wire waits for what comes next. If not, `TextHandler.goOn` is called when it does.
+    /// - Returns: whether the wire waits for the next event. If not, `TextHandler.goOn` is called when it does.
     func receiveClose() -> Bool {
         state.withLock { state in
             state.isClosing = true
@@ -282,7 +282,7 @@ public final class TextSocket: Sendable {
 }
 
 extension TextSocket.State {
-    /// - Returns: the event, which is nil if there will be none; nil if it has to be waited for.
+    /// - Returns: the event, or an inner nil if there will be no more; an outer nil if it has not come yet.
     fileprivate mutating func takeEvent() -> TextSocket.Event?? {
         guard handler != nil else { return .some(nil) }
         if isWoken, !wasWoken || messages.isEmpty, !(isClosing && messages.isEmpty) {

@@ -1,10 +1,10 @@
 public import NIOHTTP1
 
-/// A protocol of text messages over WebSockets, beside Realm's (`Spec/Server.md`, section 8).
+/// A protocol of text messages over WebSockets, served in addition to Realm's (`Spec/Server.md`, section 8).
 ///
-/// The server does the framing, the limits of memory and time, and the shutdown; the wire reads and writes messages.
+/// The server does the framing, limits memory and time, and shuts down; the wire reads and writes messages.
 public protocol TextWire: Sendable {
-    /// The limits of the wire's sockets; asked for when a socket opens.
+    /// The limits of the wire's sockets; read when a socket opens.
     var settings: TextWireSettings { get }
 
     /// Returns true if a request for a WebSocket is this wire's, by its path. Asked on an event loop, for each request

@@ -13,7 +13,7 @@ public struct ChangeCursor: Hashable, Sendable, LosslessStringConvertible {
     /// The place before the first transaction.
     public static let beginning = ChangeCursor(SaltedVersion())
 
-    /// Reads a `description`; nil if the text is none.
+    /// Reads a `description`; nil for any other text.
     public init?(_ description: String) {
         let numbers = description.split(separator: "-", omittingEmptySubsequences: false).map { UInt64($0) }
         guard numbers.count == 2, let version = numbers[0], let salt = numbers[1] else { return nil }

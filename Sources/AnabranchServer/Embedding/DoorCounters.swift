@@ -1,6 +1,6 @@
 package import Metrics
 
-/// The counters of a door: the changes that its clients have asked for, by their outcomes, and its connections.
+/// The counters of a door: the changes that its clients have requested, by outcome, and its connections.
 package struct DoorCounters: Sendable {
     private let door: String
     private let factory: any MetricsFactory

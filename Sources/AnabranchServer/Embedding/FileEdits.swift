@@ -32,7 +32,7 @@ public struct SyncedEdit: Equatable, Sendable, Identifiable {
 struct EditFeed {
     /// The edits that may still become longer. With more of them, the one that was changed longest ago ends.
     static let openMax = 128
-    /// An edit that has so many objects ends: each that is handed out is a copy.
+    /// An edit ends when it has this many objects, since each one in it is a copy.
     static let objectsMax = 1_000
 
     private struct OpenEdit {

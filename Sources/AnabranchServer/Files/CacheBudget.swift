@@ -22,9 +22,9 @@ final class CacheBudget: Sendable {
 
     var byteCount: Int { state.withLock(\.byteCount) }
 
-    /// Records what a file keeps after it had something to do.
+    /// Records the size of a file's caches after it has worked.
     /// - Returns: the files that have to release their caches, so that half of the budget is free again: those that
-    ///   have been idle for the longest time. There are none while there is room.
+    ///   have been idle for the longest time. Empty while there is room.
     func record(_ path: VirtualPath, _ bytes: Int) -> [VirtualPath] {
         state.withLock { state in
             state.time += 1

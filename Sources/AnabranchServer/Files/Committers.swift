@@ -94,8 +94,8 @@ private final class Committer: Sendable {
         }
     }
 
-    /// Stores all in one transaction. If one does not fit, it is left out; if it fails otherwise, all are stored in one
-    /// for each half, so that a file in trouble does not stop the others.
+    /// Stores all in one transaction. If one does not fit, it is left out; if the transaction fails otherwise, each
+    /// half is stored in one of its own, so that a file that fails does not stop the others.
     private func store(_ group: ArraySlice<Item>) {
         metrics.transactions.increment()
         do throws(HistoryError) {

@@ -80,7 +80,7 @@ struct FileLog {
         logger.notice("\(text)", metadata: ["path": "\(path.abbreviated)", "client": "\(client)"])
     }
 
-    /// Logs that the log of a file has become as long as it may be, and that nothing of it can be trimmed.
+    /// Logs that the log of a file has reached its limit, and that nothing of it can be trimmed.
     func writeFull(_ path: VirtualPath) {
         logger.warning(
             "a synced file is full: changes of its clients wait; `anabranch admin file` says what keeps its log",

@@ -87,7 +87,7 @@ final class FileQueue: Sendable {
         var commit: Commit?
         /// The kind of turn that the file needs at once; nil if nothing waits.
         var next: TurnKind?
-        /// True if there is progress that is to be written within a second.
+        /// True if there is progress to write within a second.
         var hasUnwrittenProgress = false
         /// True if the file is closed.
         var isOver: Bool

@@ -52,7 +52,7 @@ final class FileQueues: Sendable {
 
     /// - Parameters:
     ///   - threads: the number of workers; nil if `takeTurn` is called in their place.
-    ///   - deliver: called on workers when everything that the replies speak of is durable.
+    ///   - deliver: called on workers once everything that the replies report is durable.
     init(
         _ environment: FileEnvironment, threads: Int?, deliver: @escaping @Sendable (TurnReplies) -> Void
     ) {
@@ -79,8 +79,8 @@ final class FileQueues: Sendable {
     /// - Parameter path: the path, in any spelling of its partition's value.
     func submit(_ job: FileJob, to path: VirtualPath) { put(jobs: [job], to: environment.names.file(at: path)) }
 
-    /// Runs a job with a file, before the requests that wait. When the call returns, the sessions have been told of its
-    /// results.
+    /// Runs a job with a file, before the requests that wait. When the call returns, its results have been announced to
+    /// the sessions.
     /// - Throws: what the job throws; `storeFailed` if the server has ended.
     func run<Result: Sendable>(
         on path: VirtualPath, _ job: @escaping @Sendable (FileTurns) throws -> Result
@@ -96,8 +96,8 @@ final class FileQueues: Sendable {
     }
 
     /// Makes a write of the server itself, after the commit of a merge of uploads that has begun. When the call
-    /// returns, the sessions have been told of it: a client that learns of it in another way, and asks by MARK if it
-    /// has everything, is not told so too early.
+    /// returns, the write has been announced to the sessions: a client that learns of it in another way, and sends a
+    /// MARK, does not get the answer too early.
     /// - Throws: what `SyncedFile.write` throws; `storeFailed` if the server has ended.
     func write<Value: Sendable>(
         to path: VirtualPath, idempotencyKey: String?, at timestamp: ChangesetTime,
@@ -152,7 +152,7 @@ final class FileQueues: Sendable {
         }
     }
 
-    /// Deletes a synced file. When the call returns, it is gone, and its sessions have been told so.
+    /// Deletes a synced file. When the call returns, it is gone, and its sessions have been informed.
     /// - Parameter user: the file stays unless all its client files are this user's; nil to delete it in any case.
     /// - Returns: whether it is gone.
     /// - Throws: what the store throws; `storeFailed` if the server has ended.
@@ -193,8 +193,7 @@ final class FileQueues: Sendable {
         for path in state.withLock(\.pathsWithProgress) { notify(path, .writeProgress) }
     }
 
-    /// Makes all open files look for what other nodes have written, if there are others: for want of a wake, or because
-    /// one may have been lost.
+    /// Makes all open files look for changes by other nodes, if there are any: wake-ups may be missing or lost.
     func follow() {
         guard environment.store.isShared else { return }
         for path in state.withLock({ Array($0.queues.keys) }) { notify(path, .follow) }

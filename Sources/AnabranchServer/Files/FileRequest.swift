@@ -67,6 +67,6 @@ struct RequestCharge: Sendable {
 struct FileReply: Sendable {
     let session: SessionKey
     let event: SessionEvent
-    /// The cursor that a DOWNLOAD follows, if it was made before the session asked for it.
+    /// The cursor that a DOWNLOAD follows, if it was made before the session requested it.
     var follows: DownloadCursor?
 }

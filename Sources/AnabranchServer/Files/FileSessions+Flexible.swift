@@ -11,7 +11,7 @@ extension FileSessions {
     /// The waiting requests of one client: its uploads, and the requests that follow one of them or need a search.
     struct ViewRequests {
         fileprivate enum Request {
-            /// An IDENT, whose session is told when the objects of its view have been found.
+            /// An IDENT, answered once the objects of its view have been found.
             case identify
             case query(SubscriptionSet)
             case upload(Upload, time: UInt64)
@@ -46,7 +46,7 @@ extension FileSessions {
 
     // MARK: Queues
 
-    /// Queues a QUERY: the client is told of the objects when they are found and the session asks.
+    /// Queues a QUERY: the client gets the objects once they are found and the session requests them.
     /// - Returns: whether it waits.
     func queue(_ subscriptions: SubscriptionSet, for request: FileRequest) -> Bool {
         guard flexible != nil else {
@@ -104,8 +104,8 @@ extension FileSessions {
         if viewRequests[clientFile]?.needsSearch == true { newSearches.append(clientFile) }
     }
 
-    /// Drops the waiting requests of a session that have not begun. They are of no use to another session: its client
-    /// sends them again.
+    /// Drops the waiting requests of a session that have not begun. Another session cannot use them: its client sends
+    /// them again.
     func dropWaiting(of key: SessionKey, _ clientFile: ClientFileID) {
         guard var requests = viewRequests[clientFile], requests.waiting.contains(where: { $0.key == key }) else {
             return
@@ -271,7 +271,7 @@ extension FileSessions {
         environment.options.queryTime.isUsedUp(by: user, now: now)
     }
 
-    /// Ends a session of a user who has used that time up; its client comes back later.
+    /// Ends a session of a user who has used up that time; its client reconnects later.
     func failForQueryTime(_ key: SessionKey) {
         environment.metrics.refusedSession(because: .queries)
         fail(key, SessionRefusal.queries.message)
@@ -286,7 +286,7 @@ extension FileSessions {
 
     private var now: Int64 { Int64(clamping: environment.unixSeconds()) }
 
-    /// True if the trouble is that of one client only: its view is damaged.
+    /// True if the failure concerns one client only: its view is damaged.
     func isOfOneView(_ error: HistoryError, _ request: FileRequest) -> Bool {
         guard case .identify = request.request, flexible != nil, error.code == .storeDamaged else { return false }
         environment.log.write(error, path: file.path)

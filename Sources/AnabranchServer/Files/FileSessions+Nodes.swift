@@ -14,7 +14,7 @@ extension FileSessions {
     /// The uploads that were dropped are done.
     func releaseDropped() { done += uploads.removeFirst(file.takeDropped()).map(\.charge) }
 
-    /// Ends a session whose client has come to another node.
+    /// Ends a session whose client has moved to another node.
     func supersede(_ key: SessionKey) {
         remove(key)
         reply(key, .superseded)

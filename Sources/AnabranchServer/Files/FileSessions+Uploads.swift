@@ -21,7 +21,8 @@ extension FileSessions {
             wrongClock: seconds, of: session.clientFile, user: session.user.user, path: file.path)
     }
 
-    /// Takes the app's classes and columns, which are no write, out of the upload of a user who may only read.
+    /// Takes the app's classes and columns, which do not count as writes, out of the upload of a user who may only
+    /// read.
     /// - Throws: `writeNotAllowed` if the upload has data.
     func withholdSchema(of upload: inout Upload, for key: SessionKey) throws(HistoryError) {
         let missing = try file.withholdSchema(of: &upload)

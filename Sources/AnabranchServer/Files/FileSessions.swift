@@ -9,8 +9,8 @@ import OrderedCollections
 ///
 ///     open ──IDENT accepted──▶ running ──▶ gone: closed, failed, or superseded by another session of the client file
 ///
-/// It belongs to the queue of its file. Its replies are handed out by `takeReplies` only when everything that they
-/// speak of is durable.
+/// It belongs to the queue of its file. `takeReplies` hands out its replies only once everything that they report is
+/// durable.
 final class FileSessions {
     struct Running {
         let clientFile: ClientFileID
@@ -19,7 +19,7 @@ final class FileSessions {
         var progress: SessionProgress
         /// True if the session has everything, or had it when it last asked.
         var isLive: Bool
-        /// The version at which the last unasked DOWNLOAD ends; 0 if the session has asked for one since.
+        /// The version at which the last unrequested DOWNLOAD ends; 0 if the session has requested one since.
         var unaskedVersion: ServerVersion = 0
 
         /// True once the client is known to have integrated the unasked DOWNLOAD. Until then there is no other one.
@@ -38,7 +38,7 @@ final class FileSessions {
     private var replies: [FileReply] = []
     /// The sessions whose client has not named its file yet.
     private var open: Set<SessionKey> = []
-    /// The running sessions. They are told of news in this order, which does not depend on hashes.
+    /// The running sessions. New versions are announced in this order, which does not depend on hashes.
     var running: OrderedDictionary<SessionKey, Running> = [:]
     /// The session that uses a client file: at most one (`Spec/History.md`, invariant I-35).
     private var sessionOfClientFile: [ClientFileID: SessionKey] = [:]
@@ -51,7 +51,7 @@ final class FileSessions {
     var newSearches: CircularBuffer<ClientFileID> = []
     var longSearches: CircularBuffer<ClientFileID> = []
     var done: [RequestCharge] = []
-    /// The version that sessions were last told of.
+    /// The version that was last announced to sessions.
     private var announcedVersion: ServerVersion
 
     let environment: FileEnvironment
@@ -77,7 +77,7 @@ final class FileSessions {
         hasNoSessions && !file.hasQueuedUploads && !file.hasUnwrittenProgress && viewRequests.isEmpty
     }
 
-    /// True if there are versions that sessions have not been told of.
+    /// True if there are versions that have not been announced to sessions.
     var hasNews: Bool { announcedVersion < file.version }
 
     /// The client files that have a session.
@@ -107,7 +107,7 @@ final class FileSessions {
 
     /// Handles one request. Uploads are queued for `merge`; requests for new idents wait for `didAllocate`.
     /// - Returns: false if the step is over before the answer is known; the request has to be handled again.
-    /// - Throws: a failure of the store; the session has been told.
+    /// - Throws: a failure of the store, which has been reported to the session.
     func handle(
         _ request: FileRequest, memory: DownloadMemory, until limit: StepLimit
     ) throws(HistoryError) -> Bool {
@@ -278,9 +278,9 @@ final class FileSessions {
         if report.madeVersions { announce(until: limit) }
     }
 
-    /// Tells every running session of the newest versions. Sessions that had everything before get the DOWNLOAD at
-    /// once, which is the same for most of them, until the step is over. The others are told the newest version, and
-    /// ask for a DOWNLOAD when they can send one.
+    /// Announces the newest versions to every running session. Sessions that were up to date get the DOWNLOAD right
+    /// away, which is the same for most of them, until the step is over. The others get the number of the newest
+    /// version, and request a DOWNLOAD when they can send one.
     func announce(until limit: StepLimit) {
         if let flexible {
             for ident in flexible.takeNews().sorted() {
@@ -314,7 +314,7 @@ final class FileSessions {
     private func news(for session: Running) -> (DownloadProgress, EncodedBody)? {
         let cursor = session.progress.download
         guard session.isLive, session.hasTakenUnasked, cursor.serverVersion >= announcedVersion,
-            // If it fails, it fails again when the session asks, which is told then.
+            // If this fails, it fails again when the session requests the DOWNLOAD, and is reported then.
             let download = try? file.downloads(for: session.clientFile, session.capabilities)
                 .download(after: cursor, byteBudget: newsBytesMax),
             download.progress.cursor.serverVersion == file.version,
@@ -350,7 +350,7 @@ final class FileSessions {
         (newSearches, longSearches) = ([], [])
     }
 
-    /// Forgets replies that speak of a commit which has failed. Sessions that have ended stay so.
+    /// Drops the replies that report a commit which has failed. Sessions that have ended stay ended.
     func forgetReplies() {
         replies.removeAll {
             switch $0.event {

@@ -25,7 +25,7 @@ extension FileTurns {
         }
     }
 
-    /// Deletes the file, with everything stored of it. Its sessions end, and their clients are told to reset.
+    /// Deletes the file, with everything stored of it. Its sessions end, and their clients reset.
     /// - Parameters:
     ///   - user: the file stays unless all its client files are this user's; nil to delete it in any case.
     ///   - complete: called with whether the file is gone, when that is durable; or with the error of the store.
@@ -48,10 +48,10 @@ extension FileTurns {
         }
     }
 
-    /// Makes a write of the server itself, and tells the running sessions of the file.
+    /// Makes a write of the server itself, and announces it to the running sessions of the file.
     /// - Parameters:
     ///   - body: called again if another node has written in between.
-    ///   - complete: called when the write is durable and they have been told, or with what `SyncedFile.write` throws.
+    ///   - complete: called when the write is durable and announced, or with the error of `SyncedFile.write`.
     func write<Value>(
         idempotencyKey: String?, at timestamp: ChangesetTime, _ body: @escaping (WriteTransaction) throws -> Value,
         _ complete: @escaping (Result<CompletedWrite<Value?>, any Error>) -> Void
@@ -80,9 +80,9 @@ extension FileTurns {
         }
     }
 
-    /// Makes writes at the head, in one commit, and tells the running sessions of the file.
-    /// - Parameter complete: called when all is durable and they have been told, with the outcome of each write; or
-    ///   with a failure of the store, after which all of them may be repeated.
+    /// Makes writes at the head, in one commit, and announces them to the running sessions of the file.
+    /// - Parameter complete: called when all is durable and announced, with the outcome of each write; or with a
+    ///   failure of the store, after which all of them may be repeated.
     func write(
         _ writes: [HeadWrite], _ complete: @escaping (Result<[Result<ServerVersion, any Error>], any Error>) -> Void
     ) {

@@ -8,12 +8,12 @@ struct FileMaintenance {
     typealias Completion = (Result<MaintenanceReport, any Error>) -> Void
 
     var round: MaintenanceRound?
-    /// The callbacks of those who asked for the round.
+    /// The callbacks of the requests for this round.
     var completions: [Completion] = []
     /// The callbacks of those who wait for the next round, since the present one looks only at what is likely to be
     /// due.
     var requests: [Completion] = []
-    /// Client files with sessions that are to be noted as seen.
+    /// Client files with open sessions, to be recorded as seen.
     var connected: [ClientFileID] = []
     /// The rounds that were begun again, one after the other, because of other nodes.
     var repeatCount = 0
@@ -107,8 +107,8 @@ extension FileTurns {
 
     private static let repeatsMax = 100
 
-    /// Begins the round again, if somebody waits for it: another node has changed what it has looked at. Otherwise that
-    /// node does the work: two that make a generation at the same time would hinder each other.
+    /// Begins the round again, if a request waits for it: another node has changed what the round has read. Otherwise
+    /// that node does the work: two that make a generation at the same time would hinder each other.
     private func beginRoundAgain() {
         maintenance.round = nil
         maintenance.requests = maintenance.completions + maintenance.requests

@@ -2,7 +2,7 @@ import AnabranchHistory
 
 /// The turns of one node among several (`Spec/Nodes.md`).
 extension FileTurns {
-    /// Takes in what other nodes have written, if there may be something.
+    /// Takes in changes by other nodes, if there may be any.
     func follow() {
         guard isFollowDue, pending == nil, let sessions else { return }
         isFollowDue = false
@@ -15,8 +15,8 @@ extension FileTurns {
         }
     }
 
-    /// Takes in what other nodes have written, if that is why something has failed: then it is to be done again.
-    /// - Returns: nil if so; the error, or that of the attempt, if it is another one.
+    /// Takes in changes by other nodes, if those made an operation fail, which can then be repeated.
+    /// - Returns: nil if the operation can be repeated; otherwise the error, or that of taking in.
     func resolved(_ error: HistoryError) -> HistoryError? {
         guard error.code == .conflict, let file = sessions?.file else { return error }
         do throws(HistoryError) { try file.follow() } catch { return error }

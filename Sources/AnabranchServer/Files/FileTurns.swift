@@ -25,7 +25,7 @@ final class FileTurns {
     private var requests = CircularBuffer<FileRequest>(initialCapacity: 1)
     private var liveScans = CircularBuffer<FileRequest>(initialCapacity: 1)
     private var catchUps = CircularBuffer<FileRequest>(initialCapacity: 1)
-    /// Scans that take more than one step: they are to be handled again.
+    /// Scans that take more than one step, and are handled again.
     private var unfinished: [FileRequest] = []
     /// The number of short turns, while there is work for a long one, after which a part of that is done.
     static let shortTurnsMax = 8
@@ -49,9 +49,9 @@ final class FileTurns {
     private var cachedByteCount = 0
     /// The commit to store, and its continuation.
     private(set) var pending: (commit: Commit, finish: (FileSessions, HistoryError?) -> Void)?
-    /// The callbacks for when the sessions have been told.
+    /// The callbacks to call once the replies are delivered to the sessions.
     private var completions: [Completion] = []
-    /// The version that followers of the log were told since the file was opened.
+    /// The newest version announced to followers of the log since the file was opened.
     private var followedVersion: ServerVersion?
     /// The replies to deliver when the turn is over.
     private var pendingReplies = TurnReplies()
@@ -59,7 +59,7 @@ final class FileTurns {
     /// - Parameters:
     ///   - memory: the memory for the bodies of DOWNLOADs until they are sent.
     ///   - notify: called with a task for another file, because all of them share something.
-    ///   - deliver: called with replies when everything that they speak of is durable.
+    ///   - deliver: called with replies once everything that they report is durable.
     init(
         _ path: VirtualPath, _ environment: FileEnvironment, memory: DownloadMemory,
         notify: @escaping (VirtualPath, FileNotice) -> Void, deliver: @escaping (TurnReplies) -> Void
@@ -149,7 +149,7 @@ final class FileTurns {
     /// A callback. It gets the reason why the change in question could not be stored; nil if it is durable.
     typealias Completion = (HistoryError?) -> Void
 
-    /// Calls back when the sessions have been told of everything that is durable.
+    /// Calls back once everything that is durable has been announced to the sessions.
     func afterDelivery(_ completion: @escaping Completion) { completions.append(completion) }
 
     private func tell(_ failure: HistoryError? = nil) {
@@ -179,7 +179,7 @@ final class FileTurns {
 
     // MARK: A turn
 
-    /// - Returns: the commit to store before the next turn; `finishCommit` is to be called with its outcome.
+    /// - Returns: the commit to store before the next turn. Call `finishCommit` with its outcome.
     func takeTurn(_ kind: TurnKind) -> Commit? {
         if sessions?.file.isAhead == true, !isGathering {
             storeDeferred()
@@ -196,7 +196,7 @@ final class FileTurns {
         sessions?.file.releaseScans()
         if !isGathering { storeDeferred() }
         if environment.store.isShared, pending == nil { sessions?.didFollow(until: environment.beginStep()) }
-        // Replies that speak of a deferred commit wait until it is stored.
+        // Replies that report a deferred commit wait until it is stored.
         if sessions?.file.isAhead != true { tell() }
         closeIfIdle()
         return pending?.commit
@@ -372,7 +372,7 @@ final class FileTurns {
         if commit.isEmpty { finishCommit(nil) }
     }
 
-    /// Has the deferred commits stored. Sessions are told of them only afterwards.
+    /// Has the deferred commits stored. Only then are they announced to sessions.
     func storeDeferred() {
         guard pending == nil, let sessions, sessions.file.isAhead else { return }
         if sessions.hasNews { sessions.announce(until: environment.beginStep()) }

@@ -13,7 +13,7 @@ final class FullFiles: Sendable {
     /// The time until a full log is looked at again for entries that can go, in seconds.
     static let roundSeconds: UInt64 = 60
 
-    /// True if a round that looks for entries to trim is due now, since a client wants to add to the log.
+    /// True if a round that looks for entries to trim is due now, because a client tries to add to the full log.
     /// - Parameter time: in seconds since 1970.
     func isRoundDue(for path: VirtualPath, at time: UInt64) -> Bool {
         states.withLock { states in

@@ -5,7 +5,7 @@ import Synchronization
 /// The followers that wait for new entries in the logs of synced files, whether these are open or not.
 final class LogFollowers: Sendable {
     private struct Followed {
-        /// The version that they were told; nil if none yet.
+        /// The newest version announced to them; nil if none was yet.
         var version: ServerVersion?
         var wakes: [Int: AsyncStream<Void>.Continuation] = [:]
     }
@@ -18,7 +18,7 @@ final class LogFollowers: Sendable {
 
     private let state = Mutex(State())
 
-    /// A new follower of a file, which is told of entries from now on.
+    /// A new follower of a file, which receives the entries from now on.
     func follow(_ path: VirtualPath) -> LogFollower {
         // One wake is as good as several.
         let (wakes, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))

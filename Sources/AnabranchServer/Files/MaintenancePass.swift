@@ -11,7 +11,7 @@ struct MaintenancePass {
     let catalog: any HistoryCatalog
     let logger: Logger
 
-    /// Goes once through all files, until the task is cancelled. Trouble with one does not stop the others.
+    /// Maintains each file once, until the task is cancelled. A failure of one file does not stop the others.
     func run() async {
         files.updateConnected()
         do {

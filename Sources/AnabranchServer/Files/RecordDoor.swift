@@ -22,8 +22,8 @@ package protocol RecordDoor: Sendable {
     /// Called when permissions may have changed: clients that are connected are checked again.
     func recheckPermissions()
 
-    /// Carries out an action of the operator's on a file that is there (`POST /v1/doors/act`).
-    /// - Parameter arguments: the members of the request, beside the file, the door and the action.
+    /// Carries out an operator's action on an existing file (`POST /v1/doors/act`).
+    /// - Parameter arguments: the members of the request other than the file, the door and the action.
     func act(
         _ action: String, on path: VirtualPath, _ arguments: [String: JSONValue]
     ) async throws(DoorActionError) -> DoorAnswer
@@ -50,7 +50,7 @@ package struct DoorAnswer: Sendable {
 
 /// The reason why a door does not do what an operator asks.
 package enum DoorActionError: Error {
-    /// There is none of what is named.
+    /// The thing named in the request does not exist.
     case unknown(String)
     /// The request is wrong.
     case malformed(String)

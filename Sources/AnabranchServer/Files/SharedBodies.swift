@@ -3,8 +3,8 @@ import AnabranchHistory
 import AnabranchProtocol
 import Synchronization
 
-/// Bodies of DOWNLOADs, encoded and deflated once for all readers that want the same. The oldest go first, unless they
-/// were wanted recently.
+/// Bodies of DOWNLOADs, encoded and deflated once for all readers of the same. The oldest are dropped first, unless
+/// they were used recently.
 ///
 /// An entry carries the reader's own client version, so in general each reader has its own body. But if the log holds
 /// nothing of a reader between two cursors, the reader gets every entry in between, all with one client version: the

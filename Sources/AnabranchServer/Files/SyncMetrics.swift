@@ -39,8 +39,8 @@ struct SyncMetrics: Sendable {
     private let versionsMade: Counter
     private let entriesVisited: Counter
     private let skippedInstructions: Counter
-    /// In flexible sync: queries that were taken, evaluations of what a commit means for a view, and objects whose
-    /// writes were undone.
+    /// In flexible sync: queries that were accepted, evaluations of commits for views, and objects whose writes were
+    /// undone.
     let queriesTaken: Counter
     let viewEvaluations: Counter
     let compensatedObjects: Counter

@@ -5,8 +5,8 @@ import AnabranchProtocol
 /// Conversions from the history library to the wire. The two libraries share the values that both use (`AnabranchCore`,
 /// folder `Sync`); only their errors differ.
 extension ErrorCode {
-    /// The only table from errors of the history to codes of the wire (`Spec/Protocol.md`, section 7.1). Trouble of the
-    /// server's own is always 201 and transient: a wrong code here would make clients discard their data.
+    /// The only table from errors of the history to codes of the wire (`Spec/Protocol.md`, section 7.1). A failure of
+    /// the server itself is always 201 and transient: a wrong code here would make clients discard their data.
     init(_ code: HistoryError.Code) {
         switch code {
         case .backlogFull: self = .connectionClosed

@@ -4,8 +4,8 @@ public import NIOCore
 public enum EndpointBody: Sendable {
     /// All of it.
     case whole([UInt8])
-    /// Parts that come, or are to be sent, one by one. The next is taken when there is room for it: of a response when
-    /// the client has read, of a request when the endpoint has.
+    /// Parts that arrive, or are sent, one by one. The next one is taken when there is room for it: in a response once
+    /// the client has read, in a request once the endpoint has.
     /// - Parameter byteCount: the bytes of all parts together, if they are known. A response with a known length can be
     ///   checked by its client; if it turns out to be another, the connection breaks off.
     case stream(EndpointStream, byteCount: Int? = nil)
@@ -42,6 +42,6 @@ public struct EndpointStream: AsyncSequence, Sendable {
 public enum EndpointStreamError: Error, Equatable {
     /// The client has left, or has sent nothing for too long.
     case incomplete
-    /// It is longer than its route allows. The client has been told: status 413.
+    /// The body is longer than its route allows. The client has got status 413.
     case tooLong
 }

@@ -4,8 +4,8 @@ public import NIOHTTP1
 public protocol HTTPEndpoints: Sendable {
     /// Answers one request. The next one of the same socket waits for it.
     ///
-    /// It may take as long as it likes, as an answer that waits for news does; then it calls `EndpointRequest.hold`
-    /// first. Its task is cancelled when the client leaves, and nobody waits for what it returns after that.
+    /// It may take unbounded time, as an answer that waits for changes does, if it calls `EndpointRequest.hold` first.
+    /// Its task is cancelled when the client disconnects, and its result is then ignored.
     func respond(to request: EndpointRequest) async -> EndpointResponse
 }
 
@@ -48,10 +48,10 @@ public struct EndpointRequest: Sendable {
         if case .whole(let bytes) = body { bytes } else { [] }
     }
 
-    /// To be called before the answer is long in coming. The socket counts as a connection of the user
+    /// Call this before an answer that takes long. The socket counts as a connection of the user
     /// (`ServerSettings.connectionsPerUserMax`) until it is answered, and the task of the answer is cancelled when the
     /// server shuts down.
-    /// - Returns: false if the user has too many connections; status 503 says so to the client.
+    /// - Returns: false if the user has too many connections; the client then gets status 503.
     public func hold(for principal: Principal) -> Bool { onHold(principal) }
 }
 

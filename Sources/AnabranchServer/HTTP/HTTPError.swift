@@ -6,7 +6,7 @@ struct HTTPError: Error, Equatable, Sendable {
     /// The error's name, as clients know it.
     let code: String
     let message: String
-    /// The ident of the user whom it is about, for the log alone: clients must not learn who has an account.
+    /// The ident of the user concerned, for the log alone: clients must not learn who has an account.
     var user: String?
 
     static let notFound = HTTPError(status: .notFound, code: "NotFound", message: "no such endpoint")

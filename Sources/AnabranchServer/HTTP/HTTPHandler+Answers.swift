@@ -46,7 +46,7 @@ extension HTTPHandler {
     }
 
     /// Sends an answer, or begins to.
-    /// - Returns: the body if it is to be sent part by part.
+    /// - Returns: the body if it is sent part by part.
     private func begin(
         _ response: EndpointResponse, of answer: Answer, to head: HTTPRequestHead, _ context: ChannelHandlerContext
     ) -> EndpointBody? {
@@ -76,9 +76,9 @@ extension HTTPHandler {
         context.writeAndFlush(wrapOutboundOut(.body(.byteBuffer(part))))
     }
 
-    /// Sends an answer whose body is here. The end of it, which lets the next request in and has the socket read again,
-    /// waits until the socket has taken the rest.
-    /// - Parameter isHead: whether only the head was asked for.
+    /// Sends an answer with a complete body. Its end, which admits the next request and resumes reading, waits until
+    /// the socket has accepted the rest.
+    /// - Parameter isHead: whether only the head was requested.
     func send(
         _ response: EndpointResponse, isLast: Bool, isHead: Bool = false, _ context: ChannelHandlerContext
     ) {

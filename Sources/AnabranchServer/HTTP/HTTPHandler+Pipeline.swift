@@ -7,7 +7,7 @@ import NIOHTTP1
 extension HTTPHandler {
     /// Sets up a socket's pipeline: HTTP, and the upgrade from it to a WebSocket if there is one.
     /// - Parameters:
-    ///   - isSecure: whether the socket speaks TLS.
+    ///   - isSecure: whether the socket uses TLS.
     ///   - users: the limit for the connections of each user; nil for none.
     ///   - bodyMemory: the memory for long bodies; nil if they need no permit.
     ///   - route: called with the head of each request.

@@ -25,7 +25,7 @@ extension HTTPHandler {
     /// An answer that is being made or sent.
     final class Answer {
         var isLast: Bool
-        /// True if only the head of the response was asked for.
+        /// True if only the head of the response was requested.
         let isHead: Bool
         /// The memory of the request's body.
         let room: Collected.Room

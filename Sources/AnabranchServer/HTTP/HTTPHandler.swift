@@ -286,7 +286,7 @@ final class HTTPHandler: ChannelDuplexHandler, RemovableChannelHandler {
     /// Nothing can be read after an error of the decoder, which may tell more than one.
     private func refuse(_ error: HTTPParserError, _ context: ChannelHandlerContext) {
         if case .over = request { return }
-        // An endpoint may be reading the body: it is told first, and then nobody waits for it.
+        // An endpoint may be reading the body: it gets the error first, and its answer is then ignored.
         request = .over
         endAnswer()?.cancel()
         let refusal =

@@ -22,7 +22,7 @@ struct RequestStream {
         func didTerminate() { onDemand() }
     }
 
-    /// The end of the socket. Whoever drops it before the body is complete has the endpoint told.
+    /// The socket's end of the stream. Dropping it before the body is complete reports an error to the endpoint.
     private final class Feed {
         let source: Producer.Source
 

@@ -17,12 +17,12 @@ public struct Credentials: Sendable {
     public var isOfWebPage = false
 }
 
-/// The decision on whether a client may connect. A reason is for the log of the server; the client is not told it.
+/// The decision on whether a client may connect. A reason is for the log of the server; it is not sent to the client.
 public enum Admission: Sendable {
     /// It may. Its client files belong to the principal's user.
     case admitted(Principal)
-    /// The token is expired, unknown or revoked. The client fetches another one and connects again at once. A fork's
-    /// client that comes with the same token again is told to wait.
+    /// The token is expired, unknown or revoked. The client fetches another one and reconnects immediately. A fork's
+    /// client that comes back with the same token has to wait.
     case tokenRefused(reason: String)
     /// A new token would not help: the user has to log in again.
     case userRefused(reason: String)

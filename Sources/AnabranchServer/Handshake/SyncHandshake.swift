@@ -1,7 +1,7 @@
 import AnabranchProtocol
 import NIOHTTP1
 
-/// A request for a WebSocket that speaks the sync protocol (`Spec/Protocol.md`, section 2).
+/// A request for a WebSocket of the sync protocol (`Spec/Protocol.md`, section 2).
 struct SyncHandshake: Sendable {
     let credentials: Credentials
     /// As if the app could have either mode.
@@ -38,7 +38,7 @@ struct SyncHandshake: Sendable {
             isOfWebPage: head.headers.contains(name: "origin"))
     }
 
-    /// The protocol to speak with a client of an app of this mode.
+    /// The protocol for a client of an app of this mode.
     func negotiation(for mode: SyncMode) -> Negotiation {
         // The same elements are there whatever is accepted.
         (try? Negotiation(offer: offer, userAgent: userAgent, accepting: [mode], in: credentials.dialect))

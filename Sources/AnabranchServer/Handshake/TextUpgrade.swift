@@ -15,7 +15,7 @@ struct TextUpgrade: Sendable {
     static let headBytesMax = 8 << 10
 
     let wires: [any TextWire]
-    /// True if the sockets speak TLS.
+    /// True if the sockets use TLS.
     let isSecure: Bool
     /// Adds the handlers of a text socket to the socket's pipeline.
     let onUpgrade: @Sendable (any Channel, Accepted) throws -> Void

@@ -6,8 +6,8 @@ import NIOWebSocket
 
 /// Decides whether the first request of a socket becomes a WebSocket (`Spec/Protocol.md`, section 2).
 ///
-/// A client whose token is refused is told so by an HTTP status if it is old, and else by a close code: the sockets of
-/// some platforms do not show a status to the client (section 2.4).
+/// An old client whose token is refused gets an HTTP status, a newer one a close code: the sockets of some platforms do
+/// not show a status to the client (section 2.4).
 final class WebSocketUpgrade {
     private let authenticator: any Authenticator
     private let origin: ClientOrigin

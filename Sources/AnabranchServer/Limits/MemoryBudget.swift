@@ -70,8 +70,8 @@ final class MemoryBudget: Sendable {
 
     /// Waits for a permit that `permit` has not given.
     /// - Parameter grant: gets the permit, perhaps before this returns.
-    /// - Returns: the place in the queue, to be kept until then. Letting go of it earlier ends the wait, but a permit
-    ///   may be on its way.
+    /// - Returns: the place in the queue, to be kept until then. Releasing it earlier ends the wait, but a permit may
+    ///   be on its way.
     func wait(for bytes: Int, then grant: @escaping Grant) -> MemoryWait {
         let number = state.withLock { state in
             defer { state.nextNumber += 1 }

@@ -37,7 +37,7 @@ final class AppModes: Sendable {
             && decided.withLock { $0[ExactString(app)] ?? remembered(of: app) } == .flexible
     }
 
-    /// The mode by the files of an app; nil if there are none, or if they cannot be looked for.
+    /// The mode by the files of an app; nil if there are none, or the store cannot be searched.
     private func remembered(of app: String) -> SyncMode? {
         let partitions = VirtualPath(app + "/")
         if (try? store.contains(VirtualPath(app))) == true { return .flexible }

@@ -2,7 +2,7 @@ import Logging
 
 /// Notices for the operator that are logged once, although many clients cause them.
 struct ServerNotices {
-    /// Between two lines about connections that were refused, or about tokens, are so many seconds.
+    /// The shortest time between two lines about refused connections, or about tokens, in seconds.
     static let refusalSeconds: Int64 = 60
 
     private let logger: Logger
@@ -23,7 +23,7 @@ struct ServerNotices {
     }
 
     /// - Parameters:
-    ///   - refusals: counts those that were not told yet, and takes those that are.
+    ///   - refusals: counts the refusals that were not logged yet; those that are logged now are subtracted.
     ///   - second: of the server's time.
     mutating func tell(_ refusals: RefusedConnections, at second: Int64) {
         if let lastRefusals, second - lastRefusals < Self.refusalSeconds { return }

@@ -18,7 +18,7 @@ extension SyncServer {
             AdminAccess(
                 endpoints: endpoints, authenticator: authenticator, authorizer: authorizer, sessionRefusals: refusals))
         let tls = admin.settings.isSecure ? self.tls : nil
-        // The counters of HTTP speak of clients only.
+        // The counters of HTTP are for clients only.
         let metrics = ConnectionMetrics(factory: NOOPMetricsHandler.instance)
         let listener = try await listen(host: admin.settings.host, port: admin.settings.port, on: group) {
             [self] channel in

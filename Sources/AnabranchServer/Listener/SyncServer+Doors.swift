@@ -6,8 +6,8 @@ extension SyncServer {
     /// Attaches a door. To be called before `run`.
     package func attach(_ door: any RecordDoor) { doors.withLock { $0.append(door) } }
 
-    /// Makes writes at the head of a file, which is made if there is none, in one commit.
-    /// - Returns: for each write the version that it made or found, or what its body threw.
+    /// Makes writes at the head of a file, which is created if it does not exist, in one commit.
+    /// - Returns: for each write the version that it made or found, or the error of its body.
     /// - Throws: `SyncServerError` if the server does not run; `HistoryError` if the store fails, after which
     ///   all may be repeated.
     package func write(

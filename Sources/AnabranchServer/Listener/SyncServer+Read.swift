@@ -16,7 +16,7 @@ extension SyncServer {
     ///
     /// - Parameters:
     ///   - path: the file. One that does not exist has an empty state, and is not made.
-    ///   - body: reads, in a turn of the file: its clients wait meanwhile.
+    ///   - body: reads the state. It runs in a turn of the file, so its clients wait until it returns.
     /// - Returns: what `body` returns.
     /// - Throws: what `body` throws; `ApplyError` with the place for what makes no sense; `SyncServerError` if the
     ///   server does not run; `HistoryError` if the store fails.
@@ -34,14 +34,15 @@ extension SyncServer {
     }
 
     /// The transactions of a synced file after a cursor, including those of the time when the program did not run, as
-    /// far as the log of the file goes back. Each comes when it is durable, once, and in the order of the log.
+    /// far as the log of the file goes back. Each is delivered once it is durable, exactly once, and in the order of
+    /// the log.
     ///
-    /// A program that stores the cursor of each transaction together with what it has made of it, and begins there the
-    /// next time, misses nothing and sees nothing twice. The sequence ends when the server or the task does.
+    /// A program that stores the cursor of each transaction together with its own result, and continues there the next
+    /// time, misses nothing and sees nothing twice. The sequence ends when the server or the task does.
     ///
     /// - Parameters:
-    ///   - path: the file. One that does not exist is waited for.
-    ///   - cursor: of the last transaction that is known, or of `StateReader.cursor`.
+    ///   - path: the file. If it does not exist, the sequence waits for it.
+    ///   - cursor: that of the last known transaction, or `StateReader.cursor`.
     /// - Returns: a sequence that reads the log as fast as it is asked, and keeps one page of it in memory. It throws
     ///   `SyncServerError.changesForgotten` if the log does not go back so far.
     public func changes(in path: VirtualPath, after cursor: ChangeCursor) -> FileChanges {
@@ -56,7 +57,7 @@ extension SyncServer {
     /// nothing; an edit that was under way at the cursor goes on under an `id` of its own.
     ///
     /// - Parameters:
-    ///   - path: the file. One that does not exist is waited for.
+    ///   - path: the file. If it does not exist, the sequence waits for it.
     ///   - cursor: of the last edit that is known, or of `StateReader.cursor`.
     ///   - pause: ends an edit, in seconds, by its author's clock.
     /// - Returns: a sequence as `changes` returns it. It keeps at most 128 edits in memory, each of which ends with the

@@ -42,7 +42,7 @@ extension SyncServer {
         }
     }
 
-    /// - Returns: to be called with what a client has stopped to do, before its socket is closed.
+    /// - Returns: a function to call with what a client has stopped doing, before its socket is closed.
     func onStall(_ logger: Logger) -> (String) -> Void {
         { [connectionMetrics] what in
             connectionMetrics.connectionsStalled.increment()

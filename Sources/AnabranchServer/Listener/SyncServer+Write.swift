@@ -4,12 +4,12 @@ public import Foundation
 
 extension SyncServer {
     /// Writes to the state of a synced file in the name of the server (`Spec/History.md`, section 17). Clients that
-    /// have the file open download it at once. It is durable when the call returns.
+    /// have the file open download it immediately. It is durable when the call returns.
     ///
     /// - Parameters:
-    ///   - path: the file; it is made if there is none.
-    ///   - date: when it is made, as the merge rules see it: of two changes to one field the newer one stays.
-    ///   - body: makes the transaction, in a turn of the file. Nothing is written if it throws.
+    ///   - path: the file, created if it does not exist.
+    ///   - date: the time of the write for the merge rules: of two changes to one field the newer one wins.
+    ///   - body: makes the changes, in a turn of the file. Nothing is written if it throws.
     /// - Throws: what `body` throws; `ApplyError` with the place for what makes no sense; `SyncServerError` if the
     ///   server does not run; `HistoryError` if the store fails.
     @discardableResult
@@ -22,15 +22,15 @@ extension SyncServer {
     }
 
     /// Makes a write that takes effect once, however often it is tried: a second one with the same key in the file does
-    /// nothing. So it can be repeated when nobody knows what became of it.
+    /// nothing. So it can be repeated when its outcome is unknown.
     ///
     /// - Parameters:
-    ///   - path: the file; it is made if there is none.
-    ///   - idempotencyKey: names the write; nil if it has no name, as where a request has no such header. The file
+    ///   - path: the file, created if it does not exist.
+    ///   - idempotencyKey: the name of the write; nil for none, as when a request lacks such a header. The file
     ///     remembers the newest 10,000 names.
-    ///   - date: when it is made, as the merge rules see it.
-    ///   - body: makes the transaction. It is not called for a repetition, and nothing is written if it throws.
-    /// - Returns: without a value for a repetition.
+    ///   - date: the time of the write for the merge rules.
+    ///   - body: makes the changes. It is not called for a repetition, and nothing is written if it throws.
+    /// - Returns: the outcome, without a value for a repetition.
     /// - Throws: as a write without a key.
     @discardableResult
     public func write<Value: Sendable>(

@@ -44,15 +44,15 @@ public final class SyncServer: Service {
     /// True while clients are served: from the moment when the server listens until its shutdown begins.
     let isServing = Atomic(false)
 
-    /// A server that does not run yet.
+    /// Creates a server; `run` starts it.
     /// - Parameters:
     ///   - store: holds the synced files. It stays open when the server has ended.
     ///   - authenticator: decides who may connect.
-    ///   - routes: answer the HTTP requests that open no WebSocket (`Spec/Server.md`, section 7); none if there is
-    ///     nothing but the sync protocol. No two have the same prefix.
-    ///   - wires: serve WebSockets of text messages beside Realm's (`Spec/Server.md`, section 8).
+    ///   - routes: answer the HTTP requests that open no WebSocket (`Spec/Server.md`, section 7); empty for the sync
+    ///     protocol alone. No two have the same prefix.
+    ///   - wires: serve WebSockets of text messages, in addition to Realm's (`Spec/Server.md`, section 8).
     ///   - authorizer: decides what users may read and write.
-    ///   - exports: say what users of apps of flexible sync may do; in those that it does not have, everything.
+    ///   - exports: give the roles of apps of flexible sync; users of an app without an export may do everything.
     ///   - tls: certificate and key; nil to listen without TLS.
     ///   - metrics: makes the server's counters.
     ///   - admin: the interface for an operator; nil for none.

@@ -7,9 +7,9 @@ import NIOCore
 import NIOWebSocket
 import Synchronization
 
-/// A server without sockets, threads and clocks of its own: its connections and files in one place. Whoever drives it
-/// brings what clients send, has turns taken, and takes what is to be sent, so that nothing happens by chance.
-/// Everything happens on one thread.
+/// A server without sockets, threads and clocks of its own: its connections and files in one place. Its driver passes
+/// in what clients send, lets files take turns, and takes the messages to send, all on one thread, so that nothing
+/// happens by chance.
 package final class ServerMachine {
     private let settings: ServerMachineSettings
     private let files: FileQueues
@@ -84,8 +84,8 @@ package final class ServerMachine {
         return negotiation.version
     }
 
-    /// A client of a fork comes, or is connected, with a token that has expired.
-    /// - Returns: what it is told; nil for a close frame with the code 4001.
+    /// Refuses a fork's client that connects, or is connected, with an expired token.
+    /// - Returns: the error for the client; nil for a close frame with the code 4001.
     package func refusal(ofExpired token: String) -> ErrorMessage? {
         expiredTokens.refusal(of: token, because: "the token: expired")
     }
@@ -145,8 +145,8 @@ package final class ServerMachine {
 
     // MARK: Turns
 
-    /// One file takes a turn, and connections are told what that has come to.
-    /// - Returns: whether anything was to be done.
+    /// Lets one file take a turn, and delivers the results to connections.
+    /// - Returns: whether there was anything to do.
     package func takeTurn() -> Bool {
         let hasTurn = files.takeTurn()
         let waiting = replies.waiting
@@ -160,8 +160,8 @@ package final class ServerMachine {
 
     // MARK: What else servers do
 
-    /// The server itself writes to a file.
-    /// - Parameter complete: is called with what becomes of it.
+    /// Makes a write of the server itself.
+    /// - Parameter complete: called with the outcome.
     package func write(
         to path: VirtualPath, at time: ChangesetTime, _ body: @escaping @Sendable (WriteTransaction) throws -> Void,
         _ complete: @escaping @Sendable (Result<ServerVersion, any Error>) -> Void
@@ -172,7 +172,7 @@ package final class ServerMachine {
         files.submit(job, to: path)
     }
 
-    /// A file looks for what it need not keep.
+    /// Makes a file trim what it need not keep.
     package func maintain(_ path: VirtualPath) {
         files.submit(FileJob(comesAfterMerge: false) { $0?.maintain { _ in } }, to: path)
     }

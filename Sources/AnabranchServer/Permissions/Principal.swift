@@ -35,7 +35,7 @@ public struct Principal: Equatable, Sendable {
         public init() {}
     }
 
-    /// A user of an app, of whom only the given values are known.
+    /// A user of an app, known only by the given values.
     public init(
         app: String, user: String? = nil, provider: String? = nil, customData: String = "{}", login: String? = nil
     ) {

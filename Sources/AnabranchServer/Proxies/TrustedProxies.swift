@@ -4,7 +4,7 @@ import NIOHTTP1
 /// The proxies in front of a server that are trusted to name their clients (`Spec/Server.md`, section 6). Headers from
 /// anybody else do not count.
 public struct TrustedProxies: Sendable, Equatable, CustomStringConvertible {
-    /// Nobody is trusted: whoever connects is the client.
+    /// No proxy is trusted: the peer of each connection is the client.
     public static let none = TrustedProxies(networks: [])
 
     private struct Network: Equatable {

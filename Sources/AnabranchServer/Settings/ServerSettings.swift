@@ -36,7 +36,7 @@ public struct ServerSettings: Sendable {
     public var loginCheckSecondsMax: Int64 = 30
     /// How long a client may take until its connection is a WebSocket, in seconds.
     public var handshakeSecondsMax: Int64 = 20
-    /// Longest body of an HTTP request whose route says nothing of it, in bytes.
+    /// Longest body of an HTTP request whose route sets no limit, in bytes.
     public var bodyBytesMax = 64 << 10
     /// The memory for long bodies of HTTP requests that are collected, in bytes. A body of more than 64 KiB waits until
     /// there is room for it; shorter ones do not.
@@ -44,7 +44,7 @@ public struct ServerSettings: Sendable {
     /// How long a closed WebSocket, or a socket after its last answer, waits for the client to close its side, in
     /// seconds.
     public var lingerSecondsMax: Int64 = 10
-    /// How long a shutdown waits for clients to be told what was committed, in seconds.
+    /// How long a shutdown waits until clients have heard what was committed, in seconds.
     public var shutdownSecondsMax: Int64 = 10
     /// The memory for the requests of one connection to synced files, in bytes. While they occupy more, the connection
     /// is not read.
@@ -76,7 +76,7 @@ public struct ServerSettings: Sendable {
     public var destructiveSchema = DestructiveSchema.refuse
     /// The apps whose clients subscribe to queries, by their ids (`Spec/FlexibleSync.md`); all others have partitions.
     public var flexibleApps: Set<String> = []
-    /// The forks of Realm's SDKs whose clients are served beside Realm's own (`Spec/Forks.md`).
+    /// The forks of Realm's SDKs whose clients are served as well as Realm's own (`Spec/Forks.md`).
     public var forks: [WireDialect] = []
     /// For development: the first client of any other app decides whether it has partitions or subscribes to queries,
     /// for as long as the store has files of the app.
@@ -93,8 +93,8 @@ public struct ServerSettings: Sendable {
     /// files are refused with code 201, which clients repeat later, and the server is not ready; everything can be
     /// read.
     public var freeBytesMin = 256 << 20
-    /// The most that the store may hold, in bytes of its databases that are in use. While it holds more, everything is
-    /// as while the disk has too little free.
+    /// The most that the store may hold, in bytes of its databases that are in use. While it holds more, the server
+    /// behaves as if the disk had too little free space.
     public var storeBytesMax = Int.max
     /// How much of the past synced files keep.
     public var history = HistoryPolicy()

@@ -5,7 +5,7 @@ import Synchronization
 /// A value that is read from one or several files, and read again when one of them has changed, or when the set of
 /// files has. To change such a file, rename a new one over it.
 final class WatchedFile<Value: Sendable>: Sendable {
-    /// A stamp that changes when the content of a file does, or who may read it.
+    /// A stamp that changes when the content or the permissions of a file do.
     private struct Stamp: Equatable {
         let inode: UInt64, size: Int64, seconds: Int, nanoseconds: Int
         let mode: mode_t, owner: uid_t, group: gid_t

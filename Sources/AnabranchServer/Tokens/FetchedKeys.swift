@@ -66,7 +66,8 @@ actor FetchedKeys {
         return keys
     }
 
-    /// True if a time is less than so many seconds ago. If it is still to come, the clock was ahead, and nobody knows.
+    /// True if a time is less than the given number of seconds ago. If it is in the future, the clock was wrong, and
+    /// the answer is false.
     private static func isRecent(_ time: Int64?, _ seconds: Int64, _ now: Int64) -> Bool {
         time.map { (0..<seconds).contains(now - $0) } ?? false
     }

@@ -96,7 +96,7 @@ struct JSONWebToken: Sendable {
         return TokenClaims(members: claims)
     }
 
-    /// The claims of an issuer, whoever has written them: to choose the keys, and for development.
+    /// The claims as an issuer's, with the signature unchecked: to choose the keys, and for development.
     var unverified: TokenClaims { TokenClaims(members: claims).ofIssuer }
 
     /// Makes a token with the given claims.

@@ -64,7 +64,7 @@ public final class KeyFile: Sendable {
         return newest.ident
     }
 
-    /// Checks that a file holds keys, whoever can read it.
+    /// Checks that a file holds keys, whatever its permissions.
     /// - Throws: `FileError` if it does not.
     public static func check(path: String) throws { _ = try secrets(in: path) }
 
