@@ -30,22 +30,22 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
         case clientFileExpired
         /// The client file belongs to another user.
         case userMismatch
-        /// The client may not write what it has uploaded, and that cannot be undone.
+        /// The client may not make the uploaded changes, and they cannot be undone.
         case writeNotAllowed
         /// An earlier connection may have left parts of a bootstrap with the client: it drops them when it begins its
         /// session again, on the same connection.
         case interruptedBootstrap
         /// The store could not do its work now: disk full, input/output error, connection lost. Nothing was changed.
         case storeFailed
-        /// The upload has ended the process too often: it is to be sent again later.
+        /// The upload has crashed the process too often: the client has to send it again later.
         case uploadPutOff
         /// Somebody else has taken over the file, or its log does not end where the commit expected it to.
         case leaseLost
-        /// In a shared store: somebody else has written in between what the commit depends on. Nothing was changed;
-        /// whoever takes in what is new (`SyncedFile.follow`) can try again.
+        /// In a shared store: another node has changed what the commit depends on. Nothing was stored; after taking in
+        /// the changes (`SyncedFile.follow`) the commit can be tried again.
         case conflict
-        /// The client file has a newer session, at another node of a shared store. What this one had is of no use: the
-        /// client has brought it there again, or will.
+        /// The client file has a newer session, at another node of a shared store. Its work is dropped: the client has
+        /// sent it to the other node again, or will.
         case superseded
         /// The stored data contradicts itself.
         case storeDamaged
@@ -71,8 +71,8 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
     /// True if the codes are the same; the reasons may differ.
     public static func == (left: HistoryError, right: HistoryError) -> Bool { left.code == right.code }
 
-    /// True for a failure of the server's own. Because of it a client must never be told anything but to try again: it
-    /// would throw its data away.
+    /// True for a failure of the server's own. A client that hits one must only ever be asked to try again: anything
+    /// else would make it discard its data.
     public var isStoreFailure: Bool {
         switch code {
         case .storeFailed, .uploadPutOff, .leaseLost, .storeDamaged, .storeUnusable: true

@@ -1,12 +1,12 @@
 package import AnabranchCore
 
-/// One node among several that write the file (`Spec/Nodes.md`). Whatever a node does rests on its head: what it reads
-/// of the store besides, is of that head or refused with `conflict`, and so is each commit that rests on something else
-/// than what is stored. Then the node takes in what is new, and does it again.
+/// One node among several that write the file (`Spec/Nodes.md`). All work of a node is based on its head: reading
+/// anything of another head fails with `conflict`, and so does a commit that is based on one. Then the node takes in
+/// the changes, and repeats the work.
 extension SyncedFile {
-    /// Takes in what other nodes have written. Sessions, queued uploads and the newest entries stay; an integration
-    /// under way that rests on an older head is dropped, and its uploads stay queued. Costs one reading if nothing is
-    /// new, and nothing if the store is not shared.
+    /// Takes in changes by other nodes. Sessions, queued uploads and the newest entries stay; an integration under way
+    /// that is based on an older head is dropped, and its uploads stay queued. Costs one read if nothing is new, and
+    /// nothing if the store is not shared.
     /// - Throws: `leaseLost` if the file was deleted or restored: it has to be opened again; a failure of the store.
     package func follow() throws(HistoryError) {
         guard isShared else { return }
@@ -152,7 +152,7 @@ extension SyncedFile {
         return false
     }
 
-    /// The client files whose sessions here have come to an end, because there are newer ones elsewhere.
+    /// The client files whose sessions here have ended, because there are newer ones at other nodes.
     package func takeSuperseded() -> [ClientFileID] {
         defer { superseded = [] }
         return superseded.sorted()

@@ -1,13 +1,12 @@
 public import AnabranchCore
 
-/// The server's side of one synced file: its client files, the log and the state that it makes, and the uploads that
-/// wait to enter it.
+/// The server's side of one synced file: its client files, its log, the resulting state, and the uploads that wait to
+/// enter the log.
 ///
-/// Not Sendable: it belongs to one thread, which may block. Nothing that a method returns refers to anything that is
-/// not durable yet.
+/// Not Sendable: it belongs to one thread, which may block. Methods return only what is durable.
 ///
-/// Over a shared store, it is one node's side of the file (`Spec/Nodes.md`): it takes in what other nodes write when it
-/// is told to (`follow`), or when what it does needs that.
+/// Over a shared store, it is one node's side of the file (`Spec/Nodes.md`): it takes in changes by other nodes when
+/// `follow` is called, or when its own work needs them.
 public final class SyncedFile {
     /// The name of the file.
     public let path: VirtualPath
@@ -31,7 +30,7 @@ public final class SyncedFile {
     var maintained: FileHead
     /// The newest version when all client files were last looked at.
     var scanned: ServerVersion = 0
-    /// True if the log is full and somebody wants to add to it.
+    /// True if the log is full and an entry waits to be added.
     var isTrimRequested = false
     /// The newest part of the log; nil if none is kept, and after a failed commit, which may have succeeded if it
     /// failed late.
@@ -48,7 +47,7 @@ public final class SyncedFile {
     var allProgressIsDue = false
     /// False where each client sees only a part: it begins with a view of the state.
     var makesGenerations = true
-    /// The bootstrap generations, once they were asked for.
+    /// The bootstrap generations, once they were read.
     var knownGenerations: [Generation]?
     /// True if the next commits write all unwritten progress.
     package var isProgressDue: Bool { allProgressIsDue && !unwritten.isEmpty }
@@ -58,8 +57,8 @@ public final class SyncedFile {
     private var isLeaseLost = false
     /// The state at `head`; nil for a relay.
     var state: ObjectGraph?
-    /// True if `commit` only applies a commit to this object, and leaves it to the owner to store what `takeDeferred`
-    /// returns before anybody hears of it.
+    /// True if `commit` only applies a commit to this object, and its owner stores what `takeDeferred` returns before
+    /// announcing it.
     package var defersCommits = false
     private var deferred: Commit?
     /// True if `head`, `state` and `tail` are ahead of the store.
@@ -175,8 +174,8 @@ public final class SyncedFile {
     /// Frees what scans share: to be called when nobody is likely to ask for the same again.
     package func releaseScans() { sharedScans = SharedScans() }
 
-    /// Reads the file as it is stored.
-    /// - Parameter missesTail: whether more than a little of what is read is likely not to be in the tail.
+    /// Reads the stored file.
+    /// - Parameter missesTail: whether much of what is read is likely not to be in the tail.
     func read<Result: Sendable>(
         missesTail: Bool = true, _ body: (any FileView) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
@@ -298,8 +297,8 @@ public final class SyncedFile {
 
     // MARK: Commits that are deferred
 
-    /// Adds a commit to those that wait to be stored as one, and applies it to this object: whatever follows builds on
-    /// it. Until they are stored, nobody outside may hear of it; if that fails, this object must not be used again.
+    /// Adds a commit to those that will be stored as one, and applies it to this object, so that later work builds on
+    /// it. It must not be announced before they are stored; if that fails, this object must not be used again.
     private func `defer`(_ commit: Commit) throws(HistoryError) {
         let commit = completed(commit)
         guard !commit.isEmpty else { return }
@@ -317,7 +316,7 @@ public final class SyncedFile {
     /// The approximate size of the commits that wait to be stored, in bytes.
     package var deferredBytes: Int { deferred?.byteCount ?? 0 }
 
-    /// The commits that wait to be stored, as one; nil if there are none. `finish` has to be called with it.
+    /// The deferred commits, joined into one; nil if there are none. Call `finish` with it once it is stored.
     package func takeDeferred() -> Commit? { deferred.take() }
 
     private func commitFailed(_ error: HistoryError) {

@@ -12,8 +12,8 @@ extension ChangesetArena {
     /// The first live instruction of a changeset that uses a class which the same changeset has erased and added
     /// again, in words; nil if there is none.
     ///
-    /// Clients remember the class that they looked up last for as long as they apply a changeset, so here they use the
-    /// erased one and end their process.
+    /// While clients apply a changeset they cache the class that they looked up last; here they would use the erased
+    /// one, and crash.
     package func firstUseOfReplacedClass(in changeset: ChangesetIndex) -> String? {
         guard holdsErasure else { return nil }
         var erased: Set<NameID> = []

@@ -15,8 +15,8 @@ package struct TouchedObject: Sendable {
     package let isCreated: Bool
 }
 
-/// The live instructions of a changeset by what they are about: the schema, or one of its objects. The objects have
-/// positions, in the order in which they come first. Holds only numbers of the arena, no names or keys.
+/// The live instructions of a changeset, grouped by their subject: the schema, or one of its objects. The objects have
+/// positions, in the order of their first instruction. Holds only numbers of the arena, no names or keys.
 package struct ChangesetObjects: Sendable {
     private struct Entry {
         let id: ObjectKeyID

@@ -10,7 +10,7 @@
 /// | the entries it meets | what others have made | what the client itself has made |
 /// | their changed form is for | the client | the server |
 ///
-/// The value has no log and no state. It says which entries it needs, and what has become of them:
+/// The value has no log and no state. It says which entries it needs, and returns their merged form:
 ///
 ///     var merge = LogMerge(changesets)
 ///     while try merge.beginRun() {
@@ -225,7 +225,7 @@ package struct LogMerge: ~Copyable, Sendable {
     /// The effects that rules had in the runs that were merged by the recorded strategy.
     package var outcomes: [RuleOutcome] { merge.outcomes }
 
-    /// The version of an entry in the arena; nil if the changeset is none that takes part.
+    /// The version of an entry in the arena; nil if the changeset does not take part.
     package func version(ofEntry changeset: ChangesetIndex) -> UInt64? {
         (passedEntries + entries).first { $0.index == changeset }?.version
     }

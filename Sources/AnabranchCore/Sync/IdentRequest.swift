@@ -4,7 +4,7 @@ public struct IdentRequest: Equatable, Sendable {
     public var file: SaltedFileID
     /// The place at which downloading resumes.
     public var download: DownloadCursor
-    /// The newest version that a DOWNLOAD told this file of; 0 if there was none.
+    /// The newest version that a DOWNLOAD has announced to this file; 0 if there was none.
     public var latest: SaltedVersion
     /// The active subscription set; nil in partition-based sync.
     public var subscriptions: SubscriptionSet?

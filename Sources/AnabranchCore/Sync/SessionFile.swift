@@ -1,7 +1,7 @@
-/// The client's file that a session syncs, as far as the session has to know it (`Spec/History.md`, section 12): a
-/// replica is one, and the session's state machine (`AnabranchProtocol`) knows nothing else of it.
+/// The client's file as a session sees it (`Spec/History.md`, section 12): a replica conforms, and the session's state
+/// machine (`AnabranchProtocol`) knows nothing else of it.
 ///
-/// Whoever drives the session passes on to the file what the server says: an ident, downloads, refused queries.
+/// The driver of the session passes on to the file what the server sends: an ident, downloads, refused queries.
 public protocol SessionFile {
     /// The number and the salt that the server gave the file; nil for one that has never been connected.
     var file: SaltedFileID? { get }
@@ -12,9 +12,9 @@ public protocol SessionFile {
     /// The subscription set whose bootstrap was integrated last, for IDENT; nil in partition-based sync.
     var activeSubscriptions: SubscriptionSet? { get }
 
-    /// The oldest subscription set after `version` and after the active one that the server has to be told of by QUERY,
-    /// and the version of the file at which it was committed: what was written before is uploaded before the QUERY,
-    /// what was written later after it. Nil in partition-based sync.
+    /// The oldest subscription set after `version` and after the active one that the client has to send by QUERY, and
+    /// the version of the file at which it was committed: earlier writes are uploaded before the QUERY, later ones
+    /// after it. Nil in partition-based sync.
     func unsentSubscriptions(after version: QueryVersion) -> UnsentSubscriptions?
 
     /// True if a MARK may have been answered without the answer having been stored: that the file has everything there
@@ -38,14 +38,14 @@ extension SessionFile {
     public var needsMark: Bool { false }
 }
 
-/// A subscription set that the server has to be told of.
+/// A subscription set that the client has to send.
 public struct UnsentSubscriptions: Equatable, Sendable {
     /// The set.
     public var set: SubscriptionSet
     /// The version of the file at which it was committed.
     public var snapshot: ClientVersion
 
-    /// Creates a set that the server has to be told of.
+    /// Creates a set to send.
     public init(set: SubscriptionSet, snapshot: ClientVersion) {
         self.set = set
         self.snapshot = snapshot

@@ -2,7 +2,7 @@
 package enum Base64 {
     private static let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
 
-    /// The value of each digit by its character, 64 for a character that is none.
+    /// The value of each digit by its character; 64 for any other character.
     private static let values: [UInt8] = {
         var values = [UInt8](repeating: 64, count: 256)
         for (value, digit) in digits.enumerated() { values[Int(digit)] = UInt8(value) }

@@ -32,9 +32,9 @@ package struct DecimalText: Equatable, Sendable {
         exponent += zeroCount
     }
 
-    /// The number that a Double is.
+    /// The exact value of a Double.
     ///
-    /// - Returns: nil for what is not finite, and for digits that 128 bits do not hold.
+    /// - Returns: nil if it is not finite, or has more digits than 128 bits hold.
     package init?(exactly value: Double) {
         guard value.isFinite else { return nil }
         isNegative = value.sign == .minus

@@ -3,8 +3,8 @@ extension String {
     /// logs.
     package static let excerptBytesMax = 64
 
-    /// Creates an excerpt of what a peer has written, which may be megabytes, for a message of ours. A text of more
-    /// than `limit` bytes is cut before the character that crosses the limit, and its length is added.
+    /// Creates an excerpt of a peer's text, which may be megabytes, for a message of our own. A text of more than
+    /// `limit` bytes is cut before the character that crosses the limit, and its length is added.
     package init(excerptOf text: some BidirectionalCollection<UInt8>, upTo limit: Int = String.excerptBytesMax) {
         guard text.count > limit else {
             self.init(decoding: text, as: UTF8.self)

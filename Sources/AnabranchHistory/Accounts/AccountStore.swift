@@ -119,8 +119,8 @@ public protocol AccountStore: Sendable {
     /// The user with this ident; nil if there is none.
     func user(_ ident: String) throws(AccountError) -> User?
 
-    /// The user who logs in to `app` by this provider and name; nil if there is none, or if several names are the same
-    /// but for their case and none is written so.
+    /// The user who logs in to `app` by this provider and name; nil if there is none, or if several names differ only
+    /// in case and none is spelled exactly so.
     func user(of app: String, provider: String, name: String) throws(AccountError) -> User?
 
     /// At most `countMax` users of all apps whose idents come after `ident`, in the order of their idents.
@@ -143,14 +143,14 @@ public protocol AccountStore: Sendable {
     func confirm(_ identity: String, of user: String) throws(AccountError) -> Bool
 
     /// Replaces the hashed password of an identity and ends all sessions of the user. The identity is no longer
-    /// pending: whoever may replace a password has read an e-mail to the address, or is the operator.
+    /// pending: only a reader of an e-mail to the address, or the operator, may replace a password.
     /// - Throws: `noSuchUser` if the user has no such identity.
     func setSecret(_ secret: String, of identity: String, user: String) throws(AccountError)
 
-    /// The same, if the hashed password is still the one that is to be replaced. Of several callers that would replace
-    /// one, the first succeeds.
+    /// The same, but only if the hashed password is still `old`. Of several callers that would replace it, the first
+    /// succeeds.
     /// - Parameter old: the hashed password to replace; nil stands for an identity without a password.
-    /// - Returns: false if it is another one by now; then nothing has changed.
+    /// - Returns: false if it was replaced already; then nothing has changed.
     /// - Throws: `noSuchUser` if the user has no such identity.
     func setSecret(
         _ secret: String, of identity: String, user: String, replacing old: String?
@@ -172,7 +172,7 @@ public protocol AccountStore: Sendable {
     /// - Throws: `noSuchUser`; `secretReplaced` if no identity of the user has that secret any more.
     func add(_ session: LoginSession, by secret: String?) throws(AccountError)
 
-    /// A session with its user, as of one moment; nil if there is none. The caller checks whether it is over.
+    /// A session with its user, as of one moment; nil if there is none. The caller checks whether it has expired.
     func session(_ ident: String) throws(AccountError) -> (session: LoginSession, user: User)?
 
     /// Ends a session. Nothing happens if there is none.

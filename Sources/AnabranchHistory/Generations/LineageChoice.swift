@@ -1,9 +1,9 @@
 package import AnabranchCore
 
 extension FileView {
-    /// Refuses a change that would leave a client file without the entries that it needs, or publish a generation that
-    /// is not whole. To be called within the commit, once its client files are stored.
-    /// - Parameter segmentCount: the number of segments that there are of a generation, each with one entry.
+    /// Refuses a change that would leave a client file without the entries that it needs, or publish an incomplete
+    /// generation. Call this within the commit, once its client files are stored.
+    /// - Parameter segmentCount: the number of stored segments of a generation, each with one entry.
     /// - Throws: `storeFailed` with what is wrong.
     package func check(
         _ change: GenerationChange, segmentCount: (ServerVersion) throws(HistoryError) -> UInt64

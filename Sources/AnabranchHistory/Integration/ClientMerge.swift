@@ -16,13 +16,13 @@ struct MergedChangeset {
 }
 
 /// The merge of one client's changesets with the log entries that the client had not seen (`Spec/History.md`, section
-/// 6, steps 3 to 7): finds the entries for a `LogMerge`, and applies what comes out of it.
+/// 6, steps 3 to 7): finds the entries for a `LogMerge`, and applies its result.
 ///
-/// It goes run by run, a run being some of what the client made on one base, and each run piece by piece:
+/// It goes run by run, a run being changesets that the client made on one base, and each run piece by piece:
 ///
 ///     begin ─▶ search ─▶ share ─▶ read ─▶ merge ─▶ apply ─▶ begin …
 ///
-/// `advance` returns in between when its step is over. Nothing that it keeps depends on the view of the log.
+/// `advance` returns in between when its step is over. It keeps nothing that depends on the view of the log.
 struct ClientMerge: ~Copyable {
     private enum Stage { case begin, search, share, read, merge, apply }
 
@@ -201,9 +201,9 @@ struct ClientMerge: ~Copyable {
         stage = .share
     }
 
-    /// Switches to a copy of what is decoded for all clients, when that holds all of `versions` that have no form of
-    /// their own. The client's own arena holds no log entry yet.
-    /// - Returns: whether that is done, or cannot be done because they are too large.
+    /// Switches to a copy of the entries decoded for all clients, if it holds all of `versions` that have no reciprocal
+    /// form. The client's own arena holds no log entry yet.
+    /// - Returns: whether it has switched, or cannot because they are too large.
     private mutating func share(
         from log: PendingLog, _ shared: inout DecodedEntryCache, until limit: inout StepLimit
     ) throws(HistoryError) -> Bool {

@@ -36,9 +36,9 @@ public struct ClientOutcome: Equatable, Sendable {
     public var ident: ClientFileID
     /// The number of log entries that its changesets became.
     public var newVersions: Int
-    /// `badChangeset`, `tooLarge`, `destructiveSchemaChange`, `badOriginFileIdent` or `clientFileExpired`; or trouble
-    /// of the store with what these changesets meet: `storeDamaged`, `storeFailed` or `uploadPutOff`. Then nothing that
-    /// was queued has left a trace, except for changesets that an earlier commit had taken.
+    /// `badChangeset`, `tooLarge`, `destructiveSchemaChange`, `badOriginFileIdent` or `clientFileExpired`; or a failure
+    /// of the store with the data that these changesets meet: `storeDamaged`, `storeFailed` or `uploadPutOff`. Then
+    /// nothing of the queued uploads is stored, except for changesets of an earlier commit.
     public var refusal: HistoryError?
     /// The instructions that did not enter the log because somebody else had erased their class or column.
     public var skippedInstructions = SkippedInstructions()

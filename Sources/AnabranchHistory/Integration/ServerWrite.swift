@@ -75,7 +75,7 @@ extension SyncedFile {
         return (commit, ServerWrite(version: version, isRepetition: false))
     }
 
-    /// Calls `body` with the state at the newest version, which is of use until the next commit.
+    /// Calls `body` with the state at the newest version, which must not be used after the next commit.
     /// - Throws: what `body` throws; `storeUnusable` if the file is open as a relay.
     public func withState<Result>(_ body: (ObjectGraph) throws -> Result) throws -> Result {
         guard let state = try currentState() else { throw HistoryError.withoutState }

@@ -78,7 +78,7 @@ extension SyncedFile {
         }
     }
 
-    /// Nobody is refused because of what this node remembers: others may have written what makes the difference.
+    /// No upload is refused because of this node's memory alone: other nodes may have written what it needs.
     private func requireNewest() throws(HistoryError) {
         guard integration?.report.outcomes.contains(where: { $0.refusal != nil }) ?? false else { return }
         try store.read(id) { [head] view throws(HistoryError) in try view.requireHead(head, of: id) }

@@ -53,8 +53,8 @@ struct UploadQueue {
     /// The number of uploads of each client file.
     func counts(from idents: Set<ClientFileID>) -> [ClientFileID: Int] { items.counts(from: idents) }
 
-    /// Where the queued uploads of a client file end; nil if there are none. The progress of a file never goes back, so
-    /// its last upload has come furthest.
+    /// The end of the queued uploads of a client file; nil if there are none. The progress of a file never goes back,
+    /// so that of its last upload is the furthest.
     func progress(of ident: ClientFileID) -> (progress: UploadCursor, lockedVersion: ServerVersion)? {
         ends[ident].map { ($0.progress, $0.lockedVersion) }
     }

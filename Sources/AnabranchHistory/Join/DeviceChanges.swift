@@ -228,8 +228,8 @@ extension DeviceChanges: RecoveryJudge {
         return false
     }
 
-    /// True if the values of a held object are to be written again: it needs no change, but it shall be known when they
-    /// were written.
+    /// True if the values of a held object have to be written again: not to change them, but to record when they were
+    /// written.
     private func isToBeNoted(
         _ instruction: Instruction, in arena: ChangesetArena, on transaction: WriteTransaction
     ) throws(ApplyError) -> Bool {

@@ -61,8 +61,7 @@ struct JoinedContent: Sendable {
         }
     }
 
-    /// Adds the writes of an object. One without a primary key is new in the other file, which therefore has removed
-    /// nothing of it.
+    /// Adds the writes of an object. One without a primary key is new to the other file, so there is nothing to remove.
     private mutating func add(
         _ text: [UInt8], _ object: ObjectAddress, _ fields: [String], _ times: FieldTimes, _ removals: Removals
     ) {

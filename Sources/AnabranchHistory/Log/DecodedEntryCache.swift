@@ -14,13 +14,13 @@ struct DecodedEntryCache: Sendable {
     private(set) var arena = ChangesetArena()
     /// Their places in the arena, by version.
     private(set) var indices: [UInt64: ChangesetIndex] = [:]
-    /// The number of entries asked for since the arena was last of use.
+    /// The number of entries requested since the arena last had one of them.
     private var missed = 0
 
-    /// To be asked before `count` entries are loaded.
+    /// Decides before `count` entries are loaded.
     ///
-    /// - Returns: Whether loading them is worthwhile: not if they are so few compared with what the arena holds already
-    ///   that decoding them alone costs less than copying it.
+    /// - Returns: Whether loading them pays. It does not if they are so few that decoding them alone costs less than
+    ///   copying the arena.
     mutating func beginLoading(_ count: Int) -> Bool {
         if arena.count > Self.copiedPerDecoded * count {
             missed += count

@@ -1,10 +1,10 @@
 import AnabranchCore
 
-/// The newest part of a file's log in memory, and the client files that were asked for: so clients that have kept up
-/// with the log cost no reading of the store.
+/// The newest part of a file's log in memory, and the client files in use: clients that keep up with the log cost no
+/// reading of the store.
 ///
-/// Only the owner of a file writes it. So what it has read, and changed with each of its commits, is what the store
-/// holds, until a commit fails: then a new tail begins. In a shared store, it is what the store held at its head.
+/// Only the owner of a file writes it. So the tail, updated with each commit, equals the store, until a commit fails:
+/// then a new tail begins. In a shared store, it is what the store held at its head.
 final class LogTail {
     /// The part of one client file that is kept.
     private struct Client {
@@ -63,7 +63,7 @@ final class LogTail {
 
     // MARK: Other nodes
 
-    /// Takes over a head at which nothing of the log is new.
+    /// Replaces the head by one with the same log.
     func keep(_ head: FileHead) { self.head = head }
 
     /// Takes in entries of other nodes; client files are read again.
@@ -195,8 +195,8 @@ final class LogTail {
         let base = file.uploadCursor.serverVersion
         change(file.ident) { client in
             if isNew { client = Client(file: file, olderReceipt: .known(nil), reciprocals: .known([])) }
-            // A client file that has just been changed is likely to be asked for. If it was not kept, the rest is read
-            // when it is needed.
+            // A client file that has just changed is likely to be read soon. If it was not kept, the rest is read when
+            // needed.
             guard client != nil else { return client = Client(file: file) }
             client?.file = file
             guard case .known(var reciprocals) = client?.reciprocals, !reciprocals.isEmpty else { return }

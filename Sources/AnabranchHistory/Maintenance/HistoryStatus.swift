@@ -12,7 +12,7 @@ package struct HistoryStatus: Equatable, Sendable {
     package var generationVersion: ServerVersion { generations.last?.version ?? 0 }
     /// The client file that keeps most of the log; nil if none keeps any of it.
     package var lowestPin: ClientFilePin?
-    /// The user of that client file; nil if there is none, or the server did not know.
+    /// The user of that client file; nil if there is none, or the user was unknown.
     package var user: String?
     /// The size of the changesets that it keeps, in bytes.
     package var pinnedBytes: UInt64

@@ -65,7 +65,7 @@ extension SyncedFile {
         }
     }
 
-    /// Makes a generation if the log has lost its beginning and there is none; nothing else goes.
+    /// Makes a generation if the log has lost its beginning and there is none; trims nothing.
     /// - Throws: a failure of the store.
     package func makeMissingGeneration() throws(HistoryError) {
         guard try generations().isEmpty else { return }

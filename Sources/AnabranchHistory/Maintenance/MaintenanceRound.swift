@@ -182,7 +182,7 @@ extension SyncedFile {
         for case let file? in seen where isOwnSession(of: file) { noteSeen(file) }
     }
 
-    /// Takes one step of a round. None may be taken while uploads are merged.
+    /// Takes one step of a round; never while uploads are being merged.
     /// - Returns: the commit to make before the next step; nil if there is none.
     /// - Throws: a failure of the store. The round is over then.
     package func step(_ round: inout MaintenanceRound) throws(HistoryError) -> Commit? {

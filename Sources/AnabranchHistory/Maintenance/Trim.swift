@@ -1,7 +1,7 @@
 public import AnabranchCore
 
 /// The beginning of a log after its oldest entries have gone (`Spec/BoundedHistory.md`, section 6). Conflict keys,
-/// receipts and changesets as received go with their entries; what clients have to be told about them for ever is in
+/// receipts and changesets as received go with their entries; the part that clients need for ever is in
 /// `ClientFile.baseClientVersion`.
 public struct Trim: Equatable, Sendable {
     /// The version of the last entry that goes: the new base of the log.
@@ -68,7 +68,7 @@ extension FileView {
         return file.pin(among: Set(try generations().map(\.version)))
     }
 
-    /// Refuses a trim after which something would be missing. To be called within the commit, when its client files are
+    /// Refuses a trim after which something would be missing. Call this within the commit, when its client files are
     /// stored and the entries are still there.
     /// - Throws: `storeFailed` with what is wrong.
     package func check(_ trim: Trim, of head: FileHead) throws(HistoryError) {

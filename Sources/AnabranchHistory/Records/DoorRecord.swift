@@ -1,4 +1,4 @@
-/// The name of a record: something small that a door keeps beside the log of a file (`Spec/Doors.md`, section 2).
+/// The name of a record: a small value that a door keeps along with the log of a file (`Spec/Doors.md`, section 2).
 public struct RecordPlace: Hashable, Sendable, Comparable {
     /// The number of the door.
     public var space: UInt16

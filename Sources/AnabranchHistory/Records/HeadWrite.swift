@@ -3,7 +3,7 @@ package import AnabranchCore
 /// A write at the head of the log: what it does depends on the state there and on the door's records
 /// (`Spec/Doors.md`, section 4).
 package struct HeadWrite: Sendable {
-    /// The transaction. It may look, and throw: then nothing of it is written. It returns the door's own word on its
+    /// The transaction. It may read, and throw: then nothing of it is written. It returns the door's own note on the
     /// author, for observers.
     package typealias Body = @Sendable (WriteTransaction, inout PendingRecords) throws -> [UInt8]
 

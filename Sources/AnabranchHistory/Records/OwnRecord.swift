@@ -1,7 +1,7 @@
 import AnabranchCore
 
-/// The records that the history keeps beside its log. They have space 0, which is no door's, and a version as their
-/// key.
+/// The records that the history itself keeps along with its log. They have space 0, which no door uses, and a version
+/// as their key.
 enum OwnRecord: UInt8 {
     /// Times of integration (`Spec/History.md`, section 18).
     case times = 1

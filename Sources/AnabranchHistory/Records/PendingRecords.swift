@@ -11,7 +11,7 @@ package struct PendingRecords {
     private let view: any FileView
     /// By kinds, since ranges are looked for within one, and by keys.
     private var changes: [Kind: [[UInt8]: RecordChange]] = [:]
-    /// Ranges that were read as a whole, with what is there.
+    /// Ranges that were read as a whole, with their records.
     private var known: [(range: RecordRange, values: [RecordPlace: [UInt8]])] = []
 
     /// - Parameter changes: those that the commit makes already.
@@ -38,8 +38,8 @@ package struct PendingRecords {
     /// The most records of a range that is read as a whole.
     private static let readAheadMax = 200_000
 
-    /// Reads a range as a whole, where many of its records will be asked for one by one. Does nothing if there
-    /// are too many, or it was read already.
+    /// Reads a range as a whole, before many of its records are read one by one. Does nothing if there are too many, or
+    /// it was read already.
     package mutating func readAhead(_ range: RecordRange) throws(HistoryError) {
         guard !known.contains(where: { $0.range == range }) else { return }
         var values: [RecordPlace: [UInt8]] = [:], rest = range

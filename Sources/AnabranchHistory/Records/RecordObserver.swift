@@ -19,8 +19,8 @@ package struct RecordStep {
     }
 }
 
-/// A door that keeps records about every entry of a file, whoever makes it (`Spec/Doors.md`, section 3). It is called
-/// in the file's turn, in the order of the log, between the merge and the commit.
+/// A door that keeps records about every entry of a file, whatever client or door makes it (`Spec/Doors.md`, section
+/// 3). It is called in the file's turn, in the order of the log, between the merge and the commit.
 package protocol RecordObserver: Sendable {
     /// Records an entry: the records that it sets are stored with it, or neither is.
     /// - Throws: a failure of the store. The commit goes on without the records of this observer, which has to

@@ -16,7 +16,7 @@ public struct ClientFile: Equatable, Sendable {
     public var lastSeen: UInt64
     /// An expired file is refused from then on, and has no reciprocal history.
     public var isExpired: Bool
-    /// The user who asked for the ident; nil if the server did not know.
+    /// The user who requested the ident; nil if unknown.
     public var user: String?
     /// The entries that the client is sent, and with which its uploads are merged.
     public var lineage: Lineage

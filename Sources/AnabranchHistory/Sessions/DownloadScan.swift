@@ -16,14 +16,14 @@ extension DownloadScan: DownloadSource {
     public func download(after cursor: DownloadCursor, byteBudget: Int) throws(HistoryError) -> Download {
         try file.retrying { () throws(HistoryError) in
             while true {
-                // The choice of what the reader is sent is durable before anything is sent.
+                // The choice of what to send to the reader is durable before anything is sent.
                 if file.unwrittenChoices.contains(ident) { try file.writeProgress() }
                 if let download = try find(after: cursor, byteBudget: byteBudget) { return download }
             }
         }
     }
 
-    /// - Returns: nil if the choice of what the reader is sent has only just been made.
+    /// - Returns: nil if the choice of what to send to the reader has only just been made.
     private func find(after cursor: DownloadCursor, byteBudget: Int) throws(HistoryError) -> Download? {
         let isFollowing = file.tail?.covers(ident, after: cursor.serverVersion) ?? false
         let state = capabilities == .all ? nil : try file.currentState()

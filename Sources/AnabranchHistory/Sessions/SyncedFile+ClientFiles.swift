@@ -12,13 +12,13 @@ extension SyncedFile {
         }
     }
 
-    /// Makes new client files of different synced files of one store, and notes which have identified themselves, in
+    /// Makes new client files of different synced files of one store, and records which have identified themselves, in
     /// one transaction for each shard.
     /// - Parameters:
-    ///   - requests: the users who ask for new ones.
+    ///   - requests: the users who request new ones.
     ///   - time: seconds since 1970.
-    /// - Returns: for each synced file its new client files, which are durable, or why there are none. Identifications
-    ///   to be noted are forgotten in any case.
+    /// - Returns: for each synced file its new client files, which are durable, or the error. Identifications that wait
+    ///   to be recorded are dropped in any case.
     package static func updateClientFiles(
         of requests: [(file: SyncedFile, users: [String?])], at time: UInt64
     ) -> [Result<[SaltedFileID], HistoryError>] {
@@ -98,7 +98,7 @@ extension SyncedFile {
         }
     }
 
-    /// - Parameter isNewHere: whether the session is to be noted in the client file.
+    /// - Parameter isNewHere: whether the session has to be recorded in the client file.
     private func identify(
         _ request: IdentRequest, _ user: String?, isNewHere: Bool
     ) throws(HistoryError) -> SessionProgress {

@@ -7,9 +7,9 @@ extension SyncedFile {
     /// True while progress is not written yet.
     public var hasUnwrittenProgress: Bool { !unwritten.isEmpty }
 
-    /// Records the rest of an upload without changesets that `SessionProgress.accept` has left.
+    /// Records what `SessionProgress.accept` has left of an upload without changesets.
     /// - Parameter time: seconds since 1970.
-    /// - Returns: false if it has to be queued: it has changesets, follows a queued upload, or is to be refused.
+    /// - Returns: false if it has to be queued: it has changesets, follows a queued upload, or must be refused.
     /// - Throws: a failure of the store.
     public func recordProgress(
         _ upload: Upload, from ident: ClientFileID, at time: UInt64

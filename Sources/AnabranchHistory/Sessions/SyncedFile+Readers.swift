@@ -7,7 +7,7 @@ extension SyncedFile {
     /// the client's own; they are withheld until the user may write. An entry without a changeset acknowledges them:
     /// SDKs wait for that.
     ///
-    /// - Returns: the names of what the file lacks, at most a few of them.
+    /// - Returns: the names of the classes and columns that the file lacks, at most a few of them.
     /// - Throws: `writeNotAllowed`, with the objects, if there are other changes; `badChangeset` if one cannot be read,
     ///   or contradicts the file about a class or column; a failure of the store.
     package func withholdSchema(of upload: inout Upload) throws(HistoryError) -> [String] {

@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// A state as it will be: the stored one, changed by what a commit in the making adds to the log (`Spec/History.md`,
+/// The state after a commit in the making: the stored one, changed by what that adds to the log (`Spec/History.md`,
 /// section 16).
 struct PendingState {
     private(set) var graph: ObjectGraph
@@ -42,12 +42,12 @@ struct PendingState {
     }
 
     /// Applies the changesets of a run, and takes out of them the instructions that are skipped. If it throws, the
-    /// state is no longer of use.
+    /// state must not be used any more.
     ///
     /// - Parameters:
     ///   - ident: the client file that they come from.
     ///   - base: the last server version that their author had integrated.
-    /// - Throws: `badChangeset` for a changeset that cannot be applied; `tooLarge` if that is nobody's fault;
+    /// - Throws: `badChangeset` for a changeset that cannot be applied; `tooLarge` if that is not the author's fault;
     ///   `storeFailed` if objects cannot be read.
     mutating func apply(
         _ run: [ChangesetIndex], of arena: inout ChangesetArena, from ident: ClientFileID, on base: ServerVersion,
@@ -153,8 +153,8 @@ private struct CauseSearch {
             isTooLarge ? .tooLarge : .badChangeset, "changeset \(version) cannot be applied: \(error)")
     }
 
-    /// True if an object has become too large together with what others have made of it since its author looked: the
-    /// author could not know, and a reset would not help.
+    /// True if an object has become too large only together with concurrent changes by others: the author could not
+    /// know, and a reset would not help.
     private func isGrownByOthers(_ error: ApplyError, in arena: ChangesetArena) throws(HistoryError) -> Bool {
         guard error.code == .objectTooLarge, let changeset = error.changeset, let number = error.instruction else {
             return false

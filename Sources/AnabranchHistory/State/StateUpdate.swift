@@ -46,7 +46,7 @@ public struct StateUpdate: Sendable {
     }
 }
 
-/// A state, and its rows once they were asked for.
+/// A state, and its rows once they were requested.
 private final class PendingRows: Sendable {
     struct Content {
         var state: ObjectGraph

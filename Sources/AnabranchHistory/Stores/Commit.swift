@@ -29,7 +29,7 @@ public struct Commit: Sendable {
     package var sealed: SealedEntries?
     /// Views as they are afterwards. Only for stores that keep some.
     package var views: [ViewChange] = []
-    /// The fields that views ask for and that none has asked for before, or not for long.
+    /// The fields that views use and that none has used before, or not for a long time.
     package var viewFields: [ViewField] = []
     /// New objects of asymmetric classes, in the order of their numbers. Only for such stores.
     package var ingested: [IngestedObject] = []
@@ -50,8 +50,8 @@ public struct Commit: Sendable {
     public var trim: Trim?
     /// The key of the server's own write that this is.
     public var idempotencyKey: IdempotencyKey?
-    /// True if the file goes away, with all that is stored of it; then nothing else is in the commit. Afterwards there
-    /// is none at the path, until somebody makes a new one.
+    /// True if the commit deletes the file, with all that is stored of it; then it contains nothing else. Afterwards
+    /// there is no file at the path until a new one is made.
     public var deletesFile = false
 
     /// Creates a commit that changes nothing yet.
@@ -170,7 +170,7 @@ extension Commit {
         if let update = later.state { state = state.map { StateUpdate($0, followedBy: update) } ?? update }
     }
 
-    /// The approximate size of what it writes, in bytes: changesets, blocks, and 256 bytes for each row.
+    /// The approximate size of its writes, in bytes: changesets, blocks, and 256 bytes for each row.
     package var byteCount: Int {
         let rows = entries.count + conflictKeys.count + clientFiles.count + reciprocals.count + received.count + 1
         let sealed = sealed.map { $0.block.count + 256 * ($0.count + $0.conflictKeys.count) } ?? 0

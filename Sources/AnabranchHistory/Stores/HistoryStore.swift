@@ -136,12 +136,12 @@ public protocol HistoryStore: Sendable {
         _ file: SyncedFileID, _ body: (any FileView) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result
 
-    /// The state of the file's newest commit. It may read objects when they are needed, also from within `read`; so it
-    /// is of use until the next commit, and beyond it only as that commit's `StateUpdate.after`.
+    /// The state of the file's newest commit. It may read objects lazily, also from within `read`; so it is valid until
+    /// the next commit, and after that only as that commit's `StateUpdate.after`.
     func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph
 
-    /// The state of the file's newest commit, to be read as it is now for as long as that is needed, regardless of
-    /// later commits; nil if the store cannot do that. It costs the store room for what is overwritten.
+    /// A snapshot of the state of the file's newest commit, which later commits do not change; nil if the store has no
+    /// snapshots. While it exists, the store keeps what is overwritten.
     func frozenState(of file: SyncedFileID) throws(HistoryError) -> FrozenState?
 
     /// Applies commits of different files of one shard in one transaction.
@@ -214,7 +214,7 @@ public protocol FileView {
     /// A client file that has not expired and has a generation as lineage; nil if there is none.
     func clientFile(ofGeneration version: ServerVersion) throws(HistoryError) -> ClientFileID?
 
-    /// The version of an unfinished or removed generation of which entries are left; nil if there is none.
+    /// The version of an unfinished or removed generation that still has entries; nil if there is none.
     func leftoverGeneration() throws(HistoryError) -> ServerVersion?
 
     /// The entry that produced `version`; nil outside the log.
@@ -248,8 +248,8 @@ public protocol FileView {
     /// The newest of `receipts` in `range` of each client file that has any.
     func newestReceipts(in range: VersionRange) throws(HistoryError) -> [ClientFileID: Receipt]
 
-    /// The version with which a trim that is to go to `version` ends: the newest possible one up to that, or else the
-    /// oldest one up to `last`; nil if there is none. A segment goes as a whole or not at all.
+    /// The version at which a trim to `version` really ends: the newest possible one up to that, or else the oldest one
+    /// up to `last`; nil if there is none. A segment is removed as a whole or not at all.
     func trimEnd(near version: ServerVersion, upTo last: ServerVersion) throws(HistoryError) -> ServerVersion?
 
     /// The newest entry at or below `version` that was received from `ident` (invariant I-21); nil if there is none.
@@ -262,7 +262,7 @@ public protocol FileView {
         writing keys: [UInt64], in range: VersionRange, excludingOrigin: ClientFileID
     ) throws(HistoryError) -> [ServerVersion]
 
-    /// The version that the server's own write with this key made; nil if there is none, or it was too long ago.
+    /// The version of the server's own write with this key; nil if there is none, or it was forgotten.
     func version(ofWrite key: [UInt8]) throws(HistoryError) -> ServerVersion?
 
     /// The reciprocal changesets of a client file in `range`, in order.
@@ -324,17 +324,17 @@ extension FileView {
 
 /// For stores without generations.
 extension FileView {
-    /// Empty: there are none.
+    /// Empty, for stores without generations.
     public func generations() throws(HistoryError) -> [Generation] { [] }
 
-    /// Throws: there is none.
+    /// Throws, for stores without generations.
     public func readGeneration<Result: Sendable>(
         _ version: ServerVersion, _ body: (GenerationEntries) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
         throw HistoryError.noGeneration(version)
     }
 
-    /// Nil: there are none.
+    /// Nil, for stores without generations.
     public func clientFile(ofGeneration version: ServerVersion) throws(HistoryError) -> ClientFileID? { nil }
 
     /// Nil: nothing is left.
@@ -378,7 +378,7 @@ extension HistoryStore {
     /// Does nothing, for stores that keep nothing for open files.
     public func close(_ file: SyncedFileID, _ lease: Lease) {}
 
-    /// Does nothing, for stores that keep nothing of the kind.
+    /// Does nothing, for stores without maintenance.
     public func maintain(at time: UInt64, while shouldContinue: () -> Bool) throws(HistoryError) {}
 
     /// True, for stores that free it at once.

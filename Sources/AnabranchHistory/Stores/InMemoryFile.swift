@@ -87,7 +87,7 @@ struct InMemoryFile: Sendable {
         try SealedView(after, after: sealed).check(trim, of: newestHead)
     }
 
-    /// The place after the entries that are to be sealed; nil if there are not that many entries before the newest one.
+    /// The place after the entries to seal; nil if there are not that many entries before the newest one.
     private func end(of sealed: SealedEntries) -> LogPlace? {
         guard sealed.count < entries.count else { return nil }
         return end(of: sealed.count)

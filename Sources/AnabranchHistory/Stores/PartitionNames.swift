@@ -15,7 +15,7 @@ package struct PartitionNames: Sendable {
         try recordValues { path throws(HistoryError) in try catalog.file(path) != nil }
     }
 
-    /// Records a file. Each is to be recorded once, in the order of the paths.
+    /// Records a file. Record each once, in the order of the paths.
     package mutating func record(_ path: VirtualPath) {
         let canonical = path.canonical
         if canonical != path { files[canonical, default: []].append(path) }

@@ -29,7 +29,7 @@ extension ClientView {
 
     /// Makes the view show what another role allows.
     ///
-    /// - Parameter passedOver: objects about which the client is told in another way.
+    /// - Parameter passedOver: objects whose changes the client gets in another way.
     mutating func change(
         to role: ViewRole, at version: ServerVersion, in state: ObjectGraph, _ clientVersion: ClientVersion,
         finding objects: inout ObjectIndex, passingOver passedOver: Set<ObjectReference> = []

@@ -50,7 +50,7 @@ package struct ClientView: Sendable {
             ViewEntry.Contents(changeset: changeset), share: share)
     }
 
-    /// Appends an entry that is to be met before the log has it.
+    /// Appends an entry that uploads have to meet before the log has it.
     mutating func appendMet(_ entry: LogEntry, clientVersion: ClientVersion) {
         log.append(
             entry.version, clientVersion: clientVersion, timestamp: entry.timestamp, origin: entry.originOnWire,
@@ -77,7 +77,7 @@ package struct ClientView: Sendable {
     func hasParts(after version: ServerVersion) -> Bool {
         let sent = log.entries(after: log.number(upTo: version))
         return zip(sent, sent.dropFirst()).contains {
-            // An empty entry answers a repeated QUERY, and is all that is to be sent for it.
+            // An empty entry answers a repeated QUERY, and is all that is sent for it.
             $0.bootstrap != nil && $0.bootstrap == $1.bootstrap && $0.version < $1.version && $1.sentBytes > 0
         }
     }

@@ -45,11 +45,11 @@ package struct Refusals: Sendable {
 }
 
 extension CompensatingWrite {
-    /// The largest number of objects, and about the largest number of bytes of them, that a client is told about for
-    /// one changeset: all of them are undone, and the last of thousands of refusals says no more than the first.
+    /// The most objects, and about the most bytes of them, that are reported to a client for one changeset: all of them
+    /// are undone, but thousands of refusals say no more than the first ones.
     static let toldSize = (objects: 256, bytes: 32 << 10)
 
-    /// The part of it that a client is told.
+    /// The part that is reported to the client.
     var told: CompensatingWrite {
         var bytes = 0
         let told = objects.prefix(Self.toldSize.objects).prefix { object in

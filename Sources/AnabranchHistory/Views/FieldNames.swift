@@ -15,8 +15,8 @@ package struct ViewField: Sendable, Hashable {
     }
 }
 
-/// The properties that decide which objects are in some views: those that before-images have to put back. None is ever
-/// removed: a view that is behind may need one that is of no use to a view that has changed since.
+/// The properties that decide which objects are in some views: those that before-images have to restore. None is ever
+/// removed: a view that is behind may need one that newer views do not use.
 struct FieldNames {
     /// By the names of the classes, in addition to the primary keys.
     private(set) var byClass: [[UInt8]: Set<[UInt8]>] = [:]

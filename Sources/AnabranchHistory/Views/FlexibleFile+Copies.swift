@@ -4,9 +4,9 @@ import AnabranchRules
 /// Clients that come for the first time with a copy of another client's file, one that is bundled with an application
 /// for example (`Spec/FlexibleSync.md`, section 3.4).
 extension FlexibleFile {
-    /// Begins the view of a copy. It has what its set showed at its cursor, and is told what has happened since. Of a
-    /// class that its user may not read as a whole, the client is sent everything that the user may read: it is not
-    /// known what the maker of the copy could read.
+    /// Begins the view of a copy. It has the objects of its set at its cursor, and gets the changes since. Of a class
+    /// that its user may not read as a whole, the client gets everything that the user may read: it is unknown what the
+    /// maker of the copy could read.
     ///
     /// - Throws: `clientFileExpired` if the log no longer says what the set showed there.
     func beginCopy(
@@ -33,7 +33,7 @@ extension FlexibleFile {
     }
 
     /// Removes the mark of `ViewSession.next` from the newest version that a client names.
-    /// - Returns: whether it was there: the client had received only a part of what has happened to its set.
+    /// - Returns: whether it was there: the client had received only a part of the changes of its set.
     func unmark(_ request: inout IdentRequest) throws(HistoryError) -> Bool {
         let latest = request.latest, salt = latest.salt.within(request.download.serverVersion)
         guard latest != SaltedVersion(version: file.head.version, salt: file.head.versionSalt) else { return false }

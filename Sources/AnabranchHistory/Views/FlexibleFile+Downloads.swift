@@ -75,7 +75,7 @@ extension FlexibleFile {
         }
     }
 
-    /// True while it takes more than a step to find out what a client is to be told.
+    /// True while finding out what to send to a client takes more than a step.
     package func isCatchingUp(_ ident: ClientFileID) -> Bool { catchUps[ident] != nil }
 
     /// True if a connected client need not catch up.

@@ -21,8 +21,8 @@ extension FlexibleFile {
         try file.commit(commit)
     }
 
-    /// The objects of one user can occupy one part in this many of what the others leave free: however many users fill
-    /// their parts, there is room for one that has little.
+    /// The divisor that gives the share of one user: one part in this many of what the others leave free. However many
+    /// users fill their shares, there is room for one that has little.
     static let ingestedPartOfUser: UInt64 = 8
 
     /// - Throws: `backlogFull` if there is no room for the objects, among all or among those of their users.

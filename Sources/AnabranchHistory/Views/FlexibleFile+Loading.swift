@@ -28,7 +28,7 @@ extension FlexibleFile {
             knownQueries[predicates] = queries
         }
         var view = try ClientView(stored, queries, in: state)
-        // The client was told what it has confirmed, and the log begins before that.
+        // The client has what it has confirmed, and the log begins before that.
         view.projected = max(view.projected, file.head.baseVersion)
         return view
     }

@@ -15,8 +15,8 @@ extension FlexibleFile {
     /// True while views are to follow rules that have changed.
     package var hasLongChanges: Bool { !longChanges.isEmpty }
 
-    /// Makes views follow rules that have changed, until the step is over or too much waits to be stored.
-    /// - Returns: the clients that cannot be told, and why.
+    /// Adapts views to changed rules, until the step is over or too much waits to be stored.
+    /// - Returns: the clients that cannot follow, and why.
     /// - Throws: a failure of the store, after which the file can no longer be used.
     package func changeLong(until limit: StepLimit) throws(HistoryError) -> [(ClientFileID, HistoryError)] {
         var failures: [(ClientFileID, HistoryError)] = []
@@ -44,15 +44,15 @@ extension FlexibleFile {
 
     func role(of rules: UserRules, in state: ObjectGraph) -> ViewRole {
         if let known = roles[rules], known.schemaSize == state.schemaSize { return known }
-        // Roles for other schemas are not asked for again, nor are many that no view has any more.
+        // Roles for other schemas are not used again, nor are most that no view has any more.
         roles = roles.filter { $0.value.schemaSize == state.schemaSize && roles.count <= 2 * views.count }
         let role = ViewRole(rules, in: state)
         roles[rules] = role
         return role
     }
 
-    /// Extends a view to the end of the log, where it has another role. The client is not told what has happened since
-    /// to objects that the new role does not let it read, whatever the old one did.
+    /// Extends a view to the end of the log, where it has another role. The client does not get the changes since then
+    /// of objects that the new role does not let it read, even if the old one did.
     /// - Returns: false if the step is over before all of it is known.
     func change(
         _ view: inout ClientView, to role: ViewRole, in state: ObjectGraph, _ catchUp: inout CatchUp,

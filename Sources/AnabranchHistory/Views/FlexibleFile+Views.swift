@@ -12,7 +12,7 @@ extension FlexibleFile {
         var rules: UserRules?
     }
 
-    /// The view of a client, up to date; whatever it was missing is committed.
+    /// The view of a client, up to date, with everything that it was missing committed.
     func projected(_ ident: ClientFileID) throws(HistoryError) -> ClientView {
         while true { if let view = try projected(ident, until: .none) { return view } }
     }
@@ -72,10 +72,9 @@ extension FlexibleFile {
         return touched
     }
 
-    /// Restores the entries of a view that its client was told by a process which has ended, and that nobody has
-    /// stored: they are in the view as they are in the log. Uploads that were made after some of them have to meet the
-    /// others.
-    /// - Parameter position: the version up to which the client was told.
+    /// Restores the entries of a view that an earlier process sent to its client and never stored: in the view they are
+    /// as in the log. Uploads that were made after some of them have to meet the others.
+    /// - Parameter position: the version up to which the client has received them.
     func restore(_ view: inout ClientView, to position: ServerVersion) throws(HistoryError) {
         let confirmed = try file.clientFile(view.ident)?.uploadCursor.serverVersion ?? 0
         view.projected = max(view.projected, min(confirmed, position))
@@ -254,7 +253,7 @@ extension FlexibleFile {
             views[ident]?.append(result, endingAt: file.head.version, try ownVersion(of: ident), isKnown: false)
             news.insert(ident)
         }
-        // Clients that are never concerned have to hear of the versions all the same, so that the log can forget them.
+        // Clients that no version concerns still have to learn the newest one, so that the log can forget older ones.
         if file.head.version.rawValue >= toldVersion.rawValue + Self.untoldVersionsMax {
             news = connected
             toldVersion = file.head.version

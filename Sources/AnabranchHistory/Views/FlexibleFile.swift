@@ -26,9 +26,9 @@ package final class FlexibleFile {
     /// By client file with a session, the newest version of its own that the log has.
     var ownVersions: [ClientFileID: ClientVersion] = [:]
     var news: Set<ClientFileID> = []
-    /// The version that all connected clients were told the log has reached.
+    /// The newest version of the log that was announced to all connected clients.
     var toldVersion: ServerVersion
-    /// The number of versions after which clients that these do not concern are told how far the log has come.
+    /// The number of versions after which their newest is announced to clients that none of them concerns.
     static let untoldVersionsMax: UInt64 = 1_000
     /// A client that has more unconfirmed bytes of bootstraps than this gets no further one.
     package var unconfirmedBytesMax = 64 << 20
@@ -39,12 +39,12 @@ package final class FlexibleFile {
     package var quota: ViewQuota?
     /// The clients whose views were left behind because the quota of their users is used up.
     var overQuota: Set<ClientFileID> = []
-    /// The number of evaluations of what a commit means for views, one for all that ask the same.
+    /// The number of evaluations of commits for views; equal views share one.
     package internal(set) var evaluationCount = 0
     /// The approximate size at which a part of a bootstrap ends, in bytes. A shorter one comes in one message, which a
     /// client gets as a whole or not at all.
     package var partBytes = 4 << 20
-    /// The size, in bytes, above which the changes that a client has missed are told as whole objects, if that is
+    /// The size, in bytes, above which the changes that a client has missed are sent as whole objects, if that is
     /// shorter.
     package var longRangeBytes = 4 << 20
     /// The number of objects of an uploaded changeset that are looked at together.
@@ -59,7 +59,7 @@ package final class FlexibleFile {
     var roles: [UserRules: ViewRole] = [:]
     /// As `ingestedBytesMax` of the type, unless a test says something else.
     package var ingestedBytesMax = FlexibleFile.ingestedBytesMax
-    /// By user, the size of the objects that wait for a consumer, in bytes; nil if the store has to be asked.
+    /// By user, the size of the objects that wait for a consumer, in bytes; nil if the store has to be read.
     var ingestedBytes: [ExactString?: UInt64]?
     /// By client, the uploads that are not integrated.
     var uploads: [ClientFileID: ClientUploads] = [:]
@@ -195,7 +195,7 @@ package final class FlexibleFile {
         if let view = views[ident] { markAway(view) }
     }
 
-    /// Takes the clients with a session that have to be told something since the last call.
+    /// Takes the clients with a session for which there is something to send since the last call.
     package func takeNews() -> Set<ClientFileID> {
         defer { news = [] }
         return news
@@ -223,7 +223,7 @@ package final class FlexibleFile {
         if !session.predicates.isEmpty { search(session, in: state) }
     }
 
-    /// Begins the search for what the set of an IDENT shows.
+    /// Begins the search for the objects of the set of an IDENT.
     private func search(_ session: ViewSession, in state: ObjectGraph) {
         searches[session.ident] = QuerySearch(
             queries: ViewQueries(accepted: session.predicates, in: state), queryVersion: session.queryVersion,
@@ -232,9 +232,9 @@ package final class FlexibleFile {
 
     // MARK: QUERY
 
-    /// Changes what the client sees, at once: for callers that take no turns.
+    /// Changes the client's set in one go, for callers that take no turns.
     ///
-    /// - Returns: the reason why the set is refused, in the words that the client is told; nil if it is not.
+    /// - Returns: the reason why the set is refused, in the words for the client; nil if it is not.
     /// - Throws: as `advanceSearch`.
     package func query(
         _ subscriptions: SubscriptionSet, in session: inout ViewSession
@@ -243,9 +243,9 @@ package final class FlexibleFile {
         while true { if let found = try advanceSearch(in: &session, until: .none) { return found.refusal } }
     }
 
-    /// Begins to look for what another set changes; `advanceSearch` goes on with it.
+    /// Begins the search for what another set changes; `advanceSearch` continues it.
     /// - Returns: false if it cannot begin yet, since the view has not caught up within the step.
-    /// - Throws: `backlogFull` if the client has not confirmed what it asked for before; a failure of the store.
+    /// - Throws: `backlogFull` if the client has not confirmed what it requested before; a failure of the store.
     package func beginQuery(
         _ subscriptions: SubscriptionSet, in session: ViewSession, until limit: StepLimit
     ) throws(HistoryError) -> Bool {
@@ -275,14 +275,14 @@ package final class FlexibleFile {
         return true
     }
 
-    /// The queries of a client that are searched for, and what the client is told when the search ends.
+    /// The queries of a client under search, and the answer when the search ends.
     struct QuerySearch {
         let queries: ViewQueries
         /// The number that the client has given the set.
         let queryVersion: UInt64
         /// The number of the set that the client waits for; nil if it waits for none.
         var bootstrap: UInt64?
-        /// The reason why the set that the client has asked for is refused, so that `queries` stay; nil if it is not.
+        /// The reason why the requested set is refused, so that `queries` stay; nil if it is not.
         var refusal: String?
     }
 

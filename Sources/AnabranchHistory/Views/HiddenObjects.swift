@@ -1,7 +1,7 @@
 import AnabranchCore
 
-/// The objects that somebody with a role could not read at some time between the entries of a range of the log, as far
-/// as entries touch them: what was done to them then must not be told later.
+/// The objects that a user with some role could not read at some time within a range of the log, as far as its entries
+/// touch them: changes made to them then must not be sent later.
 struct HiddenObjects {
     private let role: ViewRole
     /// The state at the end of the range.

@@ -12,7 +12,7 @@ package struct IngestedObject: Sendable, Equatable {
     package let key: PrimaryKey
     /// When it came, in seconds since 1970.
     package let time: UInt64
-    /// The user who has uploaded it; nil if the server does not know.
+    /// The user who uploaded it; nil if unknown.
     package let user: String?
     /// The object as `anabranch inspect` shows objects.
     package let json: [UInt8]

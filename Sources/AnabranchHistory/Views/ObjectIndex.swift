@@ -16,7 +16,7 @@ struct ObjectIndex {
     // MARK: Asking
 
     /// The objects of a class that can match one of some queries, in order, and perhaps others; nil if all have to be
-    /// asked.
+    /// tried.
     mutating func objects(
         of number: ClassID, at places: [QueryIndex], in state: ObjectGraph
     ) throws(HistoryError) -> [ObjectReference]? {

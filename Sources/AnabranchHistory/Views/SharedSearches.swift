@@ -83,7 +83,7 @@ struct SharedChangesets {
 }
 
 extension FlexibleFile {
-    /// Goes on with the search for what changes for a view, which is at its end.
+    /// Continues the search for what changes for a view, which has reached the end of the log.
     /// - Returns: the question that is answered; nil if the step is over first.
     func search(
         from view: ClientView, to after: ClientView, until limit: StepLimit
@@ -99,8 +99,8 @@ extension FlexibleFile {
     /// The largest number of objects, found or touched since, that are kept for others that ask the same.
     private static let knownObjectsMax = 65_536
 
-    /// Forgets searches that nobody waits for, if they are large; and what is touched, which is noted only while
-    /// somebody searches, or others can be told what was found.
+    /// Forgets large searches that nobody waits for; and the touched objects, which are recorded only while a search is
+    /// under way, or others can share its result.
     func forgetTouched() {
         let isWaitedFor = !searches.isEmpty || !catchUps.isEmpty
         if !isWaitedFor, sharedSearches.objectCount + touched.count > Self.knownObjectsMax {

@@ -3,8 +3,9 @@ import AnabranchCore
 /// The sets of queries of the connected clients' views: they are in memory, so they have bounds, for each user and for
 /// all of them together. Many clients of a user ask for the same, which counts once.
 struct UserSets {
-    /// The largest size of all sets together, in bytes; and the part of what the others leave that a user may have.
+    /// The largest size of all sets together, in bytes.
     static let bytesMax = 32 << 20
+    /// The divisor of what the others leave that gives the share of one user.
     private static let userPart = 8
 
     private var users: [ClientFileID: ExactString] = [:]

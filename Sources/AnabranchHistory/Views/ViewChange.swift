@@ -92,7 +92,7 @@ package struct ViewChange: Sendable {
         entries = (older + newer.values).sorted { $0.number < $1.number }
     }
 
-    /// The approximate size of what it writes, in bytes.
+    /// The approximate size of its writes, in bytes.
     var byteCount: Int {
         entries.reduce(512 + 8 * record.logged.count) {
             $0 + 256 + ($1.isInLog || $1.share?.isKnown ?? false ? 0 : $1.sentBytes) + ($1.mergedBytes ?? 0)
@@ -121,7 +121,7 @@ package protocol ViewStore: HistoryStore {
     /// The view of a client file; nil if there is none. The contents of entries may be missing.
     func view(of file: SyncedFileID, _ ident: ClientFileID) throws(HistoryError) -> StoredView?
 
-    /// The classes and properties that views have asked for; none if all views were stored before these were.
+    /// The classes and properties that views use; none if all views were stored before these were recorded.
     func viewFields(of file: SyncedFileID) throws(HistoryError) -> [ViewField]
 
     /// Entries of a view with their contents, but for the changesets of those that are in the log. None of them is

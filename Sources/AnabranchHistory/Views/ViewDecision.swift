@@ -79,7 +79,7 @@ struct ViewDecisions: Equatable, Sendable {
         return RecordChange(place: OwnRecord.decisions.place(of: version), value: bytes)
     }
 
-    /// Texts, each once, and then the decisions, which name them by number from 1; 0 is none.
+    /// The encoded form: texts, each once, and then the decisions, which name them by number from 1; 0 means none.
     private var bytes: [UInt8] {
         var numbers: [ExactString: Int] = [:], texts: [ExactString] = [], body = SegmentWriter()
         func number(_ text: String?) -> Int {

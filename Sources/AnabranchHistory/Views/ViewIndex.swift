@@ -2,8 +2,9 @@ import AnabranchCore
 import AnabranchQuery
 import AnabranchRules
 
-/// The views that are kept up to date, by what an object must be like to concern them: a change of an object meets only
-/// the views that it can concern, and views of equal queries and equal roles meet it once (`Spec/FlexibleSync.md`).
+/// The views that are kept up to date, indexed by what an object must be like to concern them: a change of an object
+/// meets only the views that it can concern, and views of equal queries and equal roles meet it once
+/// (`Spec/FlexibleSync.md`).
 struct ViewIndex {
     /// Equal views have equal answers.
     private struct Question: Hashable {
@@ -20,7 +21,7 @@ struct ViewIndex {
 
     /// How the groups that can be concerned by an object of one class are found.
     fileprivate struct ClassIndex {
-        /// The groups that have to be asked about every object.
+        /// The groups that every object may concern.
         var others: Set<Int> = []
         var byValue: [FieldValue: Set<Int>] = [:]
         /// How many values of them there are in `byValue`.

@@ -18,7 +18,7 @@ struct ViewIntegration {
     private(set) var entries: [LogEntry] = []
     private(set) var conflictKeys: [ConflictKeyEntry] = []
     private(set) var received: [ReceivedChangeset] = []
-    /// The records of what was decided about objects.
+    /// The records of decisions about objects.
     private var decisions: [RecordChange] = []
     /// The objects of asymmetric classes.
     private var ingested: [IngestedObject] = []
@@ -174,7 +174,7 @@ struct ViewIntegration {
         _ clientVersion: ClientVersion
     ) throws(HistoryError) {
         guard role.schemaSize > view.role.schemaSize else { return }
-        // The index of the file knows nothing of what is not committed.
+        // The index of the file has only what is committed.
         var objects = ObjectIndex()
         try view.change(
             to: role, at: version, in: state.graph, clientVersion, finding: &objects, passingOver: passedOver())
@@ -208,7 +208,7 @@ struct ViewIntegration {
         for changeset in changesets.dropLast() {
             view.appendSynthetic(version, clientVersion: clientVersion, changeset)
         }
-        // Refused objects may be unchanged; then there is nothing to be undone, but still something to be told.
+        // Refused objects may be unchanged; then there is nothing to undo, but still something to report.
         if let changeset = changesets.last ?? undone.map({ _ in [] }) {
             view.appendSynthetic(version, clientVersion: clientVersion, changeset, undoing: undone)
         }
@@ -225,7 +225,7 @@ struct ViewIntegration {
         } catch {
             throw HistoryError(.badChangeset, "nulls cannot be put back: \(error.reason)")
         }
-        // What it brings back was there before the entry that it follows, whose image says so.
+        // What it restores existed before the entry that it follows, as the image of that entry shows.
         append(
             insertions, origin: 0, clientVersion: 0, timestamp: sent.timestamp, base: nil,
             try BeforeImage(of: [], in: state.graph, before: state.graph, only: fields))

@@ -28,7 +28,7 @@ package struct ViewLog: Sendable {
         unloadedCount = entries.count
     }
 
-    /// The number of the first entry that there is; one more than the last one if there is none.
+    /// The number of the first entry still there; one more than the last one if there is none.
     var firstNumber: UInt64 { lastNumber + 1 - UInt64(entries.count) }
 
     func entries(after number: UInt64) -> ArraySlice<ViewEntry> {
@@ -132,7 +132,7 @@ package struct ViewEntry: Sendable, Equatable {
         package let changeset: [UInt8]
         /// The changeset as it is after the uploads that were merged with it, if that is not the same.
         package var merged: [UInt8]?
-        /// The write of the client that it undoes, which the client has to be told of.
+        /// The write of the client that it undoes, to be reported to the client.
         package let compensation: CompensatingWrite?
 
         package init(changeset: [UInt8], merged: [UInt8]? = nil, compensation: CompensatingWrite? = nil) {
@@ -156,7 +156,7 @@ package struct ViewEntry: Sendable, Equatable {
     package let bootstrap: UInt64?
     /// True if the changeset is that of the log entry of this version: a store need not keep it twice.
     package let isInLog: Bool
-    /// The size of `Contents.changeset` and of what is told with it, in bytes.
+    /// The size of `Contents.changeset` and of what is sent with it, in bytes.
     package let sentBytes: Int
     /// The size of `Contents.merged`, in bytes.
     package fileprivate(set) var mergedBytes: Int?
@@ -210,13 +210,13 @@ package struct ViewEntry: Sendable, Equatable {
         return entry
     }
 
-    /// True if the store has to be asked for the contents.
+    /// True if the contents have to be read from the store.
     var isWithStore: Bool { contents == nil && logged == nil }
 
     /// True if only the log has it.
     var isOnlyInLog: Bool { contents == nil && logged != nil }
 
-    /// True if the log has to be asked for the changeset.
+    /// True if the changeset has to be read from the log.
     var isUnresolved: Bool { isInLog && contents?.changeset.isEmpty ?? true }
 
     var tag: OriginTag { OriginTag(timestamp: timestamp, ident: origin) }

@@ -3,8 +3,8 @@ import AnabranchCore
 /// The meaning of a step, or of a range of the log, for views that ask the same: changes to objects that stay are kept
 /// as they were made, and objects that leave or enter are erased or created (`Spec/FlexibleSync.md`).
 struct ViewProjection {
-    /// A view whose log holds more than this, in bytes, is not kept up to date: when its client asks, it is told what
-    /// has happened since, in no more bytes than the objects concerned have.
+    /// A view whose log holds more than this, in bytes, is not kept up to date: when its client requests a DOWNLOAD, it
+    /// gets the changes since, in no more bytes than the objects concerned have.
     static let logBytesMax = 16 << 20
     /// A client that has more unconfirmed bytes than this when it asks for more has to begin again.
     static let unconfirmedBytesMax = 64 << 20
@@ -41,7 +41,7 @@ struct ViewProjection {
         let isOther = role.rules != view.role.rules
         for (object, className) in touched {
             guard let look = looks[object] else { continue }
-            // Changes made while it could not be read are told to nobody; with another role it is not known when that
+            // Changes made while an object could not be read are never sent; with another role it is unknown when that
             // was.
             let isWhole = !hidden.contains(object) && (!isOther || role[className].read.isAll)
             outcomes[object] =
@@ -71,7 +71,7 @@ struct ViewProjection {
         return arena.encoded(index)
     }
 
-    /// The same, with objects that stay told as a whole.
+    /// The same, with all objects that stay in the view sent as a whole.
     private func entirely() -> ViewProjection {
         var projection = self
         projection.outcomes = outcomes.mapValues { $0 == .stays ? .enters : $0 }
@@ -207,20 +207,20 @@ struct RangeLooks {
 // MARK: A range of the log
 
 extension ViewProjection {
-    /// Extends the log of a view that was left behind by what the log of the file says after `ClientView.projected`.
+    /// Extends the log of a view that was left behind with the entries of the file's log after `ClientView.projected`.
     ///
     /// - Parameters:
-    ///   - head: the end of the log, or of the part of it that is told; no entry of the client itself lies between
+    ///   - head: the end of the log, or of the part of it that is sent; no entry of the client itself lies between
     ///     `projected` and this.
     ///   - state: the state there.
-    ///   - role: the role that the view is to have there; for objects that the range does not touch, that is still to
-    ///     be done.
+    ///   - role: the role that the view gets there; for objects that the range does not touch, the caller still has to
+    ///     apply it.
     ///   - clientVersion: the newest one of the client that the log has.
     ///   - longRangeBytes: the size, in bytes, above which a range is told as whole objects, if that is shorter.
-    ///   - looks: the findings about the range from before, where it took too long.
+    ///   - looks: the findings about the range from an earlier call that took too long.
     ///   - limit: the step that begins when the range is read.
-    /// - Returns: the objects that the range touches. If these are told of as a whole, in parts, the view ends beyond
-    ///   the log. Nil if the step is over before it is known what the range means: then the view is as it was.
+    /// - Returns: the objects that the range touches. If these are sent as a whole, in parts, the view ends beyond the
+    ///   log. Nil if the step is over before the range is evaluated: then the view is unchanged.
     static func extend(
         _ view: inout ClientView, to head: ServerVersion, _ state: ObjectGraph, as role: ViewRole,
         clientVersion: ClientVersion, longRangeBytes: Int, reading file: any FileView, knowing looks: inout RangeLooks,

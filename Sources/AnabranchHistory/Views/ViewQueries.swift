@@ -22,8 +22,8 @@ package struct ViewQueries: Sendable {
     /// Reads the queries of a client.
     ///
     /// - Parameters:
-    ///   - queryableFields: the properties that may be asked for.
-    /// - Throws: `QueryError` with the text that the client is told.
+    ///   - queryableFields: the properties that queries may use.
+    /// - Throws: `QueryError` with the text for the client.
     package init(
         _ predicates: Predicates, in state: ObjectGraph, queryableFields: QueryableFields = QueryableFields()
     ) throws(QueryError) {

@@ -2,9 +2,9 @@ import AnabranchCore
 import AnabranchRules
 import DequeModule
 
-/// A search for what changes for a client that is to see something else: the objects of a state that enter its view,
-/// and those that leave it. They are found step by step, while others commit; the objects that these touch are looked
-/// at again.
+/// A search for what changes in the view of a client with other queries or roles: the objects of a state that enter it,
+/// and those that leave it. They are found step by step, while others commit; the objects that these commits touch are
+/// evaluated again.
 struct ViewSearch {
     /// The view that the client has, and the one that it is to have, as they were when the search began.
     private let before: ClientView
@@ -12,11 +12,11 @@ struct ViewSearch {
     private var entering: Set<ObjectReference> = []
     private var leaving: Set<ObjectReference> = []
 
-    /// The names of the classes that are to be searched.
+    /// The names of the classes to search.
     private var classes: Deque<[UInt8]>
     /// How the first one is searched; nil if that is not known yet.
     private var way: Way?
-    /// Objects that were touched while the search went on, and are to be looked at again.
+    /// Objects that were touched during the search, and have to be evaluated again.
     private var touched: Deque<ObjectReference> = []
     /// The version up to which everything that was touched was looked at.
     private var version: ServerVersion

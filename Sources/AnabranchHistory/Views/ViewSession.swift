@@ -48,8 +48,8 @@ package struct ViewSession: Sendable {
             return nil
         }
         var latest = SaltedVersion(version: head.version, salt: head.versionSalt)
-        // Objects that have left or entered up to here may be told later: a copy of the client's file says so by this
-        // salt.
+        // Objects that have left or entered up to here may be sent later: this salt marks that in a copy of the
+        // client's file.
         if rest.contains(where: { $0.isSynthetic && bootstrap(of: $0) == nil }) {
             latest.salt = latest.salt.within(cursor.serverVersion)
         }
@@ -74,7 +74,7 @@ package struct ViewSession: Sendable {
         return entry.number >= firstNumber ? set : nil
     }
 
-    /// The next entries outside bootstraps. Those of one version stay together: a client that comes back asks for what
+    /// The next entries outside bootstraps. Those of one version stay together: a client that reconnects requests what
     /// follows a version.
     private func steadyPart(of waiting: ArraySlice<ViewEntry>, _ byteBudget: Int) -> ArraySlice<ViewEntry> {
         var bytes = 0
@@ -139,7 +139,7 @@ package struct ViewDownload: Sendable {
     package var kind: DownloadKind
     /// The fraction of the bootstrap that the client has then, 0 … 1.
     package var estimate: Double
-    /// The writes that the client has to be told about first.
+    /// The undone writes to report to the client first.
     package var compensations: [CompensatingWrite]
     /// The identities of the changesets: the same of the same file make the same message. Nil if no other client gets
     /// it.

@@ -173,7 +173,7 @@ final class ViewUpload {
         return true
     }
 
-    /// - Returns: whether all that is to be met is decoded.
+    /// - Returns: whether everything that the upload has to meet is decoded.
     private func read(
         _ view: ClientView, until limit: inout StepLimit, _ source: Source
     ) throws(HistoryError) -> Bool {

@@ -21,8 +21,8 @@ package struct Sight: Hashable, Sendable {
     }
 }
 
-/// The objects of a state that somebody sees, as the view of a client has them, for those who only look: nothing is
-/// kept, and nobody is told.
+/// The objects of a state that a user can see, as the view of a client would have them, for inspection only: nothing is
+/// kept or sent.
 package struct VisibleObjects: Sendable {
     fileprivate let view: ClientView
     fileprivate let areAskedFor: Bool

@@ -51,7 +51,7 @@ final class WriteCheck {
     /// The objects that others have touched since then.
     private var touched: [ObjectAddress] = []
 
-    /// The objects of the present changeset; nil if they are to be listed.
+    /// The objects of the present changeset; nil until they are listed.
     private var objects: ChangesetObjects?
     /// The objects that the merge has left out of it; their positions follow those of `objects`.
     private var lost: [TouchedObject] = []
@@ -163,8 +163,8 @@ final class WriteCheck {
         return firstUnknown == verdicts.count
     }
 
-    /// Looks at objects as they were before the changeset, and refuses those that the client does not see.
-    /// - Returns: the positions of some others, which `look` is to be asked about; nil if the step is over.
+    /// Checks objects as they were before the changeset, and refuses those that the client does not see.
+    /// - Returns: the positions of some others, for `look`; nil if the step is over.
     func nextPart(at place: Place, in arena: ChangesetArena) throws(HistoryError) -> [Int]? {
         guard let objects else { return [] }
         let limit = limit ?? beginStep()
@@ -222,8 +222,8 @@ final class WriteCheck {
     }
 
     /// The verdict on an object that the merge has left out of a changeset. It is refused if the object has left the
-    /// view since, by a change of the role for example: the client, which may not have written to it there, has to be
-    /// told. About an object that somebody has erased it is told nothing.
+    /// view since, by a change of the role for example: the client, which may not have been allowed to write it, has to
+    /// learn that. An object that was erased by somebody is not reported.
     private func verdict(onLost object: TouchedObject, at place: Place) throws(HistoryError) -> WriteVerdict {
         guard let number = place.before.classID(of: object.className) else { return .isKnown }
         let reference = ObjectReference(classID: number, key: object.key)

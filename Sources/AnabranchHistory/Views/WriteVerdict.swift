@@ -10,7 +10,7 @@ struct WriteVerdict: OptionSet {
     static let isOutside = WriteVerdict(rawValue: 8)
     /// After the changeset the client does not see it, but may have it.
     static let leaves = WriteVerdict(rawValue: 16)
-    /// It is of an asymmetric class: the changeset loses it.
+    /// The object is of an asymmetric class, and is taken out of the changeset.
     static let isAsymmetric = WriteVerdict(rawValue: 32)
     // The condition that it does not meet; the query of the client if none of these.
     static let failsRead = WriteVerdict(rawValue: 64)

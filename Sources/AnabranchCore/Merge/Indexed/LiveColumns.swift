@@ -1,7 +1,7 @@
-/// Columns that rows meet one after the other.
+/// The live columns, which one row after another meets.
 ///
-/// Rows pass over discarded columns at little cost until they have passed over so many that taking them out pays: so a
-/// run of values for one place costs its length and not its square.
+/// Rows skip discarded columns cheaply until so many were skipped that removing them pays; so a run of values for one
+/// place costs its length and not its square.
 struct LiveColumns: Sendable {
     /// In order, discarded ones among them.
     private(set) var indices: [InstructionIndex]

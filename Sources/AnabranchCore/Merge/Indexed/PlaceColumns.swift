@@ -9,7 +9,7 @@ struct PlaceColumns: Sendable {
     /// The summary of the columns below a node of the tree.
     fileprivate struct Node: Sendable {
         var roles = PlaceRole()
-        /// The greatest rank of a number that is no default, plus one; 0 if there is none.
+        /// One more than the greatest rank of a number that is not a default; 0 if there is none.
         var newestNumber: UInt32 = 0
         /// The smallest rank of an increment.
         var oldestIncrement = UInt32.max
@@ -47,7 +47,7 @@ struct PlaceColumns: Sendable {
     /// The root is 1, the children of i are 2i and 2i + 1, and the last ones are the columns.
     private var nodes: [Node]
     private let leafCount: Int
-    /// By column; one more for what is added to all. Empty until something is.
+    /// The additions by column, and a last one for all columns. Empty until there is an addition.
     private var additions: [Addition] = []
     /// The sum of the live increments, and the number of those that are not zero.
     private var incrementSum: UInt64 = 0

@@ -94,7 +94,7 @@ extension ChangesetArena {
         return rows.conflicts.isDisjoint(with: columns.contents) && columns.conflicts.isDisjoint(with: rows.contents)
     }
 
-    /// The roles of what goes on inside, and of all that conflicts with what sets the place.
+    /// The roles of instructions inside the place, and of all that conflict with one that sets it.
     private func reach(
         of indices: [InstructionIndex], _ depth: UInt32
     ) -> (conflicts: PlaceRole, contents: PlaceRole) {

@@ -49,9 +49,9 @@ struct IndexRebase: BitwiseCopyable {
         block.regions[region].before.growth(without: number)
     }
 
-    /// Goes on to the end of the side, or until the step is over.
+    /// Continues to the end of the side, or until the step is over.
     ///
-    /// - Returns: Whether it has come to the end.
+    /// - Returns: Whether it has reached the end.
     mutating func advance(_ budget: inout PairBudget) -> Bool {
         // A copy, so that it stays in registers.
         let rebase = self
@@ -132,7 +132,7 @@ struct IndexRebase: BitwiseCopyable {
         }
     }
 
-    /// True if the other side changes the index of a nested edit by what it does left of the region.
+    /// True if the other side's operations left of the region change the index of a nested edit.
     private func isNestedDirty(_ region: UInt32) -> Bool {
         let before = block.regions[region].before
         let (inserts, erased) = number == 0 ? (before.inserts.1, before.erased.1) : (before.inserts.0, before.erased.0)

@@ -16,7 +16,7 @@ struct ListBlock: BitwiseCopyable {
         var before: Count
     }
 
-    /// Counts of what is to the left of a place.
+    /// Counts of elements and operations to the left of a place.
     struct Count: BitwiseCopyable {
         /// Per side: inserts that remain at its end.
         var remaining: (Int32, Int32) = (0, 0)

@@ -92,7 +92,7 @@ struct ListMergeTask: Sendable {
         }
     }
 
-    /// Stores what has become of an instruction, which is number `offset` of those that an operation stands for.
+    /// Stores the outcome of an instruction, which is number `offset` of those that an operation stands for.
     @inline(__always)
     private func store(
         _ operation: ListOperation, _ offset: Int, at index: InstructionIndex, in arena: inout ChangesetArena

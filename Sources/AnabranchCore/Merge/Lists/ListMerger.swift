@@ -65,9 +65,9 @@ struct ListMerger: ~Copyable, @unchecked Sendable {
         return true
     }
 
-    /// Goes on until the merge is finished, or until the step is over.
+    /// Continues until the merge is finished, or until the step is over.
     ///
-    /// - Returns: Whether it is finished. If the budget is overdrawn, what it has made is of no use.
+    /// - Returns: Whether it is finished. If the budget is overdrawn, its result must not be used.
     mutating func advance(_ budget: inout PairBudget) -> Bool {
         while let work = waiting.popLast() {
             run(work, &budget)

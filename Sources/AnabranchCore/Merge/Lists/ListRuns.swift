@@ -85,7 +85,7 @@ struct ListSurvivors: BitwiseCopyable {
         live = copy[0..<count]
     }
 
-    /// Writes what has become of the survivors over them.
+    /// Overwrites the surviving instructions with their merged form.
     func putBack() {
         var next = 0
         for number in run.indices where !run[number].discarded {

@@ -77,9 +77,9 @@ struct SideReplay: BitwiseCopyable {
         list = ReplayList(size: size, operations: changes, &memory)
     }
 
-    /// Goes on to the end of the side, or until the step is over.
+    /// Continues to the end of the side, or until the step is over.
     ///
-    /// - Returns: Whether it has come to the end.
+    /// - Returns: Whether it has reached the end.
     mutating func advance(_ budget: inout PairBudget) -> Bool {
         // A copy, so that what changes with each operation stays in registers.
         var replay = self

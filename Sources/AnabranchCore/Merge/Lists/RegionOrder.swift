@@ -5,10 +5,10 @@
 /// comes first. After each of them two documents are known, one per side. The document of a side holds what this side
 /// sees: the elements it has not erased. Before each of its elements stand, as a group, the other side's inserts that
 /// lie between it and its left neighbour, in the order that they have for this side. Inserts that were erased again
-/// stay in their group, because their own instructions still want a place.
+/// stay in their group, because their own instructions still need a place.
 ///
 /// A new element comes directly left of the right neighbour that its side sees, hence right of the whole group there:
-/// whatever it ties with is older. For the other side it comes directly right of its left neighbour among the elements
+/// all that it ties with is older. For the other side it comes directly right of its left neighbour among the elements
 /// that neither side has erased, hence left of elements which its own side has erased: those do not separate it from
 /// what comes later.
 ///

@@ -46,9 +46,9 @@ struct RunSummary {
         return RunSummary(major, size) != nil && RunSummary(minor, size) != nil
     }
 
-    /// True if the fast way accounts for all that the other side does to this one. It does not if a no-op move is
-    /// discarded by what happens far from it, if a move meets a nested edit (N6), or if a dirty flag depends on whether
-    /// a move passed by.
+    /// True if the fast algorithm covers all effects of the other side on this one. It does not if a no-op move is
+    /// discarded because of operations far from it, if a move meets a nested edit (N6), or if a dirty flag depends on
+    /// whether a move passed by.
     func isDecided(by other: RunSummary) -> Bool {
         if hasNoOpMove { return false }
         if counts.nested > 0 { return counts.moves + other.counts.moves == 0 }

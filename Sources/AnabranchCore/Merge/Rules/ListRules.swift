@@ -1,5 +1,5 @@
-// Merge rules between list instructions (`Spec/Transform.md`, section 7.5): who meets whom and what is an error. All of
-// them need the same container. Checks come first; what the pair does then is in `ListArithmetic.swift`.
+// Merge rules between list instructions (`Spec/Transform.md`, section 7.5): which pairs meet, and what is an error. All
+// of them need the same container. Checks come first; the effect of a pair is in `ListArithmetic.swift`.
 
 extension PairRules {
     static func arrayInsertVersusUpdate(

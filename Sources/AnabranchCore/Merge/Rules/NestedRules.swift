@@ -18,7 +18,7 @@ extension PairRules {
         if replacesContents(outer, reachedAs: next.isIndex ? .list : .dictionary) { inner.discard() }
     }
 
-    /// N3. A new value takes the place of what was changed inside the old one. An embedded object, and a collection of
+    /// N3. A new value replaces the old one, with the changes made inside it. An embedded object, and a collection of
     /// the kind that the inner path goes through, are there for both sides.
     @inline(__always)
     static func replacesContents(_ update: some ValueEdit, reachedAs inside: ValueKind) -> Bool {

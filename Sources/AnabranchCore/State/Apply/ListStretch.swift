@@ -70,7 +70,7 @@ extension ChangesetApplier {
         return run.count
     }
 
-    /// The list whose element an instruction edits; nil if there is none, which the next instruction has to report.
+    /// The list whose element an instruction edits; nil if there is none, an error that the next instruction reports.
     private mutating func openList(of instruction: Instruction) -> GraphEditor.OpenList? {
         do throws(ApplyError) {
             let object = try object(of: instruction)
@@ -91,7 +91,7 @@ extension ChangesetApplier {
     }
 
     /// The number of inserts, from an instruction on, that each go directly after the one before, and the size of what
-    /// they insert. They are such that `act(on:index:at:_:)` would insert without a look at anything else.
+    /// they insert. They are such that `act(on:index:at:_:)` would insert without reading anything else.
     ///
     /// Where leaves have to be read a run begins with one insert alone: all others go to a leaf that was read for it.
     private func plainRun(

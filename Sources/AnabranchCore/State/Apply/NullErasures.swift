@@ -1,6 +1,6 @@
 // Null that a client has taken out of a set of a nullable type. No client can download that (`Spec/State.md`, B9), so
-// it does not enter a log: the others keep their null, and the author is told to insert it again
-// (`Spec/History.md`, section 16.3).
+// it does not enter a log: other clients keep their null, and the author has to insert it again (`Spec/History.md`,
+// section 16.3).
 
 extension ObjectGraph {
     /// Applies a changeset as `applyTransactions` does, and discards the SetErases from it that clients cannot

@@ -1,9 +1,9 @@
-/// The changesets of a bootstrap generation: those that make a state out of nothing (`Spec/BoundedHistory.md`,
-/// section 1). They are made one by one, so that a caller can store each before the next is made.
+/// The changesets of a bootstrap generation, which build a state from nothing (`Spec/BoundedHistory.md`, section 1).
+/// They are made one by one, so that a caller can store each before the next is made.
 ///
 /// Equal states have equal changesets, whatever changes led to them. The state is read object by object, and of an
-/// object one part after another; nothing that was read is kept. A state that reads rows is of use as long as the rows
-/// stay as they are.
+/// object one part after another; nothing that was read is kept. If the state reads rows, the rows must not change
+/// meanwhile.
 package struct BootstrapChangesets: Sendable {
     /// The size, in bytes, at about which a changeset ends unless the caller says otherwise.
     package static let usualBytes = 128 << 10

@@ -58,7 +58,7 @@ extension ObjectGraph {
         output.append(UInt8(ascii: "}"))
     }
 
-    /// The text of what stands at a place.
+    /// Appends the text of a value or collection.
     func append(_ content: Content, at place: Place, to output: inout [UInt8]) throws(ApplyError) {
         switch content {
         case .object(let fields): try appendObject(fields, of: place.target, to: &output)

@@ -1,10 +1,9 @@
 /// A 128-bit fingerprint of a state (`Spec/State.md`, E4): equal states have equal digests on every machine, and
-/// different ones differ but for chance. A fixed function without secrets: it finds divergence, it does not resist
-/// forgery.
+/// different ones differ but for chance. A fixed function without secrets: it detects divergence, not forgery.
 ///
-/// Numbers count by value (`Spec/State.md`, B5 and A7): zeros of both signs, equal decimals, and in sets equal numbers
-/// of all kinds are the same. Dangling links count as the links that they are. It is the sum of the fingerprints of its
-/// objects and of its schema, so it follows changes at the cost of what changed.
+/// Numbers are compared by value (`Spec/State.md`, B5 and A7): zeros of both signs, equal decimals, and in sets equal
+/// numbers of all kinds are the same. Dangling links count as the links that they are. It is the sum of the
+/// fingerprints of its objects and of its schema, so it follows changes at the cost of what changed.
 public struct StateDigest: Hashable, Sendable {
     /// The sum, modulo 2^128.
     private var sum: UInt128 = 0
@@ -54,7 +53,8 @@ public struct StateDigest: Hashable, Sendable {
 
     // MARK: Parts
 
-    /// The fingerprint of what a class declares. Neither the order of columns nor what only this replica knows counts.
+    /// The fingerprint of the declaration of a class, without the order of columns and anything that only this replica
+    /// knows.
     private static func fingerprint(of state: ClassState, in schema: Schema) -> UInt128 {
         var mixer = DigestMixer(.schema)
         mixer.add(state.name)
@@ -228,7 +228,7 @@ private struct DigestMixer {
                 try add(entry.content, at: place.element, in: schema)
             }
         case .set(let elements):
-            // The order of links, and of what is equal only to some numbers, is each replica's own.
+            // The order of links, and of values that only some comparisons take for equal, may differ between replicas.
             var sum: UInt128 = 0
             try elements.forEach { element throws(ApplyError) in
                 var mixer = DigestMixer(.set)

@@ -240,7 +240,7 @@ package final class TreeNode<Element: TreeElement> {
         return ContiguousArray(groups.dropFirst().map { TreeNode(inner: $0) })
     }
 
-    /// The same for a leaf: the leaves become full, and the last one is joined with what stood after the place.
+    /// The same for a leaf: the leaves become full, and the last one is joined with the elements after the place.
     private func splice(_ added: Int, at index: Int, _ element: (Int) -> Element) -> ContiguousArray<TreeNode> {
         let max = Element.leafCountMax, later = elements.count - index
         var next = 0

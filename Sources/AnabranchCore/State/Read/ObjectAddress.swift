@@ -10,7 +10,7 @@ public struct ObjectAddress: Hashable, Sendable {
         (self.className, self.key) = (Array(className), key.normalised)
     }
 
-    /// The object that an instruction is about, which is none on the schema.
+    /// The object that an instruction changes; not for instructions of the schema.
     package init(of instruction: Instruction, in arena: ChangesetArena) {
         let (className, key) = arena.primaryKey(of: instruction.object)
         self.init(arena.bytes(of: className), key)

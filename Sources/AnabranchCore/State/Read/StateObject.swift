@@ -1,4 +1,4 @@
-/// An object of a state as it is read: a top-level one or an embedded one. A value, like the state that it is of.
+/// A top-level or embedded object of a state, for reading. A value, like the state that it belongs to.
 public struct StateObject: Sendable {
     /// The class.
     public let classID: ClassID

@@ -39,7 +39,7 @@ public enum StateValue: Sendable {
         case .list(let elements): self = .list(StateList(elements: elements, target: target))
         case .set(let elements): self = .set(StateSet(elements: elements))
         case .dictionary(let entries): self = .dictionary(StateDictionary(entries: entries, target: target))
-        // Whoever made the object has read it.
+        // The maker of the object has read it already.
         case .stored: self = .null
         }
     }

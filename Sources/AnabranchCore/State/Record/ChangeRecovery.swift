@@ -1,9 +1,9 @@
 // Local changes that the server has not confirmed are made again on a state that was downloaded afresh
 // (`Spec/History.md`, section 12.6).
 
-/// Decides which changes are made again, and is told of those that cannot be.
+/// Decides which changes are made again, and receives those that cannot be.
 package protocol RecoveryJudge: AnyObject {
-    /// True if a change is made again; not asked for changes of classes and columns.
+    /// True if a change is made again; not called for changes of classes and columns.
     func allows(
         _ instruction: Instruction, in arena: ChangesetArena, on transaction: WriteTransaction
     ) throws(ApplyError) -> Bool
@@ -13,10 +13,10 @@ package protocol RecoveryJudge: AnyObject {
 
 /// Repeats the changes of changesets that were recorded on another state.
 ///
-/// A change of a place that still exists is made, whatever the place holds now. What is gone on the server stays gone:
-/// changes of it are dropped, as are erasures of classes and columns, and links to objects that do not exist. An
-/// element of a list is found again by what it was, or because it was inserted here (`ListTracks`); elements of others
-/// stay.
+/// A change of a place that still exists is made, whatever the place holds now. Objects and places that are gone on the
+/// server stay gone: changes of it are dropped, as are erasures of classes and columns, and links to objects that do
+/// not exist. An element of a list is found again by what it was, or because it was inserted here (`ListTracks`);
+/// elements of others stay.
 package struct ChangeRecovery {
     /// Instructions that were not made again, because what they change is gone, or may not be changed.
     package private(set) var droppedCount = 0

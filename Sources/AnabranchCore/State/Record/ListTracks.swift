@@ -52,7 +52,7 @@ struct ListTrack {
 
     mutating func clear() { (numbers, isCleared) = ([], true) }
 
-    /// - Returns: the number of the element that an instruction is about; nil if there is none.
+    /// - Returns: the number of the element that an instruction changes; nil if there is none.
     mutating func record(_ instruction: Instruction, at index: Int, replacing digest: UInt64?) -> Int? {
         reach(Int(instruction.priorSize))
         guard instruction.kind != .arrayInsert else {
@@ -130,9 +130,9 @@ struct ListTracks {
         lives[ObjectAddress(className, key), default: 0] += 1
     }
 
-    /// Takes in what an instruction does to lists.
+    /// Applies the effect of an instruction on lists.
     ///
-    /// - Parameter changed: what the elements were that it changes.
+    /// - Parameter changed: the former values of the elements that it changes.
     /// - Returns: the way from the field to its place, and the place.
     mutating func record(
         _ instruction: Instruction, in arena: ChangesetArena, _ changed: inout ChangedElements

@@ -1,8 +1,8 @@
 // The links to an object are stored with it, so that finding them does not take reading all objects of all classes that
 // may link to it (`Spec/State.md`, D7).
 
-/// The row of the links from one column of an object to another one. It does not name the object that it is of: in
-/// memory there can be millions from one.
+/// The row of the links from one column of an object to another object. It does not name the linking object, since
+/// memory can hold millions of rows of one.
 struct Backlink: Hashable {
     let target: ObjectReference
     /// The slot of the owner's column, which may hold the link deep below it.

@@ -82,11 +82,11 @@ public struct RowAddress: Hashable, Sendable {
 public struct RowWrites: Sendable {
     /// The erased classes, all of whose rows are removed first.
     public internal(set) var erasedClasses: [ClassID] = []
-    /// The rows to remove; each address is made when it is asked for.
+    /// The rows to remove; each address is made when it is read.
     public var removed: some Collection<RowAddress> { removals.lazy.flatMap { $0.addresses } }
     /// The rows to add or replace.
     public internal(set) var rows: [(address: RowAddress, bytes: [UInt8])] = []
-    /// The contents of objects before and after the changes, as far as asked for (`rowWrites(of:noting:)`).
+    /// The contents of objects before and after the changes, if requested (`rowWrites(of:noting:)`).
     package internal(set) var noted: [NotedChange] = []
     var removals: [RowRemoval] = []
     /// The number of times that a content was looked at to find out if it is large.

@@ -24,7 +24,7 @@ struct PartWriter {
         backlinks = BacklinkTally(from: object)
     }
 
-    /// Makes parts of what is large and not stored yet.
+    /// Makes parts of large values that are not stored yet.
     mutating func write(_ fields: Fields, in state: ClassState) -> Fields {
         var fields = fields
         for slot in fields.contents.indices where !state.hasColumn(slot) { fields.contents[slot] = .null }

@@ -66,7 +66,7 @@ struct RowDecoder {
     }
 
     /// Passes over a value.
-    /// - Returns: false if it is none, or does not lie in the row.
+    /// - Returns: false if the bytes are not a value, or it ends outside the row.
     private mutating func skip() throws(ChangesetError) -> Bool {
         switch try tag() {
         case .null: break

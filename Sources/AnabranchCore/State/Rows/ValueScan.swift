@@ -1,6 +1,6 @@
 extension ObjectGraph {
-    /// Calls `body` with what each object of a property's class holds in it, in the order of their keys. A value that
-    /// lies in a stored row is read there, and nothing else of the row is.
+    /// Calls `body` with the value of a property in each object of its class, in the order of their keys. From a stored
+    /// row only this value is read.
     ///
     /// - Throws: what `body` throws, or `ApplyError` with the outcome `unavailable` when objects cannot be read.
     package func forEachValue(of property: Property, _ body: (StateValue) throws -> Void) throws {

@@ -1,5 +1,5 @@
-/// Keeps the values asked for last, up to a number of bytes: a value that is asked for again stays. There are two
-/// generations, of which the older one goes as a whole.
+/// Keeps the values used last, up to a number of bytes. There are two generations; the older one is dropped as a whole,
+/// and a value that is used again moves to the newer one.
 struct BoundedCache<Key: Hashable, Value> {
     private struct Element {
         var value: Value

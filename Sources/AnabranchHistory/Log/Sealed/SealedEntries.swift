@@ -29,7 +29,7 @@ package struct SealedEntries: Sendable {
     /// Refuses a block that does not exactly replace the rows: the checksum of the last row covers all of them.
     /// - Parameters:
     ///   - base: where the rows begin.
-    ///   - end: the last row that goes; nil if there is none.
+    ///   - end: the last row to remove; nil if there is none.
     ///   - start: where the chain of the file begins.
     /// - Throws: `storeDamaged`.
     package func check(from base: LogPlace, to end: LogPlace?, of start: Checksum) throws(HistoryError) {

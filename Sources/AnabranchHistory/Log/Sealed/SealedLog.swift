@@ -25,7 +25,7 @@ package struct SealedLog {
     /// - Parameters:
     ///   - generation: nonzero for the entries of a generation; then `start` is that generation's own.
     ///   - range: from the beginning of the log to the last version of the newest segment.
-    ///   - source: holds the segments; of use as long as this.
+    ///   - source: holds the segments; must stay valid as long as this value.
     package init(
         of file: SyncedFileID, _ start: Checksum, generation: ServerVersion = 0, range: VersionRange,
         in source: any SegmentSource, keptBy cache: SegmentCache
@@ -136,7 +136,7 @@ package struct SealedLog {
         return try cache.entry(at: place) { () throws(HistoryError) in
             let wanted = VersionRange(after: version - 1, through: version)
             guard let last = try source.segmentEnds(in: wanted).last else { throw displaced(version) }
-            // The head is not asked for: the segment would be opened for it, and once more for its columns.
+            // The head is not read: the segment would be opened for it, and once more for its columns.
             let known = cache.knownColumns(of: key(last))
             let columns = if let known { known } else { try open(last).columns() }
             guard columns.range.contains(version) else { throw displaced(version) }

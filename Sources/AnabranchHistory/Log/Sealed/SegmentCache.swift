@@ -1,8 +1,8 @@
 import AnabranchCore
 import Synchronization
 
-/// The opened segments of a store, as far as there is memory for them. The content of a segment never changes, so it is
-/// of use to every reader, whatever commits come in between.
+/// The opened segments of a store, as far as there is memory for them. The content of a segment never changes, so every
+/// reader can use it, whatever is committed in between.
 package final class SegmentCache: Sendable {
     /// A segment of the store.
     struct Key: Hashable {

@@ -51,7 +51,7 @@ extension SyncedFile {
         let full = base.version.rawValue + UInt64(count)
         let last = min(full, head.version.rawValue - rest, end?.rawValue ?? .max)
         let isFull = last == full || end != nil
-        // Sizes of what is left out count here, so that this costs nothing while there is little.
+        // Sizes include entries that are left out, so that the check is free while there is little.
         guard isFull || head.cumulativeSize &- base.cumulativeSize >= UInt64(max(0, policy.bytesMax)) else { return [] }
         var entries: [LogEntry] = [], bytes = 0
         for version in base.version.rawValue + 1...last where bytes < policy.bytesMax {

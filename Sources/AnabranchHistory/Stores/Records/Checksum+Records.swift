@@ -1,6 +1,7 @@
 package import AnabranchCore
 
-/// The checksums of records that stores keep beside log and client files, keyed with the start of their file's chain.
+/// The checksums of records that stores keep along with logs and client files, keyed with the start of their file's
+/// chain.
 extension Checksum {
     package func covering(_ record: DoorRecord) -> Checksum {
         let place = record.place

@@ -41,7 +41,7 @@ extension Predicates {
 }
 
 extension CompensatingWrite {
-    /// The most objects that are read back: more than one is ever told of.
+    /// The most objects that are read back: more than any client ever gets.
     private static let objectsMax = 1 << 20
 
     /// The write as bytes.
