@@ -109,13 +109,13 @@ extension BridgeDatabase {
 
     private func functionName(_ table: BridgedTable) -> String { "anabranch.\("capture_\(table.oid)".quoted)" }
 
-    /// The body of the function of a table's triggers. Nothing in it is unqualified but what begins with `TG_`, `olds`
-    /// and `news`, so that no column of the application takes its place.
+    /// The body of the function of a table's triggers. Only names that begin with `TG_`, `olds` and `news` are
+    /// unqualified in it, so that no column of the application can shadow others.
     private func functionBody(_ table: BridgedTable) -> String {
         let key = table.key.name.quoted
         let insertion = "INSERT INTO anabranch.history (tbl, action, key"
-        // Values of the type `json` that are none of `jsonb` cannot be compared: then all columns count as changed, and
-        // the application's statement is carried out.
+        // Values of the type `json` that are invalid as `jsonb` cannot be compared: then all columns count as changed,
+        // and the application's statement is carried out.
         let begin = table.hasJSON ? "BEGIN " : ""
         func end(_ statements: String) -> String {
             table.hasJSON ? " EXCEPTION WHEN data_exception THEN \(statements) END;" : ""

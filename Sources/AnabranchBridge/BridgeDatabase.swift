@@ -27,7 +27,7 @@ public final class BridgeDatabase {
     ///   - seconds: the time that connecting and each statement may take: from 0.001 to 86,400.
     public init(_ target: String, seconds: Double = 60) { (self.target, self.seconds) = (target, seconds) }
 
-    /// The connection, made anew if the last one has broken.
+    /// The connection, opened again if the last one has broken.
     var db: PostgresConnection {
         get throws {
             if let connection, connection.isOpen { return connection }
@@ -71,7 +71,7 @@ public final class BridgeDatabase {
         }
     }
 
-    /// Carries out `body`, and undoes what it has done to the database if the database refuses that.
+    /// Carries out `body`, and undoes its changes if the database refuses one of them.
     func savepoint(_ db: PostgresConnection, _ body: () throws -> Void) throws {
         try db.execute("SAVEPOINT anabranch")
         do { try body() } catch {

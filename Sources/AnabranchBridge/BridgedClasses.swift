@@ -89,7 +89,7 @@ struct BridgedClass: Sendable {
 /// The tables for classes that a file has, as SQL.
 package enum BridgeSchema {
     /// The statements that make a table for each class whose objects have keys.
-    /// - Parameter lists: the lists and sets whose elements are to be rows of a table, each as `Class.property`.
+    /// - Parameter lists: the lists and sets whose elements become rows of a table, each as `Class.property`.
     /// - Returns: the statements, and the classes that have no table, with the reasons.
     package static func sql(for classes: [ExportedClass], lists: [String] = []) -> (sql: String, omitted: [String]) {
         let named = Dictionary(classes.map { ($0.name, $0) }) { first, _ in first }

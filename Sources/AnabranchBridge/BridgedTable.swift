@@ -7,7 +7,7 @@ struct BridgedTable: Equatable {
     /// A column that has a property. The key's is not among them.
     struct Column: Equatable {
         let name: String
-        /// The type as SQL spells it, with its length and the like.
+        /// The type as SQL spells it, with modifiers such as its length.
         let type: String
         let kind: ColumnKind
         let isArray: Bool
@@ -336,7 +336,7 @@ struct BridgedTable: Equatable {
         }
     }
 
-    /// The key of the object of a row, by the type that keys of its class have; nil if it is none.
+    /// The key of the object of a row, of the type that keys of its class have; nil if the text is not one.
     static func objectKey(_ text: String, _ type: PayloadType) -> PrimaryKey? {
         switch type {
         case .int: Int64(text).map { .int($0) }

@@ -44,7 +44,7 @@ public actor TableBridge {
     /// The entries up to which everything is uploaded when the replica's version is.
     private var sent: (snapshot: String, version: ClientVersion)?
 
-    /// Opens the replica; a new one if there is none. The database is connected to by the first pass.
+    /// Opens the replica; a new one if there is none. The first pass connects to the database.
     ///
     /// - Parameters:
     ///   - target: a connection string of libpq, or a `postgres://` URI, of a database with the bridge installed.
@@ -75,9 +75,9 @@ public actor TableBridge {
 
     // MARK: Passes
 
-    /// Makes objects of what has changed in rows, and rows of what has changed in objects.
+    /// Turns changed rows into objects, and changed objects into rows.
     ///
-    /// - Parameter progress: is called after each transaction with what is done so far.
+    /// - Parameter progress: called after each transaction with the counts so far.
     /// - Returns: what was done.
     /// - Throws: `BridgeError`, with the code `heldByOther` while another process has the bridge, and `unreachable` if
     ///   the database cannot be reached; `ReplicaError`.
@@ -117,7 +117,7 @@ public actor TableBridge {
 
     private func leave() { if waiting.isEmpty { isPassing = false } else { waiting.removeFirst().resume() } }
 
-    /// The times that a pass is begun anew because tables have changed meanwhile.
+    /// How many times a pass is begun again because tables have changed during it.
     private static let triesMax = 8
     /// How often the holder gives a sign, and the triggers are looked at, at least.
     private static let idleSeconds = 5.0
@@ -145,9 +145,9 @@ public actor TableBridge {
         return total
     }
 
-    /// Uploads what SQL has written, downloads what others have, and makes rows of it.
+    /// Uploads the changes made with SQL, downloads those of others, and writes them to the rows.
     ///
-    /// - Parameter progress: is called after each transaction with what is done so far.
+    /// - Parameter progress: called after each transaction with the counts so far.
     /// - Returns: what was done.
     /// - Throws: what `pass` throws; `SyncError` if the wait for the server would never end.
     @discardableResult public func synchronize(_ progress: @Sendable (BridgeProgress) -> Void = { _ in }) async throws
@@ -220,7 +220,7 @@ public actor TableBridge {
     /// Looks at the tables and their triggers, and makes those again that are missing.
     private func check(_ total: inout BridgeProgress) async throws {
         if try database.load() { preparedFor = nil }
-        // An installation that is not done has left rows without an entry: they are none whose objects are gone.
+        // An unfinished installation has left rows without an entry: their objects are not gone.
         try database.db.query(
             """
             WITH undone AS (UPDATE anabranch.bridged SET noted = NULL WHERE noted IS NOT NULL RETURNING 1)

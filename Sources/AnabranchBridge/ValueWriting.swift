@@ -95,7 +95,7 @@ struct ValueWriting {
         }
     }
 
-    /// A number that is a double for whoever reads it: one that `jsonb` shows with a point.
+    /// A number that any reader takes for a double: one that `jsonb` shows with a point.
     private static func numberText(_ number: Double) -> String {
         let text = "\(number)"
         guard let exponent = text.firstIndex(of: "e"), let places = Int(text[text.index(after: exponent)...]),

@@ -71,7 +71,7 @@ struct Application {
     }
 
     /// Carries out a batch.
-    /// - Parameter objects: each with what it is now; nil if it is gone.
+    /// - Parameter objects: each with its current content; nil if it was erased.
     mutating func run(_ objects: [(DirtyObject, StateObject?)]) throws -> Outcome {
         do { return try attempt(objects) } catch let error as SQLError where error.isConstraint {
             // The end of the transaction has found what no single object violates.
@@ -342,7 +342,7 @@ struct Application {
         guard let old else { return new }
         guard let key = try database.key(referredToBy: old, in: target) else { return new == old ? nil : new }
         if new == .null {
-            // A reference to a row that has no object is none to others.
+            // A reference to a row without an object is null for others.
             let referred = RowKey(table: target.number, key: key)
             if busy.contains(referred) { throw IsBusy() }
             return try database.guid(of: referred) == nil ? nil : new

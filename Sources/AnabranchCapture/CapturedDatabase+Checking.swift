@@ -1,7 +1,6 @@
 import AnabranchCore
 
-// Changes that no trigger has seen are found by comparing rows with what was known of them (`Spec/Capture.md`,
-// section 5).
+// Changes that no trigger has seen are found by comparing rows with their known content (`Spec/Capture.md`, section 5).
 
 extension CapturedDatabase {
     /// - Throws: `CaptureError` if nothing is installed, or capture is paused.

@@ -185,7 +185,7 @@ extension CapturedDatabase {
         }
     }
 
-    /// Installs the triggers again. What has changed meanwhile is found by comparing at the next pass.
+    /// Installs the triggers again. The next pass finds changes made during the pause by comparing.
     public func resume() throws {
         try translating {
             try checkInstalled()
@@ -233,7 +233,7 @@ extension CapturedDatabase {
                         try db.run("DELETE FROM \(side) WHERE tbl = ?", [number])
                     }
                     try db.run("DELETE FROM sync_dangling WHERE ?1 IN (tbl, target)", [number])
-                    // The newest entry stays, whatever it tells of.
+                    // The newest entry stays, whatever it records.
                     try db.run("UPDATE sync_history SET action = 0 WHERE tbl = ?", [number])
                     for state in ["noting", "compare"] { try set("\(state):\(number.int ?? 0)", to: nil) }
                     try db.run("DELETE FROM sync_table WHERE id = ?", [number])

@@ -1,6 +1,6 @@
 public import AnabranchCore
 
-// What a person is told of a captured database, without changing it.
+// The status of a captured database for people, read without changing it.
 
 /// How far a captured database is synced.
 public struct CaptureStatus: Equatable, Sendable {
@@ -143,7 +143,7 @@ extension CapturedDatabase {
         }
     }
 
-    /// - Returns: true if all objects are to be compared with their rows.
+    /// - Returns: true if all objects have to be compared with their rows.
     func takeRepair() throws -> Bool {
         guard try state("repair") != nil else { return false }
         try db.transaction {
@@ -207,7 +207,7 @@ extension CapturedDatabase {
         guard let target = form.column.target.flatMap({ table(named: $0) }) else { return form.isSame(value, content) }
         let row = try key(referredToBy: value, in: target).map { RowKey(table: target.number, key: $0) }
         let own = try row.flatMap { try guid(of: $0) }
-        // A link to an object that is gone is none.
+        // A link to an erased object counts as null.
         if case .link(let reference) = content, case .uuid(let linked) = reference.key,
             try state.object(reference) != nil
         {

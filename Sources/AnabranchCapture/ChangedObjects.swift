@@ -1,14 +1,14 @@
 package import AnabranchCore
 import Synchronization
 
-/// Keys of objects, each once. There can be very many, so they lie side by side, and are put in order when their number
-/// has doubled and when they are asked for.
+/// Keys of objects, each once. There can be very many, so they are stored contiguously, and sorted when their number
+/// has doubled and before they are read.
 package struct KeySet: Sendable {
     private var keys: [PrimaryKey] = []
     /// The number of the first of them that are in order.
     private var orderedCount = 0
 
-    /// The number of keys up to which they are not put in order before they are asked for.
+    /// The number of keys up to which they are only sorted before they are read.
     private static let unorderedMax = 4_096
 
     package init() {}
@@ -43,7 +43,7 @@ package struct KeySet: Sendable {
 }
 
 /// The objects that may differ from their rows: those that others have changed, from the replica's turns, and those
-/// whose rows are to be set back.
+/// whose rows have to be restored.
 package final class ChangedObjects: Sendable {
     package struct Taken: Sendable {
         /// True if any object may differ.

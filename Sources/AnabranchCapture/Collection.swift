@@ -109,7 +109,7 @@ struct Collection {
 
     private struct TooLarge: Error {}
 
-    /// The changes that the next entries mean.
+    /// The changes that result from the next entries.
     /// - Parameter forms: the forms of columns, by table.
     /// - Returns: nil if there are none.
     static func next(in database: CapturedDatabase, _ forms: [Int64: [ColumnForm]]) throws -> Collected? {
@@ -369,7 +369,7 @@ struct Collection {
         }
     }
 
-    /// Has rows read again that have referred in vain to rows that have objects now.
+    /// Marks rows to be read again whose references led to rows that had no objects then, and have now.
     private mutating func relink() throws {
         guard try database.db.value("SELECT 1 FROM sync_dangling LIMIT 1") != nil else { return }
         for (row, guid) in map where guid != nil {

@@ -23,7 +23,7 @@ struct DirtyBatches {
 
     typealias Batch = [(DirtyObject, StateObject?)]
 
-    /// Calls `body` with batches of objects, each with what it is now; nil if it is gone.
+    /// Calls `body` with batches of objects, each with its current content; nil if it was erased.
     func forEach(_ size: Int, _ body: (Batch) throws -> Void) throws {
         guard !isEverything else { return try forEachOfAll(size, body) }
         let all = Array(zip(database.tables.map(\.number), keys))

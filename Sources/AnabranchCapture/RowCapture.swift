@@ -10,7 +10,7 @@ import Synchronization
 ///     try await client.add(capture.replica, partition: #""notes""#)
 ///     try await capture.synchronize()
 ///
-/// `pass` makes objects of what the application has written since the last one, and rows of what came from others.
+/// `pass` turns rows that the application has written into objects, and objects that came from others into rows.
 public actor RowCapture {
     private let queue = QueueExecutor(label: "anabranch.capture")
     /// The executor that carries out the calls.
@@ -47,9 +47,9 @@ public actor RowCapture {
 
     // MARK: Passes
 
-    /// Makes objects of what has changed in rows, and rows of what has changed in objects, until both are equal.
+    /// Turns changed rows into objects, and changed objects into rows, until both are equal.
     ///
-    /// - Parameter progress: is called after each transaction with what is done so far.
+    /// - Parameter progress: called after each transaction with the counts so far.
     /// - Returns: what was done.
     /// - Throws: `CaptureError`, with the code `unreadable` if the database stays locked; `ReplicaError`.
     @discardableResult public func pass(_ progress: @Sendable (CaptureProgress) -> Void = { _ in }) async throws
@@ -86,7 +86,7 @@ public actor RowCapture {
 
     private func leave() { if waiting.isEmpty { isPassing = false } else { waiting.removeFirst().resume() } }
 
-    /// The passes that are begun anew because the schema was changed meanwhile.
+    /// How many times a pass is begun again because the schema has changed during it.
     private static let schemaTriesMax = 8
 
     private func carryOut(_ progress: @Sendable (CaptureProgress) -> Void) async throws -> CaptureProgress {
@@ -110,9 +110,9 @@ public actor RowCapture {
         return total
     }
 
-    /// Uploads what the application has written, downloads what others have, and makes rows of it.
+    /// Uploads the application's changes, downloads those of others, and writes them to the rows.
     ///
-    /// - Parameter progress: is called after each transaction with what is done so far.
+    /// - Parameter progress: called after each transaction with the counts so far.
     /// - Returns: what was done.
     /// - Throws: what `pass` throws; `SyncError` if the wait for the server would never end.
     @discardableResult public func synchronize(_ progress: @Sendable (CaptureProgress) -> Void = { _ in }) async throws
@@ -323,7 +323,7 @@ public struct CaptureProgress: Equatable, Sendable {
     public internal(set) var collected = 0
     /// The rows that were inserted, updated or deleted because objects were.
     public internal(set) var applied = 0
-    /// The objects that got other values because of what their table allows.
+    /// The objects whose values were changed to fit the constraints of their table.
     public internal(set) var writtenBack = 0
     /// The objects that wait, since their table does not take them.
     public internal(set) var waiting = 0

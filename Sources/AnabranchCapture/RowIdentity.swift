@@ -44,8 +44,8 @@ extension CapturedDatabase {
 
     func unmap(_ guid: UUIDBytes) throws { try db.run("DELETE FROM sync_row WHERE guid = ?", [.blob(guid.bytes)]) }
 
-    /// The key of the row that a value refers to, with the affinity and collation of the key; that of a row that may
-    /// come if there is none, nil if no row can have it.
+    /// The key of the row that a value refers to, with the affinity and collation of the key; if the row does not
+    /// exist, the key that it would have; nil if no row can have it.
     func key(referredToBy value: SQLValue, in target: CapturedTable) throws -> SQLValue? {
         let key = target.key(forValue: value)
         if value == .null || target.shape.isKeyLocal && key != nil { return key }

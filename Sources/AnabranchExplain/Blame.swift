@@ -147,8 +147,8 @@ private struct BlameLines {
     }
 
     /// - Parameters:
-    ///   - node: What is known of the place; nil if nothing is.
-    ///   - version: The version of what the place stands in.
+    ///   - node: The history of the place; nil if unknown.
+    ///   - version: The version of the place's container.
     mutating func append(
         _ value: StateValue, _ node: BlameTree.Node?, place: String, inheriting version: ServerVersion?
     ) throws(HistoryError) {

@@ -7,7 +7,7 @@ public struct Explanation: Sendable {
     public enum Certainty: String, Sendable {
         /// Merging again gave the bytes of the log.
         case exact
-        /// The upload is no longer kept: what it lost before it entered the log cannot be told.
+        /// The upload is no longer kept: what it lost before it entered the log is unknown.
         case uploadForgotten = "upload-forgotten"
         /// Merging again gave other bytes: in flexible sync the client was merged with its view of the log, which is
         /// not kept.
@@ -70,7 +70,7 @@ public struct Explanation: Sendable {
     /// The number of versions of others between the base and this one, which the client had not seen.
     public let unseenCount: Int
     /// True if the upload is kept because merging changed it. If not, merging did not change it, or it was too long
-    /// ago: then what it lost cannot be told.
+    /// ago: then what it lost is unknown.
     public let isUploadKept: Bool
     /// The trust that it deserves.
     public let certainty: Certainty

@@ -8,7 +8,7 @@ extension FileView {
     /// It takes time in proportion to what the version met, at most some seconds.
     ///
     /// - Throws: `badServerVersion` if the log has no such version, or no longer has what its client had not seen: the
-    ///   reason says what can be asked instead. `tooLarge` if the version met too much. `storeDamaged`, `storeFailed`.
+    ///   reason says what to ask for instead. `tooLarge` if the version met too much. `storeDamaged`, `storeFailed`.
     public func explanation(of version: ServerVersion) throws(HistoryError) -> Explanation {
         try explanation(of: version, anonymizedBy: nil)
     }
@@ -113,7 +113,7 @@ extension FileView {
             decisions: try decisions(on: entry.version, anonymizer))
     }
 
-    /// The upload, if it is kept, beside what entered the log, without reasons.
+    /// A comparison of the upload, if it is kept, with what entered the log, without reasons.
     private func comparison(
         of entry: LogEntry, on base: ServerVersion, _ anonymizer: Anonymizer?
     ) throws(HistoryError) -> Explanation {

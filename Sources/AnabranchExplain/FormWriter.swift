@@ -1,7 +1,7 @@
 import AnabranchCore
 
-/// Writes the forms of an explanation: instructions of one arena as they were at some moment of a merge, with other
-/// values if it is to be anonymous.
+/// Writes the instructions of an explanation as they were at some moment of a merge, with other values if it is
+/// anonymous.
 struct FormWriter {
     private var arena: ChangesetArena
     private let anonymizer: Anonymizer?

@@ -12,7 +12,7 @@ public struct LostValue: Sendable {
     public let author: Author
     /// The rule by which it was lost.
     public let rule: MergeRule
-    /// The author of what it was lost to.
+    /// The author of the change that won.
     public let winner: Author
 }
 

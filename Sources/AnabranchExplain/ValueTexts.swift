@@ -59,7 +59,7 @@ package struct ValueTexts {
         text.append(UInt8(ascii: "}"))
     }
 
-    /// A value as instructions carry it; nil for what holds values.
+    /// A value as the payload of an instruction; nil for collections and embedded objects.
     package func payload(of value: StateValue) -> Payload? {
         switch value {
         case .null: .null

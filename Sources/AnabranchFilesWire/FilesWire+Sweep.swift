@@ -5,7 +5,7 @@ import AnabranchServer
 import Logging
 import NIOPosix
 
-/// The removal of chunks that no file uses, and of what is in the trash.
+/// The removal of chunks that no file uses, and of old files in the trash.
 extension FilesWire {
     private static let daySeconds: UInt64 = 86_400
     /// How many records one commit changes.

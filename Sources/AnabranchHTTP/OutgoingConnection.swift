@@ -15,12 +15,12 @@ package enum OutgoingConnection {
     /// The outcome of the first words on each channel.
     private typealias Words<Outcome> = [ObjectIdentifier: EventLoopFuture<Outcome>]
 
-    /// Connects, and waits for what the first words with the server come to. The time is for all of it: asking for the
-    /// address, connecting, TLS and the words. When it is up, when the task is cancelled or when anything else fails,
-    /// nothing stays open.
+    /// Connects, and waits for the outcome of the first exchange with the server. The time limit is for all of it: name
+    /// resolution, connecting, TLS and the exchange. When it is exceeded, when the task is cancelled or when anything
+    /// else fails, nothing stays open.
     /// - Parameters:
-    ///   - configure: sets up a channel before it connects. Of a server with several addresses there may be several.
-    /// - Throws: `TimeoutError`, `CancellationError`, or why it failed.
+    ///   - configure: sets up a channel before it connects; called more than once if the server has several addresses.
+    /// - Throws: `TimeoutError`, `CancellationError`, or the error that made it fail.
     package static func open<Outcome: Sendable>(
         host: String, port: Int, within limit: TimeAmount,
         configure: @escaping @Sendable (any Channel) throws -> EventLoopFuture<Outcome>

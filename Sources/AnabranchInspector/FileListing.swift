@@ -20,7 +20,7 @@ final class FileListing: Sendable {
 
     init(_ catalog: any HistoryCatalog) { self.catalog = catalog }
 
-    /// The files now, or a moment ago. Whoever asks while somebody else's list is being made gets that one.
+    /// The files now, or a moment ago. A request during the making of another one's list gets the same list.
     func listing() throws -> Listing {
         try last.withLock { last in
             let start = ContinuousClock.now

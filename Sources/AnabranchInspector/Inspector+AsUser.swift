@@ -3,7 +3,7 @@ import AnabranchHistory
 import AnabranchServer
 import NIOHTTP1
 
-/// A user, or one of a user's clients, as whom a file is looked at.
+/// A user, or one of a user's clients, through whose eyes a file is shown.
 struct Viewer: Sendable {
     let access: UserAccess
     /// Nil for everything that the user may read.
@@ -64,7 +64,7 @@ extension Inspector {
     static let ownersMax = 20_000
     private static let ownClientsMax = 50
 
-    /// The user as whom a page is looked at; nil for the full view.
+    /// The user through whose eyes a page is shown; nil for the full view.
     func viewer(_ query: PageQuery) async throws(PageError) -> Viewer? {
         guard let user = query["as"] else { return nil }
         guard let found = await access.access(of: user, to: access.file(at: try query.path())) else {

@@ -2,11 +2,11 @@ import AnabranchCore
 import AnabranchServer
 import NIOHTTP1
 
-/// The people who may look: whoever has the token of the admin interface, and users with the right.
+/// The people who may open the pages: holders of the admin interface's token, and users with the right.
 extension Inspector {
-    /// Somebody who may look.
+    /// Somebody who may open the pages.
     struct Onlooker {
-        /// The ident of the user; nil for whoever has the token.
+        /// The ident of the user; nil for a holder of the token.
         let user: String?
 
         /// The name in the audit trail.

@@ -5,12 +5,12 @@ import AnabranchQuery
 import AnabranchServer
 import NIOHTTP1
 
-/// Objects: those of a class as a table, and one with what it holds and what links to it.
+/// Objects: those of a class as a table, and a single one with its properties and backlinks.
 extension Inspector {
     /// The most rows in one answer.
     static let rowsMax = 500
 
-    /// Some rows of a table: fewer than were asked for where they would be a long answer, and one at least.
+    /// Some rows of a table: at least one, and fewer than requested where the answer would be too long.
     func objects(_ query: PageQuery) async throws(PageError) -> String {
         let path = try query.path(), at = try query.version("at"), className = try query.text("class")
         let offset = Int(try query.number("offset", usual: 0, 0...UInt64(ObjectList.countMax)))

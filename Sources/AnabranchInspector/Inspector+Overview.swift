@@ -5,7 +5,7 @@ import NIOHTTP1
 
 /// The overview: the server at this moment and in the last hour, and what an operator should know.
 extension Inspector {
-    /// The most samples in an answer: of more, every so many.
+    /// The most samples in an answer; if there are more, only every n-th one is sent.
     static let sentSamplesMax = 180
 
     func overview() async throws(PageError) -> String {

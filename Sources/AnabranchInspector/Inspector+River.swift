@@ -6,14 +6,15 @@ extension Inspector {
     /// The most parts into which a history is divided.
     static let riverPartsMax = 400
 
-    /// The history divided into parts of so many versions each: how many bytes each has, and the last version of each
-    /// with its time, its author, and what that had seen. One entry is read for a part, however long the history is.
+    /// The history divided into parts of equally many versions: the bytes of each, and its last version with its time,
+    /// its author, and the version that the author had seen. One entry is read for each part, however long the history
+    /// is.
     func river(_ query: PageQuery) async throws(PageError) -> String {
         let wanted = try query.number("parts", usual: 200, 1...UInt64(Self.riverPartsMax))
         return try await reads.read(try query.path()) { view in
             let base = view.head.baseVersion.rawValue, last = view.head.version.rawValue
             let step = max(1, (last - min(base, last) + wanted - 1) / wanted)
-            // The size of what has been trimmed is that before the first entry.
+            // The size of the trimmed entries is that before the first entry.
             var size = view.head.cumulativeSize, parts: [String] = []
             if let first = try view.view.entry(view.head.baseVersion + 1) {
                 size = first.cumulativeSize - min(first.cumulativeSize, UInt64(first.changeset.count))

@@ -5,7 +5,7 @@ package import NIOHTTP1
 /// The inspector: pages that show what is in a running server, and why (`Spec/Inspector.md`).
 ///
 /// Each page is a path; with `.json` at its end the path answers what the page shows, as JSON. Pages and assets are the
-/// same for everybody and hold nothing of the server's; everything else needs a log-in, or the token of the admin
+/// same for everybody and contain no data of the server; everything else needs a log-in, or the token of the admin
 /// interface.
 package struct Inspector: AdminPages {
     /// The extent of what an operator can do.
@@ -30,9 +30,9 @@ package struct Inspector: AdminPages {
 
     /// An inspector of a running server.
     /// - Parameters:
-    ///   - version: that of the server, to be shown.
-    ///   - administrators: the idents of the users who may log in beside whoever has the token.
-    ///   - endedLogIns: the file in which log-ins are that were ended early; nil to forget them with the process.
+    ///   - version: the server's version, for display.
+    ///   - administrators: the idents of the users who may log in, besides the holders of the token.
+    ///   - endedLogIns: the file with log-ins that were ended early; nil to forget them with the process.
     package init(
         of access: AdminAccess, mode: Mode, version: String, administrators: Set<String> = [],
         endedLogIns: String? = nil

@@ -42,7 +42,7 @@ final class LogIns: Sendable {
         ended = Mutex(path.map(Self.read) ?? [:])
     }
 
-    /// Reads the file. A line that is none is passed over.
+    /// Reads the file. Malformed lines are skipped.
     private static func read(_ path: String) -> [String: UInt64] {
         let text = FileManager.default.contents(atPath: path).map { String(decoding: $0, as: UTF8.self) } ?? ""
         let pairs = text.split(separator: "\n").prefix(endedMax).compactMap { line -> (String, UInt64)? in
@@ -77,7 +77,7 @@ final class LogIns: Sendable {
         Self.hexadecimal(token.signature(of: "a log-in to the inspector until \(text)"))
     }
 
-    /// The log-in of a request that has not ended; nil if its cookie is none.
+    /// The log-in of a request, if it has not ended; nil if the cookie is missing or invalid.
     func logIn(_ headers: HTTPHeaders, at time: UInt64) -> LogIn? {
         guard let logIn = logIn(of: headers), logIn.end > time else { return nil }
         return ended.withLock { $0[logIn.name] == nil } ? logIn : nil
@@ -89,7 +89,7 @@ final class LogIns: Sendable {
         guard let logIn = logIn(of: headers) else { return }
         try ended.withLock { ended in
             ended = ended.filter { $0.value > time }
-            // Whoever ends so many is the operator. The oldest are over first.
+            // Only the operator could end this many. The oldest expire first.
             if ended.count >= Self.endedMax, let oldest = ended.min(by: { $0.value < $1.value }) {
                 ended[oldest.key] = nil
             }

@@ -174,7 +174,7 @@ final class ObjectLists: Sendable {
             let wanted = version ?? now
             let known = lists.firstIndex { $0.question == question && $0.version == wanted }
             let list = known.map { lists.remove(at: $0) } ?? ObjectList(question, at: now)
-            // The same question is asked anew: the older answer is over, unless it is asked by its version.
+            // The same question is asked again: the older answer is dropped, unless it is requested by its version.
             lists.insert(list, at: 0)
             var count = 0
             lists = Array(

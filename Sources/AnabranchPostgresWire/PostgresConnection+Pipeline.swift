@@ -35,7 +35,7 @@ extension PostgresConnection {
         guard PQflush(handle) >= 0 else { throw broken() }
     }
 
-    /// True if the connection is of use, as far as is known without asking the server: not if that has closed it.
+    /// True if the connection is usable, as far as is known without asking the server: false if that has closed it.
     public func isAlive() -> Bool {
         while isOpen {
             var entry = pollfd(fd: PQsocket(handle), events: Int16(POLLIN), revents: 0)

@@ -152,7 +152,7 @@ public final class PostgresConnection {
             PQputCopyEnd(handle, "COPY is not possible here")
             throw try failure(PostgresError(.refused, "COPY is not possible here"), until: deadline)
         case PGRES_COPY_OUT, PGRES_COPY_BOTH:
-            // What would come is not read: the connection is of no use any more.
+            // The rest is not read: the connection cannot be used any more.
             PQclear(result)
             close()
             throw PostgresError(.refused, "COPY is not possible here")
@@ -185,7 +185,7 @@ public final class PostgresConnection {
         return PQgetResult(handle)
     }
 
-    /// Sends what is to be sent, and takes what comes meanwhile, so that the server does not wait for us.
+    /// Sends the buffered output, and reads what arrives during that, so that the server does not wait for us.
     func flush(until deadline: ContinuousClock.Instant) throws(PostgresError) {
         while true {
             let state = PQflush(handle)
@@ -236,7 +236,7 @@ public final class PostgresConnection {
     }
 
     /// Carries out `COPY … TO STDOUT` and calls `body` with each row as it comes.
-    /// - Throws: `PostgresError`; what `body` throws, and the connection cannot be used any more then.
+    /// - Throws: `PostgresError`; what `body` throws, after which the connection cannot be used any more.
     public func copyOut(_ sql: String, _ body: (UnsafeRawBufferPointer) throws -> Void) throws {
         try beginCopy(sql, PGRES_COPY_OUT)
         while true {
@@ -337,7 +337,7 @@ public final class PostgresConnection {
 
 /// Cancels the statement that runs in a connection, from any thread.
 public final class PostgresCancellation: @unchecked Sendable {
-    // Nothing of it changes once it is made.
+    // Immutable once it is made.
     private let handle: OpaquePointer
 
     init(_ handle: OpaquePointer) { self.handle = handle }

@@ -1,7 +1,7 @@
 #if canImport(CLibPQ)
 import CLibPQ
 
-/// The rows that a statement has returned, in the text form of PostgreSQL unless binary form was asked for.
+/// The rows that a statement has returned, in the text form of PostgreSQL unless binary form was requested.
 public final class PostgresRows {
     private let result: OpaquePointer
 

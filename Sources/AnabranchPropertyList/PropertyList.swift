@@ -23,9 +23,9 @@ public enum PropertyList: Sendable {
     case dictionary(PropertyListDictionary)
     /// An integer of 2^63 and more: read, never written.
     case largeInteger(UInt64)
-    /// The UTF-16 of what is no text, as surrogates are not paired: in the binary form only.
+    /// UTF-16 with unpaired surrogates, which is not valid text: in the binary form only.
     case illFormedString([UInt16])
-    /// A value that is none, with the reason: read, never written.
+    /// An invalid value, with the reason: read, never written.
     indirect case refused(PropertyListError)
 }
 
@@ -87,7 +87,7 @@ extension PropertyList {
     /// The reason why it is no value; nil for one.
     public var refusal: PropertyListError? { if case .refused(let error) = self { error } else { nil } }
 
-    /// The value of a key; nil if there is none, or it is no dictionary.
+    /// The value of a key; nil if there is none, or if this is not a dictionary.
     public subscript(key: String) -> PropertyList? { dictionary?[key] }
 }
 
@@ -119,7 +119,7 @@ extension PropertyList {
         }
     }
 
-    /// Reads a document in either form (`Spec/PropertyLists.md`, sections 2 and 3). A value that is none is kept as
+    /// Reads a document in either form (`Spec/PropertyLists.md`, sections 2 and 3). An invalid value is kept as
     /// ``refused(_:)``.
     /// - Throws: what makes it unreadable as a whole: ``PropertyListError/Code/malformed`` or
     ///   ``PropertyListError/Code/limitExceeded``, with the place.

@@ -28,7 +28,7 @@ public struct PropertyListDate: Hashable, Sendable {
             for place in 0..<9 { nanoseconds = nanoseconds * 10 + Int32(digits.dropFirst(place).first ?? 0x30) - 0x30 }
             zone = zone.dropFirst(1 + digits.count)
         }
-        // What else RFC 3339 allows is none of the form: small letters, offsets without a colon.
+        // Other forms of RFC 3339 are not allowed: small letters, offsets without a colon.
         let isUTC = zone.elementsEqual("Z".utf8)
         guard isUTC || zone.count == 6, text.dropFirst(10).first == UInt8(ascii: "T"),
             let milliseconds = RFC3339.milliseconds(Array(text.prefix(19)) + zone)
@@ -36,8 +36,7 @@ public struct PropertyListDate: Hashable, Sendable {
         self.init(seconds: milliseconds / 1000, nanoseconds: nanoseconds)
     }
 
-    /// The moment so many seconds after 2001, to the nearest nanosecond; nil for another year, and for what is no
-    /// number.
+    /// The moment a number of seconds after 2001, to the nearest nanosecond; nil for years out of range, and for NaN.
     init?(secondsSince2001 interval: Double) {
         // All years are less, and what is no number is not.
         guard interval.magnitude < 1e12 else { return nil }
@@ -72,7 +71,7 @@ extension PropertyListDate: Comparable, CustomStringConvertible {
         return String(repeating: "0", count: max(0, count - text.count)) + text
     }
 
-    /// The day that comes so many days after 0001-01-01. Years are counted from March on, so that the day of a leap
+    /// The calendar day a number of days after 0001-01-01. Years are counted from March on, so that the day of a leap
     /// year is the last one.
     private static func calendarDay(_ days: Int) -> (year: Int, month: Int, day: Int) {
         let daysSinceMarch = days + 306

@@ -1,13 +1,13 @@
-/// The reason why bytes are no property list that can be read, why a value of one is none, or why a value cannot be
+/// The reason why bytes cannot be read as a property list, why a value in one is invalid, or why a value cannot be
 /// written (`Spec/PropertyLists.md`, section 4).
 public struct PropertyListError: Error, Hashable, Sendable {
     /// The kind of an error.
     public enum Code: String, Sendable {
-        /// It is no property list, or breaks a rule of its form: nothing of it is read.
+        /// The bytes are not a property list, or break a rule of its form: nothing of them is read.
         case malformed
         /// It is larger, deeper or has more values than the limits allow: nothing of it is read, or written.
         case limitExceeded
-        /// One value is none, or cannot be written. A reader goes on and keeps it as ``PropertyList/refused(_:)``.
+        /// One value is invalid, or cannot be written. A reader continues and keeps it as ``PropertyList/refused(_:)``.
         case badValue
     }
 

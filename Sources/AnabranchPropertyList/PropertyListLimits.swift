@@ -1,5 +1,5 @@
-/// Bounds of what is read and written (`Spec/PropertyLists.md`, section 4). Reading takes memory and time in proportion
-/// to the bytes that came in, whatever they say.
+/// Bounds for reading and writing (`Spec/PropertyLists.md`, section 4). Reading takes memory and time in proportion to
+/// the size of the input, whatever it contains.
 public struct PropertyListLimits: Hashable, Sendable {
     /// The length of a document. One in the binary form may also be no longer with everything written out that is
     /// shared in it.

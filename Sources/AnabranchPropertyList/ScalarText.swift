@@ -1,7 +1,7 @@
 import AnabranchCore
 
 /// Values as the XML form has them between the tags, references expanded (`Spec/PropertyLists.md`, section 2). Blanks
-/// around a number and a date do not count. Each is nil for what is none.
+/// around a number and a date do not count. Each is nil for invalid text.
 enum ScalarText {
     /// Decimal, or hexadecimal after `0x`; −2^63 to 2^64−1.
     static func integer(_ text: [UInt8]) -> PropertyList? {

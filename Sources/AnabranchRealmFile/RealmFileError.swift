@@ -51,7 +51,7 @@ public struct RealmFileError: Error, Hashable, Sendable {
         RealmFileError(.damaged, at: Place(offset: offset), reason)
     }
 
-    /// The error, completed with what is known of its place.
+    /// The error, completed with the outer parts of its place.
     func within(_ outer: Place) -> RealmFileError {
         var error = self
         error.place.offset = place.offset ?? outer.offset

@@ -22,7 +22,7 @@ public struct OverruledChange: Equatable, Sendable {
 
 /// The changes of a replica that a merge discards, found by merging a copy: the merge itself does not depend on it.
 struct OverruledChanges {
-    /// The most pairs of instructions that meet for it: a millisecond. What a larger merge discards is not told.
+    /// The most pairs of instructions that are compared for the report: a millisecond. A larger merge is not reported.
     private static let pairsMax = 1 << 16
     /// The largest download that is merged twice, in bytes.
     private static let downloadBytesMax = 4 << 20
@@ -60,7 +60,7 @@ struct OverruledChanges {
         }
     }
 
-    /// False for what both sides did, and for the schema: nothing is lost then.
+    /// False for changes that both sides made, and for those of the schema: nothing is lost then.
     private static func isLoss(_ outcome: RuleOutcome, in arena: ChangesetArena) -> Bool {
         let own = outcome.major.before, other = outcome.minor.before
         switch outcome.rule {

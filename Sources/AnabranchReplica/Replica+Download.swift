@@ -58,11 +58,11 @@ extension Replica {
 
     /// Merges each changeset with the local changes that the server had not seen, and applies it.
     ///
-    /// - Parameter kind: What the changesets are; a bootstrap is stored until its last part has arrived, and then
+    /// - Parameter kind: The kind of download; a bootstrap is stored until its last part has arrived, and then
     ///   integrated as a whole.
-    /// - Returns: what was changed in the state.
-    /// - Throws: `ReplicaError` with the code `badDownload`, `changesetTooLarge` or, if nothing is wrong with what the
-    ///   server sends, `storeFailed`. The replica stays as it was.
+    /// - Returns: the changes of the state.
+    /// - Throws: `ReplicaError` with the code `badDownload`, `changesetTooLarge` or, for a failure that is not the
+    ///   server's, `storeFailed`. The replica stays as it was.
     @discardableResult
     public mutating func integrate(_ download: Download, as kind: DownloadKind = .steady) throws -> StateChanges {
         switch kind {
@@ -71,7 +71,7 @@ extension Replica {
         }
     }
 
-    /// - Parameter onMerged: is told the server version of each entry, and the form in which it was applied.
+    /// - Parameter onMerged: receives the server version of each entry, and the form in which it was applied.
     @discardableResult
     package mutating func integrate(
         _ download: Download, onMerged: ((ServerVersion, [UInt8]) -> Void)?

@@ -35,7 +35,7 @@ extension Replica {
         // The next write has to come after everything that was written there.
         change.commit.record.lastWritten = max(record.lastWritten, other.record.lastWritten)
         change.commit.record.subscriptions = other.record.subscriptions
-        // Changes made before a set are uploaded before the server hears of the set, and none that were made later.
+        // Before a set is sent, exactly the changes made before it are uploaded.
         change.commit.record.subscriptions?.reset(keepsPending: recovers) { [version = record.version] snapshot in
             versions.last { $0.old <= snapshot }?.new ?? version
         }

@@ -3,7 +3,7 @@ public import AnabranchCore
 // Flexible sync (`Spec/FlexibleSync.md`, part 2).
 
 extension Replica {
-    /// Replaces the subscriptions; the server is told in the next session, once the changes made before are uploaded.
+    /// Replaces the subscriptions. They are sent in the next session, once all earlier changes are uploaded.
     ///
     /// - Returns: the number of the new set.
     /// - Throws: `ReplicaError`, with the code `notAllowed` once the replica was synchronized by partition.

@@ -99,7 +99,7 @@ extension Replica: SessionFile {
     }
 }
 
-/// The limits of what a replica sends and stores at once (`Spec/History.md`, section 12.2).
+/// The limits of what a replica sends and stores in one piece (`Spec/History.md`, section 12.2).
 package enum ReplicaLimits {
     /// The size of an UPLOAD, in bytes of changesets: it ends after the changeset that reaches it.
     package static let uploadBytes = 131_072

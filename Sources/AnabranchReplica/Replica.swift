@@ -24,8 +24,8 @@ public struct Replica<Store: ReplicaStore> {
     /// The subscription set whose bootstrap is stored in part, which the state of one that is active does not show.
     var openBootstrap: QueryVersion?
     let behaviour: ReplicaBehaviour
-    /// True for the objects whose contents before and after a commit are noted, besides those that the store needs; nil
-    /// if there are none.
+    /// True for the objects whose contents before and after a commit are recorded, besides those that the store needs;
+    /// nil if there are none.
     package var isObserved: (@Sendable (ObjectReference) -> Bool)?
     /// The changes of the last commit to such objects.
     package private(set) var noted: [NotedChange] = []

@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// The reason why a replica cannot do what it was asked for. Two errors are equal if their codes are.
+/// The reason why a replica cannot carry out a call. Two errors are equal if their codes are.
 public struct ReplicaError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The kind of an error.
     public enum Code: Sendable {

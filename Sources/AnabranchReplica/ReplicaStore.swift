@@ -1,7 +1,7 @@
 public import AnabranchCore
 
-/// The storage of a replica: its state, the log of what the server has not confirmed, and its place in the server's log
-/// (`Spec/Replica.md`, section 2). One replica at a time works on a store.
+/// The storage of a replica: its state, the log of changes that the server has not confirmed, and its place in the
+/// server's log (`Spec/Replica.md`, section 2). One replica at a time works on a store.
 ///
 /// All functions are synchronous, and `commit` is atomic. A replica changes nothing in memory before `commit` has
 /// returned, so a store that throws has to be as it was before.
@@ -29,8 +29,8 @@ public protocol ReplicaStore {
     /// Calls `body`, which reads the state many times and commits nothing. The default does no more.
     func readTogether<Value>(_ body: () throws -> Value) throws -> Value
 
-    /// The slots of the properties whose values before a commit that changes the object the store has to know. By
-    /// default there are none.
+    /// The slots of the properties whose former values the store has to know when a commit changes the object. Empty by
+    /// default.
     func recordedSlots(of object: ObjectReference) -> Set<Int>
 }
 
@@ -70,8 +70,7 @@ public struct ReplicaRecord: Equatable, Sendable {
     public var file: SaltedFileID?
     /// The newest version of the replica's own log. A new file is at version 1.
     public var version: ClientVersion = 1
-    /// The progress told by the last DOWNLOAD that was integrated. Its upload cursor is what the server has
-    /// acknowledged.
+    /// The progress in the last integrated DOWNLOAD. Its upload cursor is what the server has acknowledged.
     public var progress = DownloadProgress(
         cursor: DownloadCursor(), latest: SaltedVersion(), upload: UploadCursor(), downloadableBytes: 0)
     /// The time of the last local write.

@@ -1,6 +1,6 @@
 public import AnabranchCore
 
-/// The objects of a class that an application wants to have (`Spec/FlexibleSync.md`, section 2.1).
+/// A query for the objects of a class that an application wants to download (`Spec/FlexibleSync.md`, section 2.1).
 public struct Subscription: Hashable, Codable, Sendable {
     /// The name by which it can be found again; nil for one without a name.
     public var name: String?

@@ -147,7 +147,7 @@ package struct StateTable: Sendable {
         return values
     }
 
-    /// The bytes of a column. If it holds another value, there are none, and its row is not what was written.
+    /// The bytes of a column; empty if it holds another value, since then its row is not what was written.
     private static func bytes(_ row: Row, _ column: Int) throws -> [UInt8] {
         try row.withUnsafeData(atIndex: column) { data in data.map { Array($0) } ?? [] }
     }

@@ -6,14 +6,14 @@ import Foundation
 package import NIOCore
 import NIOPosix
 
-/// A client of partition-based sync, for tests of a server: to the server, it is an app with a Realm SDK. It has a
-/// state in memory and one partition, speaks to the server over a WebSocket, merges what it downloads, and checks what
-/// a real client checks.
+/// A client of partition-based sync, for tests of a server: to the server, it looks like an app with a Realm SDK. It
+/// has a state in memory and one partition, syncs over a WebSocket, merges what it downloads, and checks what a real
+/// client checks.
 ///
-/// It takes what the server has sent only while one of its calls waits for something. So the test decides what the
-/// client knows when it writes, and can have two clients write without knowing of each other. One call at a time.
+/// It receives messages only while one of its calls waits for something. So the test decides what the client knows when
+/// it writes, and can have two clients write without knowing of each other. One call at a time.
 ///
-/// There is no TLS, no flexible sync, and no log-in: the token has to be one that the server's authenticator knows.
+/// There is no TLS, no flexible sync, and no log-in: the server's authenticator has to accept the token.
 public actor TestClient {
     /// The app whose partition it syncs; empty for a client without an app.
     public nonisolated let app: String
@@ -112,9 +112,9 @@ public actor TestClient {
         return value
     }
 
-    /// Reads the state as the client has it now: what it has downloaded and written.
+    /// Reads the client's present state: what it has downloaded and written.
     /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws; `ApplyError` with the place, for a call that makes no sense.
+    /// - Throws: what `body` throws; `ApplyError` with the place, for an invalid call.
     public func read<Value: Sendable>(_ body: @Sendable (WriteTransaction) throws -> Value) throws -> Value {
         try state.read(body)
     }

@@ -4,10 +4,10 @@ public import AnabranchProtocol
 public struct TestClientError: Error, CustomStringConvertible {
     /// The reason in words, with those of the server.
     public let description: String
-    /// The error that the server has told the client, if that was the reason.
+    /// The error that the server sent, if that was the reason.
     package let told: ErrorMessage?
 
-    /// The code of the error that the server has told the client; nil if it has told none.
+    /// The code of the error that the server sent; nil if it sent none.
     public var code: ErrorCode? { told?.code }
 
     package init(_ description: String, told: ErrorMessage? = nil) {

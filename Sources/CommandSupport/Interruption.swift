@@ -4,7 +4,8 @@ import Synchronization
 /// The number of requests so far. A signal handler may use nothing that locks or allocates.
 private let interruptions = Atomic(0)
 
-/// Lets Ctrl-C or SIGTERM end a command in order, with a report of what it has done; the second one ends the process.
+/// Lets Ctrl-C or SIGTERM end a command in an orderly way, with a report of what it has done; the second signal ends
+/// the process.
 package struct Interruption {
     /// The exit status of a command that was interrupted.
     package static let status: Int32 = 128 + SIGINT

@@ -6,11 +6,10 @@ extension AsyncParsableCommand {
     /// Runs the command that the arguments of the process name, and ends the process if it fails. Every error has one
     /// form: a line on standard error for each mistake, and the exit status.
     ///
-    /// Runs on the main thread: to others the system sends no signal for what they do themselves, such as to write into
-    /// a pipe that is closed.
+    /// Runs on the main thread: other threads get no signal for their own actions, such as writing into a closed pipe.
     /// - Parameters:
-    ///   - moved: commands by their former names, with the command line by which each is called now.
-    ///   - hints: for options of other programs, the way in which it is done here.
+    ///   - moved: former names of commands, each with its present command line.
+    ///   - hints: options of other programs, each with the way in which it is done here.
     ///   - explain: the text for an error, and the exit status; nil for the errors of the argument parser.
     @MainActor package static func runProgram(
         moved: [String: String] = [:], hints: [String: String] = [:],
@@ -40,7 +39,7 @@ extension AsyncParsableCommand {
         }
     }
 
-    /// The message of the argument parser about an option that is not there, with what is meant.
+    /// The message of the argument parser about an unknown option, with what was probably meant.
     private static func hint(for error: any Error, _ hints: [String: String]) -> String? {
         let message = message(for: error)
         guard message.hasPrefix("Unknown option '"), let option = message.split(separator: "'").dropFirst().first,

@@ -3,8 +3,8 @@
 
 /// The output of the process. A command whose output went nowhere must not look as if it had succeeded.
 package enum StandardOutput {
-    /// Makes sure that the buffer is written whichever way the process exits. Where that fails, or has failed before,
-    /// standard error says so and the exit status is 1. To be called once, at the beginning.
+    /// Makes sure that the buffer is written, however the process exits. If that fails, or has failed before, standard
+    /// error says so and the exit status is 1. Call this once, at the beginning.
     package static func checkAtExit() {
         atexit {
             if fflush(stdout) != 0 { StandardOutput.end(because: errno) }

@@ -1,8 +1,7 @@
 import Foundation
 import Synchronization
 
-/// A directory that is removed when Ctrl-C or SIGTERM ends the command. If it ends otherwise, whoever made it removes
-/// it.
+/// A directory that is removed when Ctrl-C or SIGTERM ends the command. Otherwise its creator removes it.
 final class TemporaryDirectory: Sendable {
     /// The number of attempts to remove it: the work that still goes on can make one more file each time.
     private static let attempts = 100

@@ -92,7 +92,7 @@ package struct Anonymizer: Sendable {
         ObjectAddress(name(object.className), object.key.replaced { self($0) })
     }
 
-    /// The changeset with other names, keys and values, encoded anew.
+    /// The changeset with other names, keys and values, encoded again.
     /// - Throws: `ChangesetError`.
     package func changeset(_ changeset: [UInt8]) throws(ChangesetError) -> [UInt8] {
         var arena = ChangesetArena()
@@ -118,7 +118,7 @@ package struct Anonymizer: Sendable {
     }
 }
 
-/// A small generator, SplitMix64. It need not be secret: the numbers say nothing of what they stand for.
+/// A small generator, SplitMix64. It need not be secret: the numbers reveal nothing about the values that they replace.
 private struct SplitMix: RandomNumberGenerator {
     var state: UInt64
 

@@ -5,7 +5,7 @@ import AnabranchHistory
 struct ValueCensus {
     /// The most memory that they may take, in bytes.
     static let bytesMax = 256 << 20
-    /// The memory that a value takes beside its bytes, in the tables of the census and of the anonymizer.
+    /// The memory that a value takes in addition to its bytes, in the tables of the census and of the anonymizer.
     private static let valueOverheadBytes = 96
 
     private(set) var texts: Set<[UInt8]> = []

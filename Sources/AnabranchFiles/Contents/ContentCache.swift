@@ -4,16 +4,16 @@ import Foundation
 import GRDB
 import Synchronization
 
-/// The chunks that are on this device, in files of a folder, and what waits for upload, in a database beside them.
+/// The chunks on this device, in files of a folder, and the list of uploads that wait, in a database next to them.
 /// Every call blocks for as long as the disk takes.
 final class ContentCache: Sendable {
     /// A content that was written here and is not published yet.
     struct Pending: Equatable, Sendable {
         let file: UUID
         let content: Manifest
-        /// The content that it was made from; nil for a file that is to be made.
+        /// The content that it was made from; nil for a new file.
         let base: ChunkHash?
-        /// The name of a file that is to be made, and its folder.
+        /// The name and folder of a new file.
         let name: String
         let parent: UUID?
         let modified: Date
@@ -212,8 +212,9 @@ final class ContentCache: Sendable {
         try perform { try $0.execute(sql: "DELETE FROM chunk WHERE hash = ?", arguments: [Data(chunk.bytes)]) }
     }
 
-    /// Takes bytes into chunks. They are durable when this returns, and stay until `release` is called.
-    /// - Parameter read: the next bytes, at most as many as asked for, and fewer only at the end.
+    /// Divides bytes into chunks and stores them. They are durable when this returns, and stay until `release` is
+    /// called.
+    /// - Parameter read: returns the next bytes: at most as many as requested, and fewer only at the end.
     func store(_ read: (Int) throws -> [UInt8]) throws -> Manifest {
         let held = Mutex<[ChunkHash]>([])
         let intake = ChunkIntake { [self] chunk, bytes in

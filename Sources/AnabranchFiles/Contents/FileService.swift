@@ -17,8 +17,8 @@ public struct FileService: Sendable {
     /// A server that lets clients in without a token, or always with the same.
     /// - Parameters:
     ///   - server: scheme, host and port, as `https://sync.example.com`; `ws` and `wss` stand for `http` and `https`.
-    ///   - partition: the one that the store is synchronized with.
-    ///   - sender: what sends requests; it has to take answers of `answerBytesMax`.
+    ///   - partition: the partition that the store syncs.
+    ///   - sender: sends the requests; it has to accept answers of `answerBytesMax`.
     public init(
         server: String, app: String, partition: PartitionValue, token: String? = nil,
         sender: (any HTTPSender)? = nil
@@ -29,8 +29,8 @@ public struct FileService: Sendable {
     /// The server of a user of an app.
     /// - Parameters:
     ///   - user: the id of a user who is logged in.
-    ///   - partition: the one that the store is synchronized with.
-    ///   - sender: what sends requests; it has to take answers of `answerBytesMax`.
+    ///   - partition: the partition that the store syncs.
+    ///   - sender: sends the requests; it has to accept answers of `answerBytesMax`.
     public init(_ app: AppClient, user: String, partition: PartitionValue, sender: (any HTTPSender)? = nil) {
         self.init(app.baseURL, app.appID, partition, sender) { isRefused in
             isRefused ? try await app.refreshAccessToken(of: user) : try await app.accessToken(of: user)

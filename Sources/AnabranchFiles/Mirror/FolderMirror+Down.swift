@@ -100,7 +100,7 @@ extension FolderMirror {
     }
 
     /// The place of a path on the disk.
-    /// - Throws: `SpaceError` if a folder that it is in is none: with a link there, it would be somewhere else.
+    /// - Throws: `SpaceError` if an enclosing folder is not a folder: through a link the path would lead elsewhere.
     private func safe(_ path: SpacePath) throws -> String {
         var folder = SpacePath.root
         for name in path.components.dropLast() {

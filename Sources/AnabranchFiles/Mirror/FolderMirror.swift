@@ -3,8 +3,9 @@ package import Foundation
 
 /// Keeps a folder of the disk equal to a space, both ways (`Spec/Files.md`, section 8).
 ///
-/// It compares folder and space with what both had when they were compared last. What has changed on one side is done
-/// on the other; what has changed on both stays twice. Nothing outside of the folder is touched, and no link followed.
+/// It compares folder and space with their common content at the last comparison. A change on one side is made on the
+/// other; if both sides have changed a file, both versions stay. Nothing outside the folder is touched, and no link is
+/// followed.
 package actor FolderMirror {
     /// Something that the mirror does, or does not do.
     package enum Report: Sendable {
@@ -20,7 +21,7 @@ package actor FolderMirror {
     let root: String
     let tell: @Sendable (Report) -> Void
     var rows: MirrorRows
-    /// The things that were passed over and told already.
+    /// The paths whose skipping was reported already.
     private var toldSkips: Set<String> = []
     /// The time when it began, in nanoseconds since 1970.
     private let began = Int64(Date.now.timeIntervalSince1970 * 1e9)
@@ -55,7 +56,7 @@ package actor FolderMirror {
         } while await bell.wait(atMost: isWatched ? .seconds(30) : .seconds(1))
     }
 
-    /// Compares folder and space once, and does what is to be done.
+    /// Compares folder and space once, and makes the necessary changes.
     /// - Returns: the number of changes that it made: none when both are equal.
     @discardableResult
     package func compare() async throws -> Int {
@@ -204,7 +205,7 @@ package actor FolderMirror {
         for row in gone.sorted(by: { $0.path.components.count > $1.path.components.count }) {
             try await attempt(row.path) {
                 let entry = try self.space.entry(row.key)
-                // What has changed there meanwhile comes back, and a folder stays in which something is.
+                // A file that was changed in between comes back, and a folder that is not empty stays.
                 let isUnchanged = entry?.contentID == row.content && entry?.path == row.path
                 let isEmpty =
                     entry?.isFolder == true && isUnchanged ? try await self.space.list(row.path).isEmpty : true
@@ -217,7 +218,7 @@ package actor FolderMirror {
         }
     }
 
-    /// Carries out one action. What cannot be done now is told, and tried again later.
+    /// Carries out one action. If it fails, that is reported, and it is tried again later.
     func attempt(_ path: SpacePath, _ body: () async throws -> Void) async throws {
         do {
             try await body()

@@ -2,7 +2,7 @@ import Foundation
 
 /// The files and folders in a folder of the disk. Links and special files are passed over, and never followed.
 struct FolderScan: Sendable {
-    /// A file or folder as the disk has it.
+    /// A file or folder on the disk.
     struct Found: Equatable, Sendable {
         var isFolder: Bool
         var inode: UInt64
@@ -34,7 +34,7 @@ struct FolderScan: Sendable {
         while let folder = waiting.popLast() {
             let path = root + (folder.components.isEmpty ? "" : "\(folder)")
             guard let stream = opendir(path) else {
-                // It was removed meanwhile.
+                // It was removed in between.
                 if errno == ENOENT, !folder.components.isEmpty { continue }
                 throw ContentCache.lastError(path)
             }
@@ -75,7 +75,7 @@ struct FolderScan: Sendable {
         return lstat(path, &status) == 0 ? status : nil
     }
 
-    /// A file or folder as it is now; nil if there is none, or a link or something else.
+    /// A file or folder as it is now; nil if there is none, or if it is a link or something else.
     static func look(_ path: String) -> Found? {
         guard let status = status(path), [S_IFREG, S_IFDIR].contains(status.st_mode & S_IFMT) else { return nil }
         return Found(status)

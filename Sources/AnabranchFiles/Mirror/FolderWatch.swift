@@ -1,8 +1,8 @@
 @preconcurrency import Dispatch
 import Foundation
 
-/// Rings when something changes in folders of the disk. Where the system has no such service, or no more of it, nobody
-/// hears anything, and has to look.
+/// Signals when something changes in folders of the disk. Where the system has no such service, or its limit is
+/// reached, there are no signals, and the mirror has to scan.
 final class FolderWatch: Sendable {
     private let descriptor: Int32
     private let source: any DispatchSourceRead

@@ -189,8 +189,8 @@ extension FileSpace {
         }
     }
 
-    /// Takes a file, or a folder with everything that was deleted below it, out of the trash. It is again where it was,
-    /// or where it was moved meanwhile.
+    /// Takes a file, or a folder with everything that was deleted below it, out of the trash. It returns to where it
+    /// was, or where it was moved since.
     public func restore(_ entry: SpaceEntry) async throws {
         try await change {
             let marked = try self.withTree { tree in

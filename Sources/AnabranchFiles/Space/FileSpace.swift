@@ -30,7 +30,7 @@ public final class FileSpace: Sendable {
         var pins: Set<UUID> = []
         /// The contents that the metadata name.
         var contents: [UUID: Manifest] = [:]
-        /// The files and folders that have changed, and were not followed yet: whoever reads the tree takes them over.
+        /// The files and folders that have changed since the tree was updated; the next reading of the tree does that.
         var changed: Set<UUID> = []
     }
 

@@ -139,7 +139,7 @@ extension FileSpace {
         owners.add(owner, { await iterator.next() }, body)
     }
 
-    /// Ends all observations of an owner. A call that is under way comes to its end.
+    /// Ends all observations of an owner. A call that is under way still completes.
     public func removeObserver(_ owner: AnyObject) {
         owners.end(of: owner)
     }

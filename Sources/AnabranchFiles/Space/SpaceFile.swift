@@ -18,7 +18,7 @@ public final class SpaceFile: Sendable {
     let space: FileSpace
     let state: Mutex<State>
     private let following = Mutex<Task<Void, Never>?>(nil)
-    /// The path as it was when it could last be told.
+    /// The last known path.
     private let lastPath: Mutex<SpacePath>
 
     init(_ key: UUID, _ content: Manifest, at path: SpacePath, in space: FileSpace) {
@@ -127,7 +127,7 @@ public final class SpaceFile: Sendable {
 
     // MARK: Reading
 
-    /// The whole content. It waits for what is not here.
+    /// The whole content. It waits until missing chunks are downloaded.
     /// - Throws: `SpaceError` with the code `unavailable` if the server cannot be reached; `CancellationError`, which
     ///   ends the waiting and not the download.
     public func read() async throws -> Data { try await bytes(in: 0..<(try content().size)) }
@@ -228,7 +228,7 @@ public final class SpaceFile: Sendable {
 
     /// Writes the content of a file, part by part; see `write`.
     /// - Parameters:
-    ///   - url: a file that nobody changes meanwhile.
+    ///   - url: a file that nothing changes during the call.
     ///   - moving: true to take the file over: it is removed when its content is durable here.
     public func write(contentsOf url: URL, moving: Bool = false) async throws {
         try await space.write(self) { try $0.store(contentsOf: url) }

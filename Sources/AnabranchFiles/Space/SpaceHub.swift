@@ -4,7 +4,7 @@ import Synchronization
 
 /// Tells observers of a space what has changed.
 final class SpaceHub: Sendable {
-    /// Somebody who wants to know.
+    /// An observer of changes.
     final class Observer: Sendable {
         private struct Pending {
             var changes: [SpaceChange] = []
@@ -55,7 +55,7 @@ final class SpaceHub: Sendable {
         func end() { continuation.finish() }
     }
 
-    /// Somebody who wants to know of statuses.
+    /// An observer of statuses.
     private struct StatusObserver {
         let tell: @Sendable (TransferBoard.Way?) -> Void
         let end: @Sendable () -> Void
@@ -114,7 +114,7 @@ final class SpaceHub: Sendable {
         for observer in state.withLock({ Array($0.observers.values) }) { observer.add(change) }
     }
 
-    /// True if somebody wants to know of changes.
+    /// True if changes are observed.
     var isObserved: Bool { state.withLock { !$0.observers.isEmpty } }
 
     /// Tells the difference between what was shown before and what is now.

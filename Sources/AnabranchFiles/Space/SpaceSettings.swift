@@ -8,8 +8,8 @@ public struct SpaceSettings: Sendable {
         case always
         /// Those of open files and of pinned ones.
         case onOpen
-        /// As `onOpen`, while a condition holds, such as that the network is not paid for by the byte. It is asked for
-        /// each content.
+        /// As `onOpen`, while a condition holds, such as that the network is not metered. It is evaluated for each
+        /// content.
         case when(@Sendable () -> Bool)
         /// Only what is read and is not here, and pinned files.
         case manual

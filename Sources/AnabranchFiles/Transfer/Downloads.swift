@@ -42,7 +42,7 @@ actor Downloads {
         try await task.valueUnlessCancelled
     }
 
-    /// Brings one chunk, unless it is here. What the disk has made of it is not taken for the chunk.
+    /// Downloads one chunk, unless it is here. A chunk that the disk has damaged does not count as here.
     func fetch(_ chunk: ChunkHash) async throws -> [UInt8] {
         if coming[chunk] == nil, let bytes = try await stored(chunk) { return bytes }
         do {
@@ -96,7 +96,7 @@ actor Downloads {
                         content.chunks[$1] == chunk ? $0 + content.byteCount(ofChunk: $1) : $0
                     }
                     group.addTask {
-                        // Whoever reads the content may have brought it.
+                        // A reader of the content may have downloaded it.
                         let isHere = try await self.disk.run { [cache] in try cache.has(chunk) }
                         if !isHere { _ = try await self.download(chunk) }
                         return count
@@ -142,7 +142,7 @@ actor Downloads {
 }
 
 extension FileIssue {
-    /// Trouble of this device.
+    /// Converts a failure on this device.
     init(_ error: SpaceError) {
         self.init(error.code == .storageFull ? .storageFull : .storageFailed, error.reason)
     }

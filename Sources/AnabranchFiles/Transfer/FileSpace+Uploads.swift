@@ -125,7 +125,7 @@ extension FileSpace {
     ) throws -> Outcome {
         guard let record = try tx.find(FileRecord.self, row.file) else {
             guard row.base == nil else {
-                // It was erased meanwhile. An object that is made again under the same key could be erased again.
+                // It was erased in between. An object that is made again under the same key could be erased again.
                 return .copied(copy(of: row.content, row.file, name: row.name, row.parent, row.modified))
             }
             var file = FileRecord(id: row.file, name: row.name, parent: row.parent, moved: now)

@@ -11,7 +11,7 @@ struct FileRecord: SyncedObject {
     var parent: UUID?
     var moved = Date()
     var manifest = Data(Manifest.empty.bytes)
-    /// Copies of what the manifest says, for lists and queries.
+    /// Copies of facts in the manifest, for lists and queries.
     var size = 0
     var modified = Date()
     var mediaType: String?
@@ -23,7 +23,7 @@ struct FileRecord: SyncedObject {
         case name, parent, moved, manifest, size, modified, mediaType, trashed
     }
 
-    /// The content; empty if another program has written what is none.
+    /// The content; empty if another program has written an invalid manifest.
     var content: Manifest { Manifest(Array(manifest)) ?? .empty }
 
     mutating func setContent(_ content: Manifest, modified date: Date) {

@@ -76,7 +76,7 @@ struct SpaceTree: Sendable {
             var way: [UUID] = [], seen: [UUID: Int] = [:], next: UUID? = start.key
             while let folder = next, depths[folder] == nil, let node = nodes[folder], node.isFolder {
                 if let first = seen[folder], let last = way[first...].max(by: isEarlier) {
-                    // The way begins anew, and ends there.
+                    // The walk starts again, and ends there.
                     cuts.insert(last)
                     (way, seen, next) = ([], [:], start.key)
                     continue
@@ -113,7 +113,7 @@ struct SpaceTree: Sendable {
 
     // MARK: Reading
 
-    /// The content that is to be seen here.
+    /// The content as this device shows it.
     func content(of key: UUID) -> ContentNote? { written[key] ?? nodes[key]?.content }
 
     /// True if it is not deleted.
@@ -230,7 +230,7 @@ struct SpaceTree: Sendable {
         return list(folder).first { $0.key == node.key }?.name ?? node.name
     }
 
-    /// The deleted files, and the deleted folders, at the top of what was deleted.
+    /// The deleted files and folders, without those below another deleted folder.
     func trash() -> [UUID] {
         var living: Set<UUID> = []
         for node in nodes.values where isKept(node) {

@@ -60,7 +60,7 @@ struct ChunkEndpoints: HTTPEndpoints {
         return .chunk(hash)
     }
 
-    /// Finds the synced file of a request, for whoever has its token.
+    /// Finds the synced file of a request, after checking its token.
     private func open(_ request: EndpointRequest) async throws(ChunkRefusal) -> ChunkSpace {
         let parts = request.path.split(separator: "/")
         guard parts.count > 1, parts[0] == "files", let app = wire.settings.apps[exactly: String(parts[1])] else {
@@ -96,7 +96,7 @@ final class RequestParts: Sendable {
         if case .stream(let stream, _) = body { parts = Mutex(stream) } else { parts = Mutex(nil) }
     }
 
-    /// The parts, for whoever asks first; nil for others.
+    /// The parts, at the first call; nil afterwards.
     func take() -> EndpointStream? { parts.withLock { $0.take() } }
 
     /// Reads the body unless somebody has begun to, so that the client gets to reading the answer.

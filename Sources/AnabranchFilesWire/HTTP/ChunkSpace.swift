@@ -27,7 +27,7 @@ struct ChunkSpace: Sendable {
         }
         if try await isHere(chunk) {
             await body.drain()
-            // Whoever has the bytes may read them, and they stay for as long as if they had just come.
+            // A client that has the bytes may read them, and they are kept as if they had just arrived.
             try await record(chunk, byteCount)
             return EndpointResponse(status: .ok)
         }
@@ -88,7 +88,7 @@ struct ChunkSpace: Sendable {
         return EndpointResponse(status: status, headers: headers, body: .stream(parts, byteCount: range.count))
     }
 
-    /// The chunks of a list that are to be put.
+    /// The chunks of a list that have to be uploaded.
     func missing(_ body: RequestParts) async throws -> EndpointResponse {
         guard let parts = body.take() else { throw ChunkRefusal(.badRequest, "no body") }
         var bytes: [UInt8] = []
@@ -118,8 +118,8 @@ struct ChunkSpace: Sendable {
         try await wire.read(path) { try $1.chunk(chunk) } ?? nil
     }
 
-    /// True for what a file uses or has used, and for what the user has put a short time ago: nobody learns what
-    /// somebody else is about to publish.
+    /// True for chunks that a file uses or has used, and for those that the user has uploaded recently: nobody learns
+    /// what somebody else is about to publish.
     private func isReadable(_ chunk: ChunkHash) async throws -> Bool {
         guard let row = try await row(chunk) else { return false }
         let isOwn = row.user == user && row.putAt + wire.settings.uploaderSeconds > wire.unixSeconds()
@@ -132,7 +132,7 @@ struct ByteRange: Equatable {
     private let first: Int?
     private let last: Int?
 
-    /// - Returns: nil for what is not understood, which counts as if it were not there: other units, several ranges.
+    /// - Returns: nil for headers that are ignored: other units, several ranges.
     init?(_ text: String) {
         guard text.hasPrefix("bytes="), !text.contains(",") else { return nil }
         let ends = text.dropFirst(6).split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)

@@ -37,7 +37,7 @@ struct ChunkRow: Equatable {
     var putAt: UInt64
     /// When a file last began or ceased to use it, in seconds since 1970; 0 if none ever did.
     var usedAt: UInt64 = 0
-    /// The user who has put it; empty if not known.
+    /// The user who uploaded it; empty if unknown.
     var user: String
 
     /// The time from which it may go, if nothing uses it.

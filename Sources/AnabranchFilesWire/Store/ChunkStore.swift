@@ -8,7 +8,7 @@ package protocol ChunkStore: Sendable {
     /// The size of a chunk, in bytes; nil if it is not here.
     func byteCount(of chunk: ChunkHash, of path: VirtualPath) async throws -> Int?
 
-    /// Takes a chunk as it comes. One that is here already is replaced by the same bytes.
+    /// Stores a chunk as its bytes arrive. One that is here already is replaced by the same bytes.
     /// - Throws: `ChunkError`; what the stream throws. Then nothing is kept.
     func put(_ chunk: ChunkHash, of path: VirtualPath, byteCount: Int, _ parts: EndpointStream) async throws
 

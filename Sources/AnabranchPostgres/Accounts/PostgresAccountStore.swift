@@ -8,7 +8,7 @@ public final class PostgresAccountStore: Sendable {
     /// The connections: logins wait for the disk.
     private static let connectionCount = 4
 
-    /// The accounts beside the files of a store.
+    /// The accounts in the database of a store.
     public init(_ store: PostgresStore) {
         pool = ConnectionPool(store.target, count: Self.connectionCount, idleSeconds: store.options.seconds)
     }
@@ -17,7 +17,7 @@ public final class PostgresAccountStore: Sendable {
     public func close() { pool.close() }
 
     /// The keys that sign tokens, the newest one first.
-    /// - Parameter first: the first one if there is none: of several servers that come with their own, one is first.
+    /// - Parameter first: the key to store if there is none: of several servers that start with their own, one wins.
     /// - Throws: `storeFailed`.
     public func signingKeys(orFirst first: SigningKey) throws(AccountError) -> [SigningKey] {
         try write(locking: Self.lockOfNames) { transaction throws(AccountError) in
@@ -283,7 +283,7 @@ extension PostgresAccountStore: AccountStore {
             isDisabled: rows.flag(0, 2), createdAt: try rows.time(0, 3))
     }
 
-    /// The user, whom nobody else changes until the transaction ends.
+    /// The user, locked until the transaction ends.
     private static func requiredUser(
         _ ident: String, in transaction: StoreTransaction
     ) throws(AccountError) -> User {

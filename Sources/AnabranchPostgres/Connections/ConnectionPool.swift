@@ -25,7 +25,7 @@ final class ConnectionPool: Sendable {
     }
 
     /// Takes a connection for the calling thread: one that is still alive, since after a restart of PostgreSQL all idle
-    /// ones are not; or a new one. It is to be given back.
+    /// ones are not; or a new one. Give it back afterwards.
     func take() throws(PostgresError) -> PostgresConnection {
         guard places.wait(timeout: .now() + target.seconds) == .success else {
             throw PostgresError(.timedOut, "no connection was free within \(target.seconds) s")
@@ -69,8 +69,8 @@ struct PostgresTarget: Sendable {
     /// The time that connecting and each round trip may take.
     let seconds: Double
 
-    /// Makes a connection. What the time is up for here, the server gives up by itself, so that it holds no locks for
-    /// somebody who has gone.
+    /// Makes a connection. The server gives up by itself what times out here, so that it holds no locks for a client
+    /// that is gone.
     func connect(idleSeconds: Double = 600) throws(PostgresError) -> PostgresConnection {
         let connection = try PostgresConnection(url, seconds: seconds)
         let milliseconds = Int(seconds * 1_000)

@@ -7,7 +7,7 @@ import Synchronization
 final class StoreTransaction: @unchecked Sendable {
     // Only the thread that has begun it uses it.
 
-    /// The transaction in which the current thread reads: what it reads meanwhile is of the same moment.
+    /// The transaction in which the current thread reads, so that all it reads is of the same moment.
     @TaskLocal static var reading: StoreTransaction?
 
     let pool: ConnectionPool

@@ -3,8 +3,8 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchPostgresWire
 
-/// The reading of one file in one transaction. The row of the file comes with what is asked for first: until then it is
-/// taken to be as this process has written it last.
+/// Reads one file in one transaction. The first query also returns the row of the file: until then it is assumed to be
+/// as this process last wrote it.
 final class FileReading {
     let id: SyncedFileID
     private let transaction: StoreTransaction
@@ -16,7 +16,7 @@ final class FileReading {
     private var found: PostgresRows?
     /// True once `record` is what the transaction sees.
     private var isCertain: Bool
-    /// The parts of client files that were read before they were asked for.
+    /// The parts of client files that were read ahead.
     var ahead: [ClientFileID: ReadAhead] = [:]
 
     /// - Throws: `leaseLost` if somebody else has opened or made the file since, `storeDamaged`.
@@ -34,7 +34,7 @@ final class FileReading {
     }
 
     /// Carries out queries in one round trip.
-    /// - Throws: `StaleRecord.error` if the row of the file was another one; what was asked for is asked again then.
+    /// - Throws: `StaleRecord.error` if the row of the file was another one; the caller then repeats the query.
     func run(_ steps: [PostgresStep]) throws(HistoryError) -> [PostgresRows] {
         guard !isCertain else { return try transaction.run(steps) }
         let rows = try transaction.run([recordStep] + steps), assumed = record

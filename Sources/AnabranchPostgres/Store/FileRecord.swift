@@ -10,7 +10,7 @@ struct FileRecord: Sendable {
         f.id, f.path, f.lease, f.version, f.version_salt, f.cumulative_size, f.chain, f.base_version, f.base_salt,
         f.base_cumulative_size, f.base_chain, f.sealed_version, f.next_ident, f.state_version, f.checksum
         """
-    /// The same, followed by what has to agree with them.
+    /// The same, followed by the columns that have to agree with them.
     static let checkedColumns = """
         \(columns), e.salt, e.cumulative_size, e.checksum,
         (SELECT max(version) FROM log_entry WHERE file = f.id),

@@ -4,10 +4,10 @@ import AnabranchHistory
 import AnabranchPostgresWire
 import Foundation
 
-/// The rows of a state as they were at one moment, in a temporary file without a name: a snapshot that PostgreSQL would
-/// keep meanwhile would have it keep all versions of all rows of the database.
+/// The rows of a state as they were at one moment, in a temporary file without a name: a snapshot in PostgreSQL would
+/// make it keep all versions of all rows of the database until the end.
 final class FrozenRows: ObjectRows, @unchecked Sendable {
-    // Nothing of it changes once it is made.
+    // Immutable once it is made.
     private let file: FileHandle
     private let content: UnsafeRawBufferPointer
     /// The places of the rows, which are in the order of their addresses.
@@ -133,7 +133,7 @@ final class FrozenRows: ObjectRows, @unchecked Sendable {
 private struct CopiedRows {
     private var bytes: [UInt8] = []
     private var isBegun = false
-    /// The signature, the flags, and the length of an extension, which there is none of.
+    /// The signature, the flags, and the length of an extension, which is absent.
     private static let headBytes = 19
 
     /// - Parameter more: the bytes that have come.

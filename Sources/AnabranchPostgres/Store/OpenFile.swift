@@ -58,7 +58,7 @@ struct OpenFiles: Sendable {
     /// Records what a commit has written.
     mutating func didWrite(_ record: FileRecord) {
         newFiles[record.path] = nil
-        // Not if it has been opened again meanwhile, or closed.
+        // Not if it was closed or opened again in between.
         if files[record.number]?.lease == record.lease { files[record.number]?.record = record }
     }
 

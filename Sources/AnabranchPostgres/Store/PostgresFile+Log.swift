@@ -9,7 +9,7 @@ extension PostgresFile {
         version, salt, origin, client_version, time, cumulative_size, changeset, base, release, protocol, section,
         checksum
         """
-    /// The most rows that are asked for at a time.
+    /// The most rows that are requested at a time.
     private static let pieceCount = 1_000
 
     /// - Parameter row: a row with `entryColumns`, followed by the checksum of the entry before, if that has a row.

@@ -96,8 +96,8 @@ extension PostgresFile: FileView {
         return file
     }
 
-    /// The row of a client file. Its last upload, its reciprocal changesets and what is withheld of it come in the same
-    /// round trip, since they are asked for next.
+    /// The row of a client file. Its last upload, its reciprocal changesets and its withheld schema come in the same
+    /// round trip, since they are read next.
     func clientFile(_ ident: ClientFileID) throws(HistoryError) -> ClientFile? {
         guard record.isStored else { return ClientFile.reserved.first { $0.ident == ident } }
         let receipt = receiptStep(ident, upTo: .largest)

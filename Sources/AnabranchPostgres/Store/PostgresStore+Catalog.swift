@@ -121,7 +121,7 @@ extension PostgresStore: HistoryCatalog {
     /// Writes a value of the whole store again.
     public func checkCommit() throws(HistoryError) { try setMeta("commit-check", to: "1") }
 
-    /// 0: PostgreSQL's own is none of ours.
+    /// Always 0: PostgreSQL manages its own.
     public var writeAheadLogBytes: Int { 0 }
 
     // MARK: Values of the whole store

@@ -37,7 +37,8 @@ extension PostgresStore {
         _ = try freeDeleted(while: shouldContinue)
     }
 
-    /// Frees what no view has any more. A file is locked meanwhile: a commit that begins to use something waits.
+    /// Frees contents that no view has any more. A file is locked during that, so a commit that begins to use one
+    /// waits.
     private func freeViewContents(while shouldContinue: () -> Bool) throws(HistoryError) {
         var file: Int64 = -1, digest: [UInt8] = []
         while shouldContinue() {

@@ -8,7 +8,7 @@ import Synchronization
 /// The store of files in a PostgreSQL database (`Spec/Postgres.md`), flushed to its disk with each commit. One node at
 /// a time serves a file: opening it ends the lease of any other node, whose commits and reads are refused from then on.
 ///
-/// Each call has a deadline. A connection that has broken is made anew by the next call.
+/// Each call has a deadline. A broken connection is opened again by the next call.
 public final class PostgresStore: Sendable {
     /// The choices for a store.
     public struct Options: Sendable {
@@ -20,7 +20,7 @@ public final class PostgresStore: Sendable {
         public var readers = 8
         /// The number of days for which changesets are kept as they were received, where merging has changed them.
         public var explainDays = 30
-        /// True if a database is refused that may lose what it has acknowledged.
+        /// True to refuse a database that may lose acknowledged commits.
         public var requiresDurability = true
         /// Remembers uploads that may have ended the process; nil: nothing does.
         public var suspects: (any UploadSuspects)?
@@ -204,7 +204,7 @@ extension PostgresStore: HistoryStore {
         }
     }
 
-    /// The row of a file that is to be written, as it has to be.
+    /// The row of a file after a commit, to be written.
     private func record(of commit: Commit) throws(HistoryError) -> FileRecord {
         guard let file = openFiles.withLock({ $0[commit.file.number] }), file.lease == commit.lease else {
             throw HistoryError.leaseLost

@@ -50,7 +50,7 @@ struct StoreCheck {
         }
     }
 
-    /// - Returns: false if another process has made them meanwhile.
+    /// - Returns: false if another process has made them in between.
     private func make(_ connection: PostgresConnection) throws -> Bool {
         do {
             let name = UUID().uuidString

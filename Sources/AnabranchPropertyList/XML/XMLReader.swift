@@ -84,7 +84,7 @@ struct XMLReader {
         }
     }
 
-    /// A leaf that is none stays, as a refused one, so that whoever asked for it can be named.
+    /// An invalid leaf stays, as a refused value, so that errors can name its place.
     private mutating func leaf(
         _ tag: XMLScanner.Tag, _ kind: String, _ read: ([UInt8]) -> PropertyList?
     ) throws(PropertyListError) -> PropertyList {

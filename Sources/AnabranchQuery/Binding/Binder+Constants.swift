@@ -10,7 +10,7 @@ public enum QueryArgument: Sendable {
     case path(String)
 }
 
-// Constants: their meaning depends on the static type of what they are compared with (`Spec/Query.md`, section 4).
+// Constants: their meaning depends on the static type of the other side of the comparison (`Spec/Query.md`, section 4).
 
 extension Binder {
     /// - Parameter type: of the other side; nil if there is none.

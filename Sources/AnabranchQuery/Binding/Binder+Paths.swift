@@ -3,7 +3,7 @@ import AnabranchCore
 // Paths: which objects they lead through, and what is at their end (`Spec/Query.md`, section 5.1).
 
 extension Binder {
-    /// - Returns: the path, and whether `.length` of the elements of a list or set is asked for.
+    /// - Returns: the path, and whether it ends in `.length` of the elements of a list or set.
     func path(_ path: PropertyPath) throws(QueryError) -> (path: BoundPath, hasLength: Bool) {
         var walk = PathWalk(binder: self, offset: path.place.offset, rest: try steps(path)[...], schema: schema)
         let bound = try walk.bound()

@@ -150,7 +150,7 @@ extension Quantifier? {
     }
 }
 
-/// The objects that link to an object, by property: found by one walk over the objects of a class when first asked for.
+/// The objects that link to an object, by property: found by one walk over the objects of a class at the first request.
 private final class BacklinkCache {
     private var owners: [Property: [ObjectReference: [StateValue]]] = [:]
 

@@ -6,10 +6,10 @@ import AnabranchCore
 extension Query {
     /// Reads the query of a subscription: links count as their class and key.
     ///
-    /// - Parameter queryableFields: the names of the properties that may be asked for; nil for all. The primary key
-    ///   always may.
-    /// - Throws: `QueryError`, of the kind `refused` for a query that is not allowed here. Its reason is the text that
-    ///   clients are told: `Invalid query: "Class": …`.
+    /// - Parameter queryableFields: the names of the properties that the query may use; nil for all. The primary key is
+    ///   always allowed.
+    /// - Throws: `QueryError`, of the kind `refused` for a query that is not allowed here. Its reason is the text for
+    ///   clients: `Invalid query: "Class": …`.
     public init(
         subscribingTo className: String, where text: String, of source: some ObjectSource,
         queryableFields: Set<String>? = nil

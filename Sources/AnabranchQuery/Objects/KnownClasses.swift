@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// The classes of a source that were asked for: a source makes a class with all its properties each time it is asked.
+/// The classes of a source that were used already: a source makes a class, with all its properties, at each call.
 final class KnownClasses {
     private let source: any ObjectSource
     private var byNumber: [ClassID: ClassSchema?] = [:]

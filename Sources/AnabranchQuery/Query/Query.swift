@@ -11,8 +11,8 @@ public struct Query: Sendable {
     public let schema: ClassSchema
     /// The options, with the meaning of links.
     public let options: QueryOptions
-    /// The text in which clients send the query: of what was built, not of what was written (`Spec/Query.md`, section
-    /// 8).
+    /// The text in which clients send the query: made from the parsed query, not a copy of its source (`Spec/Query.md`,
+    /// section 8).
     public let canonicalText: String
     let condition: Condition
     var suffixes: [BoundSuffix]

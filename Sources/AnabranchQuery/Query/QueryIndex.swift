@@ -27,7 +27,7 @@ public struct FieldValue: Hashable, Sendable {
 }
 
 extension StateObject {
-    /// The keys under which an index of queries is asked for an object: the values, or of a list or a set the elements,
+    /// The keys under which an object is looked up in an index of queries: the value, or the elements of a list or set,
     /// of a property that an index can name.
     public func indexedValues(of property: Property) -> Set<FieldValue> {
         guard property.hasExactValues else { return [] }

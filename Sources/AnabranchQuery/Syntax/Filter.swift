@@ -3,7 +3,7 @@ public import AnabranchCore
 /// A condition on the fields of an object, with the meaning that it has in MongoDB's query language: the language of
 /// rules (`Spec/FlexibleRules.md`, section 3).
 ///
-/// Apart from its predicates it differs from a `Predicate` in what null, NaN, lists and values of another type fulfil.
+/// Apart from its operators it differs from a `Predicate` in how null, NaN, lists and values of another type compare.
 public indirect enum Filter: Hashable, Sendable {
     /// Every object, or none.
     case always(Bool)

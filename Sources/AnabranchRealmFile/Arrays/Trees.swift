@@ -106,7 +106,7 @@ extension FileReading {
         return count
     }
 
-    /// The keys of a leaf, to which its offset is to be added.
+    /// The keys of a leaf, relative to its offset.
     private func keys(of leaf: ArrayNode) throws(RealmFileError) -> [UInt64] {
         let first = leaf.integer(at: 0), isCounted = first & 1 == 1
         let keys = isCounted ? nil : try integers(first)

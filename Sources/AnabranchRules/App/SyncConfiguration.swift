@@ -40,7 +40,7 @@ package struct QueryableFields: Hashable, Sendable {
 
     /// Reads the query of a subscription.
     ///
-    /// - Throws: `QueryError`; its reason is the text that clients are told.
+    /// - Throws: `QueryError`; its reason is the text for clients.
     package func query(
         subscribingTo className: String, where text: String, of source: some ObjectSource
     ) throws(QueryError) -> Query {

@@ -60,8 +60,8 @@ indirect enum RuleOperand: Hashable, Sendable {
 // MARK: The condition for one user
 
 extension RuleExpression {
-    /// The condition with the user's data in it. A comparison with a property that the user does not have is never
-    /// fulfilled, not even where its opposite is asked for: nobody gets more for a lack of data.
+    /// The condition with the user's data in it. A comparison with a property that the user lacks is never fulfilled,
+    /// not even when negated: missing data must not grant more.
     func filter(for user: RuleUser, isNegated: Bool = false) -> Filter {
         switch self {
         case .always(let isTrue): return .always(isTrue != isNegated)

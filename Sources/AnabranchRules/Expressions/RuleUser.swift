@@ -39,7 +39,7 @@ package struct RuleUser: Hashable, Sendable {
         self.document = JSONDocument(value: document)
     }
 
-    /// A user for conditions that ask for nothing of a user.
+    /// A user for conditions that use no data of a user.
     static let nobody = RuleUser("", [:])
 
     // MARK: Values

@@ -163,8 +163,8 @@ struct RoleReader {
 
     // MARK: The older form
 
-    /// A role as `sync` once had it: `read` and `write` are about documents, and a user who may write may create and
-    /// delete.
+    /// A role of the older `sync` form: `read` and `write` are document permissions, and a user who may write may
+    /// create and delete.
     func documentRole(_ node: JSONNode) throws(RuleError) -> RoleDefinition {
         try node.reportUnknown(["name", "applyWhen", "apply_when", "read", "write"], in: notices)
         guard let name = try node["name"]?.string() else { throw node.error("the role has no name") }

@@ -39,8 +39,8 @@ package struct UserRules: Hashable, Sendable {
         Role(access(ofClass: String(decoding: schema.name, as: UTF8.self)), on: schema, of: source)
     }
 
-    /// The reason why the user may do nothing with the objects of a class: its rules name a field that it lacks. Nil if
-    /// there is none.
+    /// The reason why the user may do nothing with the objects of a class: the rules name a field that the class lacks.
+    /// Nil if there is none.
     package func problem(for schema: ClassSchema, of source: some ObjectSource) -> String? {
         role(for: schema, of: source).problem?.reason
     }
@@ -106,7 +106,7 @@ package struct Role: Sendable {
     package let read: Query
     /// Matches the objects that the user may change: it has to match before and after the change.
     package let write: Query
-    /// Matches the objects that the user may create; to be asked about the new object.
+    /// Matches the objects that the user may create; evaluated on the new object.
     package let insert: Query
     /// Matches the objects that the user may delete.
     package let delete: Query

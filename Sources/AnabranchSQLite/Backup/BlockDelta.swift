@@ -17,7 +17,7 @@ enum BlockDelta {
     ///   - old: the content of the base for the database.
     ///   - report: called with the number of bytes that were compared since the last call.
     /// - Returns: the file with the delta; nil if there is none.
-    /// - Throws: `storeDamaged` if the base or the copy is not what it was.
+    /// - Throws: `storeDamaged` if the base or the copy has changed.
     static func write(
         of file: BackupRecord.File, in directory: URL, since old: BackupContent, _ report: (Int) throws -> Void
     ) throws(HistoryError) -> BackupRecord.File? {
@@ -48,7 +48,7 @@ enum BlockDelta {
             let blocks = changes(of: piece, since: try old.next() ?? [], at: digest.bytes)
             digest.add(piece)
             bytes += blocks.count
-            // Both are read to their ends in any case: damage is to be found now, and not when they are needed.
+            // Both are read to their ends in any case, to find damage now and not when they are needed.
             if bytes < file.bytes {
                 do {
                     try delta.write(contentsOf: blocks)

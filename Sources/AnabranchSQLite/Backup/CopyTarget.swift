@@ -2,8 +2,8 @@ import AnabranchHistory
 import Foundation
 import GRDB
 
-/// The directory that a copy of a store is put into. No server starts on it before the copy is whole, and an
-/// interrupted copy leaves something that can be told from a backup.
+/// The directory that a copy of a store is put into. No server starts on it before the copy is complete, and an
+/// interrupted copy can be told from a backup.
 final class CopyTarget {
     let directory: DataDirectory
     private let wasThere: Bool

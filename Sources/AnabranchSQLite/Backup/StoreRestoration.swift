@@ -19,7 +19,7 @@ package struct RestoredFile: Equatable, Sendable {
 ///
 /// A client from before the copy cannot be told from one of the lost time by their cursors alone. But the first
 /// DOWNLOAD of every session names the newest version. So only clients that name at least the newest version of the
-/// copy can have been told anything later; and these are refused, because that version gets another salt.
+/// copy can have received anything later; and these are refused, because that version gets another salt.
 package struct StoreRestoration {
     private let store: SQLiteStore
 

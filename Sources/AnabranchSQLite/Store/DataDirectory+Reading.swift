@@ -1,8 +1,7 @@
 import AnabranchHistory
 import Foundation
 
-/// The reading of a directory by a user who may not be allowed to read all of it. A file is not damaged because it
-/// cannot be read.
+/// Reading a directory as a user who may lack permission for some files. An unreadable file does not count as damaged.
 extension DataDirectory {
     /// - Returns: no file where the file system is read-only and has none: nobody can write there.
     static func openLock(in url: URL, isForReading: Bool) throws(HistoryError) -> (file: Int32?, isWritable: Bool) {
@@ -66,8 +65,8 @@ extension DataDirectory {
         }
     }
 
-    /// The path that SQLite is to open to read a database. Where this process can make no files, SQLite could not read
-    /// a write-ahead log; but there is none, and nobody makes one as long as the directory is locked.
+    /// The path for SQLite to read a database. Where this process cannot create files, SQLite could not read a
+    /// write-ahead log; but there is none, and none can appear while the directory is locked.
     func readingPath(of name: String) -> String {
         guard !isWritable, !isWrittenByOthers, size(of: name + "-wal") ?? 0 == 0,
             let escaped = path(of: name).addingPercentEncoding(withAllowedCharacters: .urlPathAllowed)

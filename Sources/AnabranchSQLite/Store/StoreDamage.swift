@@ -16,7 +16,7 @@ package struct StoreDamage: Equatable, Sendable, CustomStringConvertible {
         case value
         /// Cursors of a client file contradict the log or each other.
         case cursor
-        /// A reciprocal changeset is where there can be none.
+        /// A reciprocal changeset exists where there cannot be one.
         case reciprocal
         /// A changeset cannot be decoded.
         case changeset

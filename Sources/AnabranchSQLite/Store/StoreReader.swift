@@ -27,7 +27,8 @@ package final class StoreReader {
         try self.init(directory: path, isVerifying: false)
     }
 
-    /// - Parameter isVerifying: whether it may have been restored in part, and from different times: `refusal` says so.
+    /// - Parameter isVerifying: whether a partly restored directory, with files of different times, is accepted;
+    ///   `refusal` then describes it.
     convenience init(directory path: String, isVerifying: Bool) throws(HistoryError) {
         try self.init(try DataDirectory(existing: path, isForReading: true), isVerifying: isVerifying)
     }

@@ -93,11 +93,11 @@ final class StoreShard: Sendable {
         return configuration
     }
 
-    /// Begins a new epoch in all shards of a store: when it is opened, and once a day. Earlier leases are lower than
-    /// all that are given out from now on.
+    /// Begins a new epoch in all shards of a store: when it is opened, and once a day. All earlier leases are lower
+    /// than those given out from now on.
     ///
     /// Each shard counts twice, and none is ever ahead of the others by more than one: so an interrupted call can be
-    /// told from a shard that is of an earlier time than the others.
+    /// told from a shard that was restored from an earlier time.
     static func beginEpoch(of shards: [StoreShard]) throws(HistoryError) {
         let newest = shards.compactMap(\.epoch).max() ?? 0
         for epoch in newest...(newest | 1) + 1 {
@@ -154,10 +154,10 @@ final class StoreShard: Sendable {
         }
     }
 
-    /// Frees the space of deleted files, piece by piece, and gives the pages back. Then nothing of the files is in the
-    /// database or in the write-ahead log: they are remembered until that is so.
-    /// - Parameter shouldContinue: called again and again to ask whether to go on.
-    /// - Returns: whether all is freed; not if somebody keeps reading the write-ahead log.
+    /// Frees the space of deleted files, piece by piece, and gives the pages back. Then nothing of the files is left in
+    /// the database or the write-ahead log; until then they stay listed.
+    /// - Parameter shouldContinue: called repeatedly; false stops the work.
+    /// - Returns: whether all is freed; false while a reader keeps the write-ahead log in use.
     func freeDeleted(while shouldContinue: () -> Bool) throws -> Bool {
         let files = try pool.read(SQLiteFile.deleted)
         guard !files.isEmpty else { return true }
@@ -251,8 +251,8 @@ final class StoreShard: Sendable {
         try request.outcome.withLock { $0 }.get()
     }
 
-    /// Finds out which rows of states are to be written, while the stored ones are unchanged: within one read, because
-    /// it may look at many of them.
+    /// Finds the rows of states to write, while the stored ones are unchanged: within one read, because it may read
+    /// many of them.
     private func enqueue(_ commits: [Commit]) throws(HistoryError) -> CommitRequest {
         let prepared = try translatingErrors {
             try pool.read { _ in try commits.map { ($0, try $0.state?.rowWrites()) } }
@@ -273,7 +273,7 @@ final class StoreShard: Sendable {
         }
     }
 
-    /// Applies requests in one transaction; if it fails, nothing of it stays.
+    /// Applies requests in one transaction; if it fails, nothing is stored.
     private func apply(_ requests: [CommitRequest], in db: Database) -> Bool {
         let outcome = Result { () throws(HistoryError) in
             try translatingErrors {

@@ -101,7 +101,7 @@ final class WriteAheadLogSizes: Sendable {
     init(count: Int) { bytes = Mutex([Int](repeating: 0, count: count)) }
 
     /// Records the size of a log.
-    /// - Returns: the size above which that log is to be emptied.
+    /// - Returns: the size above which that log has to be emptied.
     func limit(ofLog number: Int, with byteCount: Int) -> Int {
         bytes.withLock { bytes in
             bytes[number] = byteCount

@@ -74,7 +74,7 @@ package struct StoreVerification {
         }
     }
 
-    /// The synced file at a path, to be read; nil if there is none.
+    /// The synced file at a path, for reading; nil if there is none.
     package func file(_ path: VirtualPath) throws(HistoryError) -> StoredFile? { try reader.file(path) }
 
     /// The partitions that have files whose value is spelled in another way.

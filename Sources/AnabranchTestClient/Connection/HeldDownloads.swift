@@ -13,7 +13,7 @@ final class HeldDownloads: ChannelInboundHandler {
     /// The size of the whole frames among them, in bytes.
     private var completeBytes = 0
 
-    /// - Parameter onArrival: is told when the whole of a DOWNLOAD has arrived.
+    /// - Parameter onArrival: called with the time when the whole of a DOWNLOAD has arrived.
     init(onArrival: @escaping (ContinuousClock.Instant) -> Void) { self.onArrival = onArrival }
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }

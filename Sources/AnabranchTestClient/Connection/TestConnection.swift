@@ -181,9 +181,9 @@ package actor TestConnection {
 
     // MARK: Receiving
 
-    /// Holds all that arrives, neither decoded nor acknowledged, until `releaseDownloads`: so the work of one client
-    /// takes no processor time while others wait for their downloads, as if each had a device of its own.
-    /// - Parameter onArrival: is told when a DOWNLOAD has arrived.
+    /// Holds all that arrives, neither decoded nor acknowledged, until `releaseDownloads`: so one client's work takes
+    /// no processor time while others wait for their downloads, as if each had a device of its own.
+    /// - Parameter onArrival: called with the time when a DOWNLOAD has arrived.
     package func holdDownloads(_ onArrival: @escaping @Sendable (ContinuousClock.Instant) -> Void) throws {
         guard let channel else { throw TestClientError("the connection has ended") }
         let pipeline = channel.pipeline.syncOperations, held = HeldDownloads(onArrival: onArrival)

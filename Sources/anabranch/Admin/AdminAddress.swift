@@ -2,8 +2,7 @@ import AnabranchServer
 import Foundation
 
 /// The address of the admin interface. A server announces it in the data directory: the URL, and on a second line, if
-/// it speaks TLS, the path of the certificate that it shows. So the certificate needs neither a name nor an authority
-/// that vouches for it.
+/// it uses TLS, the path of its certificate. So the certificate needs neither a host name nor a trusted issuer.
 struct AdminAddress {
     let url: String
     /// The path of a PEM file.

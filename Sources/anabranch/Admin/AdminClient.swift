@@ -22,7 +22,7 @@ struct AdminError: Error, CustomStringConvertible {
     var status: UInt?
 }
 
-/// Speaks to the admin interface of a running server (`Spec/Admin.md`).
+/// Sends requests to the admin interface of a running server (`Spec/Admin.md`).
 struct AdminClient {
     private static let answerBytesMax = 64 << 20
     /// The time that an answer may take, unless the server has much to do for it.

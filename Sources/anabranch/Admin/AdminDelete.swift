@@ -73,7 +73,7 @@ private struct Deletion {
 
     struct File: Encodable {
         var path: String
-        /// The only user who may take part in the file: it stays if others do.
+        /// The only user of the file: it stays if there are others.
         var only_of: String?
     }
     struct Freed: Decodable { var freed: Bool }

@@ -3,7 +3,7 @@ import ArgumentParser
 import CommandSupport
 import Foundation
 
-/// The user whom a command is about.
+/// The user that a command acts on.
 struct UserArgument: ParsableArguments {
     @Argument(help: "The user's ident, as `admin users` shows it.")
     var user: String?
@@ -22,7 +22,7 @@ struct UserArgument: ParsableArguments {
         }
     }
 
-    /// The user's ident. The server is asked for it if only the address is known.
+    /// The user's ident, requested from the server if only the address is given.
     func ident(_ client: AdminClient) async throws -> String {
         if let user { return user }
         struct Found: Decodable { var user: String }
@@ -74,7 +74,7 @@ struct AdminEnable: AsyncParsableCommand {
     func run() async throws { try await change(user, "enable", options) }
 }
 
-/// Changes a user with a request that needs nothing else, and says so.
+/// Changes a user with a request without a body, and prints the result.
 func change(_ user: UserArgument, _ verb: String, as done: String? = nil, _ options: AdminOptions) async throws {
     try await change(user, verb, as: done ?? verb + "d", options) { ["user": .string($0)] }
 }

@@ -10,7 +10,7 @@ struct PasswordInput: ParsableArguments {
             valueName: "file"))
     var passwordFile: String?
 
-    /// - Parameter isNew: true for a password that is being chosen: if it is typed, it is asked for twice.
+    /// - Parameter isNew: true for a password that is being chosen: if it is typed, it has to be typed twice.
     func password(isNew: Bool = true) throws -> String {
         let line: String
         if let passwordFile, passwordFile != "-" {

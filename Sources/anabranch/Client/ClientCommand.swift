@@ -77,7 +77,7 @@ struct ClientOptions: ParsableArguments {
         guard url != nil || !login.isAsked else { throw ValidationError("A log-in needs a server: give --url.") }
         do {
             _ = try server()
-            // The command above its subcommands has these options as well, and may only be asked for help.
+            // The parent command has these options as well, but only ever prints help.
             guard let path else { return }
             let target = try ClientTarget(path)
             guard !login.isAsked || !target.app.isEmpty else {

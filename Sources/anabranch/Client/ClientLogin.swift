@@ -2,8 +2,7 @@ import AnabranchClient
 import ArgumentParser
 import Foundation
 
-/// The options that say how the user of an app logs in. A user who has logged in once need not do so again: the tokens
-/// are kept.
+/// The options that say how the user of an app logs in. Tokens are kept, so one log-in is enough.
 struct ClientLogin: ParsableArguments {
     @Flag(help: "Log in as a new user without a name; the same one the next time.")
     var anonymous = false
@@ -38,7 +37,7 @@ struct ClientLogin: ParsableArguments {
         }
     }
 
-    /// The credentials of the log-in; nil if none is asked for.
+    /// The credentials of the log-in; nil if the options name none.
     func credentials() throws -> AppCredentials? {
         if anonymous { return .anonymous }
         if let email {

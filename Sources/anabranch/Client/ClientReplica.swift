@@ -101,7 +101,7 @@ actor StartedClient {
 }
 
 extension ClientOptions {
-    /// Opens the replica. If the server undoes something or asks for a reset, standard error says so.
+    /// Opens the replica. Undone writes and client resets are reported on standard error.
     @discardableResult
     func withReplica<Result: Sendable>(
         _ body: (ClientReplica) async throws -> Result
@@ -116,7 +116,7 @@ extension ClientOptions {
         return try file()
     }
 
-    /// Tells of what happens to a replica while `body` runs, and closes it.
+    /// Reports the events of a replica while `body` runs, and closes it.
     /// - Parameter closing: closes what uses the replica, which it closes itself.
     func telling<Result: Sendable>(
         _ replica: SyncedReplica, closing: (() async throws -> Void)? = nil,

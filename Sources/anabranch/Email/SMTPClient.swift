@@ -51,7 +51,7 @@ struct SMTPClient: Sendable {
         try await connection.say("DATA", expect: 354)
         let lines = message.lines().map { $0.hasPrefix(".") ? ".\($0)" : $0 }
         try await connection.say(lines.joined(separator: "\r\n") + "\r\n.", as: "the e-mail", expect: 250)
-        // It has the e-mail, whatever it says now.
+        // The server has accepted the e-mail, whatever it answers now.
         _ = try? await connection.say("QUIT", expect: 221)
     }
 

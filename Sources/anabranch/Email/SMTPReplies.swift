@@ -22,7 +22,7 @@ final class SMTPReplies: ChannelInboundHandler {
     private var waiting: EventLoopPromise<SMTPReply>?
     private var end: EmailError?
 
-    /// The next answer. It has to be asked for before it can come.
+    /// The next answer. Call this before the answer can arrive.
     func next(on loop: any EventLoop) -> EventLoopFuture<SMTPReply> {
         let promise = loop.makePromise(of: SMTPReply.self)
         if let end { promise.fail(end) } else { waiting = promise }

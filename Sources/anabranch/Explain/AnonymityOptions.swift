@@ -17,7 +17,7 @@ struct AnonymityOptions: ParsableArguments {
         if seed != nil, !anonymize { throw ValidationError("--seed needs --anonymize.") }
     }
 
-    /// Reads all that is kept of a file, and says on standard error with which seed the same comes out again.
+    /// Reads all that is kept of a file, and prints on standard error the seed that gives the same names again.
     /// - Returns: nil if true names are to be printed.
     func anonymizer(of file: StoredFile) throws -> Anonymizer? {
         guard anonymize else { return nil }

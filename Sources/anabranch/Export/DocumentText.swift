@@ -34,7 +34,7 @@ struct DocumentText {
 
     mutating func count(_ loss: Loss) { losses[place, default: [:]][loss, default: 0] += 1 }
 
-    /// Names the property of which `count` speaks from now on.
+    /// Names the property that `count` counts from now on.
     mutating func begin(_ property: [UInt8], of schema: ClassSchema) {
         place = String(decoding: schema.name + [UInt8(ascii: ".")] + property, as: UTF8.self)
     }

@@ -103,7 +103,7 @@ struct ExportCommand: ParsableCommand {
         }
     }
 
-    /// Writes the class that is asked for, or the only one; with a folder all of them.
+    /// Writes the requested class, or the only one; with a folder all of them.
     private func write(_ export: ClassExport, to print: (Data) throws -> Void) throws -> ClassExport {
         let classes = try export.classes(named: className)
         if let output { return try export.write(classes, toFolder: output) }

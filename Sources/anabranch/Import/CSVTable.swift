@@ -14,7 +14,7 @@ struct CSVTable {
         case columns
         /// A text is not UTF-8.
         case encoding
-        /// The value of a cell is none of the type of its column.
+        /// A cell holds no value of the type of its column.
         case value
 
         func error(in column: String? = nil, _ reason: String) -> LineError {
@@ -144,7 +144,7 @@ struct CSVTable {
         return !cell.isQuoted && (property.isNullable || column.targetKey != nil)
     }
 
-    /// The value of a cell in the form that the type has in a table; nil if it is none.
+    /// The value of a cell, in the form that its type has in a table; nil if it cannot be read.
     private static func scalar(_ text: String, of type: PayloadType) -> DocumentValue? {
         switch type {
         case .string: return .scalar(.string(Array(text.utf8)))

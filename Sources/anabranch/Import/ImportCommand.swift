@@ -167,7 +167,7 @@ struct ImportCommand: AsyncParsableCommand {
         try run.report(asJSON: options.json, isDry: dryRun, ofPartitions: app != nil)
     }
 
-    /// Looks at all of a table, and throws after it has told what is wrong, if anything is.
+    /// Checks all of a table; prints every mistake, and throws if there is one.
     private func checkTable(_ client: AdminClient?) async throws {
         var source = try ImportSource(file)
         source.isTable = true

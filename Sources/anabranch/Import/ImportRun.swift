@@ -43,7 +43,7 @@ struct ImportRun {
     /// The word for a line: it may be a document of BSON.
     let unit: String
     let isStrict: Bool
-    /// Nil if nothing is to be written.
+    /// Nil for a dry run.
     let client: AdminClient?
     var progress: ProgressLine
     /// The lines with the classes.
@@ -231,7 +231,7 @@ struct ImportRun {
         (tally.left_out, tally.asymmetric_objects) = (realm.report.problemCount, realm.asymmetricCounts)
         tally.changes = try await realm.pending?.send(realm.touchedLines, to: path, of: realm.name, client)
         tally.unchanged -= undecided.count
-        // In pieces, since an answer names only so many objects that are kept.
+        // In pieces, since an answer names only a limited number of objects that are kept.
         for start in stride(from: 0, to: undecided.count, by: Self.pieceLineCount) {
             pending = Array(undecided[start...].prefix(Self.pieceLineCount))
             try await send(total: nil)

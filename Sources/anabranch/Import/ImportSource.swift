@@ -112,7 +112,7 @@ struct ImportSource {
         return nil
     }
 
-    /// - Throws: `LineError` if only the end of what was handed out last was kept.
+    /// - Throws: `LineError` if only the end of the last returned line was kept.
     func requireWhole() throws(LineError) {
         guard size <= lineBytesMax else { throw LineError("it has \(size) bytes, more than \(lineBytesMax)") }
     }

@@ -7,7 +7,7 @@ import NIOCore
 
 /// The changes that a synced Realm file has not uploaded, on their way into an import.
 struct PendingChanges {
-    /// The limit of what the server takes at once, in bytes.
+    /// The limit of what the server accepts in one request, in bytes.
     static let bytesMax = 40 << 20
     private static let timeout = TimeAmount.minutes(10)
 
@@ -77,7 +77,7 @@ struct PendingChanges {
     private var byteCount: Int { changes.reduce(0) { $0 + 2 * $1.changeset.count + Self.changeBytes } }
     private static let changeBytes = 200
 
-    /// - Parameter lineBytes: the size of what is sent along with the changes.
+    /// - Parameter lineBytes: the size of the lines sent along with the changes.
     func check(_ lineBytes: Int, _ file: String) throws {
         guard byteCount + lineBytes > Self.bytesMax else { return }
         throw InputError(

@@ -36,7 +36,7 @@ struct RealmFileImportOptions: ParsableArguments {
         reading.keyFile != nil || reading.salvage || outputLimit != nil || fromDevice != nil || onlyPending
     }
 
-    /// True if a file is to be read as a Realm file: it looks like one, is named like one, or a key is given.
+    /// True if a file is read as a Realm file: it looks like one, is named like one, or a key is given.
     /// - Throws: `InputError` if it is not one, but an option for Realm files is given.
     func areAbout(_ file: String) throws -> Bool {
         let endings = [".realm", ".realm.lock", ".realm.note", ".realm.management"]
@@ -142,7 +142,7 @@ private struct LineFile {
     private(set) var digest = Checksum(low: 0, high: 0)
     /// True if a class has no primary key.
     private(set) var haveGlobalKeys = false
-    /// The classes, and the objects that are asked for.
+    /// The classes, and the requested objects.
     private(set) var touchedLines: [[UInt8]] = []
     private(set) var touchedNumbers: Set<Int> = []
 

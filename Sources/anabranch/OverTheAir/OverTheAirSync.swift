@@ -96,7 +96,7 @@ struct OverTheAirSync: AsyncParsableCommand {
         }
     }
 
-    /// The user who has logged in, or does so now.
+    /// The logged-in user, after a log-in if necessary.
     private func user(of client: AppClient) async throws -> String {
         let users = await client.users.filter(\.isLoggedIn)
         guard let account else {

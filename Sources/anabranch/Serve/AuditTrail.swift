@@ -4,8 +4,8 @@ import Foundation
 import Logging
 import Synchronization
 
-/// The audit trail of a data directory: a file with a line of JSON for each action that changes who may do what, or
-/// takes something away (`Spec/Admin.md`, section 7).
+/// The audit trail of a data directory: a file with a line of JSON for each action that changes permissions or removes
+/// something (`Spec/Admin.md`, section 7).
 final class AuditTrail: Sendable {
     static let fileName = "audit.log"
     /// The limit of the file, in bytes: beyond it the file becomes `audit.log.1`, in place of an older one, and a new

@@ -16,7 +16,7 @@ struct ConfigurationOptions: ParsableArguments {
     }
 }
 
-/// The flags of what everybody sets.
+/// The flags that most users set.
 struct ServerOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The configuration file, in YAML.", valueName: "file"))
     var config: String?

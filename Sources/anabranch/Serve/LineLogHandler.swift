@@ -26,7 +26,7 @@ enum LogFormat: String, CaseIterable {
         }
     }
 
-    /// The value in quotes if it could not be told from what follows.
+    /// The value, in quotes if it could not be told from the following text.
     private static func quoted(_ value: String) -> String {
         guard value.isEmpty || value.hasPrefix("\"") || value.contains(where: \.isWhitespace) else { return value }
         return "\"" + value.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"") + "\""

@@ -22,7 +22,7 @@ struct PropertyListSection {
 
     init(place: String) { self.place = place }
 
-    /// - Returns: nil if nothing of it can be used.
+    /// - Returns: nil if nothing in the section can be used.
     mutating func read(_ node: Node) -> ConfiguredDataclasses? {
         guard let mapping = node.mapping else {
             problems.append("\(place): \(AppsSection.found(node)); allowed: like {url: /ota, dataclasses: [FILE]}")
