@@ -83,7 +83,7 @@ package enum Command: Equatable, Sendable {
 }
 
 extension PropertyList {
-    /// The reason why a value is refused, if it or something in it is: what is no value, and numbers that are none.
+    /// The reason why a value is refused, if it or something in it is: an invalid value, or NaN.
     var fault: String? {
         switch self {
         case .refused(let error): return error.reason

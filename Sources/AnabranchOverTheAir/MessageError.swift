@@ -3,7 +3,7 @@ package import AnabranchPropertyList
 /// The reason why a message is not understood or not processed (`Spec/OverTheAir.md`, section 1). Its code is what the
 /// header of the answer says.
 package struct MessageError: Error, Equatable, Sendable {
-    /// `badRequest` for what is no message, `limitExceeded`, or `versionNotSupported`.
+    /// `badRequest` for bytes that are not a message, `limitExceeded`, or `versionNotSupported`.
     package var code: StatusCode
     /// The keys and indices that lead to it, as `/body/0/sequence`; empty for the bytes of the message.
     package var place: String

@@ -16,8 +16,8 @@ public struct PropertyListDevice: Sendable {
     /// Opens the store of a device; a new one, if there is no file.
     /// - Parameters:
     ///   - path: the path of the file.
-    ///   - dataclasses: what is synced; nil for what the store has been opened with before.
-    ///   - options: the habits of the device; nil for those of before.
+    ///   - dataclasses: the dataclasses to sync; nil for those of the last opening.
+    ///   - options: the options of the device; nil for those of the last opening.
     public init(
         store path: String, dataclasses: [DeviceDataclass]? = nil, options: DeviceOptions? = nil
     ) throws(DeviceError) {
@@ -71,8 +71,8 @@ public struct PropertyListDevice: Sendable {
 
     /// A change of records.
     public enum Edit: Sendable {
-        /// A new record; nil for an id that the device makes. An id of one's own is never used again, and has no form
-        /// of a UUID, of an ObjectId or of `entity/key` unless it is to be the key of the server's object.
+        /// A new record; with a nil id the device makes one. An id of your own must never be used again, and must not
+        /// look like a UUID, an ObjectId or `entity/key`, unless it is meant as the key of the server's object.
         case add(id: String?, entity: String, fields: PropertyListDictionary)
         /// Fields of a record get other values, and others none. Relationships are arrays of ids.
         case modify(id: String, set: PropertyListDictionary, clear: [String])
@@ -145,7 +145,7 @@ public struct PropertyListDevice: Sendable {
         case .delete(let id):
             guard let (record, isNew) = try rows.record(uri, id) else { throw missing(id, uri) }
             try rows.eraseRecords([id], of: dataclass)
-            // What the server has never been told need not be deleted there.
+            // A record that was never sent need not be deleted on the server.
             let isUnknown = try isNew && !isSent(id, uri, rows)
             let next = LocalEdit(kind: .delete, entity: record.entity)
             try rows.setEdit(uri, id, isUnknown ? nil : next, isSent: false)
@@ -182,13 +182,13 @@ public struct PropertyListDevice: Sendable {
 
     // MARK: Sync
 
-    /// Syncs with a server: sends what has been edited, and takes in what others have. What is edited meanwhile waits
-    /// for the next time.
+    /// Syncs with a server: sends the edits, and takes in those of others. Edits made during the call wait for the next
+    /// one.
     /// - Parameters:
     ///   - uris: the dataclasses; nil for all.
-    ///   - progress: called after each message with the numbers of messages, and of items that have come.
-    /// - Throws: the reason why the session has ended before its end. What was checkpointed stays; the next session
-    ///   goes on.
+    ///   - progress: called after each message with the numbers of messages, and of received items.
+    /// - Throws: the reason why the session has ended early. Checkpointed items stay; the next session continues from
+    ///   there.
     public func sync(
         _ uris: [String]? = nil, with service: PropertyListService,
         progress: (@Sendable (_ messages: Int, _ items: Int) -> Void)? = nil

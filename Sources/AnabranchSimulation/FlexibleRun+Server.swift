@@ -66,7 +66,7 @@ extension FlexibleRun {
         case .scan, .scanBootstrap:
             guard var session = participant.session else { return nil }
             let byteBudget = random.pick([0, 100, 10_000])
-            // No release is tried here with what it cannot read at all.
+            // No release gets changesets here that it cannot read at all.
             var capabilities = participant.client.file?.capabilities ?? .all
             (capabilities.readsCollectionsInMixed, capabilities.readsAsymmetricClasses) = (true, true)
             let made = try inSteps(of: index) { limit -> ViewDownload?? in
@@ -157,7 +157,7 @@ extension FlexibleRun {
         return try synced.log(after: version - 1).first
     }
 
-    /// Checks that a client is told of each refusal, and never again once it has integrated the undoing.
+    /// Checks that each refusal is reported to the client, and never again once the client has integrated the undoing.
     func checkCompensations(_ index: Int) throws {
         let participant = participants[index], told = participant.client.compensations.compactMap(\.rejection)
         tally.compensations += told.count

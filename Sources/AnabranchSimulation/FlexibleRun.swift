@@ -41,7 +41,7 @@ package final class FlexibleRun {
     private let partBytes: Int
     /// True once all messages arrive.
     private var losesNothing = false
-    /// The counts of what has happened, as proof that it does happen.
+    /// The counts of events, as proof that they occur.
     package internal(set) var tally = FlexibleTally()
 
     /// - Parameter reopen: closes the store and opens it again; nil for a store that does not outlive its process.

@@ -1,6 +1,6 @@
 import AnabranchTesting
 
-/// The counts of what runs of flexible sync have done.
+/// The counts of events in runs of flexible sync.
 package struct FlexibleTally: RunTally {
     package var rounds = 0, uploads = 0, refusedObjects = 0, compensations = 0
     package var queries = 0, refusedQueries = 0, bootstraps = 0
@@ -9,7 +9,7 @@ package struct FlexibleTally: RunTally {
     package var parts = 0, interruptedBootstraps = 0
     package var disconnections = 0, restarts = 0, ruleChanges = 0
     package var trimmed = 0, expired = 0, resets = 0, ingested = 0
-    /// The seeds of the rounds that failed, with what was wrong.
+    /// The seeds of the rounds that failed, with the reasons.
     package var failures: [(seed: UInt64, reason: String)] = []
 
     package init() {}

@@ -46,7 +46,7 @@ package final class HistoryRun {
     private var clock: UInt64 = 1_000
     /// True if clients are sometimes away for a long time.
     private let hasAbsences: Bool
-    /// The counts of what has happened, as proof that it does happen.
+    /// The counts of events, as proof that they occur.
     package private(set) var tally = HistoryTally()
 
     /// - Parameters:

@@ -1,14 +1,14 @@
 import AnabranchHistory
 import AnabranchTesting
 
-/// The counts of what runs have done.
+/// The counts of events in runs.
 package struct HistoryTally: RunTally {
     package var runs = 0, merges = 0, generationDownloads = 0
     package var sealed: UInt64 = 0, trimmed: UInt64 = 0, archived: UInt64 = 0
     package var generations: UInt64 = 0, dropped: UInt64 = 0
-    /// The client files that have expired, and the clients that were told so and started over.
+    /// The client files that have expired, and the clients that had to start over.
     package var expired = 0, resets = 0
-    /// The seeds of the runs that failed, with what was wrong.
+    /// The seeds of the runs that failed, with the reasons.
     package var failures: [(seed: UInt64, reason: String)] = []
 
     package init() {}

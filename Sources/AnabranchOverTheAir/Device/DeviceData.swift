@@ -10,7 +10,7 @@ package protocol DeviceData {
     /// Records that the server has the information about the device.
     mutating func markInformationTold() throws
 
-    /// The changes that are under a name and wait for an answer. If there are none, what has been edited gets a name.
+    /// The named changes that wait for an answer. If there are none, the edits since then get a name.
     mutating func named(_ uri: String) throws -> NamedChanges
 
     /// A slice of the items under the name, all of one type.
@@ -18,7 +18,8 @@ package protocol DeviceData {
         of uri: String, from ordinal: Int, itemsMax: Int, bytesMax: Int
     ) throws -> (items: Changes, next: Int)
 
-    /// Takes the server's refusal of a start: what was sent in vain gets another name, for the mode that is asked for.
+    /// Handles the server's refusal of a start: the rejected changes get another name, for the mode that the server
+    /// wants.
     mutating func renegotiate(_ uri: String, _ wanted: Anchors) throws
 
     /// New ids of the device for records that the server sends.

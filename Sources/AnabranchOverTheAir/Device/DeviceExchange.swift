@@ -7,7 +7,7 @@ package struct DeviceLimits: Sendable {
     package var itemsMax = 2_000
     /// The bytes of items that the device puts into a message. A single item may be longer.
     package var itemBytesMax = 1 << 20
-    /// The messages in a row that may come to nothing before the device ends the session.
+    /// The most messages in a row without an effect, after which the device ends the session.
     package var idleMax = 1_000
     /// The bytes of items that the device keeps in memory until the server sends a checkpoint.
     package var receivedBytesMax = 512 << 20
@@ -53,7 +53,7 @@ package struct DeviceExchange: Sendable {
         package var conflicts: PropertyListDictionary = [:]
         /// The reason why nothing, or not everything, was exchanged.
         package var failure: Status?
-        /// The reasons for which the server has asked for another mode.
+        /// The reasons that the server has given for another mode.
         package var refusals: [String] = []
     }
 
@@ -266,7 +266,7 @@ package struct DeviceExchange: Sendable {
             guard case .waits? = classes[uri]?.phase, var received = classes[uri]?.received, received.isAnswered else {
                 throw Status(.stateError, "no changes are expected", paramName: "uri")
             }
-            // What is no item is told, and the others count.
+            // Invalid items are reported, and the others are applied.
             var understood = changes, failures: [Status] = []
             for (id, value) in changes.items {
                 if let conflict = value["conflict"]?.dictionary {

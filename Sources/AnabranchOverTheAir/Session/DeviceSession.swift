@@ -45,7 +45,7 @@ package struct DeviceSession: Sendable {
         var refusedAt = 0
         var push: Push?
         var sent = 0
-        /// The anchor that the commit has told.
+        /// The anchor that the commit has returned.
         var committed: String?
     }
 

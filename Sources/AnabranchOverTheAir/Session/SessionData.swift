@@ -1,8 +1,8 @@
 package import AnabranchCore
 package import AnabranchPropertyList
 
-/// The data that a session syncs, at one moment (`Spec/OverTheAirServer.md`, section 3). What is thrown and is no
-/// `Status` is a failure of the store: nothing of the message counts then.
+/// The data that a session syncs, at one moment (`Spec/OverTheAirServer.md`, section 3). Any error but a `Status` is a
+/// failure of the store, and drops the whole message.
 package protocol SessionData {
     /// Opens the exchange of a dataclass.
     /// - Throws: a `Status` if the start is refused; one with `negotiationFailed` with the anchors of `StartRefusal`.
@@ -17,7 +17,7 @@ package protocol SessionData {
     func hasDeviceInfo() throws -> Bool
 
     /// The value of a resource.
-    /// - Throws: a `Status` if there is none.
+    /// - Throws: a `Status` if it does not exist.
     func value(of uri: String) throws -> PropertyList
 
     /// Sets or erases a resource.
@@ -29,7 +29,7 @@ package protocol SessionData {
     mutating func mingle(_ pulls: [Pull]) throws -> [Mingled]
 
     /// The anchor that names the state of a device that has the first items of a push, or all of them with nil; nil if
-    /// there is to be none after so many.
+    /// there is no anchor at that place.
     mutating func anchor(of push: Push, after count: Int?, _ uri: String) throws -> String?
 
     /// Gives the changes that were mingled last another name.

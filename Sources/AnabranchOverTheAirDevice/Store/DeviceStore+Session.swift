@@ -82,7 +82,7 @@ struct SessionStore: DeviceData {
         }
     }
 
-    /// Gives what has been edited a name, with what was sent in vain under the one before.
+    /// Gives the edits a name, together with those that were sent without success under the previous one.
     private func name(
         _ uri: String, _ mode: Anchors.Mode, _ state: inout PropertyListDictionary, _ rows: Database
     ) throws {

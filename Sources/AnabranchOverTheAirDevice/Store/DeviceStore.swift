@@ -183,7 +183,7 @@ extension Database {
         }
     }
 
-    /// - Parameter isSent: true for what is under the name that waits for an answer.
+    /// - Parameter isSent: true for edits under the name that waits for an answer.
     func edit(_ uri: String, _ id: String, isSent: Bool) throws -> LocalEdit? {
         let row = try Row.fetchOne(
             self, sql: "SELECT * FROM edit WHERE uri = ? AND is_sent = ? AND id = ?", arguments: [uri, isSent, id])

@@ -64,7 +64,7 @@ public struct DeviceOptions: Equatable, Sendable {
 public struct DeviceError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The kind of an error.
     public enum Code: Sendable {
-        /// The file is none of a device, cannot be read or written, or is damaged.
+        /// The file is not a device's store, cannot be read or written, or is damaged.
         case storeFailed
         /// A dataclass, an entity, a record or a field that is not there, or a value that cannot be sent.
         case badChange
@@ -110,7 +110,7 @@ public struct DeviceReport: Equatable, Sendable {
         public let conflicts: PropertyListDictionary
         /// The reason why nothing, or not everything, was exchanged; nil if all was.
         public let failure: String?
-        /// The reason why the server has asked for another mode than the device; nil if it has not.
+        /// The reason why the server has chosen another mode than the device; nil if it has not.
         public let renegotiation: String?
     }
 

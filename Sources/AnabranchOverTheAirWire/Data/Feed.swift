@@ -20,8 +20,8 @@ struct Feed {
     /// The records that have changed.
     var ids: some Collection<RecordID> { rows.keys }
 
-    /// A record as a device knows it: as it was at a version, with what the device itself has changed since laid over
-    /// it. Nil if the device does not have it.
+    /// A record as a device knows it: its fields at a version, overlaid with the device's own changes since. Nil if the
+    /// device does not have it.
     /// - Parameters:
     ///   - now: the record at the head.
     ///   - wasShown: false for records that the filter of that time kept from the device.

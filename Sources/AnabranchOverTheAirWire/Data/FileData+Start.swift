@@ -58,7 +58,7 @@ extension FileData {
         if try row != sync(uri) { try setSync(row, uri) }
     }
 
-    /// Takes the anchor for the proof of what has arrived.
+    /// Records what has arrived, as the anchor proves.
     private mutating func settle(
         _ row: inout PropertyListDictionary, _ base: PropertyListDictionary?, isRepeat: Bool, _ dataclass: Dataclass
     ) throws {

@@ -18,7 +18,7 @@ struct LocalIDs {
     /// How many ids are looked up one by one.
     private static let singleMax = 64
 
-    /// Reads all ids, if so many are going to be looked up that it takes less time.
+    /// Reads all ids, if that is faster than the given number of look-ups.
     func readAhead(for count: Int, _ records: inout PendingRecords) throws(HistoryError) {
         guard count > Self.singleMax else { return }
         for kind in [RowKind.localID, .serverID] { try records.readAhead(kind.range(RowKey(device, uri).bytes)) }

@@ -143,7 +143,7 @@ struct MatchedRecord {
 }
 
 extension ReadItem {
-    /// True for items that make a record if there is none.
+    /// True for items that create a missing record.
     var isNewOrWhole: Bool {
         switch kind {
         case .record, .add: true

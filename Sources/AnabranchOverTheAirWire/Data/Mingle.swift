@@ -22,7 +22,7 @@ extension FileData {
     }
 }
 
-/// The merge of what a device has sent of a dataclass with what the server has (`Spec/OverTheAirServer.md`, section 5).
+/// The merge of a device's changes of a dataclass with the server's (`Spec/OverTheAirServer.md`, section 5).
 struct ClassMingle {
     let pull: Pull
     let dataclass: Dataclass
@@ -36,17 +36,17 @@ struct ClassMingle {
     let filter: RecordFilter
     var writer: RecordWriter
     var failures: [ExactString: Status] = [:]
-    /// The records as the device knows them by what it has sent; nil for those that it has not.
+    /// The records as the device knows them, according to what it has sent; nil for those that it does not have.
     var knownRecords: [RecordID: RecordFields?] = [:]
-    /// New records that are exactly what the device has sent: it need not be told of them.
+    /// New records that are exactly as the device has sent them, so they need not be sent back.
     var settled: Set<RecordID> = []
-    /// The ids of records that are told to the device as they are, whatever it knows.
+    /// The ids of records that are sent to the device in any case, whatever it knows.
     var forced: Set<ExactString>
     /// The values that have lost against those of the device, and these, by the records as in `forced`, and by fields.
     var conflicts: [ExactString: PropertyListDictionary] = [:]
     /// The fields of each entity that the device knows; nil for all.
     let supported: [Set<ExactString>?]
-    /// The records of a slow sync, and what has become of each; nil if nobody asks.
+    /// The records of a slow sync with the outcome for each; nil if not requested.
     var matches: [MatchedRecord]?
     private(set) var items: [ReadItem] = []
 
@@ -183,7 +183,7 @@ struct ClassMingle {
             return RecordID(
                 entity: item.entity, key: view.newKey(of: item.entity, random.next(), random.next()))
         }
-        // A record that others have erased stays so, and the device is told.
+        // A record that others have erased stays erased, and the device gets the deletion.
         let hasLocal = try LocalIDs(device: data.device, view: view).record(item.id, data.records) != nil
         guard try view.record(target) == nil, !hasLocal, try known(target, data) == nil else { return nil }
         return target
@@ -214,7 +214,7 @@ struct ClassMingle {
         do {
             switch item.kind {
             case .delete:
-                // Of what a filter hides from the device, it has only deleted its own copy.
+                // If a filter hides the record, the device has only deleted its own copy.
                 guard try known(id, data) != nil || pull.mode == .slow else { return }
                 try writer.erase(id)
                 knownRecords[id] = .some(nil)
@@ -228,7 +228,7 @@ struct ClassMingle {
         }
     }
 
-    /// Compares a whole record with what the device knew, and writes what it has changed.
+    /// Compares a whole record with the one that the device knew, and writes the differences.
     private mutating func replace(
         _ item: ReadItem, _ id: RecordID, _ unchanged: Set<ExactString>, _ data: FileData
     ) throws {
@@ -290,7 +290,7 @@ struct ClassMingle {
         let isMany = dataclass.entities[id.entity].relationships[exactly: name]?.isMany ?? false
         let merged = isMany ? RecordWriter.merged(base, links, over: current) : links
         try writer.set(name, toLinks: merged, of: id)
-        // The device has its own array, and is told if that is another one.
+        // The device has its own array, and gets the merged one if that differs.
         var record = knownRecords[id] ?? nil
         record?[name] = links.isEmpty ? nil : .texts(links)
         knownRecords[id] = .some(record)

@@ -32,7 +32,7 @@ extension ClassMingle {
         var conflict: PropertyList?
     }
 
-    /// The items that the device is told: what it lacks, and has otherwise.
+    /// The items to send to the device: records that it lacks, or has with other values.
     mutating func push(_ data: inout FileData) throws -> Push {
         let view = data.view(dataclass), ids = data.localIDs(dataclass)
         let forcedIDs = Set(forced.compactMap { record(named: $0.text) })
@@ -84,7 +84,7 @@ extension ClassMingle {
         }
     }
 
-    /// The records that the device may have to be told.
+    /// The records that may have to be sent to the device.
     private func candidates(_ view: RecordView, _ forced: Set<RecordID>) throws -> Set<RecordID> {
         var ids = forced.union(knownRecords.keys)
         let isShownOtherwise =
@@ -126,7 +126,7 @@ extension ClassMingle {
             }
         }
         if isForced, known != nil {
-            // Of what is not there the device may have something.
+            // The device may have values of fields that are empty here.
             cleared = entity.fields.keys.filter { isTold($0) && record[$0] == nil }.sorted()
             for name in entity.relationships.keys.sorted() where isTold(name) && record[name] == nil {
                 if !links.contains(where: { $0.name == name }) { links.append((name, [])) }
@@ -154,7 +154,7 @@ extension ClassMingle {
         let isSplit = items.count > countMax || items.reduce(0) { $0 + $1.byteCount } > bytesMax
         var hasCheckpoints = pull.mode != .slow
         if isSplit {
-            // What links to a record that comes later, is told its links at the end.
+            // Links to a record that comes later are sent at the end.
             var places: [ExactString: Int] = [:]
             for (index, one) in told.enumerated() where one.isNew {
                 if let text = view.text(of: one.id) { places[ExactString("\(one.id.entity) \(text)")] = index }

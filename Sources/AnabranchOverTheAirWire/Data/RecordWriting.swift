@@ -108,8 +108,8 @@ struct RecordWriter {
         return kept
     }
 
-    /// The links that a device's change of an array leads to: what it has added and removed since `base`, in what
-    /// the array is now, and its order where that is another one.
+    /// The links that result from a device's change of an array: its additions and removals since `base`, applied to
+    /// the present array, and its order if the device has changed that.
     static func merged(_ base: [String], _ device: [String], over current: [String]) -> [String] {
         func exact(_ ids: [String]) -> [ExactString] { ids.map { ExactString($0) } }
         return merged(exact(base), exact(device), over: exact(current)).map(\.text)
@@ -128,7 +128,7 @@ struct RecordWriter {
             var ordered = device.filter(kept.contains)[...]
             merged = merged.map { wanted.contains($0) ? ordered.removeFirst() : $0 }
         }
-        // What the device has added goes after what it has before it there.
+        // Added links go after the one that precedes them on the device.
         var added: [ExactString?: [ExactString]] = [:], before: ExactString?
         for id in device {
             if kept.contains(id) {

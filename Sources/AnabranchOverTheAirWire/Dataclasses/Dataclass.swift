@@ -33,7 +33,7 @@ package struct Dataclass: Equatable, Sendable {
     package let uri: String
     /// Targets of relationships before those that refer to them, but for cycles.
     package let entities: [Entity]
-    /// True if devices are told of values that have lost against theirs, to choose.
+    /// True if devices get the values that have lost against theirs, to choose from.
     package let tellsConflicts: Bool
     /// A number that is another one if anything about the dataclass is.
     package let stamp: UInt64
@@ -46,7 +46,7 @@ package struct Dataclass: Equatable, Sendable {
         stamp = text.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
     }
 
-    /// The reason why it cannot be served beside others; nil if it can.
+    /// The reason why it cannot be served together with others; nil if it can.
     package func conflict(with others: [Dataclass]) -> String? {
         for other in others {
             if other.uri == uri { return "/dataclass: \(uri) is registered twice" }

@@ -43,7 +43,7 @@ package enum FieldType: String, CaseIterable, Sendable {
 
     // MARK: Telling
 
-    /// A stored value as devices are told it; nil if there is none, or one that they cannot be told.
+    /// A stored value in the form for devices; nil if there is none, or if it has no such form.
     func told(_ value: StateValue) -> PropertyList? {
         switch (self, value) {
         case (.array, .list(let list)):
@@ -58,7 +58,7 @@ package enum FieldType: String, CaseIterable, Sendable {
         }
     }
 
-    /// How deep collections in collections are told and taken: a message has to hold them.
+    /// The depth to which nested collections are sent and accepted: a message has to hold them.
     private static let depthMax = 32
 
     /// - Parameter depth: the number of collections that it stands in.
@@ -111,7 +111,7 @@ package enum FieldType: String, CaseIterable, Sendable {
         var payload = Payload.null
         var elements: [Element] = []
         var entries: [(key: String, value: Element)] = []
-        /// As devices are told it.
+        /// The value in the form for devices.
         var told: PropertyList?
     }
 
@@ -121,7 +121,7 @@ package enum FieldType: String, CaseIterable, Sendable {
         case list([Element])
         case dictionary([(key: String, value: Element)])
 
-        /// As devices are told it.
+        /// The value in the form for devices.
         var told: PropertyList? {
             switch self {
             case .value(let payload): FieldType.told(payload)
@@ -131,8 +131,8 @@ package enum FieldType: String, CaseIterable, Sendable {
         }
     }
 
-    /// Reads a value of a device's.
-    /// - Throws: the reason why it is none of the type.
+    /// Reads a device's value.
+    /// - Throws: the reason why it does not fit the type.
     func written(_ value: PropertyList) throws(WrongValue) -> Value {
         switch self {
         case .array:
@@ -229,13 +229,13 @@ package enum FieldType: String, CaseIterable, Sendable {
     }
 }
 
-/// The reason why a value of a device's is none.
+/// The reason why a device's value does not fit its type.
 struct WrongValue: Error {
     var reason: String
 }
 
 extension [(key: String, value: FieldType.Element)] {
-    /// As devices are told it.
+    /// The value in the form for devices.
     fileprivate var told: PropertyListDictionary {
         PropertyListDictionary(compactMap { key, value in value.told.map { (key, $0) } }) { $1 }
     }

@@ -141,7 +141,7 @@ struct AnsweredMessages {
         case forgotten
     }
 
-    /// How many messages are known again, and how many bytes of answers are kept beside the last one.
+    /// How many repeated messages are recognized, and how many bytes of answers are kept besides the last one.
     private static let countMax = 1_000, bytesMax = 1 << 20
 
     private var entries: [(digest: SHA256Digest, answer: [UInt8]?)] = []
@@ -191,7 +191,7 @@ struct Door {
         }
     }
 
-    /// Opens the door. If entries were missed, or a dataclass is another one than before, devices begin anew.
+    /// Opens the door. If entries were missed, or a dataclass has changed, devices begin again with a slow sync.
     func open() async throws {
         while true {
             let found = Mutex<(UInt64?, Bool)>((nil, false)), dataclasses = dataclasses

@@ -83,12 +83,12 @@ extension OverTheAirWire {
         }
     }
 
-    /// The outcome of a match, thrown so that nothing of it is written.
+    /// The outcome of a match, thrown so that nothing is written.
     private struct DryRun: Error {
         let answer: JSONValue
     }
 
-    /// Shows what a slow sync of a device with these records would come to.
+    /// Shows the outcome of a slow sync of a device with these records.
     private func match(
         _ items: PropertyListDictionary, _ dataclass: Dataclass, _ dataclasses: [Dataclass], _ device: String?,
         _ path: VirtualPath

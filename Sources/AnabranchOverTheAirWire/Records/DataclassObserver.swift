@@ -18,7 +18,7 @@ package struct DoorLimits: Sendable {
     package init() {}
 }
 
-/// Keeps what each entry of a file did to records, whoever makes it: with it the door knows what a record was at an
+/// Keeps the changes of records by each entry of a file, whoever made it, so that the door knows a record as of an
 /// earlier version.
 struct DataclassObserver: RecordObserver {
     let dataclasses: [Dataclass]

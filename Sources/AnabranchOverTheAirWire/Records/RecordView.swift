@@ -7,7 +7,7 @@ struct RecordID: Hashable {
     var key: PrimaryKey
 }
 
-/// The fields of a record that have values, as devices are told them. Relationships are arrays of the server's ids.
+/// The fields of a record that have values, in the form for devices. Relationships are arrays of the server's ids.
 typealias RecordFields = PropertyListDictionary
 
 /// The records of a dataclass in a state.

@@ -31,7 +31,7 @@ struct RowKey {
         withUnsafeBytes(of: number.bigEndian) { bytes += $0 }
     }
 
-    /// The first texts of what a key has written, and the bytes that follow them.
+    /// The first texts of an encoded key, and the bytes that follow them.
     /// - Throws: `storeDamaged` if there are fewer.
     static func texts(
         _ count: Int, of bytes: [UInt8]

@@ -1,10 +1,10 @@
 import AnabranchCore
 
-/// The reason for which a diff is refused, as the sender of a change is told.
+/// The reason why a diff is refused, as the sender of a change sees it.
 package struct JSONDiffError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The wire's number for it (`Spec/Simperium.md`, section 3).
     package enum Code: Int, Sendable {
-        /// It is no diff, whatever it is applied to.
+        /// It is not a valid diff, whatever it is applied to.
         case malformed = 400
         /// The outcome would be larger, or nested deeper, than is allowed.
         case tooLarge = 413

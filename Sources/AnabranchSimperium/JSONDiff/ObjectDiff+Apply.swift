@@ -1,9 +1,9 @@
 package import AnabranchCore
 
 extension ObjectDiff {
-    /// The members after the change. `+` and `r` fit everything, and `-` of what is not there counts for nothing.
+    /// The members after the change. `+` and `r` always fit, and `-` of a missing member does nothing.
     /// - Parameter bytesMax: the greatest size of the new object as compact JSON.
-    /// - Throws: An error with the code 440 if an operation does not fit what it is for, or 413 if the object would be
+    /// - Throws: An error with the code 440 if an operation does not fit its member, or 413 if the object would be
     ///   larger than `bytesMax`, or nested deeper than JSON is read.
     package func applied(
         to entity: [JSONName: JSONValue], bytesMax: Int
@@ -38,8 +38,8 @@ extension ObjectDiff {
             })
     }
 
-    /// The same change in the form that the server tells: only `+`, `-`, `r`, `O` and `d`, strings as deltas of whole
-    /// characters, and nothing that changes nothing. It is empty if the change is none.
+    /// The same change in the form that the server sends: only `+`, `-`, `r`, `O` and `d`, strings as deltas of whole
+    /// characters, and no operation without an effect. Empty if nothing changes.
     /// - Throws: An error with the code 440 if an operation does not fit.
     package func emitted(on entity: [JSONName: JSONValue]) throws(JSONDiffError) -> ObjectDiff {
         var result = ObjectDiff()
@@ -55,7 +55,7 @@ extension ObjectDiff {
 }
 
 extension JSONOperation {
-    /// The value that the operation makes of one, or of none; nil if there is none afterwards.
+    /// The value after the operation on one, or on a missing one; nil if it is removed.
     func value(from old: JSONValue?) throws(JSONDiffError) -> JSONValue? {
         switch (self, old) {
         case (.add(let value), _), (.replace(let value), _): return value

@@ -1,12 +1,13 @@
 package import AnabranchCore
 
 extension ObjectDiff {
-    /// This diff, for what another diff has made of the members that both are for: the table of `Spec/Simperium.md`,
-    /// section 4. Over several accepted changes it is rebased one by one, with the members that each of them was for.
+    /// This diff, rebased on the members that another diff of the same base has produced: the table of
+    /// `Spec/Simperium.md`, section 4. Over several accepted changes it is rebased one by one, each time with the
+    /// members that the change was made on.
     ///
     /// Operations keep their kinds where nothing is in their way; `emitted(on:)` gives the outcome the form in which it
-    /// is told.
-    /// - Throws: An error with the code 440 if an operation that both have a part in does not fit.
+    /// is sent.
+    /// - Throws: An error with the code 440 if an operation on a member that both change does not fit.
     package func rebased(
         over theirs: ObjectDiff, base: [JSONName: JSONValue]
     ) throws(JSONDiffError) -> ObjectDiff {

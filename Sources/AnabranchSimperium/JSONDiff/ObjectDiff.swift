@@ -131,6 +131,6 @@ package enum JSONOperation: Equatable, Sendable {
 }
 
 extension Dictionary where Key: Comparable {
-    /// The same order in each run, so that of several errors always the same one is told.
+    /// The same order in each run, so that of several errors always the same one is reported.
     var inOrder: [Element] { sorted { $0.key < $1.key } }
 }

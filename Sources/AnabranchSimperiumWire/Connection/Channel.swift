@@ -3,13 +3,13 @@ import AnabranchServer
 
 /// One bucket on one connection.
 final class Channel {
-    /// An error that waits until the client has been told what the server knew when it decided.
+    /// An error that waits until the client has got all that the server knew when it decided.
     struct HeldError {
         let request: String
         let text: String
-        /// The client is told everything through this entry first.
+        /// The client gets everything through this entry first.
         let version: ServerVersion
-        /// The client is told this change first.
+        /// The client gets this change first.
         let duplicateOf: ChangePlace?
     }
 
@@ -27,20 +27,20 @@ final class Channel {
     /// What the operator has asked the client so far.
     var asked: ClientQuestions.Asked
     var bucket: Bucket?
-    /// How far the client has been told; nil if it has not begun to listen.
+    /// The place up to which changes were sent to the client; nil if it has not begun to listen.
     var position: ChangePlace?
     /// The number of the history that the position is of.
     var salt: UInt64 = 0
     /// True while the client will ask for the changes since its listing.
     var awaitsCV = false
     var heldErrors: [HeldError] = []
-    /// Own changes that were told before their turn.
+    /// The client's own changes that were sent before their turn.
     var toldEarly: Set<ChangePlace> = []
     /// The requests that are not answered yet, with their entities.
     var unanswered: [ExactString: ExactString] = [:]
     /// The entities of which the client's working copy may differ, and when it was heard of them last.
     var leftBehind: [ExactString: ContinuousClock.Instant] = [:]
-    /// A time that none of those is before; nil if there are none.
+    /// A lower bound of the times of those; nil if there are none.
     private(set) var firstLeftBehind: ContinuousClock.Instant?
     /// After `cv:?`: the entities that the client has changed since; nil otherwise.
     var changedSinceUnknown: Set<ExactString>?
@@ -60,11 +60,11 @@ final class Channel {
         asked = ClientQuestions.Asked(indexes: file.questions.asked.indexes)
     }
 
-    /// How many entities, or changes, a channel remembers of each kind. There are more only if a client never asks for
+    /// How many entities, or changes, a channel remembers of each kind. There are more only if a client never requests
     /// what it has missed.
     static let notesMax = 10_000
 
-    /// An own change is told before its turn.
+    /// Records that one of the client's own changes was sent before its turn.
     func markEarly(_ place: ChangePlace) { if toldEarly.count < Self.notesMax { toldEarly.insert(place) } }
 
     /// The client's working copy of an entity may differ from what it knows of the server.

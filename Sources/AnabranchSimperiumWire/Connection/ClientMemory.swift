@@ -16,15 +16,15 @@ final class ClientMemories: Sendable {
     var seenAt: UInt64 { memory.withLock { $0.seenAt } }
 }
 
-/// The memory that a file's channels have of their clients, beyond a connection (`Spec/Simperium.md`, section 10).
-/// Nothing of it is durable, and a client that is not heard of for a day is forgotten.
+/// The memory that a file's channels have of their clients, beyond a connection (`Spec/Simperium.md`, section 10). None
+/// of it is durable, and a client that is silent for a day is forgotten.
 struct ClientMemory {
     private struct Client {
         /// How far changes were pushed.
         var pushed: ChangePlace?
         /// The versions of entities that are not shown to the client, because it would go back to them.
         var hidden: [EntityVersion: UInt64] = [:]
-        /// The entities whose deletion by others the client has been told, and will answer with one of its own.
+        /// The entities whose deletion by others was sent to the client, which will answer with one of its own.
         var owedDeletions: [ExactString: UInt64] = [:]
         var seenAt: UInt64
     }
@@ -92,7 +92,7 @@ struct ClientMemory {
         for key in keys { clients[name]?.owedDeletions[key] = now }
     }
 
-    /// The client is told that somebody else has deleted an entity.
+    /// Records that another client's deletion of an entity was sent to the client.
     mutating func oweDeletion(_ key: String, _ client: String, _ bucket: String, at now: UInt64) {
         with(client, bucket, at: now) { client in
             if client.owedDeletions.count < Self.notesMax { client.owedDeletions[ExactString(key)] = now }
@@ -109,7 +109,7 @@ struct ClientMemory {
         clients[Self.name(client, bucket)]?.owedDeletions[ExactString(key)] = nil
     }
 
-    /// The client has changed an entity: if it was told of the deletion long before, it has not answered.
+    /// Records that the client has changed an entity: if it got the deletion long before, it has not answered.
     mutating func recordChange(_ key: String, _ client: String, _ bucket: String, at now: UInt64) {
         let name = Self.name(client, bucket)
         if let told = clients[name]?.owedDeletions[ExactString(key)], told + 10 < now {

@@ -42,7 +42,7 @@ final class Inbox: Sendable {
         }
     }
 
-    /// Waits while so many changes, or more, are under way.
+    /// Waits while at least this many changes are under way.
     func wait(while countMax: Int) async {
         while true {
             let isFull = state.withLock { $0.underWay >= countMax }

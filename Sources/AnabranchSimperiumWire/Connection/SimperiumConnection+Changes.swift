@@ -162,7 +162,7 @@ extension SimperiumConnection {
         try await tellNews(on: channel)
     }
 
-    /// Tells a change that was accepted before, to a client that has not been told of it.
+    /// Sends a change that was accepted before to a client that has not got it yet.
     private func tellDuplicate(at place: ChangePlace, on channel: Channel) async throws {
         guard channel.position.map({ $0 < place }) ?? true, !channel.toldEarly.contains(place) else { return }
         let name = channel.bucketName
@@ -206,7 +206,7 @@ extension SimperiumConnection {
             let (row, salt, end) = try await channel.file.read { reader in
                 (try reader.records.entity(key.text, of: bucket), reader.door.salt, reader.door.end)
             }
-            // Something has come meanwhile: it is told first.
+            // Changes have come in between, which are sent first.
             guard end == position else { continue }
             channel.leftBehind[key] = nil
             guard let row else { continue }

@@ -2,7 +2,7 @@ import AnabranchCore
 import AnabranchServer
 
 extension SimperiumConnection {
-    /// The characters of tokens, beside letters and digits.
+    /// The characters of tokens, besides letters and digits.
     private static let tokenCharacters = "-_.~+/=|"
 
     private static func isWellFormed(_ token: String) -> Bool {
@@ -68,8 +68,8 @@ extension SimperiumConnection {
 }
 
 extension Principal {
-    /// The name of the user as clients are told: an e-mail address, or the user's ident. Clients take what is JSON for
-    /// a refusal.
+    /// The name of the user as it is sent to clients: an e-mail address, or the user's ident. Clients take JSON for a
+    /// refusal.
     var simperiumName: String {
         let email = (try? JSONValue(parsing: data.utf8))?["email"]?.string
         let name = email ?? user ?? "user"

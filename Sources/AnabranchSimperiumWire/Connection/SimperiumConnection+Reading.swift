@@ -70,10 +70,10 @@ extension SimperiumConnection {
         try await tellNews(on: channel)
     }
 
-    // MARK: News
+    // MARK: New changes
 
-    /// Tells a channel what has come that it has not been told, and then the errors that waited for that. What is not
-    /// read yet is told when it is: then the connection is woken.
+    /// Sends a channel the changes that it lacks, and then the errors that waited for those. Changes that are not read
+    /// yet are sent once they are: the connection is woken then.
     func tellNews(on channel: Channel) async throws {
         guard channel.isListening, let position = channel.position else { return }
         guard let news = channel.file.news(of: channel.bucketName, after: position, salt: channel.salt),
@@ -130,11 +130,11 @@ extension SimperiumConnection {
         }
     }
 
-    /// Tells the changes after a point.
+    /// Sends the changes after a point.
     /// - Parameters:
-    ///   - pushed: how far the client was told before.
-    ///   - isAnswer: true if there is a message even if there are no changes, and if early ones are told again.
-    /// - Returns: the point through which all is told.
+    ///   - pushed: the point through which changes were sent before.
+    ///   - isAnswer: true to send a message even without changes, and to send early ones again.
+    /// - Returns: the point through which everything is sent.
     private func tell(
         after start: ChangePlace, repeatedThrough pushed: ChangePlace? = nil, isAnswer: Bool, on channel: Channel
     ) async throws -> ChangePlace {
@@ -168,7 +168,7 @@ extension SimperiumConnection {
         }
     }
 
-    /// The client has been told changes.
+    /// Records that changes were sent to the client.
     private func record(_ changes: [Change], repeatedThrough pushed: ChangePlace?, on channel: Channel) {
         if !channel.unanswered.isEmpty {
             for request in changes.flatMap(\.requests) { channel.unanswered[ExactString(request)] = nil }

@@ -145,7 +145,7 @@ final class SimperiumConnection {
         guard changes.add(atMost: wire.limits.changesPerMinuteMax) else { throw End.closed(1013, "too many changes") }
     }
 
-    /// Counts entities that a listing passes over: they cost as much as others, and nothing is told of them.
+    /// Counts entities that a listing skips: they cost as much as others, although they are not sent.
     func countSkips(_ count: Int) throws {
         let max = wire.limits.skipsPerMinuteMax
         guard skips.add(min(count, max / 2), atMost: max) else { throw End.closed(1013, "too large offsets") }
@@ -153,7 +153,7 @@ final class SimperiumConnection {
 
     // MARK: Time
 
-    /// When something is to be done, if nothing else happens.
+    /// The time of the next action, if nothing else happens before.
     private var deadline: ContinuousClock.Instant {
         let heals = channels.values.compactMap(\.firstLeftBehind).min().map { $0 + wire.limits.healDelay }
         return min(heals ?? nextLoginCheck, nextLoginCheck, nextHeartbeat ?? nextLoginCheck)
@@ -199,7 +199,7 @@ final class SimperiumConnection {
     }
 }
 
-/// A count that begins anew each minute.
+/// A count that begins again each minute.
 struct MinuteCount {
     private var count = 0
     private var end = ContinuousClock.now + .seconds(60)

@@ -115,7 +115,7 @@ package final class SimperiumWire: TextWire, RecordDoor {
         }
     }
 
-    /// Of how many files it is remembered what their clients were told.
+    /// The most files for which it is remembered what was sent to their clients.
     private static let memoriesMax = 1_000
 
     // MARK: The wire

@@ -13,7 +13,7 @@ struct SocketPath: Equatable {
     let app: String
     let framing: Framing
 
-    /// - Returns: nil if the path is none of this wire's.
+    /// - Returns: nil if the path does not belong to this wire.
     init?(_ path: String) {
         let parts = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map(String.init)
         switch parts.count {

@@ -55,7 +55,8 @@ final class SyncedBuckets: Sendable {
 
     // MARK: Channels
 
-    /// Opens the door of the file, which is made if there is none, and begins a new history if entries were missed.
+    /// Opens the door of the file, which is created if it does not exist, and begins a new history if entries were
+    /// missed.
     func openDoor() async throws {
         while true {
             let found = Mutex<DoorRow?>(nil),
@@ -131,7 +132,7 @@ final class SyncedBuckets: Sendable {
         for (socket, _) in state.withLock({ Array($0.sockets.values) }) { socket.wake() }
     }
 
-    // MARK: News
+    // MARK: New changes
 
     /// Reads what has come since the last time, for all channels.
     private func readTail() async {

@@ -2,13 +2,13 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchSimperium
 
-/// Changes as they are told to one channel.
+/// Changes in the form for one channel.
 struct ToldChanges {
     /// The JSON of each message's changes, and what it tells.
     var changes: [Change] = []
     /// The point after the last of them.
     var through: ChangePlace
-    /// True if nothing follows up to the point that was asked for.
+    /// True if nothing follows up to the requested point.
     var isComplete: Bool
 }
 
@@ -23,9 +23,9 @@ extension BucketReader {
 
     /// The changes of a bucket after a point, as many as one message may have.
     /// - Parameters:
-    ///   - run: the points after and through which the whole answer is told.
-    ///   - client: the client of the channel, if deletions by others are to be told together with the creations that
-    ///     follow them.
+    ///   - run: the points after and through which the whole answer goes.
+    ///   - client: the client of the channel, if deletions by others are sent together with the creations that follow
+    ///     them.
     func changes(
         of bucket: Bucket, after place: ChangePlace, in run: Range<ChangePlace>, foldedFor client: String?
     ) throws -> ToldChanges {
@@ -47,8 +47,9 @@ extension BucketReader {
         return told
     }
 
-    /// A change as a client is told that would delete what is created again after a deletion: nil for a deletion by
-    /// somebody else if the creation is told as well, and for the creation the change from what was deleted.
+    /// A change in the form for a client that would itself delete an entity which is created again after a deletion:
+    /// nil for a deletion by another client if the creation is sent as well, and for the creation the difference from
+    /// the deleted entity.
     private func folded(
         _ change: Change, of bucket: Bucket, in run: Range<ChangePlace>, for client: String?
     ) throws -> Change? {

@@ -23,7 +23,7 @@ struct ChangeRequest: Sendable {
     var isNode: Bool
     /// True if the client owes an answer to somebody else's deletion of the entity: then a deletion is that answer.
     var owesDeletion = false
-    /// True if a change without a version merges with what is there, whatever the bucket's settings say.
+    /// True if a change without a version merges with the present entity, whatever the bucket's settings say.
     var mergesWithoutVersion = false
 
     /// The longest `ccid`, in bytes.
@@ -39,7 +39,7 @@ struct ChangeOutcome: Sendable, Equatable {
     var code: Int?
     /// Of a repeated request: the change that was accepted for it.
     var duplicateOf: ChangePlace?
-    /// True if the client's working copy may differ from what it has of the server now.
+    /// True if the client's working copy may differ from the server's version that it has.
     var leavesCopyBehind = false
     /// True if the deletion was the answer to somebody else's.
     var paysDeletion = false

@@ -1,9 +1,9 @@
-/// Changes of a bucket between two points of the log, as its channels are told them.
+/// Changes of a bucket between two points of the log, in the form for its channels.
 struct ChangeBatch: Sendable {
     let changes: [Change]
     /// The JSON of all of them.
     let text: String
-    /// True if every client is told them like this: there is no deletion, and no creation that follows one.
+    /// True if every client gets them in this form: there is no deletion, and no creation that follows one.
     let isPlain: Bool
 
     init(_ changes: [Change]) {
@@ -24,7 +24,7 @@ struct ChangeTail: Sendable {
         let batches: [String: ChangeBatch?]
     }
 
-    /// How many steps are kept, for channels that have not been told them yet.
+    /// How many steps are kept, for channels that have not got them yet.
     private static let stepsMax = 64
     /// How many bytes the changes of all steps may have.
     private static let bytesMax = 1 << 20

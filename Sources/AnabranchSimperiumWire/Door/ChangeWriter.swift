@@ -127,7 +127,7 @@ struct ChangeWriter {
         return .delete
     }
 
-    /// A change of what is not there.
+    /// A change of an entity that does not exist.
     private func create(_ diff: ObjectDiff) throws(JSONDiffError) -> Decision {
         guard request.source == nil else {
             // The deletion wins: an edit never brings back what is deleted.
@@ -136,7 +136,7 @@ struct ChangeWriter {
         return try write(request.isNode ? diff.fitting([:]) : diff, nil)
     }
 
-    /// A change of what is there that does not say which version it was made against.
+    /// A change of an existing entity that does not name the version that it was made against.
     private func mergeWithoutVersion(_ diff: ObjectDiff, _ body: EntityBody) throws -> Decision {
         guard request.isNode || request.mergesWithoutVersion || bucketSettings.mergesWithoutVersion else {
             return .refuse(.refused(405))
@@ -146,7 +146,7 @@ struct ChangeWriter {
         return try write(rebased, body, isMerged: true)
     }
 
-    /// A change of what is there, over what has come since the client has seen it.
+    /// A change of an existing entity, merged with the changes since the version that the client had seen.
     /// - Parameter diff: the change of the version that it was made against.
     private func merge(
         _ body: EntityBody, _ entity: EntityRow?, _ bucket: Bucket, _ records: PendingRecords,

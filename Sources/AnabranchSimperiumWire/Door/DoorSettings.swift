@@ -2,7 +2,7 @@
 package struct BucketSettings: Equatable, Sendable {
     /// How entities lie in objects. It counts when the first entity of the bucket is written.
     package var form = BucketForm.flat
-    /// True if a change without a version merges with what is there; false if it is refused (405).
+    /// True if a change without a version merges with the present entity; false if it is refused (405).
     package var mergesWithoutVersion = false
     /// True if only the newest version of an entity can be deleted.
     package var deletesStrictly = false
@@ -12,7 +12,7 @@ package struct BucketSettings: Equatable, Sendable {
     package init() {}
 }
 
-/// How long the door keeps what is beside the log (`Spec/Simperium.md`, section 6).
+/// How long the door keeps its records (`Spec/Simperium.md`, section 6).
 package struct DoorSettings: Equatable, Sendable {
     /// Days for which changes, and the requests that they answered, are kept.
     package var changeDays = 30

@@ -2,7 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchSimperium
 
-/// The step from one version of an entity to the next, with what it was before.
+/// The step from one version of an entity to the next, with the former members.
 struct EntityStep {
     var version: UInt64
     var kind: VersionRow.Kind

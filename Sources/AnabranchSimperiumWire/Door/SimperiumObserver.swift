@@ -2,7 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchSimperium
 
-/// Keeps the versions of entities, and the changes, with every entry of a file, whoever makes it.
+/// Keeps the versions of entities, and their changes, with every entry of a file, whoever made it.
 struct SimperiumObserver: RecordObserver {
     let settings: DoorSettings
     let unixSeconds: @Sendable () -> UInt64
@@ -180,8 +180,8 @@ struct ChangeRecorder {
         return bucket
     }
 
-    /// Begins a new history, from the state as it is: nobody knows how it came about. Every version rises, so that
-    /// nothing that a client has is taken for what is there.
+    /// Begins a new history from the present state, since the changes that led to it are unknown. Every version rises,
+    /// so that nothing that a client has is mistaken for the present entity.
     mutating func renew(at version: ServerVersion, _ graph: ObjectGraph, _ records: inout PendingRecords) throws {
         door.position = version
         door.salt = .random(in: 1 ... .max)

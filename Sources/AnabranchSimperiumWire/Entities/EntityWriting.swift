@@ -2,8 +2,8 @@ import AnabranchCore
 import AnabranchSimperium
 
 extension WriteTransaction {
-    /// Makes an entity of a bucket have other members.
-    /// - Parameter old: what it has; nil if there is none.
+    /// Replaces the members of an entity of a bucket.
+    /// - Parameter old: its present members; nil if it does not exist.
     func write(_ new: EntityBody, over old: EntityBody?, _ key: String, of bucket: Bucket) throws(ApplyError) {
         let object = try create(
             String(decoding: bucket.className, as: UTF8.self), key: .string(Array(key.utf8)))

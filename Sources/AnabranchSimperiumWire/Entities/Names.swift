@@ -11,7 +11,7 @@ enum EntityKey {
             && !key.utf8.contains { $0 < 0x20 || $0 == 0x7F || $0 == UInt8(ascii: "/") }
     }
 
-    /// The key of the entity that an object is; nil if it is none.
+    /// The key of an object as an entity; nil if it cannot be one.
     static func text(of key: PrimaryKey) -> String? {
         guard case .string(let bytes) = key, let text = String(validating: bytes, as: UTF8.self), isValid(text) else {
             return nil

@@ -149,9 +149,9 @@ struct HTTPBucket: Sendable {
         return EndpointResponse(status: .ok, text: "[\(answers.joined(separator: ","))]")
     }
 
-    // MARK: News
+    // MARK: New changes
 
-    /// Answers with what has come since a version, and waits until there is something.
+    /// Answers with the changes since a version, and waits until there is one.
     private func news(_ request: EndpointRequest, _ news: NewsRequest) async throws -> EndpointResponse {
         guard request.hold(for: principal) else { throw DataRefusal(.serviceUnavailable, "too many connections") }
         let (start, salt) = try await start(of: news)
@@ -209,7 +209,7 @@ struct HTTPBucket: Sendable {
 
 /// A request for changes (`Spec/Simperium.md`, section 12).
 private struct NewsRequest {
-    /// The version after which they have come; nil for what comes from now on.
+    /// The version after which changes are wanted; nil for those from now on.
     let cv: String?
     let hasData: Bool
     let isNewestOnly: Bool

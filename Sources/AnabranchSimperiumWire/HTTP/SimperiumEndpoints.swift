@@ -45,7 +45,7 @@ package struct SimperiumEndpoints: HTTPEndpoints {
         }
     }
 
-    /// Finds the bucket of a path, for whoever has the token of the request.
+    /// Finds the bucket of a path, after checking the token of the request.
     private func open(_ path: DataPath, _ request: EndpointRequest) async throws -> HTTPBucket {
         guard let app = wire.limits.appName(path.app) else { throw DataRefusal(.notFound, "no such app") }
         let principal: Principal

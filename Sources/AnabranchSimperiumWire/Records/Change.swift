@@ -1,7 +1,7 @@
 import AnabranchCore
 import AnabranchHistory
 
-/// An accepted change, as all channels of its bucket are told (`Spec/Simperium.md`, section 8).
+/// An accepted change, as it is sent to all channels of its bucket (`Spec/Simperium.md`, section 8).
 struct Change: Sendable {
     /// How deep the JSON of messages and records may be: an object of the greatest depth as a diff.
     static let jsonDepth = 3 * JSONValue.depthMax + 8

@@ -244,7 +244,7 @@ extension PendingRecords {
 
     // MARK: Changes
 
-    /// - Parameter text: the change as clients are told.
+    /// - Parameter text: the change as it is sent to clients.
     mutating func addChange(
         _ text: String, at place: ChangePlace, of bucket: Bucket, expiresAt: UInt64
     ) throws(HistoryError) {

@@ -12,7 +12,8 @@ struct KeptBytes: Equatable {
 }
 
 extension PendingRecords {
-    /// The bytes that a change counts beside its own and those of its step: of their keys, and of the store's rows.
+    /// The bytes by which a change counts more than its own and those of its step: for their keys, and the store's
+    /// rows.
     private static let overhead = 256
     /// How many changes of a bucket are looked at together.
     private static let trimCount = 64
@@ -74,8 +75,8 @@ extension PendingRecords {
         if kept.total > bytesMax { (kept.total, kept.ofDay) = (0, 0) }
     }
 
-    /// Erases changes of the bucket whose first one is the oldest, but never its newest one, until they have so many
-    /// bytes.
+    /// Erases changes of the bucket with the oldest change, but never its newest one, until the given number of bytes
+    /// is freed.
     /// - Returns: their bytes; nil if there is nothing to erase.
     private mutating func trimOldest(by bytesMin: UInt64) throws(HistoryError) -> UInt64? {
         var found: (bucket: Bucket, changes: [Change])?

@@ -4,7 +4,7 @@ import AnabranchProtocol
 // A client reset in its automatic modes (`Spec/FlexibleSync.md`, section 2.9).
 
 extension FlexibleClient {
-    /// True if the server has asked for a client reset.
+    /// True if the server has requested a client reset.
     package var needsReset: Bool { lastError?.action == .clientReset || lastError?.action == .clientResetNoRecovery }
 
     /// Returns the client of the fresh file, which asks for the active set of this one and uploads nothing.

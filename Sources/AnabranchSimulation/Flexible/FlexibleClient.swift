@@ -51,7 +51,7 @@ package struct FlexibleClient {
     var pendingBootstrap: PendingBootstrap?
     /// The errors 231 whose version has not arrived yet.
     var waitingCompensations: [ErrorMessage] = []
-    /// The errors 231 that the application was told of.
+    /// The errors 231 that were reported to the application.
     package internal(set) var compensations: [ErrorMessage] = []
     /// The error that ended the session or the connection.
     package internal(set) var lastError: ErrorMessage?
@@ -113,7 +113,7 @@ package struct FlexibleClient {
         return subscriptions.commit(query, at: file?.version ?? 0)
     }
 
-    /// Asks, with another MARK, to be told when everything has arrived.
+    /// Requests another MARK, which is answered when everything has arrived.
     package mutating func requestMark() { markTarget += 1 }
 
     /// Ends the session, as when the application closes the file.

@@ -55,7 +55,7 @@ final class FlexibleConversation {
         hasConnected = true
     }
 
-    /// Drops the connection, with what the client has not read and the server has not done.
+    /// Drops the connection, with all that the client has not read and the server has not handled.
     func disconnect() {
         isConnected = false
         requests = []

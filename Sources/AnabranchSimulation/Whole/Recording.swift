@@ -3,7 +3,7 @@ import AnabranchCore
 /// A world as it went, to be played by a page: JSON Lines (`Spec/Inspector.md`, section 8). The same seed gives the
 /// same bytes.
 package struct Recording {
-    /// The most bytes of events. What comes after is missing, and the recording says so.
+    /// The most bytes of events. Later events are missing, and the recording says so.
     package static let bytesMax = 16 << 20
     /// The bytes from which on messages are left out, so that what they bring about still has room.
     static let messageBytesMax = 8 << 20

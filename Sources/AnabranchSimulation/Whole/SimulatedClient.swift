@@ -33,7 +33,7 @@ final class SimulatedClient {
     var node = 0
     /// The ends of the log when it sent MARKs that are not answered yet.
     var marks: [UInt64: ServerVersion] = [:]
-    /// The times at which its process was told that this token has expired.
+    /// The times at which its process learned that this token has expired.
     var refusals: [Int64] = []
 
     /// The state of a process, which is lost when the process ends.
@@ -130,7 +130,7 @@ final class SimulatedClient {
         self.process = process
     }
 
-    /// Replaces the disk with a copy of what another client has.
+    /// Replaces the disk with a copy of another client's.
     func copyFile(of other: SimulatedClient) { disk = (other.process?.replica.store ?? other.disk).copy() }
 
     /// Throws the file away, as an application does.

@@ -2,7 +2,7 @@ import AnabranchCore
 import AnabranchReplica
 import AnabranchTesting
 
-/// A client's disk, which outlives the client's process, and fails or ends the process when told to.
+/// A client's disk, which outlives the client's process, and fails or ends the process as planned.
 final class SimulatedDisk: ReplicaStore {
     enum Trouble { case fails, ends, endsBehind }
 
@@ -10,17 +10,17 @@ final class SimulatedDisk: ReplicaStore {
     private var trouble: (callsBefore: Int, Trouble)?
     /// True once the process has ended: whatever it still does has no effect.
     private(set) var hasEnded = false
-    /// The trouble that a call has met; nil once taken.
+    /// The fault that a call has met; nil once taken.
     private(set) var happened: Trouble?
 
     struct Failure: Error {}
 
     init(_ content: ModelReplicaStore = ModelReplicaStore()) { self.content = content }
 
-    /// Plans trouble for the first call that can meet it after `calls` others.
+    /// Plans a fault for the first call that can meet it after `calls` others.
     func plan(_ trouble: Trouble, after calls: Int) { self.trouble = (calls, trouble) }
 
-    /// Cancels the trouble that was planned.
+    /// Cancels the planned fault.
     func cancelPlan() { trouble = nil }
 
     /// Returns the same disk for the next process, or a copy of it for a process that has copied its files.

@@ -8,7 +8,7 @@ import AnabranchTesting
 /// A process of the server. There is one, or there are several that have a store in common.
 final class SimulatedNode {
     let number: Int
-    /// The store as the process has it, with the trouble that it meets there.
+    /// The store as the process sees it, with the faults that it meets there.
     var store: SimulatedStore
     /// Nil while the process is not running.
     var machine: ServerMachine?
@@ -16,7 +16,7 @@ final class SimulatedNode {
     /// The time before which the process does nothing, in milliseconds since the start of the run: it is stopped, or
     /// waits for its store.
     var isBusyUntil: Int64 = 0
-    /// The news of other nodes' commits on their way to this one, with the times of their arrival.
+    /// The wake-ups about other nodes' commits on their way to this one, with their times of arrival.
     var wakes: [(path: VirtualPath, at: Int64)] = []
 
     init(_ number: Int, _ store: SimulatedStore) {
@@ -46,7 +46,7 @@ extension Simulation {
         return node
     }
 
-    /// Sends the news of a commit to the other nodes. Some of it is lost.
+    /// Wakes the other nodes because of a commit. Some wake-ups are lost.
     func wakeOthers(than node: SimulatedNode, _ path: VirtualPath) {
         guard hasSeveralNodes else { return }
         for other in nodes where other !== node && other.machine != nil {
@@ -84,7 +84,7 @@ extension Simulation {
         schedule(client)
     }
 
-    /// Checks that a client that is told that it has everything has what there was when it asked.
+    /// Checks that a client whose MARK is answered has everything that existed when it sent the MARK.
     func checkMark(_ request: UInt64, _ client: SimulatedClient) throws {
         guard hasSeveralNodes, !client.isTwin, let process = client.process else { return }
         let asked = client.marks.filter { $0.key <= request }.values.max() ?? 0

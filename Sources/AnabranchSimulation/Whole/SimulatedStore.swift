@@ -2,8 +2,8 @@ import AnabranchCore
 import AnabranchHistory
 import Synchronization
 
-/// The server's store, which outlives the server's process, and fails or ends the process when told to. It records what
-/// is committed.
+/// The server's store, which outlives the server's process, and fails or ends the process as planned. It records the
+/// commits.
 final class SimulatedStore: ViewStore {
     /// A failure that a call of the store meets.
     enum Trouble {
@@ -40,9 +40,9 @@ final class SimulatedStore: ViewStore {
 
     private var inner: InMemoryStore { content.withLock { $0 } }
 
-    // MARK: Trouble
+    // MARK: Faults
 
-    /// Plans trouble for the first call that can meet it after `calls` others.
+    /// Plans a fault for the first call that can meet it after `calls` others.
     func plan(_ trouble: Trouble, after calls: Int) { planned.withLock { $0.trouble = (calls, trouble) } }
 
     /// Plans a turn in which nothing can be read, after `turns` others. A whole turn, since which call a single failure
@@ -56,7 +56,7 @@ final class SimulatedStore: ViewStore {
         }
     }
 
-    /// Ends all trouble.
+    /// Ends all faults.
     func heal() {
         planned.withLock { planned in
             planned.trouble = nil
@@ -69,7 +69,7 @@ final class SimulatedStore: ViewStore {
 
     var hasEnded: Bool { planned.withLock { $0.hasEnded } }
 
-    /// Takes the trouble that calls have met since the last call of this function.
+    /// Takes the faults that calls have met since the last call of this function.
     func takeHappened() -> [String] {
         planned.withLock { planned in
             defer { planned.happened = [] }

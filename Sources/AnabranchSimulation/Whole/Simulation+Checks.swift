@@ -60,7 +60,7 @@ extension Simulation {
             "P5, N2: client \(client.number) has to start over with error \(error.code.rawValue) for nothing")
     }
 
-    /// Records that a client is told which of its writes were undone.
+    /// Records a report to a client of its undone writes.
     func recordCompensations(_ message: ServerMessage) {
         guard case .error(_, let error) = message, let rejection = error.rejection else { return }
         mark("compensating write")

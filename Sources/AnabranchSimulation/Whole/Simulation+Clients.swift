@@ -9,7 +9,7 @@ import AnabranchTesting
 extension Simulation {
     // MARK: Processes
 
-    /// Lets a client do what it has to do next.
+    /// Lets a client take its next step.
     func advance(_ client: SimulatedClient) throws {
         if let renewsAt = client.renewsTokenAt, clock.now >= renewsAt { renewToken(of: client) }
         guard client.process != nil else {
@@ -29,8 +29,7 @@ extension Simulation {
         }
     }
 
-    /// Runs `body`, and handles trouble of the disk: a failure ends the connection, and the end of the process ends
-    /// that.
+    /// Runs `body`, and handles faults of the disk: a failure ends the connection, and a crash ends the process.
     func guardingDisk(of client: SimulatedClient, _ body: () throws -> Void) throws {
         do { try body() } catch {
             let disks = [client.process?.replica.store, client.process?.old?.replica.store]

@@ -123,8 +123,8 @@ extension Simulation {
         }
     }
 
-    /// Restores the server's store from the last backup, or makes a backup. One node ends for that; of several, others
-    /// may be stopped meanwhile and go on afterwards, as if nothing had happened.
+    /// Restores the server's store from the last backup, or makes a backup. One node ends for that; if there are
+    /// several, others may be paused during it and continue afterwards as if nothing had happened.
     private func restoreBackup() throws {
         guard let backup, random.isOne(in: 2) else { return backup = content.copy() }
         mark(SimulationPlan.Fault.restore.rawValue)

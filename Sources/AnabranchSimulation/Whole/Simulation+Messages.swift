@@ -4,7 +4,7 @@ import AnabranchReplica
 import AnabranchServer
 import AnabranchTesting
 
-// What clients say and hear, and what they do about errors.
+// The messages of clients, and their reactions to errors.
 
 extension Simulation {
     // MARK: Messages

@@ -6,7 +6,7 @@ import AnabranchReplica
 import AnabranchServer
 import AnabranchTesting
 
-// What a recording keeps of a world. Nothing of it has an effect on the world.
+// The recording of a world. It has no effect on the world.
 
 extension Simulation {
     /// Runs a world and records it, whether or not it keeps its promises.
@@ -71,8 +71,8 @@ extension Simulation {
         record("happens", [JSONText.quoted(what)] + (client.map { ["\($0.number)"] } ?? []))
     }
 
-    /// Records how far a client has come: the version of the server's that it has, and how many of its own changes it
-    /// has not been told of yet.
+    /// Records the progress of a client: the server version that it has, and how many of its own changes are not
+    /// acknowledged yet.
     func recordPlace(of client: SimulatedClient) {
         guard recording != nil, let process = client.process, process.old == nil else { return }
         let replica = process.replica
@@ -84,7 +84,7 @@ extension Simulation {
         record("place", place)
     }
 
-    /// Records the versions of a commit, with what merging has changed in them.
+    /// Records the versions of a commit, with the effects of merging.
     func record(_ commit: Commit, of file: Int) {
         guard recording != nil else { return }
         for entry in commit.entries {
@@ -101,7 +101,8 @@ extension Simulation {
         if commit.generation != nil { record("generation", ["\(file)"]) }
     }
 
-    /// The number of the client that has made an entry; -1 for the server, null for one that has begun anew since.
+    /// The number of the client that has made an entry; -1 for the server, null for a client that has started over
+    /// since.
     private func author(of entry: LogEntry, in file: Int) -> String {
         guard entry.origin != 0 else { return "-1" }
         let client = clients.first { client in

@@ -299,7 +299,7 @@ package final class Simulation {
 
     func start(_ node: SimulatedNode) {
         guard node.machine == nil else { return }
-        // A process that has just started has told no client that its token has expired.
+        // A process that has just started has not refused any client for an expired token yet.
         for client in clients { client.refusals = [] }
         var settings = ServerMachineSettings(
             now: { [clock] in clock.serverTime }, monotonicSeconds: { [clock] in clock.monotonicSeconds })

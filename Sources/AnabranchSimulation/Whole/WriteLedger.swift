@@ -9,8 +9,8 @@ struct WriteLedger {
         /// The client's version that it made; nil once the client has started over.
         var version: ClientVersion?
         var isAcknowledged = false
-        /// True if the write may be missing, as somebody was told: a backup was restored, its client has thrown it
-        /// away, or the server has undone it.
+        /// True if the write may be missing for a known reason: a backup was restored, its client has discarded it, or
+        /// the server has undone it.
         var mayBeMissing = false
         /// True once the server's state has contained it.
         var wasStored = false
@@ -40,8 +40,8 @@ struct WriteLedger {
 
     mutating func stored(_ tokens: some Sequence<Int64>) { for token in tokens { writes[token]?.wasStored = true } }
 
-    /// Records that a client of flexible sync starts over before it was told which of its writes were not allowed,
-    /// among those that were acknowledged and those that it has repeated, some of which may have been acknowledged.
+    /// Records that a client of flexible sync starts over before it has learned which of its writes were refused, among
+    /// those that were acknowledged and those that it has repeated, some of which may have been acknowledged.
     mutating func untold(_ client: Int) {
         _ = change(of: client) { write in
             guard write.isAcknowledged || write.version == nil, !write.wasStored else { return false }

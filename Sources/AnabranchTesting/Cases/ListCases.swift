@@ -3,7 +3,7 @@ struct ListCases {
     /// Selects the random streams.
     var seed: Int
 
-    /// The relative frequencies of what one side does.
+    /// The relative frequencies of one side's operations.
     private struct Mix {
         var insert = 0
         var erase = 0

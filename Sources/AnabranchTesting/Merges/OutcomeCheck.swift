@@ -1,7 +1,7 @@
 package import AnabranchCore
 
 /// Checks that the outcomes of a recorded merge explain all that it has changed, and nothing else: followed one after
-/// the other, they lead from each instruction as it was to what has become of it.
+/// the other, they lead from the original form of each instruction to its final one.
 package struct OutcomeCheck: Sendable {
     /// Something that the outcomes do not explain, or explain without need.
     package struct Gap: Error, CustomStringConvertible {

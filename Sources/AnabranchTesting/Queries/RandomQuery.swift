@@ -2,7 +2,7 @@ package import AnabranchCore
 import AnabranchQuery
 
 /// Writes random queries about a class: mostly right ones, with every operator, every kind of constant and every kind
-/// of property that the class has; some ask for what is not there or makes no sense.
+/// of property that the class has; some name unknown properties or make no sense.
 package struct RandomQuery {
     /// The parts of the language that are written.
     package enum Extent: Sendable {

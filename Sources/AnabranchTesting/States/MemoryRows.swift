@@ -10,7 +10,7 @@ public struct MemoryRows: ObjectRows {
 
     private let reads = ReadCount()
 
-    /// The number of times that single rows were asked for.
+    /// The number of times that single rows were read.
     public var readCount: Int {
         get { reads.value.withLock { $0 } }
         nonmutating set { reads.value.withLock { $0 = newValue } }

@@ -1,4 +1,4 @@
-/// The sum of what independent pieces of work have found.
+/// The sum of the findings of independent pieces of work.
 package protocol RunTally: Sendable {
     init()
     mutating func add(_ other: Self)

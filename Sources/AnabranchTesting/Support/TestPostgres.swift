@@ -53,7 +53,7 @@ package final class TestPostgres: Sendable {
         guard process.terminationStatus == 0 else { throw Failure(reason: text) }
     }
 
-    /// Starts the server, and returns when it answers. A shell beside it stops it when our end of a pipe is closed.
+    /// Starts the server, and returns when it answers. A separate shell stops it when our end of a pipe is closed.
     package func start() throws {
         let process = Process(), life = Pipe(), answer = Pipe()
         process.executableURL = URL(filePath: "/bin/bash")

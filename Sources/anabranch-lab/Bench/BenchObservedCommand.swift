@@ -113,7 +113,7 @@ private struct ListedItem: SyncedObject {
     var title = ""
 }
 
-/// A list that shows the first objects, and is drawn anew when they change.
+/// A list that shows the first objects, and is drawn again when they change.
 @MainActor private final class ShownList {
     let objects: ObservedObjects<ListedItem>
     /// The number of times that it was drawn.

@@ -80,7 +80,7 @@ private struct SealedStoreBenchmark {
         var timesBytes: Double
     }
 
-    /// The cost of what explains: of bases and releases by sealing the same entries without them.
+    /// The cost of the data for explanations: of bases and releases, by sealing the same entries without them.
     func explanations() throws -> Explanations {
         let start = Checksum(startOf: Self.path), segments = 20
         var log = SegmentLog(.settings), bytes = 0

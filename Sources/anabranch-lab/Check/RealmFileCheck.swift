@@ -3,7 +3,7 @@ import AnabranchRealmFile
 import AnabranchTesting
 import Foundation
 
-/// Compares what is read from Realm files with what the reference says about them.
+/// Compares the content read from Realm files with the reference's.
 struct RealmFileCheck {
     private var equal = 0, different = 0, synced = 0, expected = 0, unexpected = 0
     private let report: (String) -> Void

@@ -12,7 +12,7 @@ struct Drill {
     /// The outcome of a drill.
     struct Result: Sendable {
         var seed: UInt64
-        /// Clients that went on after a restoration, and that were told to reset, by error.
+        /// Clients that continued after a restoration, and those that had to reset, by error.
         var wentOn = 0
         var refused: [Int: Int] = [:]
         /// The number of backups that were made on top of another one.
@@ -154,7 +154,7 @@ struct Drill {
         }
     }
 
-    /// Opens so many sessions of one file that the server defers writing down what they only report.
+    /// Opens enough sessions of one file to make the server defer writing their progress.
     private func crowd(at target: SyncTarget) async throws -> TestConnection? {
         guard isCrowded else { return nil }
         let connection = try await TestConnection.opened(to: target, on: eventLoop)
@@ -199,7 +199,7 @@ struct Drill {
         try await command.run(["verify", "--data", server.place.dataDirectory ?? ""])
     }
 
-    /// - Returns: the error code with which the client is told to reset; nil if it goes on.
+    /// - Returns: the error code that makes the client reset; nil if it continues.
     private func comeBack(_ client: DrillClient, to target: SyncTarget) async throws -> Int? {
         do {
             try await client.join(at: target)

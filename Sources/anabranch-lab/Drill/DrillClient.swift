@@ -47,7 +47,7 @@ actor DrillClient {
     /// Drops the connection, as after a loss of the network.
     func leave() async { await client.disconnect() }
 
-    /// Throws away its file, like a client that was told to reset.
+    /// Discards its file, like a client after a reset error.
     func reset() async { await client.reset() }
 
     // MARK: Work

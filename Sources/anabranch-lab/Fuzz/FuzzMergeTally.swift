@@ -22,7 +22,7 @@ struct FuzzMergeTally: RunTally {
     }
 
     private static let listedSlowCasesMax = 10
-    /// The limit of what a case may cost, in multiples of the cost of every pair.
+    /// The largest cost of a case, in multiples of the cost of every pair.
     private static let costRatioMax = 2.0
     /// A case below this ratio is not measured again.
     private static let recordedRatioMin = 1.25

@@ -50,7 +50,7 @@ final class AttackRun: Sendable {
 
     /// The memory, in bytes, beyond which a server is ended: others need the memory, too.
     static let endingBytes = 6 << 30
-    /// The time that a bystander waits for what was under way at the end, and a later user for everything it does.
+    /// The time that a bystander waits for operations under way at the end, and a later user for each operation.
     static let patience = Duration.seconds(30)
 
     private init(_ attack: Attack, _ options: Options, on server: ServerUnderLoad) {
@@ -244,7 +244,7 @@ final class AttackRun: Sendable {
         for connection in all { await connection.close() }
     }
 
-    /// Logs in a new user anonymously, and returns the target by which the user's clients come to the app.
+    /// Logs in a new user anonymously, and returns the target with which the user's clients connect to the app.
     func user(of app: AttackedApp) async throws -> SyncTarget {
         let target = try self.target
         let token = try await HTTPRequests(target: target, app: app.rawValue, eventLoops: eventLoops)

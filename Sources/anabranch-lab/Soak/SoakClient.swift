@@ -36,7 +36,7 @@ actor SoakClient {
         fileCount += 1
         let replica = try SyncedReplica(path: path)
         if isFlexible {
-            // The classes are uploaded before the server hears of subscriptions to them.
+            // The classes are uploaded before subscriptions to them are sent.
             try await replica.write { try SoakWorkload.declare($0) }
             try await replica.subscribe([Subscription(SoakWorkload.className)])
         }

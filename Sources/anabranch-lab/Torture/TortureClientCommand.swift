@@ -6,8 +6,8 @@ import AnabranchTesting
 import ArgumentParser
 import Foundation
 
-/// The process of one replica of `torture`, which kills it. It reports on its standard output, a line each, what it has
-/// written, what was acknowledged, and in the end its state.
+/// The process of one replica of `torture`, which kills it. It reports on its standard output, one line each, its
+/// writes, their acknowledgements, and in the end its state.
 struct TortureClientCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "torture-client", shouldDisplay: false)
 
@@ -26,7 +26,7 @@ struct TortureClientCommand: AsyncParsableCommand {
         let replica = try SyncedReplica(path: data)
         let subscriptions = TortureWorkload.classNames.map { Subscription($0) }
         if flexible, await replica.record.subscriptions?.latest.subscriptions != subscriptions {
-            // The classes are uploaded before the server hears of subscriptions to them.
+            // The classes are uploaded before subscriptions to them are sent.
             try await replica.write { try TortureWorkload.declare($0) }
             try await replica.subscribe(subscriptions)
         }

@@ -14,7 +14,7 @@ struct BitFlip: Sendable, Equatable, CustomStringConvertible {
     private static let sizelessShare = 8
 
     /// A bit that the seed picks among all of a data directory's databases, write-ahead logs included, and manifests.
-    /// The databases of the accounts are left out, since they have nothing that clients are given.
+    /// The databases of the accounts are left out, since clients get nothing from them.
     ///
     /// - Throws: `LoadError` if there is none.
     init(seed: UInt64, in directory: URL) throws {

@@ -142,7 +142,7 @@ struct DamageReport: Encodable {
     var someFilesRefused = 0
     var allFilesRefused = 0
     var serverRefused = 0
-    /// The number of files by the error that their clients were told.
+    /// The number of files by the error that their clients got.
     var refusals: [String: Int] = [:]
     var failures: [Failure] = []
     private let command: String

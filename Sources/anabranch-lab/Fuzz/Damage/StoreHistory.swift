@@ -89,8 +89,8 @@ struct StoreHistory: Sendable {
     /// - Parameter reader: waits for the result. It has written what the change conflicts with.
     func bring(_ change: [UInt8], by client: LoadClient, to reader: LoadClient) async throws {
         let before = await (version: reader.download.serverVersion, changesets: reader.changesetCount)
-        // A client that writes more than once a millisecond is ahead of the clock. An older change would come to
-        // nothing, which no reader is told.
+        // A client that writes more than once a millisecond is ahead of the clock. An older change would lose in the
+        // merge, and no reader would see it.
         let time = await max(.now, reader.newestTag.timestamp + 1)
         let connection = try await TestConnection.opened(to: target, on: eventLoop)
         try await connection.setReading(false)

@@ -28,8 +28,8 @@ struct StoreReading: Sendable {
     /// The reason why there is no more; nil if every client has got everything.
     var refusal: TestClientError?
 
-    /// The first thing that a client was wrongly given or told; nil if there is none. A client may be given less than
-    /// there is if an error of the protocol tells it so.
+    /// The first wrong data or answer that a client got; nil if there is none. A client may get less than there is if
+    /// an error of the protocol says so.
     ///
     /// - Parameter expected: the reading of the store without damage.
     func problem(expected: StoreReading) -> String? {
@@ -55,7 +55,7 @@ struct StoreReading: Sendable {
         return nil
     }
 
-    /// Has four clients come to a file, one after the other: one that reads everything, the two that left early, each
+    /// Connects four clients to a file, one after the other: one that reads everything, the two that left early, each
     /// with a change to merge, and one that reads everything again.
     static func read(
         _ file: StoreHistory.File, from target: SyncTarget, on eventLoop: any EventLoop

@@ -18,7 +18,7 @@ struct RealmFileDamage {
         var damage: String
         var bytes: [UInt8]
         var key: [UInt8]?
-        /// True if damaged parts are to be left out.
+        /// True to leave out damaged parts.
         var salvages: Bool
     }
 

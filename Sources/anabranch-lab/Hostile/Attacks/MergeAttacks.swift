@@ -76,7 +76,7 @@ extension Attack {
         }
     }
 
-    /// Puts what the device will meet into the log.
+    /// Writes the changes that the device will meet to the log.
     ///
     /// - Returns: the device, which has seen nothing of it, and the target of its user.
     private static func device(

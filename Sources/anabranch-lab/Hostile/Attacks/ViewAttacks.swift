@@ -54,7 +54,7 @@ extension Attack {
         summary: "4 UPLOADs at once of 9,000 objects each that do not match, with keys of 4 KB that JSON has to escape",
         counts: ["objects": 9_000, "uploads": 4]
     ) { run in
-        // No commits of others concern the view, so that all of these come to be integrated.
+        // No commits of others concern the view, so that all of these are integrated.
         try await sendRefusedKeys(run, asking: [AttackedObjects.className: "n == 1"])
     }
 

@@ -4,7 +4,8 @@ import Foundation
 import NIOCore
 import Synchronization
 
-/// A client of Simperium's wire with a connection of its own: it sends what it is told to, and waits for answers.
+/// A client of Simperium's wire with a connection of its own: it sends the messages that it is given, and waits for
+/// answers.
 final class SimperiumClient: Sendable {
     /// The answer to something that was sent: a message that begins like that, or has such a part.
     enum Answer: Sendable {

@@ -1,7 +1,7 @@
 import AnabranchCore
 import AnabranchTestClient
 
-/// A client that wants to do harm.
+/// A hostile client.
 actor Attacker {
     /// The number of changesets in a message: no more than every server takes.
     private static let changesetsPerMessage = 10_000
@@ -70,7 +70,7 @@ actor Attacker {
         outcome.refusal = String(words.prefix(300))
     }
 
-    /// Puts what the device will meet into the log, with the current time.
+    /// Writes the changes that the device will meet to the log, with the current time.
     ///
     /// - Returns: the device, which has seen nothing of it.
     /// - Throws: `LoadError` if the server does not take the writes.

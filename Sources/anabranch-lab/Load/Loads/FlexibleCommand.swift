@@ -76,7 +76,7 @@ struct FlexibleCommand: AsyncParsableCommand {
         return outcome
     }
 
-    /// Connects a client, and waits for what it asks for.
+    /// Connects a client, and waits for the objects that it requests.
     private func connect(
         _ run: LoadRun, _ query: String
     ) async throws -> (client: LoadClient, bootstrap: Duration) {
@@ -152,7 +152,7 @@ private struct FlexibleApp {
 
     let objects: Int
     let owners: Int
-    /// The number of the batch that is asked for, and of the objects in it.
+    /// The number of the requested batch, and of the objects in it.
     let bootstrap: Int
 
     static func query(owner: Int) -> String { "owner_id == \"u\(owner)\"" }

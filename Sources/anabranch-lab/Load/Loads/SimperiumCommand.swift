@@ -272,7 +272,7 @@ struct SimperiumCommand: AsyncParsableCommand {
             let other = try await costs.measure("realm", run, operations: count * readers) {
                 var times: [Duration] = []
                 for number in first..<first + count { times.append(try await realmRound(number)) }
-                // The server reads the acknowledgements meanwhile.
+                // The server reads the acknowledgements during the pause.
                 try await Task.sleep(for: .milliseconds(50))
                 return times
             }

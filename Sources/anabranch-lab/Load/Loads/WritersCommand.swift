@@ -105,7 +105,7 @@ private struct Tag: Hashable {
     init(_ tag: OriginTag) { (ident, timestamp) = (tag.ident, tag.timestamp) }
 }
 
-/// A client that writes, what it has sent, and what has come from others.
+/// A writing client, with its sent changes and those received from others.
 private final class Writer: Sendable {
     struct Sent: Sendable {
         var tag: Tag

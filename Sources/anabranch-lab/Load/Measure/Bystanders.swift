@@ -21,7 +21,7 @@ struct Bystanders: Sendable {
     private let handshakes: ClosedLoop
     private let task: Task<Void, Never>
 
-    /// A file for bystanders, and the targets by which they come to it.
+    /// A file for bystanders, and the targets with which they connect to it.
     struct Place: Sendable {
         /// The partition; in flexible sync a name for people.
         var name: String
@@ -70,7 +70,7 @@ struct Bystanders: Sendable {
         }
     }
 
-    /// Waits for what is under way, but not longer than `patience`: then the connections are cut.
+    /// Waits for operations under way, but not longer than `patience`: then the connections are cut.
     func end(patience: Duration) async {
         for file in files { file.loop.end() }
         handshakes.end()
@@ -105,7 +105,7 @@ struct Bystanders: Sendable {
         files.reduce(0) { $0 + $1.loop.samples(in: time).count }
     }
 
-    /// The number of times that a client of theirs was told to reset.
+    /// The number of resets of their clients.
     var resetCount: Int { files.reduce(0) { $0 + $1.resets.load(ordering: .relaxed) } }
 
     /// One file, its writer and its reader.
@@ -175,7 +175,7 @@ struct Bystanders: Sendable {
             }
         }
 
-        /// Replaces clients that were told to reset by new ones.
+        /// Replaces clients that had to reset by new ones.
         private func beginAnew() {
             resets.add(1, ordering: .relaxed)
             writer = LoadClient(of: name, on: eventLoop, mode: place.writer.mode)

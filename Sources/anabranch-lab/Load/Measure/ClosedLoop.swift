@@ -14,7 +14,7 @@ final class ClosedLoop: Sendable {
     private let samples = Mutex<[Sample]>([])
     private let isEnding = Atomic(false)
 
-    /// Repeats until it is told to end. An operation that is under way then is still waited for.
+    /// Repeats until `end` is called. An operation that is under way then is still completed.
     func run(_ operation: @Sendable () async throws -> Void) async {
         while !isEnding.load(ordering: .relaxed) {
             let start = ContinuousClock.now
@@ -49,7 +49,7 @@ struct PhaseFigures: Encodable, Equatable {
     /// The number of failures in all.
     var failures: Int
 
-    /// The figures of the loop that fares worst, part by part: an average hides a neighbour who has to wait.
+    /// The worst figure of all loops, part by part: an average would hide a neighbour that has to wait.
     init(_ loops: [ClosedLoop], _ phases: LoadPhases) {
         func worst(_ phase: Range<ContinuousClock.Instant>) -> Percentiles {
             let each = loops.map { Percentiles($0.samples(in: phase).map(\.duration)) }

@@ -8,7 +8,7 @@ enum ServerGauges {
     /// The name of the metric that counts the transactions of the store since the start.
     static let transactions = "anabranch_transactions_total"
 
-    /// The address of a server's admin interface, and the token that it wants to see.
+    /// The address of a server's admin interface, and its token.
     struct Admin: Sendable {
         var host: String
         var port: Int
@@ -41,7 +41,7 @@ enum ServerGauges {
 
     /// The values; nil if the server with this data directory has no admin interface, or does not answer.
     ///
-    /// - Throws: `LoadError` if it will never answer: its admin interface speaks TLS.
+    /// - Throws: `LoadError` if it will never answer: its admin interface uses TLS.
     static func read(
         dataDirectory: String, names: Set<String> = names
     ) async throws(LoadError) -> [String: Double]? {

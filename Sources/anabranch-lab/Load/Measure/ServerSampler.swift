@@ -29,7 +29,7 @@ struct ServerFigures: Encodable {
     /// The size of the server's log, if it is known.
     var logMib: Level?
     /// The server's own counts before the load and after it; those of the bystanders are among them. Nil if its data
-    /// directory is not known, or if it has no admin interface or one that speaks TLS.
+    /// directory is not known, or if it has no admin interface or one with TLS.
     var gauges: [String: Change]?
 
     struct Change: Encodable {

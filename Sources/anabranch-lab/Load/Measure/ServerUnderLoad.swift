@@ -35,8 +35,8 @@ final class ServerUnderLoad: Sendable {
     /// - Parameters:
     ///   - arguments: arguments that say who is let in; everybody in development mode.
     ///   - configuration: the file that says so in their place, in YAML.
-    ///   - fill: puts into the data directory, which does not exist yet, what the server shall find there; the
-    ///     configuration is next to it.
+    ///   - fill: fills the data directory, which does not exist yet, before the server starts; the configuration is
+    ///     next to it.
     /// - Throws: `StartError` with the end of the server's log, if it does not start.
     static func start(
         _ binary: String, _ arguments: [String] = ["--dev"], configuration: String? = nil,
