@@ -69,11 +69,9 @@ extension ObjectGraph {
             output.append(UInt8(ascii: "}"))
         case .set(let elements):
             output += Array(#"{"set":"#.utf8)
-            var texts = try texts(of: elements, at: place).sorted { $0.compare($1) < 0 }
-            for index in texts.indices.dropFirst().reversed() where texts[index] == texts[index - 1] {
-                texts.remove(at: index)
-            }
-            JSONText.append(array: texts, to: &output)
+            let texts = try texts(of: elements, at: place).sorted { $0.compare($1) < 0 }
+            let distinct = texts.indices.lazy.filter { $0 == 0 || texts[$0] != texts[$0 - 1] }.map { texts[$0] }
+            JSONText.append(array: distinct, to: &output)
             output.append(UInt8(ascii: "}"))
         case .dictionary(let entries):
             output += Array(#"{"dict":{"#.utf8)

@@ -335,6 +335,14 @@ import Testing
         #expect(try graph.json.contains(#""X":[]"#))
     }
 
+    /// All of them read as null, which a set has once.
+    @Test func linksThatDangleInASetAreOneNull() throws {
+        var graph = try Self.graph()
+        let links = (0..<1_000 as Range<Int64>).map { Step.setInsert(.at("sm"), .link("A", 100 + $0)) }
+        try graph.apply(changeset(links + [.setInsert(.at("sm"), .int(1)), .setInsert(.at("sm"), .null)]))
+        #expect(try graph.text(of: "sm") == #"{"set":[null,{"int":"1"}]}"#)
+    }
+
     @Test func aSnapshotNeverChanges() throws {
         var graph = try Self.graph()
         let (snapshot, text) = (graph, try graph.json)
