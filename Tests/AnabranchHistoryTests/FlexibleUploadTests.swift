@@ -109,6 +109,71 @@ import Testing
         try first.test.verify()
     }
 
+    /// The log does not keep how an object with a long text was, which a query looks at: who was away is told of the
+    /// object as a whole.
+    @Test(arguments: StoreKind.allCases) func aSmallChangeOfALongTextIsSmallInTheLog(kind: StoreKind) throws {
+        var fixture = try FlexibleFixture(kind)
+        let set = SubscriptionSet(version: 2, query: Array(#"{"Note":"text BEGINSWITH 'a'"}"#.utf8))
+        #expect(try fixture.file.query(set, in: &fixture.session) == nil)
+        for key in 1...3 as ClosedRange<Int64> { try fixture.create(key, bytes: 1 << 20) }
+        try fixture.integrate()
+        try fixture.upload()
+        #expect(try fixture.objectCount() == 3)
+        fixture.file.leave(fixture.client.ident)
+        for (key, text) in [(1, "b"), (2, "ab")] as [(Int64, String)] {
+            try fixture.file.write(at: 100) { transaction in
+                try transaction.object("Note", key: .int(key))?.set("text", to: .string(Array(text.utf8)))
+            }
+            #expect(try #require(try fixture.synced.log().last).byteCount < 1_000)
+        }
+        var request = fixture.client.identRequest
+        request.subscriptions = set
+        fixture.client.startSession()
+        fixture.session = try fixture.file.identify(request)
+        try fixture.integrate()
+        #expect(try fixture.objectCount() == 2)
+        #expect(try Self.text(1, of: fixture) == nil)
+        #expect(try Self.text(2, of: fixture) == .string(Array("ab".utf8)))
+        try fixture.upload()
+        try fixture.test.verify()
+    }
+
+    /// Entries are kept in memory, read and sealed by all that they have, how their objects were included.
+    @Test func howObjectsWereCounts() throws {
+        var fixture = try FlexibleFixture(.sqlite)
+        let set = SubscriptionSet(version: 2, query: Array(#"{"Note":"text BEGINSWITH 'a'"}"#.utf8))
+        #expect(try fixture.file.query(set, in: &fixture.session) == nil)
+        try fixture.file.write(at: 50) { try $0.addColumn("number", .int, to: "Note") }
+        try fixture.create(1, bytes: 60_000)
+        for number in 0..<300 {
+            try fixture.file.write(at: ChangesetTime(rawValue: 100 + UInt64(number))) { transaction in
+                try transaction.object("Note", key: .int(1))?.set("number", to: .int(Int64(number)))
+            }
+        }
+        let file = fixture.synced, bytesMax = 4 << 20
+        let kept = file.version.rawValue - (try #require(file.tail)).base.rawValue
+        #expect((1...UInt64(bytesMax / 60_000)).contains(kept))
+        var replay = LogReplay(VersionRange(after: file.version - 300, through: file.version)), pages: [Int] = []
+        while !replay.isDone {
+            let (next, count) = try file.read { [replay] view throws(HistoryError) in
+                var next = replay
+                let count = try next.next(from: view).count
+                return (next, count)
+            }
+            replay = next
+            pages.append(count)
+        }
+        #expect(pages.reduce(0, +) == 300)
+        #expect(try #require(pages.max()) <= (1 << 20) / 60_000 + 1)
+        var sealed = 0
+        while let commit = try file.sealIfDue(upTo: file.version) {
+            try file.commit(commit)
+            sealed += 1
+        }
+        #expect(sealed > 300 * 60_000 / (16 << 20))
+        try fixture.test.verify()
+    }
+
     /// A commit writes what it changes, and nothing of what its readers have not confirmed.
     @Test(arguments: StoreKind.allCases) func aCommitWritesWhatItChanges(kind: StoreKind) throws {
         var first = try FlexibleFixture(kind)

@@ -241,7 +241,7 @@ struct SegmentQuestions {
             var found: [LogEntry] = [], left = byteBudget
             for content in contents where left >= 0 {
                 let more = content.entries(in: range, excludingOrigin: origin, byteBudget: left)
-                left -= more.reduce(0) { $0 + $1.changeset.count }
+                left -= more.reduce(0) { $0 + $1.byteCount }
                 found += more
             }
             return found

@@ -45,7 +45,7 @@ package struct LineageView: FileView {
                 try entries.entries(in: older, byteBudget: byteBudget)
             }
         }
-        let left = byteBudget - found.reduce(0) { $0 + $1.changeset.count }
+        let left = byteBudget - found.reduce(0) { $0 + $1.byteCount }
         if left >= 0, !newer.isEmpty {
             found += try file.entries(in: newer, excludingOrigin: origin, byteBudget: left)
         }

@@ -45,6 +45,9 @@ public struct LogEntry: Equatable, Sendable {
     /// The origin as it is sent on the wire and as the merge rules see it: never 0.
     public var originOnWire: ClientFileID { origin == 0 ? .server : origin }
 
+    /// The size of the changeset and the section, in bytes.
+    package var byteCount: Int { changeset.count + section.count }
+
     /// The same entry with an empty changeset.
     package var withoutChangeset: LogEntry {
         var entry = self

@@ -20,7 +20,7 @@ extension LogPage {
 }
 
 extension SyncedFile {
-    /// Reads the entries that follow a version in the log, until they have `byteBudget` bytes of changesets.
+    /// Reads the entries that follow a version in the log, until they have `byteBudget` bytes.
     /// - Throws: `badServerVersion` if the log begins after the version, `divergingHistories` if the log never had it;
     ///   a failure of the store.
     package func page(after cursor: SaltedVersion, byteBudget: Int) throws(HistoryError) -> LogPage {
@@ -38,7 +38,7 @@ extension SyncedFile {
                 users[origin] = try view.clientFile(origin)?.user
             }
             var end = SaltedVersion(version: head.version, salt: head.versionSalt)
-            if let last = entries.last, entries.reduce(0, { $0 + $1.changeset.count }) > byteBudget {
+            if let last = entries.last, entries.reduce(0, { $0 + $1.byteCount }) > byteBudget {
                 end = SaltedVersion(version: last.version, salt: last.salt)
             }
             return LogPage(entries: entries, users: users, end: end)

@@ -156,7 +156,7 @@ final class LogTail {
 
     static let entryBytes = 160
 
-    private static func byteCount(of entry: LogEntry) -> Int { entryBytes + entry.changeset.count }
+    private static func byteCount(of entry: LogEntry) -> Int { entryBytes + entry.byteCount }
 
     // MARK: Client files
 
@@ -241,7 +241,7 @@ extension LogTail {
         var bytes = 0
         for entry in kept(range) where entry.origin != origin && !entry.changeset.isEmpty {
             found.append(entry)
-            bytes += entry.changeset.count
+            bytes += entry.byteCount
             if bytes > byteBudget { break }
         }
         return found

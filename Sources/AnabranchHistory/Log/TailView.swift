@@ -106,7 +106,7 @@ struct TailView: FileView {
                 try view.entries(in: older, excludingOrigin: origin, byteBudget: byteBudget)
             }
         }
-        let bytes = found.reduce(0) { $0 + $1.changeset.count }
+        let bytes = found.reduce(0) { $0 + $1.byteCount }
         if bytes <= byteBudget {
             found += tail.entries(in: newer, excludingOrigin: origin, byteBudget: byteBudget - bytes)
         }

@@ -59,7 +59,7 @@ extension SyncedFile {
         guard wanted > base else { return nil }
         let range = VersionRange(after: base, through: wanted)
         let entries = try view.entries(in: range, excludingOrigin: nil, byteBudget: bytesMax)
-        if let end = entries.last, entries.reduce(0, { $0 + $1.changeset.count }) > bytesMax { wanted = end.version }
+        if let end = entries.last, entries.reduce(0, { $0 + $1.byteCount }) > bytesMax { wanted = end.version }
         guard let last = try view.trimEnd(near: wanted, upTo: floor), last > base else { return nil }
         return try view.requiredEntry(last)
     }

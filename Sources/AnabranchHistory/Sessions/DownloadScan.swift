@@ -76,7 +76,7 @@ extension DownloadScan: DownloadSource {
         let head = file.head, generation = (view as? LineageView)?.version ?? 0
         let range = VersionRange(after: cursor.serverVersion, through: last)
         var found = try view.entries(in: range, excludingOrigin: ident, byteBudget: byteBudget)
-        var isAtEnd = found.reduce(0) { $0 + $1.changeset.count } <= byteBudget
+        var isAtEnd = found.reduce(0) { $0 + $1.byteCount } <= byteBudget
         // A relay knows no types, and passes entries on as they are.
         if let state {
             let count = found.count

@@ -4,7 +4,7 @@ import Synchronization
 
 /// A piece of a log that is applied to a state step by step, so that memory is bounded however long it is.
 package struct LogReplay {
-    /// The bytes of changesets that a step reads, exceeded by at most one entry.
+    /// The bytes of entries that a step reads, exceeded by at most one entry.
     private let stepBytes: Int
 
     /// The versions that were not applied yet.
@@ -20,7 +20,7 @@ package struct LogReplay {
     /// The next entries that are not empty, perhaps none; they are removed from the rest.
     package mutating func next(from view: any FileView) throws(HistoryError) -> [LogEntry] {
         let entries = try view.entries(in: rest, excludingOrigin: nil, byteBudget: stepBytes)
-        let isLast = entries.reduce(0) { $0 + $1.changeset.count } <= stepBytes
+        let isLast = entries.reduce(0) { $0 + $1.byteCount } <= stepBytes
         rest.base = isLast ? rest.last : entries.last?.version ?? rest.last
         return entries
     }

@@ -175,7 +175,7 @@ extension Commit {
         let rows = entries.count + conflictKeys.count + clientFiles.count + reciprocals.count + received.count + 1
         let sealed = sealed.map { $0.block.count + 256 * ($0.count + $0.conflictKeys.count) } ?? 0
         let generated = if case .append(_, _, let block) = generation { block.count } else { 0 }
-        return entries.reduce(256 * rows + sealed + generated) { $0 + $1.changeset.count }
+        return entries.reduce(256 * rows + sealed + generated) { $0 + $1.byteCount }
             + received.reduce(0) { $0 + $1.changeset.count }
             + reciprocals.reduce(0) { $0 + $1.reciprocal.changeset.count }
             + views.reduce(0) { $0 + $1.byteCount } + withheldSchemas.values.reduce(0) { $0 + $1.count + 256 }

@@ -231,8 +231,8 @@ public protocol FileView {
     /// forgotten it.
     func received(_ version: ServerVersion) throws(HistoryError) -> ReceivedChangeset?
 
-    /// The entries of `range` that are not empty, in order, up to and including the one with which their sizes together
-    /// exceed `byteBudget`. Passing over the others costs next to nothing.
+    /// The entries of `range` that are not empty, in order, up to and including the one with which their sizes
+    /// (`LogEntry.byteCount`) together exceed `byteBudget`. Passing over the others costs next to nothing.
     /// - Parameter excludingOrigin: entries received from this client file are left out; nil: none are.
     func entries(
         in range: VersionRange, excludingOrigin: ClientFileID?, byteBudget: Int

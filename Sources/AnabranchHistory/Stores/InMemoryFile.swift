@@ -260,7 +260,7 @@ extension InMemoryFile: FileView {
         while index < end, bytes <= byteBudget {
             if entries[index].origin != origin, !entries[index].changeset.isEmpty {
                 found.append(entries[index])
-                bytes += entries[index].changeset.count
+                bytes += entries[index].byteCount
             }
             index += 1
         }

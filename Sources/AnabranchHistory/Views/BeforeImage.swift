@@ -1,12 +1,17 @@
 import AnabranchCore
 
 /// The objects that a log entry touches as they were before it: a changeset that makes them so again, stored with the
-/// entry. With it the state at an earlier version can be found out, as far as these objects are concerned.
+/// entry. With it the state at an earlier version can be found out, as far as these objects are concerned. Where it
+/// would be long, as that of a long text that a query looks at, the objects are only named: they may have been anything.
 struct BeforeImage {
-    /// The tag of the field in `LogEntry.section`.
-    private static let tag: UInt8 = 1
+    /// The tags of the field in `LogEntry.section`.
+    private static let (tag, tagOfNames): (UInt8, UInt8) = (1, 2)
+    /// The size from which the objects are only named, in bytes, with what each object adds to it.
+    private static let (bytesMax, objectBytesMax) = (64 << 10, 256)
 
     private let changeset: [UInt8]
+    /// True if the changeset only names the objects.
+    private let hasNamesOnly: Bool
 
     /// - Parameters:
     ///   - touched: the objects that exist before or after the entry.
@@ -16,8 +21,21 @@ struct BeforeImage {
     init(
         of touched: [ObjectReference], in state: ObjectGraph, before later: ObjectGraph, only fields: FieldNames
     ) throws(HistoryError) {
-        var changesets = ObjectChangesets(of: touched, in: state, before: later, only: fields.byClass)
-        do { changeset = try changesets.next() ?? [] } catch { throw HistoryError(readingStateFailed: error) }
+        let bytesMax = Self.bytesMax + Self.objectBytesMax * touched.count
+        var whole = ObjectChangesets(
+            of: touched, in: state, before: later, only: fields.byClass, endingAt: bytesMax)
+        do throws(ApplyError) {
+            let found = try whole.next() ?? []
+            hasNamesOnly = found.count >= bytesMax
+            if hasNamesOnly {
+                var names = ObjectChangesets(of: [], after: touched, in: state, before: later)
+                changeset = try names.next() ?? []
+            } else {
+                changeset = found
+            }
+        } catch {
+            throw HistoryError(readingStateFailed: error)
+        }
     }
 
     /// Reads the before-image of an entry; nil if it has none.
@@ -27,10 +45,11 @@ struct BeforeImage {
             throw HistoryError(.storeDamaged, "entry \(entry.version) has a section that cannot be read")
         }
         changeset = content
+        hasNamesOnly = entry.section.first == Self.tagOfNames
     }
 
     private static func content(of section: [UInt8]) -> [UInt8]? {
-        guard section.first == tag else { return nil }
+        guard section.first == tag || section.first == tagOfNames else { return nil }
         var count = 0, shift = 0
         for (index, byte) in section.dropFirst().enumerated() where shift < 63 {
             count |= Int(byte & 0x7F) << shift
@@ -45,7 +64,7 @@ struct BeforeImage {
     /// The section of the entry.
     var section: [UInt8] {
         guard !changeset.isEmpty else { return [] }
-        var section = [Self.tag], count = changeset.count
+        var section = [hasNamesOnly ? Self.tagOfNames : Self.tag], count = changeset.count
         while count > 0x7F {
             section.append(UInt8(truncatingIfNeeded: count) | 0x80)
             count >>= 7
@@ -56,17 +75,21 @@ struct BeforeImage {
 
     /// Makes a state what it was before the entry, except for the objects in `known`, which earlier entries have put
     /// back; those that it puts back are among them afterwards.
-    func apply(to state: inout ObjectGraph, passingOver known: inout Set<ObjectReference>) throws(HistoryError) {
+    /// - Returns: those that it only names, which stay as they are.
+    func apply(
+        to state: inout ObjectGraph, passingOver known: inout Set<ObjectReference>
+    ) throws(HistoryError) -> Set<ObjectReference> {
         var arena = ChangesetArena()
         let index: ChangesetIndex
         do { index = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 0, ident: .server)) } catch {
             throw HistoryError(.storeDamaged, "a before-image cannot be decoded: \(error.reason)")
         }
-        var passedOver: Set<ObjectKeyID> = []
+        var passedOver: Set<ObjectKeyID> = [], named: Set<ObjectReference> = []
         for object in arena.touchedObjects(of: index) {
             let reference = try state.reference(to: object)
-            if !known.insert(reference).inserted { passedOver.insert(object.id) }
+            if !known.insert(reference).inserted { passedOver.insert(object.id) } else { named.insert(reference) }
         }
+        if hasNamesOnly { return named }
         arena.discardInstructions(on: passedOver, of: index)
         do { _ = try state.applyTransactions([index], of: &arena) { _ in false } } catch {
             guard error.code == .unavailable else {
@@ -74,6 +97,7 @@ struct BeforeImage {
             }
             throw HistoryError(readingStateFailed: error)
         }
+        return []
     }
 }
 

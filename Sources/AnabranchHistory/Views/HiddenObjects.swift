@@ -27,8 +27,12 @@ struct HiddenObjects {
         }
         guard !again.isEmpty, let image = try BeforeImage(of: entry) else { return }
         var before = state, none: Set<ObjectReference> = []
-        try image.apply(to: &before, passingOver: &none)
+        let named = try image.apply(to: &before, passingOver: &none)
         for (reference, className) in again {
+            guard !named.contains(reference) else {
+                found.insert(reference)
+                continue
+            }
             guard let object = try before.read(reference) else { continue }
             let isReadable = try role[className].read.includes(object, in: before)
             if !isReadable { found.insert(reference) }

@@ -24,6 +24,8 @@ enum ObjectFilter: Sendable {
         }
     }
 
+    var isNone: Bool { if case .none = self { true } else { false } }
+
     var isAll: Bool { if case .all = self { true } else { false } }
 
     /// The names of the properties that decide, apart from the primary key.

@@ -32,10 +32,12 @@ struct ViewProjection {
     ///   - view: one of those that ask the same, with the role that it had before the range.
     ///   - role: the role that it has now.
     ///   - hidden: the objects that could not be read at some time within the range.
+    ///   - unknown: the objects of which nobody knows how they were before it: they may have been in the view.
     ///   - looks: which of them the view included before the range, and includes after it.
     private init(
         of touched: [ObjectReference: [UInt8]], for view: ClientView, as role: ViewRole,
-        hidden: Set<ObjectReference>, _ looks: [ObjectReference: ViewLook], in state: ObjectGraph
+        hidden: Set<ObjectReference>, unknown: Set<ObjectReference> = [], _ looks: [ObjectReference: ViewLook],
+        in state: ObjectGraph
     ) {
         self.state = state
         let isOther = role.rules != view.role.rules
@@ -43,9 +45,11 @@ struct ViewProjection {
             guard let look = looks[object] else { continue }
             // Changes made while an object could not be read are never sent; with another role it is unknown when that
             // was.
-            let isWhole = !hidden.contains(object) && (!isOther || role[className].read.isAll)
+            let isUnknown = unknown.contains(object)
+            let wasIn = isUnknown ? !view.queries[className].isNone : look.wasIn
+            let isWhole = !isUnknown && !hidden.contains(object) && (!isOther || role[className].read.isAll)
             outcomes[object] =
-                if look.wasIn {
+                if wasIn {
                     look.isIn ? (isWhole ? .stays : .enters) : .leaves
                 } else if look.isIn {
                     // Everything that was ever done to a new object is in the range.
@@ -234,7 +238,7 @@ extension ViewProjection {
         // A short range is read once.
         var entries: [LogEntry]? = [], entryBytes = 0
         var before = state, touched: [ObjectReference: [UInt8]] = [:], known: Set<ObjectReference> = []
-        var versions: [ObjectReference: ServerVersion] = [:]
+        var versions: [ObjectReference: ServerVersion] = [:], unknown: Set<ObjectReference> = []
         var hidden = HiddenObjects(from: role, endingAt: state)
         try forEachEntry(of: range, in: file) { entry throws(HistoryError) in
             entryBytes += entry.changeset.count + entry.section.count
@@ -244,7 +248,9 @@ extension ViewProjection {
                 touched[reference] = className
                 versions[reference] = entry.version
             }
-            try BeforeImage(of: entry)?.apply(to: &before, passingOver: &known)
+            if let image = try BeforeImage(of: entry) {
+                unknown.formUnion(try image.apply(to: &before, passingOver: &known))
+            }
             try hidden.record(entry, touching: objects)
         }
         var now = view
@@ -258,7 +264,7 @@ extension ViewProjection {
             if !isKnown, limit.isOver { return nil }
         }
         let projection = ViewProjection(
-            of: touched, for: view, as: role, hidden: hidden.found, looks.looks, in: state)
+            of: touched, for: view, as: role, hidden: hidden.found, unknown: unknown, looks.looks, in: state)
         var extended = view
         func append(_ projection: ViewProjection, to view: inout ClientView) throws(HistoryError) {
             guard let entries else { return try projection.append(range, to: &view, clientVersion, reading: file) }
@@ -290,7 +296,7 @@ extension ViewProjection {
     ) throws(HistoryError) -> ObjectGraph {
         var before = state, known: Set<ObjectReference> = []
         try forEachEntry(of: VersionRange(after: version, through: head), in: file) { entry throws(HistoryError) in
-            try BeforeImage(of: entry)?.apply(to: &before, passingOver: &known)
+            _ = try BeforeImage(of: entry)?.apply(to: &before, passingOver: &known)
         }
         return before
     }

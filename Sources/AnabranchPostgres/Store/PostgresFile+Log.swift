@@ -62,32 +62,36 @@ extension PostgresFile {
     func entries(
         in range: VersionRange, excludingOrigin origin: ClientFileID?, byteBudget: Int
     ) throws(HistoryError) -> [LogEntry] {
-        var entries: [LogEntry] = [], bytes = 0, count = 0, base = range.base, isMore = true
+        var entries: [LogEntry] = [], bytes = 0, sectionBytes = 0, count = 0, base = range.base, isMore = true
         var end = range.last
-        while isMore, bytes <= byteBudget {
+        while isMore, bytes + sectionBytes <= byteBudget {
             // The first window says what each entry follows, the second one where the budget ends.
             let rows = try query(
                 """
                 SELECT \(Self.entryColumns), before FROM (
-                    SELECT *, sum(octet_length(changeset)) OVER (ORDER BY version) - octet_length(changeset) AS read
+                    SELECT *, sum(size) OVER (ORDER BY version) - size AS read
                     FROM (
-                        SELECT *, lag(checksum) OVER (ORDER BY version) AS before FROM log_entry
+                        SELECT *, lag(checksum) OVER (ORDER BY version) AS before, CASE octet_length(changeset)
+                            WHEN 0 THEN 0 ELSE octet_length(changeset) + coalesce(octet_length(section), 0) END AS size
+                        FROM log_entry
                         WHERE file = $1 AND version >= $2 AND version <= $3
                     ) AS piece
                     WHERE version > $2 AND ($4::bigint IS NULL OR origin <> $4) ORDER BY version LIMIT $6
                 ) AS piece WHERE read <= $5 ORDER BY version
                 """, .sought(base), .sought(range.last), origin.map { .sought($0) } ?? .null,
-                .number(Int64(clamping: byteBudget - bytes)), .number(Int64(Self.pieceCount)))
+                .number(Int64(clamping: byteBudget - bytes - sectionBytes)), .number(Int64(Self.pieceCount)))
             for row in 0..<rows.count {
                 let entry = try entry(rows, row)
                 count += 1
                 bytes += entry.changeset.count
                 base = entry.version
-                if !entry.changeset.isEmpty { entries.append(entry) }
+                guard !entry.changeset.isEmpty else { continue }
+                sectionBytes += entry.section.count
+                entries.append(entry)
             }
             isMore = rows.count == Self.pieceCount
         }
-        if bytes > byteBudget { end = entries.last?.version ?? end }
+        if bytes + sectionBytes > byteBudget { end = entries.last?.version ?? end }
         try checkPassedOver(
             in: VersionRange(after: range.base, through: end), byOrigin: origin, read: UInt64(bytes + count))
         return entries

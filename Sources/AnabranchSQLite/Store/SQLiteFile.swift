@@ -114,16 +114,18 @@ struct SQLiteFile: FileView {
                 """
             var checked = CheckedEntries(of: self)
             var entries: [LogEntry] = []
-            var bytes = 0, count = 0
+            var bytes = 0, sectionBytes = 0, count = 0
             let cursor = try Row.fetchCursor(
                 db.cachedStatement(sql: sql), arguments: arguments(range) + [origin.map(sought)])
-            while bytes <= byteBudget, let row = try cursor.next() {
+            while bytes + sectionBytes <= byteBudget, let row = try cursor.next() {
                 let entry = try checked.entry(row)
                 count += 1
                 bytes += entry.changeset.count
-                if !entry.changeset.isEmpty { entries.append(entry) }
+                guard !entry.changeset.isEmpty else { continue }
+                sectionBytes += entry.section.count
+                entries.append(entry)
             }
-            let end = bytes <= byteBudget ? range.last : entries.last?.version ?? range.last
+            let end = bytes + sectionBytes <= byteBudget ? range.last : entries.last?.version ?? range.last
             try checkPassedOver(
                 in: VersionRange(after: range.base, through: end), byOrigin: origin, read: UInt64(bytes + count))
             return entries

@@ -157,7 +157,7 @@ package struct SealedLog {
             if let origin, head.origins == [origin] { return true }
             let more = try content(head).entries(
                 in: range, excludingOrigin: origin, byteBudget: byteBudget - bytes)
-            bytes += more.reduce(0) { $0 + $1.changeset.count }
+            bytes += more.reduce(0) { $0 + $1.byteCount }
             found += more
             return bytes <= byteBudget
         }

@@ -33,7 +33,7 @@ package struct SealedView<Rows: FileView>: FileView {
         in range: VersionRange, excludingOrigin origin: ClientFileID?, byteBudget: Int
     ) throws(HistoryError) -> [LogEntry] {
         var found = try sealed.entries(in: range, excludingOrigin: origin, byteBudget: byteBudget)
-        let left = byteBudget - found.reduce(0) { $0 + $1.changeset.count }, newer = unsealed(range)
+        let left = byteBudget - found.reduce(0) { $0 + $1.byteCount }, newer = unsealed(range)
         if left >= 0, !newer.isEmpty {
             found += try rows.entries(in: newer, excludingOrigin: origin, byteBudget: left)
         }

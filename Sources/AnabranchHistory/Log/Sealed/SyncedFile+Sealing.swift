@@ -4,7 +4,7 @@ package import AnabranchCore
 package struct SealingPolicy: Sendable {
     /// The number of entries in a segment: with as many, or ...
     package var entriesMax: Int
-    /// ... with as many bytes of changesets, entries are sealed.
+    /// ... with as many bytes, entries are sealed.
     package var bytesMax: Int
     /// The number of newest entries that keep their rows; at least one.
     package var restMin: Int
@@ -53,12 +53,16 @@ extension SyncedFile {
         let isFull = last == full || end != nil
         // Sizes include entries that are left out, so that the check is free while there is little.
         guard isFull || head.cumulativeSize &- base.cumulativeSize >= UInt64(max(0, policy.bytesMax)) else { return [] }
-        var entries: [LogEntry] = [], bytes = 0
-        for version in base.version.rawValue + 1...last where bytes < policy.bytesMax {
+        var entries: [LogEntry] = [], bytes = 0, sectionBytes = 0
+        // Half of what a segment can have beside changesets: the last entry comes on top.
+        let sectionBytesMax = LogSegment.columnBytesMax / 2
+        for version in base.version.rawValue + 1...last {
+            guard bytes < policy.bytesMax, sectionBytes < sectionBytesMax else { break }
             let entry = try view.requiredEntry(ServerVersion(rawValue: version))
             entries.append(entry)
-            bytes += entry.changeset.count
+            bytes += entry.byteCount
+            sectionBytes += entry.section.count
         }
-        return isFull || bytes >= policy.bytesMax ? entries : []
+        return isFull || bytes >= policy.bytesMax || sectionBytes >= sectionBytesMax ? entries : []
     }
 }

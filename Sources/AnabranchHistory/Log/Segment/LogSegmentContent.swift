@@ -33,8 +33,9 @@ package struct LogSegmentContent: Sendable {
         for place in columns.indices(in: range) where bytes <= byteBudget {
             let size = columns.bytes(of: place).count
             guard size > 0, origin.map({ columns.isFrom(others: $0, place) }) ?? true else { continue }
-            found.append(entry(at: place))
-            bytes += size
+            let entry = entry(at: place)
+            found.append(entry)
+            bytes += entry.byteCount
         }
         return found
     }
