@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchRules
 import AnabranchTesting
 import Testing
 
@@ -171,6 +172,73 @@ import Testing
             sealed += 1
         }
         #expect(sealed > 300 * 60_000 / (16 << 20))
+        try fixture.test.verify()
+    }
+
+    private static var readOnly: UserRules {
+        get throws {
+            let role = """
+                {"name": "reader", "apply_when": {}, "read": true, "write": true, "insert": true, "delete": true, \
+                "document_filters": {"read": true, "write": {"_id": {"$lt": 0}}}}
+                """
+            let file = AppFile(path: "rules.json", bytes: #"{"roles": [\#(role)]}"#.utf8)
+            return try Rules(classes: ["Note": file], defaultRule: nil).rules(for: try RuleUser(id: "a"))
+        }
+    }
+
+    /// A client that may not write to the long objects that it has, and uploads a small change of each.
+    private static func refused(_ kind: StoreKind, inOneChangeset: Bool) throws -> FlexibleFixture {
+        var fixture = try FlexibleFixture(kind)
+        for key in 0..<8 as Range<Int64> { try fixture.create(key, bytes: 600_000) }
+        try fixture.integrate()
+        try fixture.upload()
+        try fixture.identify(rules: readOnly)
+        try fixture.integrate()
+        try fixture.upload()
+        let keys = inOneChangeset ? [Array(0..<8)] : (0..<8).map { [$0] } as [[Int64]]
+        for keys in keys {
+            try fixture.client.write(at: 100) { transaction in
+                for key in keys { try transaction.object("Note", key: .int(key))?.set("text", to: .string([0x62])) }
+            }
+        }
+        try enqueue(&fixture)
+        return fixture
+    }
+
+    /// What is undone of a small upload can be long: some at a time.
+    @Test(arguments: StoreKind.allCases) func whatUndoesASmallUploadIsStoredInParts(kind: StoreKind) throws {
+        var fixture = try Self.refused(kind, inOneChangeset: false)
+        let (synced, file, ident) = (fixture.synced, fixture.file, fixture.client.ident)
+        synced.defersCommits = true
+        var refusedCount = 0, commitCount = 0
+        while file.hasUploads(of: ident) {
+            let outcomes =
+                file.hasNewUploads
+                ? try file.integrateNew(until: .none) : try file.integrateLong(until: .none).map { [$0] } ?? []
+            refusedCount += outcomes.reduce(0) { $0 + $1.refusals.count }
+            guard let commit = synced.takeDeferred() else { continue }
+            #expect(commit.byteCount < 2 << 20)
+            try fixture.test.store.commit([commit])
+            synced.finish(commit, nil)
+            file.didStore(commit)
+            commitCount += 1
+        }
+        synced.defersCommits = false
+        #expect(refusedCount == 8)
+        #expect(commitCount >= 4)
+        try fixture.integrate()
+        #expect(try Self.text(7, of: fixture) == .string([UInt8](repeating: 0x61, count: 600_000)))
+        try fixture.upload()
+        try fixture.test.verify()
+    }
+
+    @Test func whatWouldHaveTooMuchUndoneIsRefused() throws {
+        let fixture = try Self.refused(.sqlite, inOneChangeset: true), version = fixture.synced.version
+        fixture.file.undoingBytesMax = 4 << 20
+        let outcomes = try fixture.file.integrateNew(until: .none)
+        #expect(outcomes.map(\.refusal?.code) == [.writeNotAllowed])
+        #expect(fixture.synced.version == version)
+        #expect(!fixture.file.hasUploads(of: fixture.client.ident))
         try fixture.test.verify()
     }
 

@@ -190,7 +190,7 @@ extension FlexibleFile {
             var integration = ViewIntegration(
                 into: view, of: row, PendingState(state, within: limits),
                 past: PendingLog(continuing: stored, head: file.head), check, isSchemaFixed: isSchemaFixed,
-                versionSalt: file.versionSalt, fields: fields, time: time)
+                undoingBytesMax: undoingBytesMax, versionSalt: file.versionSalt, fields: fields, time: time)
             try integration.integrate(upload)
             return integration.outcome
         }

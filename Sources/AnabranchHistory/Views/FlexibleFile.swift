@@ -47,6 +47,9 @@ package final class FlexibleFile {
     /// The size, in bytes, above which the changes that a client has missed are sent as whole objects, if that is
     /// shorter.
     package var longRangeBytes = 4 << 20
+    /// The largest size of what undoes the refused writes of one changeset, in bytes, which is made at once: an upload
+    /// that needs more is refused as a whole.
+    package var undoingBytesMax = 64 << 20
     /// The number of objects of an uploaded changeset that are looked at together.
     package var checkedCount = 256
     /// The clock that measures windows of uploads, by which the next ones are made shorter or longer.

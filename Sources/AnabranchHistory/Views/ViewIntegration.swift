@@ -3,9 +3,13 @@ import AnabranchCore
 /// Integrates what one client has uploaded and `ViewUpload` has merged with the log of its view: leaves out what the
 /// client may not write, and has that undone on the client (`Spec/FlexibleSync.md`). Changes nothing but itself.
 struct ViewIntegration {
+    /// The approximate size of what is added to the log and told the client at which a part of a window ends, in bytes.
+    private static let addedBytesMax = 1 << 20
+
     /// The log as it was before.
     private let log: PendingLog
     private let isSchemaFixed: Bool
+    private let undoingBytesMax: Int
     private let versionSalt: Salt
     /// The properties that before-images put back.
     private let fields: FieldNames
@@ -24,21 +28,27 @@ struct ViewIntegration {
     private var ingested: [IngestedObject] = []
     private let check: WriteCheck
     private var refusals = Refusals()
+    /// The size of what the client had to be told before, in bytes.
+    private let toldBytesBefore: Int
 
     /// - Parameters:
     ///   - view: projected up to the end of the log, with the contents of all that the merge may have changed.
     ///   - state: the state there.
     ///   - check: what it knows of the first changeset.
+    ///   - undoingBytesMax: the largest size of what undoes one changeset, in bytes.
     init(
         into view: ClientView, of file: ClientFile, _ state: PendingState, past log: PendingLog,
-        _ check: WriteCheck, isSchemaFixed: Bool, versionSalt: Salt, fields: FieldNames, time: UInt64
+        _ check: WriteCheck, isSchemaFixed: Bool, undoingBytesMax: Int, versionSalt: Salt, fields: FieldNames,
+        time: UInt64
     ) {
         self.check = check
         self.view = view
+        toldBytesBefore = view.log.steadyBytes
         self.file = file
         self.state = state
         self.log = log
         self.isSchemaFixed = isSchemaFixed
+        self.undoingBytesMax = undoingBytesMax
         self.versionSalt = versionSalt
         self.fields = fields
         self.time = time
@@ -48,13 +58,20 @@ struct ViewIntegration {
 
     // MARK: Windows
 
-    /// Integrates the window of an upload that is merged with all that the view has, as far as a step goes.
+    /// True if enough is added for one commit: small changes can have long objects sent to their client.
+    private var isFull: Bool {
+        let addedBytes = view.log.steadyBytes - toldBytesBefore + entries.reduce(0) { $0 + $1.byteCount }
+        return addedBytes >= Self.addedBytesMax
+    }
+
+    /// Integrates the window of an upload that is merged with all that the view has, as far as a step goes and one
+    /// commit should.
     mutating func integrate(_ upload: ViewUpload) throws(HistoryError) {
         if isSchemaFixed {
             for (_, index) in upload.window { try upload.arena.checkNothingIsAdded(by: index, to: state.graph) }
         }
         var last: UploadCursor?
-        while let (sent, index) = upload.window.first(where: { _ in true }) {
+        while !isFull, let (sent, index) = upload.window.first(where: { _ in true }) {
             guard try integrate(index, as: sent, of: &upload.arena) else { break }
             check.end()
             last = sent.cursor
@@ -202,7 +219,14 @@ struct ViewIntegration {
 
     /// Makes the client undo what was refused, and drop the objects that it has moved out of its view itself.
     private mutating func tell(_ answer: WriteCheck.Answer, _ clientVersion: ClientVersion) throws(HistoryError) {
-        let changesets = try state.graph.changesets(leaving: answer.leaving, entering: answer.restored)
+        var changesets: [[UInt8]] = []
+        try check.measure { () throws(HistoryError) in
+            changesets = try state.graph.changesets(
+                leaving: answer.leaving, entering: answer.restored, bytesMax: undoingBytesMax)
+        }
+        try require(
+            changesets.reduce(0) { $0 + $1.count } <= undoingBytesMax, .writeNotAllowed,
+            "what would have to be undone has more than \(undoingBytesMax) bytes")
         let write = CompensatingWrite(version: version, clientVersion: clientVersion, objects: answer.told)
         let undone = answer.told.isEmpty ? nil : write.told
         for changeset in changesets.dropLast() {

@@ -341,14 +341,19 @@ extension ObjectGraph {
     static let syntheticBytes = 1 << 20
 
     /// The changesets that take objects out of a view, and others into it.
+    /// - Parameter bytesMax: the size after which no more are made, in bytes.
     func changesets(
-        leaving: [ObjectReference], entering: [ObjectReference], endingAt bytes: Int = syntheticBytes
+        leaving: [ObjectReference], entering: [ObjectReference], endingAt bytes: Int = syntheticBytes,
+        bytesMax: Int = .max
     ) throws(HistoryError) -> [[UInt8]] {
         var changesets = ObjectChangesets(of: entering, after: leaving, in: self, endingAt: bytes)
-        var made: [[UInt8]] = []
+        var made: [[UInt8]] = [], madeBytes = 0
         do {
             try readTogether { () throws(ApplyError) in
-                while let changeset = try changesets.next() { made.append(changeset) }
+                while madeBytes <= bytesMax, let changeset = try changesets.next() {
+                    made.append(changeset)
+                    madeBytes += changeset.count
+                }
             }
         } catch {
             throw HistoryError(readingStateFailed: error)
