@@ -175,6 +175,31 @@ import Testing
         try fixture.test.verify()
     }
 
+    /// What a client does not confirm is in memory.
+    @Test(arguments: StoreKind.allCases) func whoConfirmsNothingIsToldNothingMore(kind: StoreKind) throws {
+        var fixture = try FlexibleFixture(kind)
+        try fixture.upload()
+        let file = fixture.file, ident = fixture.client.ident
+        file.entriesMax = 0
+        for key in 0..<256 as Range<Int64> { try fixture.create(key) }
+        #expect(file.takeNews().contains(ident))
+        try fixture.integrate()
+        _ = file.takeNews()
+        for key in 256..<276 as Range<Int64> { try fixture.create(key) }
+        #expect(!file.takeNews().contains(ident))
+        #expect(file.views[ident]?.log.entries.count == 256)
+        try fixture.upload()
+        #expect(file.takeNews(of: ident))
+        try fixture.integrate()
+        #expect(try fixture.objectCount() == 276)
+        // Now it is told at once.
+        try fixture.upload()
+        _ = file.takeNews()
+        try fixture.create(276)
+        #expect(file.takeNews().contains(ident))
+        try fixture.test.verify()
+    }
+
     private static var readOnly: UserRules {
         get throws {
             let role = """

@@ -229,6 +229,7 @@ extension FlexibleFile {
     ) throws(HistoryError) -> Bool {
         guard !hasUploads(of: ident), try file.recordProgress(upload, from: ident, at: time) else { return false }
         views[ident]?.confirm(upload.progress.serverVersion)
+        release(ident)
         return true
     }
 }

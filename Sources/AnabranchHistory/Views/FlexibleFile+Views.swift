@@ -122,7 +122,9 @@ extension FlexibleFile {
                 limit = quota?.step() ?? .none
             }
             for ident in members where ident != author {
-                guard let isFull = views[ident]?.isLogFull else { continue }
+                guard let (isFull, entryCount) = views[ident].map({ ($0.isLogFull, $0.log.entries.count) }) else {
+                    continue
+                }
                 if let quota, quota.isUsedUp(ident) {
                     leaveBehind(ident)
                     overQuota.insert(ident)
@@ -139,8 +141,8 @@ extension FlexibleFile {
                     continue
                 }
                 if result.isEmpty { break }
-                if isFull {
-                    leaveBehind(ident)
+                if isFull || entryCount >= entriesOfViewMax {
+                    leaveBehind(ident, isTold: isFull)
                     continue
                 }
                 if result.isInLog {
@@ -159,10 +161,18 @@ extension FlexibleFile {
     }
 
     /// Stops keeping a view up to date: it ends at the head of the log.
-    private func leaveBehind(_ ident: ClientFileID) {
+    /// - Parameter isTold: whether the client is told that there is more before it confirms what it has.
+    private func leaveBehind(_ ident: ClientFileID, isTold: Bool = true) {
         guard index.contains(ident) else { return }
         views[ident]?.projected = file.head.version
         index.remove(ident)
+        if isTold { news.insert(ident) } else { held.insert(ident) }
+    }
+
+    /// Tells a client of what it was not told of, once it has less than its share to confirm.
+    func release(_ ident: ClientFileID) {
+        guard held.contains(ident), let view = views[ident], view.log.entries.count < entriesOfViewMax else { return }
+        held.remove(ident)
         news.insert(ident)
     }
 
@@ -172,6 +182,7 @@ extension FlexibleFile {
         guard connected.contains(view.ident) else { return markAway(view) }
         sets.record(view.ident, view.queries.predicates)
         index.insert(view)
+        held.remove(view.ident)
     }
 
     /// Forgets the contents of entries that the store has.
@@ -255,7 +266,7 @@ extension FlexibleFile {
         }
         // Clients that no version concerns still have to learn the newest one, so that the log can forget older ones.
         if file.head.version.rawValue >= toldVersion.rawValue + Self.untoldVersionsMax {
-            news = connected
+            news = connected.subtracting(held)
             toldVersion = file.head.version
         }
     }

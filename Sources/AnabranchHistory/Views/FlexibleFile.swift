@@ -26,6 +26,11 @@ package final class FlexibleFile {
     /// By client file with a session, the newest version of its own that the log has.
     var ownVersions: [ClientFileID: ClientVersion] = [:]
     var news: Set<ClientFileID> = []
+    /// The clients with a session that are told of nothing more until they confirm some of what they have to.
+    var held: Set<ClientFileID> = []
+    /// About the largest number of entries that connected clients may have to confirm together: each is in memory.
+    package var entriesMax = 262_144
+    private static let entriesOfViewMin = 256
     /// The newest version of the log that was announced to all connected clients.
     var toldVersion: ServerVersion
     /// The number of versions after which their newest is announced to clients that none of them concerns.
@@ -194,6 +199,7 @@ package final class FlexibleFile {
         unload(ident)
         ownVersions[ident] = nil
         news.remove(ident)
+        held.remove(ident)
         sets.remove(ident)
         if let view = views[ident] { markAway(view) }
     }
@@ -203,6 +209,13 @@ package final class FlexibleFile {
         defer { news = [] }
         return news
     }
+
+    /// The same for one client.
+    /// - Returns: whether it has to be told something.
+    package func takeNews(of ident: ClientFileID) -> Bool { news.remove(ident) != nil }
+
+    /// The number of entries with which a connected client has its share of `entriesMax`.
+    var entriesOfViewMax: Int { max(Self.entriesOfViewMin, entriesMax / max(1, connected.count)) }
 
     /// Begins with the first bootstrap: the schema, and the objects of the set that the client has already, which is
     /// empty unless the client was restored.

@@ -75,7 +75,10 @@ extension FileSessions {
         if let requests = viewRequests[clientFile], !requests.waiting.isEmpty {
             return queue(.upload(upload, time: time), of: key, charge)
         }
-        if try flexible.recordProgress(upload, from: clientFile, at: time) { return false }
+        if try flexible.recordProgress(upload, from: clientFile, at: time) {
+            if !isIdentifying(key), flexible.takeNews(of: clientFile) { reply(key, .versionExposed(file.version)) }
+            return false
+        }
         flexible.enqueue(upload, from: clientFile, at: time)
         viewRequests[clientFile, default: ViewRequests(of: running[key]?.user.user)].append(charge)
         return true
