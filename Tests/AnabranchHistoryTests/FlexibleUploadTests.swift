@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchRules
 import AnabranchTesting
+import Synchronization
 import Testing
 
 @testable import AnabranchHistory
@@ -172,6 +173,37 @@ import Testing
             sealed += 1
         }
         #expect(sealed > 300 * 60_000 / (16 << 20))
+        try fixture.test.verify()
+    }
+
+    /// A clock by which the first thing takes very long, and all others a millisecond.
+    private final class SlowStart: Sendable {
+        private let start = ContinuousClock.now
+        private let count = Mutex(0)
+
+        var now: ContinuousClock.Instant {
+            let asked = count.withLock { count in
+                count += 1
+                return count
+            }
+            return start + (asked == 1 ? .zero : .seconds(1_000) + .milliseconds(asked))
+        }
+    }
+
+    /// What a client has missed is read in each step in which it catches up: the more there is, the fewer these are.
+    @Test(arguments: StoreKind.allCases) func whatTakesLongToReadIsReadFewTimes(kind: StoreKind) throws {
+        var fixture = try FlexibleFixture(kind)
+        try fixture.upload()
+        fixture.file.leave(fixture.client.ident)
+        for key in 0..<60 as Range<Int64> { try fixture.create(key) }
+        try fixture.identify()
+        let clock = SlowStart()
+        fixture.file.instant = { clock.now }
+        let message = try #require(try fixture.file.download(for: &fixture.session, until: Self.smallestStep))
+        try fixture.client.integrate(message.download)
+        try fixture.integrate()
+        #expect(try fixture.objectCount() == 60)
+        try fixture.upload()
         try fixture.test.verify()
     }
 

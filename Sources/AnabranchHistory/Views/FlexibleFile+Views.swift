@@ -61,7 +61,7 @@ extension FlexibleFile {
                 var view = view, looks = looks
                 let touched = try ViewProjection.extend(
                     &view, to: file.head.version, state, as: role, clientVersion: clientVersion,
-                    longRangeBytes: longRangeBytes, reading: stored, knowing: &looks
+                    longRangeBytes: longRangeBytes, reading: stored, knowing: &looks, instant: instant
                 ) { quota?.step() ?? limit }
                 return (view, looks, touched)
             }
@@ -84,7 +84,7 @@ extension FlexibleFile {
             let state = try ViewProjection.state(at: position, before: current, at: file.head.version, reading: stored)
             _ = try ViewProjection.extend(
                 &view, to: position, state, as: view.role, clientVersion: clientVersion, longRangeBytes: .max,
-                reading: stored, knowing: &looks
+                reading: stored, knowing: &looks, instant: instant
             ) { .none }
             return view
         }

@@ -11,6 +11,8 @@ struct ViewProjection {
 
     /// The largest size of a range of the log that is kept in memory while its meaning is found out, in bytes.
     private static let keptBytesMax = 4 << 20
+    /// The time for which a range may be read in each step that looks at its objects.
+    private static let longReadingTime = Duration.milliseconds(20)
 
     /// The outcome for an object that the range touches.
     private enum Outcome {
@@ -191,12 +193,14 @@ struct RangeLooks {
     private var versions: [ObjectReference: ServerVersion] = [:]
 
     /// - Parameter version: the version of the newest entry that touches the object.
-    /// - Returns: whether it was known.
+    fileprivate func isKnown(_ object: ObjectReference, touchedAt version: ServerVersion) -> Bool {
+        versions[object].map { $0 >= version } ?? false
+    }
+
     fileprivate mutating func look(
         at object: ObjectReference, of className: [UInt8], by view: ClientView, in before: ObjectGraph,
-        touchedAt version: ServerVersion, by now: ClientView, in state: ObjectGraph, at head: ServerVersion
-    ) throws(HistoryError) -> Bool {
-        if let known = versions[object], known >= version { return true }
+        by now: ClientView, in state: ObjectGraph, at head: ServerVersion
+    ) throws(HistoryError) {
         var look =
             if let known = looks[object] { known } else {
                 try ViewLook(at: object, of: className, by: view, in: before)
@@ -204,7 +208,6 @@ struct RangeLooks {
         look.isIn = try now.includes(object, of: className, in: state)
         looks[object] = look
         versions[object] = head
-        return false
     }
 }
 
@@ -222,19 +225,20 @@ extension ViewProjection {
     ///   - clientVersion: the newest one of the client that the log has.
     ///   - longRangeBytes: the size, in bytes, above which a range is told as whole objects, if that is shorter.
     ///   - looks: the findings about the range from an earlier call that took too long.
+    ///   - instant: a clock.
     ///   - limit: the step that begins when the range is read.
     /// - Returns: the objects that the range touches. If these are sent as a whole, in parts, the view ends beyond the
     ///   log. Nil if the step is over before the range is evaluated: then the view is unchanged.
     static func extend(
         _ view: inout ClientView, to head: ServerVersion, _ state: ObjectGraph, as role: ViewRole,
         clientVersion: ClientVersion, longRangeBytes: Int, reading file: any FileView, knowing looks: inout RangeLooks,
-        until limit: () -> StepLimit
+        instant: () -> ContinuousClock.Instant, until limit: () -> StepLimit
     ) throws(HistoryError) -> Set<ObjectReference>? {
         guard view.projected < head else { return [] }
         try require(
             view.log.steadyBytes <= unconfirmedBytesMax, .clientFileExpired,
             "the client has not confirmed \(view.log.steadyBytes) bytes")
-        let range = VersionRange(after: view.projected, through: head)
+        let range = VersionRange(after: view.projected, through: head), start = instant()
         // A short range is read once.
         var entries: [LogEntry]? = [], entryBytes = 0
         var before = state, touched: [ObjectReference: [UInt8]] = [:], known: Set<ObjectReference> = []
@@ -255,13 +259,15 @@ extension ViewProjection {
         }
         var now = view
         now.role = role
-        let limit = limit()
         // In an order that does not depend on hashes: where a step ends, others go on.
-        for (object, version) in versions.sorted(by: { $0.key < $1.key }) {
+        let unknownObjects = versions.filter { !looks.isKnown($0, touchedAt: $1) }.keys.sorted()
+        // The range is read again in each step: where that takes long, a step looks at objects for as long.
+        let limit = limit(), end = instant(), readingTime = end - start
+        let lookingTime = readingTime > longReadingTime ? readingTime : .zero
+        for object in unknownObjects {
             let name = touched[object] ?? []
-            let isKnown = try looks.look(
-                at: object, of: name, by: view, in: before, touchedAt: version, by: now, in: state, at: head)
-            if !isKnown, limit.isOver { return nil }
+            try looks.look(at: object, of: name, by: view, in: before, by: now, in: state, at: head)
+            if limit.isOver, instant() - end >= lookingTime { return nil }
         }
         let projection = ViewProjection(
             of: touched, for: view, as: role, hidden: hidden.found, unknown: unknown, looks.looks, in: state)
