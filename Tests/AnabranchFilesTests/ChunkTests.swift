@@ -3,8 +3,10 @@ import AnabranchClient
 import AnabranchCore
 import AnabranchFilesWire
 import AnabranchHistory
+import AnabranchSQLite
 import AnabranchServer
 import Foundation
+import Synchronization
 import Testing
 
 @testable import AnabranchFiles
@@ -109,6 +111,67 @@ import Testing
             rig.clock.advance(by: 31 * 86_400)
             try await rig.wire.sweep(FilesRig.path)
             #expect(try await rig.status("PUT", "chunks/\(ChunkHash(of: other))", body: other) == 201)
+        }
+    }
+
+    /// A store of chunks that does something else once, after it has taken a chunk.
+    private final class Interrupted: ChunkStore {
+        private let store: FolderChunkStore
+        let meanwhile = Mutex<(@Sendable () async throws -> Void)?>(nil)
+
+        init(_ store: FolderChunkStore) { self.store = store }
+
+        func put(_ chunk: ChunkHash, of path: VirtualPath, byteCount: Int, _ parts: EndpointStream) async throws {
+            let meanwhile = meanwhile.withLock { $0.take() }
+            try await store.put(chunk, of: path, byteCount: byteCount, parts)
+            try await meanwhile?()
+        }
+
+        func byteCount(of chunk: ChunkHash, of path: VirtualPath) async throws -> Int? {
+            try await store.byteCount(of: chunk, of: path)
+        }
+
+        func read(_ chunk: ChunkHash, of path: VirtualPath, in range: Range<Int>) async throws -> EndpointStream? {
+            try await store.read(chunk, of: path, in: range)
+        }
+
+        func remove(_ chunk: ChunkHash, of path: VirtualPath) throws { try store.remove(chunk, of: path) }
+        func contains(_ chunk: ChunkHash, of path: VirtualPath) -> Bool { store.contains(chunk, of: path) }
+        func paths() async throws -> [VirtualPath] { try await store.paths() }
+
+        func chunks(of path: VirtualPath, putBefore time: UInt64) async throws -> [ChunkHash] {
+            try await store.chunks(of: path, putBefore: time)
+        }
+    }
+
+    /// Chunks that come at the same time fit into the quota one by one, but not together.
+    @Test func nothingIsKeptOfAChunkThatIsOneTooMany() async throws {
+        let interrupted = Mutex<Interrupted?>(nil)
+        let wrap: @Sendable (FolderChunkStore) -> any ChunkStore = { store in
+            let made = Interrupted(store)
+            interrupted.withLock { $0 = made }
+            return made
+        }
+        try await FilesRig.run(quotaBytes: 10, wrap: wrap) { rig in
+            let (one, two) = ([UInt8](repeating: 1, count: 6), [UInt8](repeating: 2, count: 6))
+            try #require(interrupted.withLock { $0 }).meanwhile.withLock {
+                $0 = { #expect(try await rig.status("PUT", "chunks/\(ChunkHash(of: one))", body: one) == 201) }
+            }
+            #expect(try await rig.status("PUT", "chunks/\(ChunkHash(of: two))", body: two) == 507)
+            #expect(rig.store.contains(ChunkHash(of: one), of: FilesRig.path))
+            #expect(!rig.store.contains(ChunkHash(of: two), of: FilesRig.path))
+        }
+    }
+
+    /// What the operator keeps free of the disk, chunks do not take either.
+    @Test func noChunkComesWhileTooLittleIsFree() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("files-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let history = try SQLiteStore(directory: folder.appendingPathComponent("data").path)
+        try await FilesRig.run(history: history, freeBytesMin: .max) { rig in
+            #expect(try await rig.status("PUT", "chunks/\(Self.hash)", body: Self.bytes) == 507)
+            #expect(!rig.store.contains(Self.hash, of: FilesRig.path))
         }
     }
 

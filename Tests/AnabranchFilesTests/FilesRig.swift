@@ -44,10 +44,11 @@ struct FilesRig: Sendable {
     /// Runs a server for as long as `body` takes.
     /// - Parameters:
     ///   - authorizer: by the names of users.
+    ///   - freeBytesMin: `ServerSettings.freeBytesMin`.
     ///   - wrap: puts something around the store of chunks.
     static func run<Result>(
         quotaBytes: Int64 = 10 << 30, authorizer: any Authorizer = AllowAllAuthorizer(), in folder: URL? = nil,
-        history: any HistoryStore & HistoryCatalog = InMemoryStore(),
+        history: any HistoryStore & HistoryCatalog = InMemoryStore(), freeBytesMin: Int = 256 << 20,
         wrap: (FolderChunkStore) -> any ChunkStore = { $0 }, _ body: (FilesRig) async throws -> Result
     ) async throws -> Result {
         let made = FileManager.default.temporaryDirectory.appendingPathComponent("files-\(UUID().uuidString)")
@@ -70,6 +71,7 @@ struct FilesRig: Sendable {
         serverSettings.shutdownSecondsMax = 1
         serverSettings.connectionsPerUserMax = 1_000
         serverSettings.connectionsPerAddressMax = .max
+        serverSettings.freeBytesMin = freeBytesMin
         let server = SyncServer(
             settings: serverSettings, store: history, authenticator: authenticator, routes: wire.routes,
             authorizer: authorizer, logger: logger, unixSeconds: { clock.now })

@@ -31,12 +31,24 @@ struct ChunkSpace: Sendable {
             try await record(chunk, byteCount)
             return EndpointResponse(status: .ok)
         }
+        do { try wire.server().requireSpace() } catch is HistoryError { throw ChunkRefusal.diskFull }
         let kept = try await wire.read(path) { try $1.chunkBytes() } ?? 0
         try checkQuota(kept, byteCount)
         guard let parts = body.take() else { throw ChunkRefusal(.badRequest, "no body") }
         try await wire.store.put(chunk, of: path, byteCount: byteCount, parts)
-        try await record(chunk, byteCount)
+        do { try await record(chunk, byteCount) } catch {
+            await removeUnrecorded(chunk)
+            throw error
+        }
         return EndpointResponse(status: .created)
+    }
+
+    /// Removes a chunk that could not be counted, as when others have used up the quota while it came.
+    private func removeUnrecorded(_ chunk: ChunkHash) async {
+        let (path, store) = (path, wire.store)
+        _ = try? await wire.read(path) { _, records in
+            if try records.chunk(chunk) == nil { try store.remove(chunk, of: path) }
+        }
     }
 
     private func checkQuota(_ kept: UInt64, _ byteCount: Int) throws(ChunkRefusal) {
