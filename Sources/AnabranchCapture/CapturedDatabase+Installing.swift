@@ -83,6 +83,7 @@ extension CapturedDatabase {
             try makeTriggers(of: table)
             try testTriggers(of: table)
             try set("noting:\(table.number)", to: .null)
+            if !table.rule.matches.isEmpty { try awaitMatching(of: table) }
         }
         try load()
         let generated = added.flatMap { table in
@@ -235,7 +236,7 @@ extension CapturedDatabase {
                     try db.run("DELETE FROM sync_dangling WHERE ?1 IN (tbl, target)", [number])
                     // The newest entry stays, whatever it records.
                     try db.run("UPDATE sync_history SET action = 0 WHERE tbl = ?", [number])
-                    for state in ["noting", "compare"] { try set("\(state):\(number.int ?? 0)", to: nil) }
+                    for state in ["noting", "compare", "match"] { try set("\(state):\(number.int ?? 0)", to: nil) }
                     try db.run("DELETE FROM sync_table WHERE id = ?", [number])
                 }
                 try load()

@@ -159,10 +159,7 @@ extension CapturedDatabase {
     {
         let cursor = try self.state("collected") ?? .int(0)
         let schema = state.schema(ofClass: Array(table.name.utf8))
-        let properties = table.properties.map { schema?.property(named: Array($0.name.utf8)) }
-        let forms = zip(table.properties, properties).map { column, property in
-            ColumnForm(column, of: table).with(property?.type ?? .null)
-        }
+        let columns = table.columns(in: schema)
         var compared = 0
         try db.run(
             """
@@ -186,9 +183,10 @@ extension CapturedDatabase {
                 return
             }
             var different: [String] = []
-            for (index, form) in forms.enumerated() {
-                guard let property = properties[index] else { continue }
-                if try !isSame(values[index], object.value(of: property), form, in: state) {
+            for (value, (form, property)) in zip(values, columns) {
+                guard let property else { continue }
+                let content = object.value(of: property)
+                if try !isSame(value, content, form, in: state, { try self.guid(of: $0) }) {
                     different.append(form.column.name)
                 }
             }
@@ -201,19 +199,13 @@ extension CapturedDatabase {
         return compared
     }
 
-    private func isSame(_ value: SQLValue, _ content: StateValue, _ form: ColumnForm, in state: ObjectGraph) throws
-        -> Bool
-    {
+    /// - Parameter guid: the object of a row.
+    func isSame(
+        _ value: SQLValue, _ content: StateValue, _ form: ColumnForm, in state: ObjectGraph,
+        _ guid: (RowKey) throws -> UUIDBytes?
+    ) throws -> Bool {
         guard let target = form.column.target.flatMap({ table(named: $0) }) else { return form.isSame(value, content) }
-        let row = try key(referredToBy: value, in: target).map { RowKey(table: target.number, key: $0) }
-        let own = try row.flatMap { try guid(of: $0) }
-        // A link to an erased object counts as null.
-        if case .link(let reference) = content, case .uuid(let linked) = reference.key,
-            try state.object(reference) != nil
-        {
-            return own == linked
-        }
-        return own == nil
+        return try row(referredToBy: value, in: target).flatMap(guid) == content.linked(in: state)
     }
 
     private func reasonToWait(of guid: UUIDBytes) throws -> String? {

@@ -75,6 +75,8 @@ struct Collection {
     private let database: CapturedDatabase
     private let forms: [Int64: [ColumnForm]]
     private let tables: [Int64: CapturedTable]
+    /// True if rows get no new objects yet: some may be those of objects that are there.
+    private let isMatching: Bool
     private var keys = ObjectKeys()
     private var collected: Collected
     /// The bytes that the rows may have which are still to be read.
@@ -95,8 +97,9 @@ struct Collection {
     private var touched: Set<RowKey> = []
     private var touchedOrder: [RowKey] = []
 
-    private init(_ database: CapturedDatabase, _ forms: [Int64: [ColumnForm]], newest: Int64, bytesMax: Int) {
+    private init(_ database: CapturedDatabase, _ forms: [Int64: [ColumnForm]], newest: Int64, bytesMax: Int) throws {
         bytesLeft = bytesMax
+        isMatching = try database.isMatching
         self.database = database
         self.forms = forms
         tables = Dictionary(uniqueKeysWithValues: database.tables.map { ($0.number, $0) })
@@ -130,7 +133,8 @@ struct Collection {
                     continue
                 }
                 let newest = isAll ? last : entries.last?.id ?? last
-                var collection = Collection(database, forms, newest: newest, bytesMax: count > 1 ? bytesMax : .max)
+                var collection = try Collection(
+                    database, forms, newest: newest, bytesMax: count > 1 ? bytesMax : .max)
                 for entry in entries { try collection.take(entry) }
                 do {
                     if try collection.finish() || newest >= last { return collection.collected }
@@ -234,6 +238,7 @@ struct Collection {
 
     private mutating func add(_ row: RowKey) throws {
         try erase(row)
+        if isMatching { return }
         let guid = keys.next()
         try set(row, guid)
         draft(guid, Draft(kind: .create, table: row.table, columns: nil))

@@ -19,6 +19,7 @@ public actor RowCapture {
     /// The replica, for its synchronization. Nobody else may write it.
     public nonisolated let replica: SyncedReplica
     let database: CapturedDatabase
+    private let rowsWin: Bool
     private let changed = ChangedObjects()
     private let time: StepTime
     /// The forms of columns by table, once the classes of the replica have them.
@@ -32,11 +33,17 @@ public actor RowCapture {
 
     /// Opens a database in which capture is installed, and the replica that goes with it; a new one if there is none.
     ///
+    /// - Parameters:
+    ///   - path: the database.
+    ///   - replicaPath: the replica's file.
+    ///   - rowsWin: true if the row's value counts where a row that is matched and its object both have one; else the
+    ///     object's does (`Spec/Capture.md`, section 3).
     /// - Throws: `CaptureError` if nothing is installed, or capture is paused; `ReplicaError`, with the code `inUse` if
     ///   another process has the replica open.
-    public init(database path: String, replica replicaPath: String) throws {
+    public init(database path: String, replica replicaPath: String, rowsWin: Bool = false) throws {
         database = try CapturedDatabase(path: path)
         try database.checkUsable()
+        self.rowsWin = rowsWin
         let time = StepTime()
         self.time = time
         replica = try SyncedReplica(path: replicaPath) { time.now }
@@ -51,7 +58,8 @@ public actor RowCapture {
     ///
     /// - Parameter progress: called after each transaction with the counts so far.
     /// - Returns: what was done.
-    /// - Throws: `CaptureError`, with the code `unreadable` if the database stays locked; `ReplicaError`.
+    /// - Throws: `CaptureError`, with the code `unreadable` if the database stays locked, and `replicaMismatch` if rows
+    ///   are to be matched with objects that the replica does not have yet; `ReplicaError`.
     @discardableResult public func pass(_ progress: @Sendable (CaptureProgress) -> Void = { _ in }) async throws
         -> CaptureProgress
     {
@@ -95,6 +103,7 @@ public actor RowCapture {
         total.renewedTables = try database.check()
         if try database.takeRepair() { changed.add(nil) }
         try await prepareClasses()
+        try await match(&total, progress)
         try await collect(&total, progress)
         let compared = try database.compareTables()
         if !compared.isEmpty {
@@ -120,6 +129,7 @@ public actor RowCapture {
     {
         // What is on the server decides what classes there are.
         if await !replica.record.hasSynced { try await replica.waitForDownload() }
+        if try database.translating({ try database.isMatching }) { try await download() }
         var total = try await pass(progress)
         while true {
             try await replica.waitForUpload()
@@ -128,6 +138,55 @@ public actor RowCapture {
             total.add(more)
             if more.isEmpty { return total }
         }
+    }
+
+    // MARK: Matching
+
+    /// The rows that would get the objects that they are if they were matched now. Nothing is changed.
+    ///
+    /// - Returns: the tables whose rules say how, and whose classes the file has.
+    /// - Throws: `CaptureError`; `ReplicaError`; `SyncError` if the wait for the server would never end.
+    public func matches() async throws -> [CaptureMatches] {
+        if await !replica.record.hasSynced { try await replica.waitForDownload() }
+        try await download()
+        await enter()
+        defer { leave() }
+        let state = try await replica.snapshot().state
+        return try database.translating { try database.matches(with: state, rowsWin: rowsWin) }
+    }
+
+    /// Has everything here that the server has of the tables.
+    private func download() async throws {
+        if await replica.record.subscriptions != nil {
+            try await subscribe(to: database.tables.map(\.name))
+            try await replica.waitForSubscriptions()
+        }
+        try await replica.waitForDownload()
+    }
+
+    /// Gives rows that were there before the objects that they are.
+    private func match(_ total: inout CaptureProgress, _ progress: @Sendable (CaptureProgress) -> Void) async throws {
+        guard try database.isMatching else { return }
+        let record = await replica.record
+        guard record.hasSynced, record.subscriptions?.latest.state ?? .complete == .complete else {
+            let reason = "rows are matched with objects, and its replica has them only when it was synchronized"
+            throw CaptureError(.replicaMismatch, "\(database.path): \(reason)")
+        }
+        var matches: [CaptureMatches] = []
+        for _ in 0..<Self.roundsMax {
+            try await collect(&total, progress)
+            // The snapshot has to be gone before the replica is closed.
+            let matched = try await {
+                try database.match(with: try await replica.snapshot().state, rowsWin: rowsWin)
+            }()
+            changed.insert(matched.objects)
+            matches = matched.tables.map { table in
+                matches.first { $0.table == table.table }.map { table.following($0) } ?? table
+            }
+            if matched.isWhole { break }
+        }
+        total.matches = matches
+        try database.endMatching()
     }
 
     // MARK: Beginning
@@ -143,6 +202,11 @@ public actor RowCapture {
         } else if written > Int64(clamping: record.lastWritten.rawValue) {
             let reason = "the replica is not the one that the database was synchronized with, or an older copy of it"
             throw CaptureError(.replicaMismatch, reason)
+        } else if written < Int64(clamping: record.lastWritten.rawValue),
+            try !database.isStepTime(record.lastWritten)
+        {
+            // The database is older than the replica: objects of its rows may be there of which it does not know.
+            try database.awaitMatching()
         }
         try database.endStep(isWritten: database.isStepTime(record.lastWritten), record.lastWritten)
         if try database.state("applied")?.int != Int64(clamping: record.version.rawValue), try await hasObjects() {
@@ -211,7 +275,9 @@ public actor RowCapture {
         }
         self.time.set(time)
         defer { self.time.set(nil) }
-        return try await replica.write(body)
+        let value = try await replica.write(body)
+        try database.recordWritten(await replica.record.lastWritten)
+        return value
     }
 
     private func subscribe(to classes: [String]) async throws {
@@ -315,32 +381,4 @@ public actor RowCapture {
 extension ReplicaRecord {
     /// The replica as the server knows it; nil as long as it does not.
     fileprivate var name: SQLValue? { file.map { SQLValue("\($0.ident.rawValue)-\($0.salt.rawValue)") } }
-}
-
-/// The work of a pass.
-public struct CaptureProgress: Equatable, Sendable {
-    /// The objects that were created, changed or erased because rows were.
-    public internal(set) var collected = 0
-    /// The rows that were inserted, updated or deleted because objects were.
-    public internal(set) var applied = 0
-    /// The objects whose values were changed to fit the constraints of their table.
-    public internal(set) var writtenBack = 0
-    /// The objects that wait, since their table does not take them.
-    public internal(set) var waiting = 0
-    /// The tables whose triggers were missing, and which were compared as a whole.
-    public internal(set) var renewedTables: [String] = []
-    /// True if triggers of the application have written for ever.
-    public internal(set) var isUnstable = false
-
-    /// True if nothing was to be done.
-    public var isEmpty: Bool { collected == 0 && applied == 0 && writtenBack == 0 }
-
-    mutating func add(_ other: Self) {
-        collected += other.collected
-        applied += other.applied
-        writtenBack += other.writtenBack
-        waiting = other.waiting
-        renewedTables += other.renewedTables
-        isUnstable = isUnstable || other.isUnstable
-    }
 }

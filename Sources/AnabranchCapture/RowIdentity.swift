@@ -55,6 +55,11 @@ extension CapturedDatabase {
         return found ?? key
     }
 
+    /// The row that a value refers to, or that may come; nil if no row can have such a key.
+    func row(referredToBy value: SQLValue, in target: CapturedTable) throws -> RowKey? {
+        try key(referredToBy: value, in: target).map { RowKey(table: target.number, key: $0) }
+    }
+
     /// The row of a key: the values of its columns, and whether the filter holds; nil if there is none.
     func readRow(_ key: SQLValue, of table: CapturedTable) throws -> (values: [SQLValue], fits: Bool)? {
         guard let keyValues = table.keyValues(key) else { return nil }
@@ -65,6 +70,15 @@ extension CapturedDatabase {
             found = (values, fits?.isTrue ?? true)
         }
         return found
+    }
+}
+
+extension StateValue {
+    /// The object that a link leads to; nil for one to an object that is gone.
+    func linked(in state: ObjectGraph) throws -> UUIDBytes? {
+        guard case .link(let reference) = self, case .uuid(let guid) = reference.key, try state.contains(reference)
+        else { return nil }
+        return guid
     }
 }
 

@@ -103,6 +103,16 @@ struct ColumnForm {
     }
 }
 
+extension CapturedTable {
+    /// The columns, each with the property that it is; nil where the class has none.
+    func columns(in schema: ClassSchema?) -> [(form: ColumnForm, property: Property?)] {
+        properties.map { column in
+            let property = schema?.property(named: Array(column.name.utf8))
+            return (ColumnForm(column, of: self).with(property?.type ?? .null), property)
+        }
+    }
+}
+
 extension Timestamp {
     init(milliseconds: Int64) {
         let (seconds, rest) = milliseconds.quotientAndRemainder(dividingBy: 1000)

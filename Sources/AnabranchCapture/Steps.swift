@@ -38,6 +38,12 @@ extension CapturedDatabase {
         try state("step time")?.int == Int64(clamping: lastWritten.rawValue)
     }
 
+    /// Records a transaction of the replica that is no step.
+    func recordWritten(_ time: ChangesetTime) throws {
+        let written = SQLValue.int(Int64(clamping: time.rawValue))
+        if try state("written") != written { try set("written", to: written) }
+    }
+
     /// Carries out what was noted, or forgets it if the replica has not made the transaction.
     /// - Parameter lastWritten: the time of the replica's last transaction: an older one if this has changed nothing.
     func endStep(isWritten: Bool, _ lastWritten: ChangesetTime) throws {
@@ -80,21 +86,30 @@ extension CapturedDatabase {
     func record(_ lost: [ObjectChange], _ issues: [ColumnIssue]) throws {
         guard !lost.isEmpty || !issues.isEmpty else { return }
         try db.transaction {
-            func record(_ guid: UUIDBytes, _ table: Int64, _ kind: String, _ text: String) throws {
-                try db.run(
-                    "INSERT INTO sync_conflict (guid, tbl, kind, lost, at) VALUES (?, ?, ?, ?, unixepoch())",
-                    [.blob(guid.bytes), .int(table), SQLValue(kind), SQLValue(text)])
-            }
             for change in lost {
                 guard let number = table(named: change.className)?.number else { continue }
-                let fields = change.fields.map { ($0.property, JSONValue.string(Self.kept($0.value.text))) }
-                let text = JSONValue.object(Dictionary(fields) { $1 }).encoded
-                try record(change.guid, number, change.kind == .erase ? "newest" : "erased", text)
+                let fields = change.fields.map { ($0.property, $0.value.text) }
+                try keep(fields, of: change.guid, number, change.kind == .erase ? "newest" : "erased")
             }
-            for issue in issues { try record(issue.guid, issue.table, "value", issue.column) }
-            try db.run(
-                "DELETE FROM sync_conflict WHERE id <= (SELECT max(id) FROM sync_conflict) - \(Self.keptConflicts)")
+            for issue in issues { try keep(issue.column, of: issue.guid, issue.table, "value") }
+            try dropOldConflicts()
         }
+    }
+
+    /// Keeps values that are given up, by column.
+    func keep(_ fields: [(String, String)], of guid: UUIDBytes, _ table: Int64, _ kind: String) throws {
+        let texts = Dictionary(fields.map { ($0, JSONValue.string(Self.kept($1))) }) { $1 }
+        try keep(JSONValue.object(texts).encoded, of: guid, table, kind)
+    }
+
+    private func keep(_ text: String, of guid: UUIDBytes, _ table: Int64, _ kind: String) throws {
+        try db.run(
+            "INSERT INTO sync_conflict (guid, tbl, kind, lost, at) VALUES (?, ?, ?, ?, unixepoch())",
+            [.blob(guid.bytes), .int(table), SQLValue(kind), SQLValue(text)])
+    }
+
+    func dropOldConflicts() throws {
+        try db.run("DELETE FROM sync_conflict WHERE id <= (SELECT max(id) FROM sync_conflict) - \(Self.keptConflicts)")
     }
 
     private static let keptConflicts = 10_000
@@ -142,6 +157,7 @@ extension CapturedDatabase {
                 """, [collected])
             try db.run("DELETE FROM sync_step")
             for name in ["step until", "step time", "written", "applied", "replica"] { try set(name, to: nil) }
+            try awaitMatching()
         }
     }
 

@@ -25,6 +25,9 @@ public struct TableRule: Equatable, Sendable {
     public var references: [String: String] = [:]
     /// A column that is added to the table, and has the key of each row's object: 16 bytes; nil for none.
     public var guid: String?
+    /// The columns that tell which record a row is: by them rows that were there before the first exchange are matched
+    /// with objects; none if they are not.
+    public var matches: [String] = []
     /// Which of two rows yields, for all devices, when rows of two of them have one unique value, and how; nil if the
     /// row of others waits.
     public var yielding: Yielding?
@@ -107,6 +110,11 @@ public struct TableRule: Equatable, Sendable {
             case "guid":
                 guard let column = value.string, !column.isEmpty else { throw bad("guid: a name for a new column") }
                 guid = column
+            case "match":
+                guard let names = value.array?.map(\.string), !names.isEmpty, !names.contains(nil) else {
+                    throw bad("match: a list of columns")
+                }
+                matches = names.compactMap(\.self)
             case "references": references = try texts(value, name)
             case _ where Yielding.names.contains(name):
                 guard let column = value.string else { throw bad("\(name): a column") }
@@ -128,6 +136,7 @@ public struct TableRule: Equatable, Sendable {
         if !dates.isEmpty { members["dates"] = .object(dates.mapValues { .string($0.rawValue) }) }
         if !references.isEmpty { members["references"] = .object(references.mapValues { .string($0) }) }
         if let guid { members["guid"] = .string(guid) }
+        if !matches.isEmpty { members["match"] = .array(matches.map { .string($0) }) }
         if let yielding { members[yielding.name] = .string(yielding.column) }
         return .object(members)
     }
@@ -144,9 +153,13 @@ public struct TableRule: Equatable, Sendable {
     /// The rule, if its columns exist and its filter can be evaluated.
     func checked(_ shape: TableShape, in db: SQLConnection) throws -> TableRule {
         let known = Set(shape.columns.map(\.name))
-        for column in Array(dates.keys) + Array(references.keys) + [yielding?.column].compactMap(\.self)
+        for column in Array(dates.keys) + Array(references.keys) + matches + [yielding?.column].compactMap(\.self)
         where !known.contains(column) {
             throw CaptureError(.badRule, "a rule names a column that does not exist", table: shape.name, column: column)
+        }
+        if shape.isKeyLocal, matches.contains(shape.keyColumns[0]) {
+            let reason = "match: its values are numbers of rows, which differ between databases"
+            throw CaptureError(.badRule, reason, table: shape.name, column: shape.keyColumns[0])
         }
         if case .null(let name) = yielding, shape.columns.contains(where: { $0.name == name && $0.isNotNull }) {
             throw CaptureError(.badRule, "null: the column cannot be null", table: shape.name, column: name)

@@ -44,14 +44,6 @@ import Testing
         }
     }
 
-    private static func removeReplica(of app: CapturingApp) throws {
-        let replica = URL(filePath: app.path + ".replica"), folder = replica.deletingLastPathComponent()
-        for file in try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
-        where file.lastPathComponent.hasPrefix(replica.lastPathComponent) {
-            try FileManager.default.removeItem(at: file)
-        }
-    }
-
     @Test func aClockThatIsSetBackMakesTheReplicaNoOlderCopy() async throws {
         try await CaptureWorld.run { world in
             let a = try CapturingApp("a", in: world, Self.schema)
@@ -95,7 +87,7 @@ import Testing
             try await b.synchronize()
 
             try await a.close()
-            try Self.removeReplica(of: a)
+            try a.removeReplica()
             try await a.open(online: false)
             let error = await #expect(throws: CaptureError.self) { try await #require(a.capture).pass() }
             #expect(error?.code == .replicaMismatch)
@@ -115,7 +107,7 @@ import Testing
             try app.install(["note", "folder"])
             try await app.synchronize()
             try await app.close()
-            try Self.removeReplica(of: app)
+            try app.removeReplica()
             app.partition = #""other""#
             let error = await #expect(throws: CaptureError.self) { try await app.synchronize() }
             #expect(error?.code == .replicaMismatch)

@@ -197,6 +197,8 @@ import Testing
         (#"{"note": {"push": ["insret"]}}"#, "table note: push: not one of insert, update, delete"),
         (#"{"note": {"dates": {"at": "unx"}}}"#, "table note, column at: 'unx' is no form of dates: "),
         (#"{"note": {"filters": ""}}"#, "table note: there is no rule 'filters'"),
+        (#"{"note": {"match": "title"}}"#, "table note: match: a list of columns"),
+        (#"{"note": {"match": []}}"#, "table note: match: a list of columns"),
         (#"{"note": {"null": "a", "suffix": "a"}}"#, "table note, column a: only one of suffix, null, newest"),
         (#"[]"#, "the rules are no JSON object of tables"),
     ])
@@ -208,10 +210,10 @@ import Testing
     @Test func aRuleComesBackAsItWas() throws {
         let text = """
             {"push": ["insert"], "pull": [], "filter": "draft = 0", "dates": {"at": "unix-ms"}, \
-            "references": {"of": "note"}, "suffix": "title"}
+            "references": {"of": "note"}, "match": ["title", "at"], "suffix": "title"}
             """
         let rule = try Self.rule(text)
         #expect(try Self.rule(rule.json.encoded) == rule)
-        #expect(rule.pulls.isEmpty && rule.references == ["of": "note"])
+        #expect(rule.pulls.isEmpty && rule.references == ["of": "note"] && rule.matches == ["title", "at"])
     }
 }

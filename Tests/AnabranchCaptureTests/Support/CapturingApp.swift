@@ -17,6 +17,10 @@ final class CapturingApp {
     private let port: Int
     /// The partition that it is synchronized with from the next `open` on, as text of JSON.
     var partition: String
+    /// True if it is synchronized by subscriptions.
+    var isFlexible = false
+    /// True if rows win over the objects that they are matched with.
+    var rowsWin = false
 
     init(_ name: String, in world: CaptureWorld, _ schema: String, partition: String = "rows") throws {
         self.partition = "\"\(partition)\""
@@ -35,13 +39,18 @@ final class CapturingApp {
 
     /// Has capture run from now on, with the server or without.
     func open(online: Bool = true) async throws {
-        if capture == nil { capture = try RowCapture(database: path, replica: path + ".replica") }
+        if capture == nil { capture = try RowCapture(database: path, replica: path + ".replica", rowsWin: rowsWin) }
         if !online {
             await client?.stop()
             client = nil
         } else if client == nil, let capture {
-            let client = SyncClient(SyncConfiguration(FixedRoute(server: "ws://127.0.0.1:\(port)", app: "parts")))
-            try await client.add(capture.replica, partition: partition)
+            let route = FixedRoute(server: "ws://127.0.0.1:\(port)", app: isFlexible ? "flex" : "parts")
+            let client = SyncClient(SyncConfiguration(route, mode: isFlexible ? .flexible : .partition))
+            if isFlexible {
+                try await client.add(capture.replica)
+            } else {
+                try await client.add(capture.replica, partition: partition)
+            }
             self.client = client
         }
     }
@@ -57,6 +66,14 @@ final class CapturingApp {
         await client?.stop()
         try await capture?.close()
         (client, capture) = (nil, nil)
+    }
+
+    func removeReplica() throws {
+        let replica = URL(filePath: path + ".replica"), folder = replica.deletingLastPathComponent()
+        for file in try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
+        where file.lastPathComponent.hasPrefix(replica.lastPathComponent) {
+            try FileManager.default.removeItem(at: file)
+        }
     }
 
     /// Rows as texts, with `|` between values.
