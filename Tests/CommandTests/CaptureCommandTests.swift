@@ -12,7 +12,7 @@ import Testing
 
     /// Runs what a shell is told to do, in a folder of its own and with a server in development mode.
     ///
-    /// - `make NAME` makes a database and captures it, `sql NAME STATEMENTS` writes and reads it.
+    /// - `make NAME OPTIONS` makes a database and captures it, `sql NAME STATEMENTS` writes and reads it.
     /// - `capture COMMAND NAME` is a command of it; `run NAME` synchronizes it once.
     private func run(_ script: String) async throws -> BuiltCommands.Answer {
         try await onOwnThread { [folder] in
@@ -35,7 +35,7 @@ import Testing
                         CREATE TABLE folder (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
                         CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT UNIQUE, n INTEGER,
                           folder INTEGER REFERENCES folder ON DELETE SET NULL)" >/dev/null
-                    capture install "$1"
+                    capture install "$1" "${@:2}"
                 }
                 rows='SELECT title, n, name FROM note LEFT JOIN folder ON folder.id = folder ORDER BY title'
                 \(script)
@@ -122,6 +122,45 @@ import Testing
                 """)
     }
 
+    @Test func rowsOfBothAreMatched() async throws {
+        let answer = try await run(
+            """
+            make a
+            sql a "INSERT INTO folder VALUES (7, 'work'); INSERT INTO note VALUES (1, 'one', 1, 7), (2, 'two', 2, NULL)"
+            run a
+            echo '{"note": {"match": ["title"]}}' >rules.json
+            make b --rules rules.json
+            sql b "INSERT INTO note VALUES (1, 'one', 5, NULL), (2, 'three', 3, NULL)"
+            run b --dry-run | sed -E 's/[0-9a-f]{32}/KEY/'
+            run b; run a
+            for name in a b; do sql $name "$rows"; done
+            sql b "SELECT kind, lost FROM sync_conflict"
+            """)
+        #expect(answer.status == 0, "\(answer.complaint)")
+        let matched = """
+            table note, by title: 1 row matched, 1 with differences; 1 row and 1 object alone; 0 ambiguous
+            """
+        #expect(
+            answer.output == """
+                2 tables captured, 0 rows noted
+                3 collected, 0 applied, 0 waiting
+                2 tables captured, 0 rows noted
+                \(matched)
+                  1 = KEY: different n, folder
+                \(matched)
+                1 collected, 3 applied, 0 waiting
+                0 collected, 1 applied, 0 waiting
+                one|1|work
+                three|3|
+                two|2|
+                one|1|work
+                three|3|
+                two|2|
+                matched|{"n":"5"}
+
+                """)
+    }
+
     /// Both processes are killed in the midst of what they do, again and again, while others write.
     @Test func nothingIsLostOrDoubledWhenItIsKilled() async throws {
         let answer = try await run(
@@ -172,6 +211,10 @@ import Testing
         ("install --db a.sqlite --rules bad.json", "the rules are no JSON object of tables"),
         ("run --db a.sqlite --data d --path '/\"x\"'", "Nothing is synced without a server: give --url."),
         ("run --db a.sqlite --data d --path '/\"x\"' --url ws://[::1]:1", "a.sqlite: capture is not installed"),
+        (
+            "run --db a.sqlite --data d --path '/\"x\"' --url ws://[::1]:1 --dry-run --every 2",
+            "--dry-run looks once: leave --every out."
+        ),
         ("pause --db a.sqlite", "a.sqlite: capture is not installed"),
         ("status --db bad.json", "bad.json: file is not a database"),
     ])

@@ -49,7 +49,10 @@ struct CaptureInstall: AsyncParsableCommand {
             --rules is a file with a JSON object of tables. "push" and "pull" list actions of insert, update and \
             delete; "filter" is a condition in SQL for the rows that are synced; "dates" gives the form of times by \
             column: text, rfc3339, unix, unix-ms or julian; "references" gives the table that a column has keys of, \
-            where no foreign key says so; "guid" names a column that is added, and has the key of each row's object. \
+            where no foreign key says so; "guid" names a column that is added, and has the key of each row's object; \
+            "match" lists the columns that tell which record a row is. By them rows that were there before the first \
+            `run` are matched with objects that the file has already, as those of another device or of a lost \
+            database; else they become new objects, and are doubled. `run --dry-run` shows what would be matched. \
             Where rows of two devices have one unique value, the later one waits, unless \
             a rule names a column of the constraint: "suffix" adds ` (2)` to its text, "null" makes it null, and \
             "newest" deletes the row that was made earlier.
@@ -60,6 +63,7 @@ struct CaptureInstall: AsyncParsableCommand {
                   --rules rules.json
               echo '{"note": {"filter": "draft = 0", "dates": {"at": "unix"}}}' \\
                   > rules.json
+              echo '{"person": {"match": ["email"]}}' > rules.json
             """)
 
     @OptionGroup var options: CaptureOptions
@@ -131,8 +135,9 @@ struct CaptureUninstall: AsyncParsableCommand {
         abstract: "Remove triggers and side tables.",
         discussion: """
             The database has the schema that it had before. What was not uploaded is not uploaded any more, and the \
-            identities of rows are gone: when they are installed again, the rows are new ones. With --tables only \
-            these are not captured any more, as when the application has dropped or renamed one.
+            identities of rows are gone: when they are installed again, the rows are new ones unless the rule "match" \
+            says which they are. With --tables only these are not captured any more, as when the application has \
+            dropped or renamed one.
 
             EXAMPLES
               anabranch capture uninstall --db app.sqlite

@@ -67,6 +67,24 @@ struct CaptureStatusCommand: AsyncParsableCommand {
     }
 }
 
+extension CaptureMatches {
+    func text(withPairs: Bool) -> String {
+        let sums = [
+            "\(counted(count, "row")) matched, \(differentCount) with differences",
+            "\(counted(rows, "row")) and \(counted(objects, "object")) alone", "\(ambiguousCount) ambiguous",
+        ]
+        let shown = (withPairs ? pairs : []).map { pair in
+            let different = pair.different.isEmpty ? "" : ": different \(pair.different.joined(separator: ", "))"
+            return "  \(pair.key) = \(pair.object)\(different)"
+        }
+        let left = ambiguous.map { values in
+            "  ambiguous: \(values.values): \(counted(values.rows, "row")), \(counted(values.objects, "object"))"
+        }
+        let first = "table \(table), by \(columns.joined(separator: ", ")): \(sums.joined(separator: "; "))"
+        return ([first] + shown + left).joined(separator: "\n")
+    }
+}
+
 /// `anabranch capture compare`.
 struct CaptureCompare: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -16,9 +16,17 @@ struct CaptureRun: AsyncParsableCommand {
             only, and the process can be killed at any time. While capture is paused, it waits. One process at a time \
             can have the replica; keep the replica with the database, and never copy one of them alone.
 
+            Before rows that were there get objects, those are looked for that are there as well, by the columns of \
+            the rule "match" (see `install`). --dry-run says which rows would be matched, and changes nothing in the \
+            database: for each table the counts, a line for each of the first hundred pairs with the columns that \
+            differ, and the values that several rows or objects have, so that none of them is matched. Where both \
+            have a value the object's counts, or with --rows-win the row's; the other is kept in sync_conflict.
+
             --path, --url and the log-in are those of `anabranch client`.
 
             EXAMPLES
+              anabranch capture run --db app.sqlite --data ./replicas \\
+                  --path '/"notes"' --url ws://127.0.0.1:9090 --dry-run
               anabranch capture run --db app.sqlite --data ./replicas \\
                   --path '/"notes"' --url ws://127.0.0.1:9090
               anabranch capture run --db app.sqlite --data ./replicas \\
@@ -30,17 +38,24 @@ struct CaptureRun: AsyncParsableCommand {
 
     @OptionGroup var repeating: RepeatingOptions
 
+    @Flag(help: "Say which rows would be matched with which objects, and change nothing in the database.")
+    var dryRun = false
+
+    @Flag(help: "Where a row that is matched and its object both have a value, take the row's.")
+    var rowsWin = false
+
     @Flag(help: "Print progress where there is no terminal.")
     var progress = false
 
     func validate() throws {
         guard options.url != nil else { throw ValidationError("Nothing is synced without a server: give --url.") }
+        if dryRun, repeating.every != nil { throw ValidationError("--dry-run looks once: leave --every out.") }
     }
 
     func run() async throws {
         RowMemory.keepOneHeap()
         let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
-        let rows = try RowCapture(database: capture.db, replica: try options.fileInFolder())
+        let rows = try RowCapture(database: capture.db, replica: try options.fileInFolder(), rowsWin: rowsWin)
         try await options.telling(rows.replica) { replica in
             let started = StartedClient()
             try await withThrowingTaskGroup(of: Void.self) { group in
@@ -56,6 +71,12 @@ struct CaptureRun: AsyncParsableCommand {
     private func exchange(_ rows: RowCapture, _ replica: ClientReplica, _ started: StartedClient) async throws {
         let teller = RowTeller(isAsked: progress)
         @Sendable func numbers() async -> [UInt64] { await teller.numbers(rows.replica) }
+        if dryRun {
+            let tables = try await replica.limited(started, progress: numbers) { try await rows.matches() }
+            for table in tables { print(table.text(withPairs: true)) }
+            if tables.isEmpty { print("nothing to match: no rule has 'match', or the file has no such class") }
+            return
+        }
         func synchronize() async throws -> CaptureProgress {
             try await replica.limited(started, progress: numbers) { try await rows.synchronize { teller.tell($0) } }
         }

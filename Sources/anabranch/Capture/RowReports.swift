@@ -15,6 +15,7 @@ protocol RowProgress: Sendable {
     var applied: Int { get }
     var waiting: Int { get }
     var renewedTables: [String] { get }
+    var matches: [CaptureMatches] { get }
     var isUnstable: Bool { get }
     var isEmpty: Bool { get }
 }
@@ -22,6 +23,8 @@ protocol RowProgress: Sendable {
 extension CaptureProgress: RowProgress {}
 
 extension RowProgress {
+    var matches: [CaptureMatches] { [] }
+
     fileprivate var text: String { "\(collected) collected, \(applied) applied, \(waiting) waiting" }
 }
 
@@ -50,6 +53,7 @@ final class RowTeller: Sendable {
             StandardError.write("table \(table): its triggers were missing; all rows were compared\n")
         }
         if total.isUnstable { StandardError.write("triggers of the application change rows without end\n") }
+        for table in total.matches { print(table.text(withPairs: false)) }
         if isQuiet, total.isEmpty { return }
         print(total.text)
         fflush(nil)
