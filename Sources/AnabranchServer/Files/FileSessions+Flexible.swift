@@ -71,7 +71,7 @@ extension FileSessions {
         _ upload: Upload, from clientFile: ClientFileID, into flexible: FlexibleFile, of key: SessionKey,
         _ charge: RequestCharge
     ) throws(HistoryError) -> Bool {
-        let time = environment.unixSeconds()
+        let time = environment.clock.seenTime
         if let requests = viewRequests[clientFile], !requests.waiting.isEmpty {
             return queue(.upload(upload, time: time), of: key, charge)
         }

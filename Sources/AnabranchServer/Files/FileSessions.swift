@@ -200,7 +200,7 @@ final class FileSessions {
             return try queue(rest, from: clientFile, into: flexible, of: key, request.charge)
         }
         let isOneOfMany = running.count > environment.options.storedProgressSessionsMax
-        if isOneOfMany, try file.recordProgress(rest, from: clientFile, at: environment.unixSeconds()) { return false }
+        if isOneOfMany, try file.recordProgress(rest, from: clientFile, at: environment.clock.seenTime) { return false }
         rest.uploader = uploader
         try file.enqueue(rest, from: clientFile)
         uploads.append((clientFile, request.charge))
@@ -265,7 +265,7 @@ final class FileSessions {
     /// - Throws: a failure of the store.
     func merge(until limit: StepLimit) throws(HistoryError) -> Bool {
         var limit = limit
-        return try file.advanceIntegration(at: environment.unixSeconds(), until: &limit)
+        return try file.advanceIntegration(at: environment.clock.seenTime, until: &limit)
     }
 
     /// Called when the commit of a merge is durable.

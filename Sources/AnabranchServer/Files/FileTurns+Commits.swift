@@ -16,7 +16,7 @@ extension FileTurns {
         let users = sessions.usersWithoutIdent()
         do throws(HistoryError) {
             areUploadsNext = true
-            let commit = try sessions.file.changedClientFiles(users, at: environment.unixSeconds())
+            let commit = try sessions.file.changedClientFiles(users, at: environment.clock.seenTime)
             store(commit) { [self] sessions, failure in
                 guard let failure else { return sessions.didAllocate(commit.newIdents(users.count)) }
                 didNotUpdateClientFiles(of: users, failure)

@@ -7,7 +7,7 @@ final class MaintenanceClock: Sendable {
     private struct State {
         var watch: ClockWatch
         /// The time that the store remembers, in seconds since 1970.
-        var remembered: UInt64 = 0
+        var remembered: UInt64
     }
 
     /// The age at which the time that the store remembers is replaced, in seconds. It is compared with a tolerance of a
@@ -45,6 +45,10 @@ final class MaintenanceClock: Sendable {
         return compare(nil)
     }
 
+    /// The time at which a client is there, in seconds since 1970: never before the newest one that was trusted. Who comes
+    /// while the clock is behind would otherwise have been away for long once it is right.
+    var seenTime: UInt64 { max(unixSeconds(), state.withLock { $0?.remembered ?? 0 }) }
+
     /// The number of seconds by which the clock has jumped; 0 if there is no evidence that it has.
     var jump: Int64 { state.withLock { $0?.watch.jump ?? 0 } }
 
@@ -64,7 +68,7 @@ final class MaintenanceClock: Sendable {
         let (before, after, time) = state.withLock { state in
             // They are read in here, so that no other thread comes between with a later reading.
             let wall = unixSeconds()
-            var next = state ?? State(watch: ClockWatch(remembered: remembered))
+            var next = state ?? State(watch: ClockWatch(remembered: remembered), remembered: remembered ?? 0)
             let before = next.watch.jump
             next.watch.record(wall: wall, monotonic: monotonicSeconds(), trustedAfter: secondsOff)
             state = next

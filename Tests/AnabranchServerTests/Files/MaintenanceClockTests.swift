@@ -74,6 +74,22 @@ import Testing
         }
     }
 
+    /// As of a machine that has begun without the time, until it is set.
+    @Test func nobodyIsSeenEarlierBecauseTheClockIsBehind() throws {
+        try Self.withStore { store in
+            let clocks = Clocks(), before = clocks.clock(store, LogLines())
+            before.record()
+            clocks.advance(wall: -400 * Int64(Self.day), monotonic: 60)
+            let restarted = clocks.clock(store, LogLines())
+            for clock in [before, restarted] {
+                clock.record()
+                #expect(clock.expiryTime() == nil && clock.seenTime == 1_000 * Self.day)
+            }
+            clocks.advance(wall: 401 * Int64(Self.day), monotonic: 60)
+            for clock in [before, restarted] { #expect(clock.seenTime == 1_001 * Self.day) }
+        }
+    }
+
     @Test func theStoreRemembersTheTimeOverARestart() throws {
         try Self.withStore { store in
             let clocks = Clocks(), log = LogLines()
