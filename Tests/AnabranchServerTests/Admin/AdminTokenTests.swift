@@ -93,7 +93,7 @@ import Testing
             for token in ["wrong", nil, "wrong"] {
                 #expect(try await rig.admin("GET", "/ready", token: token).status == 401)
             }
-            while !rig.log.text.contains("requests to the admin interface refused") { await Task.yield() }
+            await rig.log.wait(for: "requests to the admin interface refused")
             #expect(!rig.log.text.contains("Bearer"))
         }
     }

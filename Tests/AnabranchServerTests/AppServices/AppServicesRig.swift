@@ -291,9 +291,12 @@ struct RawSocket {
 
 /// A log in memory.
 final class LogLines: Sendable {
-    private let lines = Mutex<[String]>([])
+    private let lines = Watched<[String]>([])
 
     var text: String { lines.withLock { $0.joined(separator: "\n") } }
+
+    /// Returns once a line has these words.
+    func wait(for words: String) async { await lines.wait { lines in lines.contains { $0.contains(words) } } }
 
     var logger: Logger {
         Logger(label: "test") { [self] _ in

@@ -1,11 +1,13 @@
 import Metrics
-import Synchronization
 
 /// Keeps the values of counters.
 final class CountingMetrics: MetricsFactory {
-    private let values = Mutex<[String: Int64]>([:])
+    private let values = Watched<[String: Int64]>([:])
 
     func value(_ label: String) -> Int { Int(values.withLock { $0[label] ?? 0 }) }
+
+    /// Returns once the counter is not 0.
+    func wait(for label: String) async { await values.wait { $0[label, default: 0] > 0 } }
 
     func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
         Handler(label: label, metrics: self)

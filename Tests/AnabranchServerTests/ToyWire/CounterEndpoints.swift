@@ -1,6 +1,5 @@
 import NIOCore
 import NIOHTTP1
-import Synchronization
 
 @testable import AnabranchServer
 
@@ -14,10 +13,14 @@ final class CounterEndpoints: HTTPEndpoints {
         var cancelled: Set<Int> = []
     }
 
-    private let state = Mutex(State())
-    let cancelledCount = Atomic(0)
+    private let state = Watched(State())
 
     var waitingCount: Int { state.withLock { $0.waiting.count } }
+    var cancelledCount: Int { state.withLock { $0.cancelled.count } }
+
+    func wait(forWaiting count: Int) async { await state.wait { $0.waiting.count >= count } }
+
+    func waitForCancellation() async { await state.wait { !$0.cancelled.isEmpty } }
 
     func respond(to request: EndpointRequest) async -> EndpointResponse {
         switch (request.method, request.path) {
@@ -69,7 +72,6 @@ final class CounterEndpoints: HTTPEndpoints {
                 if isCancelled { continuation.resume() }
             }
         } onCancel: {
-            cancelledCount.add(1, ordering: .sequentiallyConsistent)
             let continuation = state.withLock { state in
                 state.cancelled.insert(number)
                 return state.waiting.removeValue(forKey: number)

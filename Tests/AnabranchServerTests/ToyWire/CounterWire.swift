@@ -1,5 +1,3 @@
-import Synchronization
-
 @testable import AnabranchServer
 
 /// A wire of the tests over text messages: a number that clients add to and follow. It uses what every further wire
@@ -15,12 +13,15 @@ final class CounterWire: TextWire {
     }
 
     let settings: TextWireSettings
-    private let state = Mutex(State())
+    private let state = Watched(State())
 
     init(_ settings: TextWireSettings = TextWireSettings()) { self.settings = settings }
 
-    /// The sockets that are served.
+    /// The number of sockets that are served.
     var count: Int { state.withLock { $0.sockets.count } }
+
+    /// Returns once so many are.
+    func wait(forSockets count: Int) async { await state.wait { $0.sockets.count == count } }
 
     func admits(_ request: SocketRequest) -> Bool { request.path == "/counter" }
 

@@ -33,7 +33,7 @@ import Testing
         try await withServer(settings: settings, routes: [route], metrics: metrics) { server in
             let channel = try await PipelinedRequestTests.connectWithoutReading(port: server.port)
             channel.writeAndFlush(ByteBuffer(string: "GET /x HTTP/1.1\r\nHost: a\r\n\r\n"), promise: nil)
-            while metrics.value("anabranch_connections_stalled_total") < 1 { await Task.yield() }
+            await metrics.wait(for: "anabranch_connections_stalled_total")
             try await channel.close()
         }
         // What the system keeps for one connection is less than 16 MiB.
@@ -294,7 +294,7 @@ import Testing
             let head = "POST /x HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1000000\r\n\r\n"
             #expect(try await first.request(head) == "HTTP/1.1 100 Continue\r\n\r\n")
             try await second.write(Array(head.utf8))
-            while metrics.value("anabranch_memory_waits_total") < 1 { await Task.yield() }
+            await metrics.wait(for: "anabranch_memory_waits_total")
             // Short bodies do not wait.
             let third = try await WebSocketClient(port: server.port)
             let short = try await third.request("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")

@@ -1,5 +1,4 @@
 import NIOHTTP1
-import Synchronization
 import Testing
 
 @testable import AnabranchServer
@@ -87,11 +86,11 @@ import Testing
                         return try await client.body(of: response)
                     }
                 }
-                while counter.waitingCount < count { await Task.yield() }
+                await counter.wait(forWaiting: count)
                 try await Self.add(7, at: server)
                 for try await body in group { #expect(body == "7") }
             }
-            #expect(counter.cancelledCount.load(ordering: .sequentiallyConsistent) == 0)
+            #expect(counter.cancelledCount == 0)
         }
     }
 
@@ -105,7 +104,7 @@ import Testing
                 try await client.write(Array("GET /counter/next?ann HTTP/1.1\r\nHost: a\r\n\r\n".utf8))
                 clients.append(client)
             }
-            while counter.waitingCount < 2 { await Task.yield() }
+            await counter.wait(forWaiting: 2)
             let third = try await WebSocketClient(port: server.port)
             let request = "GET /counter/next?ann HTTP/1.1\r\nHost: a\r\n\r\n"
             #expect(try await third.request(request).hasPrefix("HTTP/1.1 503"))
@@ -113,7 +112,7 @@ import Testing
             for client in clients { #expect(try await client.answer().hasPrefix("HTTP/1.1 200")) }
             // The sockets are still open, and wait for nothing.
             try await third.write(Array(request.utf8))
-            while counter.waitingCount < 1 { await Task.yield() }
+            await counter.wait(forWaiting: 1)
             try await Self.add(1, at: server)
             #expect(try await third.answer().hasPrefix("HTTP/1.1 200"))
         }
@@ -123,9 +122,9 @@ import Testing
         try await Self.withCounter { counter, server in
             let client = try await WebSocketClient(port: server.port)
             try await client.write(Array("GET /counter/next?ann HTTP/1.1\r\nHost: a\r\n\r\n".utf8))
-            while counter.waitingCount < 1 { await Task.yield() }
+            await counter.wait(forWaiting: 1)
             try await client.close()
-            while counter.cancelledCount.load(ordering: .sequentiallyConsistent) < 1 { await Task.yield() }
+            await counter.waitForCancellation()
             #expect(counter.waitingCount == 0)
         }
     }
@@ -137,7 +136,7 @@ import Testing
         try await Self.withCounter(settings: settings) { counter, server in
             let client = try await WebSocketClient(port: server.port)
             try await client.write(Array("GET /counter/\(path) HTTP/1.1\r\nHost: a\r\n\r\n".utf8))
-            while counter.waitingCount < 1 { await Task.yield() }
+            await counter.wait(forWaiting: 1)
             try await server.end()
             #expect(counter.waitingCount == 0)
         }
@@ -152,7 +151,7 @@ import Testing
             for number in 0..<5 {
                 let text = "2\r\n\(number)\n\r\n"
                 #expect(try await client.text(ofBytes: text.utf8.count) == text)
-                while counter.waitingCount < 1 { await Task.yield() }
+                await counter.wait(forWaiting: 1)
                 try await Self.add(1, at: server)
             }
         }

@@ -280,7 +280,7 @@ import Testing
         try await withServer(wires: [wire]) { server in
             var clients: [WebSocketClient] = []
             for _ in 0..<10 { clients.append(try await Self.open(server)) }
-            while wire.count < 10 { await Task.yield() }
+            await wire.wait(forSockets: 10)
             server.stop()
             for client in clients {
                 #expect(try await client.receive().closeCode == 1001)
@@ -288,7 +288,7 @@ import Testing
             }
             try await server.end()
         }
-        while wire.count > 0 { await Task.yield() }
+        await wire.wait(forSockets: 0)
     }
 }
 
