@@ -11,51 +11,24 @@ import Testing
 @Suite struct AnonymityTests {
     @Test(arguments: StoreKind.allCases, [Workload.Profile.data, .schema])
     func theSameRulesFire(kind: StoreKind, profile: Workload.Profile) async throws {
-        let environment = ProcessInfo.processInfo.environment
-        let seed = environment["ANABRANCH_SEED"].flatMap(UInt64.init)
-        // scripts/nightly has many more.
-        let count = environment["ANABRANCH_WORKLOADS"].flatMap(UInt64.init) ?? 4
+        let runs = RandomRuns(RandomRuns.count(4, or: "ANABRANCH_WORKLOADS"))
         var tally = AnonymityTally()
-        for seed in seed.map({ $0...$0 }) ?? 1...count {
-            do {
-                let workload = try Workload(kind, profile, seed: seed)
-                try workload.run(steps: 100) { try tally.check($0, seed: seed, hasState: profile == .data) }
-            } catch {
-                Issue.record(
-                    """
-                    \(kind.rawValue), \(profile), seed \(seed): \(error); repeat with
-                    ANABRANCH_SEED=\(seed) swift test --filter theSameRulesFire
-                    """)
-            }
-            await Task.yield()  // all tests share a few threads
+        await runs.each { seed in
+            let workload = try Workload(kind, profile, seed: seed)
+            try workload.run(steps: 100) { try tally.check($0, seed: seed, hasState: profile == .data) }
         }
-        #expect(tally.merged > 50 && tally.effects > 50 || seed != nil, "\(tally)")
+        #expect(tally.merged > 50 && tally.effects > 50 || !runs.areMany, "\(tally)")
     }
 
     @Test func theSameRulesFireInFlexibleSync() async throws {
-        let environment = ProcessInfo.processInfo.environment
-        let seed = environment["ANABRANCH_SEED"].flatMap(UInt64.init)
-        let count = environment["ANABRANCH_WORKLOADS"].flatMap(UInt64.init) ?? 20
+        let runs = RandomRuns(RandomRuns.count(20, or: "ANABRANCH_WORKLOADS"))
         var tally = AnonymityTally()
-        for seed in seed.map({ $0...$0 }) ?? 1...count {
-            do {
-                let test = try TestStore(.memory)
-                let run = try FlexibleRun(seed: seed, store: test.store) {
-                    try test.restart()
-                    return test.store
-                }
-                try run.run(steps: 100)
-                try tally.check(run.file.file, seed: seed)
-            } catch {
-                Issue.record(
-                    """
-                    seed \(seed): \(error); repeat with
-                    ANABRANCH_SEED=\(seed) swift test --filter theSameRulesFireInFlexibleSync
-                    """)
-            }
-            await Task.yield()  // all tests share a few threads
+        await runs.each { seed in
+            let run = try FlexibleRun(seed: seed, in: TestStore(.memory))
+            try run.run(steps: 100)
+            try tally.check(run.file.file, seed: seed)
         }
-        #expect(tally.merged > 50 && tally.effects > 10 || seed != nil, "\(tally)")
+        #expect(tally.merged > 50 && tally.effects > 10 || !runs.areMany, "\(tally)")
     }
 
     /// What comes out is decided by the shape and the seed alone: the values that were replaced once give the same.

@@ -12,26 +12,15 @@ import Testing
 @Suite struct ExplanationTests {
     @Test(arguments: StoreKind.allCases, [Workload.Profile.data, .schema])
     func everyVersionIsExplained(kind: StoreKind, profile: Workload.Profile) async throws {
-        let environment = ProcessInfo.processInfo.environment
-        let seed = environment["ANABRANCH_SEED"].flatMap(UInt64.init)
-        // scripts/nightly has many more.
-        let count = environment["ANABRANCH_WORKLOADS"].flatMap(UInt64.init) ?? 6
+        let runs = RandomRuns(RandomRuns.count(6, or: "ANABRANCH_WORKLOADS"))
         var tally = ExplanationTally()
-        for seed in seed.map({ $0...$0 }) ?? 1...count {
-            do {
-                let workload = try Workload(kind, profile, seed: seed)
-                try workload.run(steps: 120) { try tally.check($0, hasState: profile == .data) }
-            } catch {
-                Issue.record(
-                    """
-                    \(kind.rawValue), \(profile), seed \(seed): \(error); repeat with
-                    ANABRANCH_SEED=\(seed) swift test --filter everyVersionIsExplained
-                    """)
-            }
-            await Task.yield()  // all tests share a few threads
+        await runs.each { seed in
+            let workload = try Workload(kind, profile, seed: seed)
+            try workload.run(steps: 120) { try tally.check($0, hasState: profile == .data) }
         }
-        #expect(tally.exact > 100 && tally.effects > 100 && tally.lost > 20 || seed != nil, "\(tally)")
-        #expect(tally.values > 20 || profile == .schema || seed != nil, "\(tally)")
+        guard runs.areMany else { return }
+        #expect(tally.exact > 100 && tally.effects > 100 && tally.lost > 20, "\(tally)")
+        #expect(tally.values > 20 || profile == .schema, "\(tally)")
     }
 }
 
@@ -39,29 +28,14 @@ import Testing
 /// the same, and of the others it is said.
 extension ExplanationTests {
     @Test func flexibleVersionsAreExplained() async throws {
-        let environment = ProcessInfo.processInfo.environment
-        let seed = environment["ANABRANCH_SEED"].flatMap(UInt64.init)
-        let count = environment["ANABRANCH_WORKLOADS"].flatMap(UInt64.init) ?? 60
+        let runs = RandomRuns(RandomRuns.count(60, or: "ANABRANCH_WORKLOADS"))
         var tally = ExplanationTally()
-        for seed in seed.map({ $0...$0 }) ?? 1...count {
-            do {
-                let test = try TestStore(.memory)
-                let run = try FlexibleRun(seed: seed, store: test.store) {
-                    try test.restart()
-                    return test.store
-                }
-                try run.run(steps: 100)
-                try tally.check(run.file.file, isFlexible: true)
-            } catch {
-                Issue.record(
-                    """
-                    seed \(seed): \(error); repeat with
-                    ANABRANCH_SEED=\(seed) swift test --filter flexibleVersionsAreExplained
-                    """)
-            }
-            await Task.yield()  // all tests share a few threads
+        await runs.each { seed in
+            let run = try FlexibleRun(seed: seed, in: TestStore(.memory))
+            try run.run(steps: 100)
+            try tally.check(run.file.file, isFlexible: true)
         }
-        #expect(tally.exact > 10 * tally.approximate && tally.reasons > 20 || seed != nil, "\(tally)")
+        #expect(tally.exact > 10 * tally.approximate && tally.reasons > 20 || !runs.areMany, "\(tally)")
     }
 }
 

@@ -11,25 +11,14 @@ import Testing
 /// changes on both sides. So `SyncedStore.mergedAway` need not ask the server.
 @Suite struct OverruledTests {
     @Test func clientsKnowWhatTheServerDiscards() async throws {
-        let environment = ProcessInfo.processInfo.environment
-        let seed = environment["ANABRANCH_SEED"].flatMap(UInt64.init)
-        let count = environment["ANABRANCH_WORKLOADS"].flatMap(UInt64.init) ?? 60
+        let runs = RandomRuns(RandomRuns.count(60, or: "ANABRANCH_WORKLOADS"))
         var lossCount = 0
-        for seed in seed.map({ $0...$0 }) ?? 1...count {
-            do {
-                let meeting = try Meeting(seed: seed), known = try meeting.losses()
-                try #require(meeting.told.map(\.unplaced).sorted() == known.map(\.unplaced).sorted())
-                lossCount += known.count
-            } catch {
-                Issue.record(
-                    """
-                    seed \(seed): \(error); repeat with
-                    ANABRANCH_SEED=\(seed) swift test --filter clientsKnowWhatTheServerDiscards
-                    """)
-            }
-            await Task.yield()  // all tests share a few threads
+        await runs.each { seed in
+            let meeting = try Meeting(seed: seed), known = try meeting.losses()
+            try #require(meeting.told.map(\.unplaced).sorted() == known.map(\.unplaced).sorted())
+            lossCount += known.count
         }
-        #expect(lossCount > 200 || seed != nil, "\(lossCount)")
+        #expect(lossCount > 200 || !runs.areMany, "\(lossCount)")
     }
 }
 

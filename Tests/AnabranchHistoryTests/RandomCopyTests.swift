@@ -148,30 +148,21 @@ import Testing
         }
     }
 
-    private static let environment = ProcessInfo.processInfo.environment
-
     /// More of them: `ANABRANCH_COPIES=5000 swift test --filter RandomCopyTests`.
     @Test(arguments: StoreKind.allCases) func nothingIsLostOrDoubled(kind: StoreKind) async throws {
-        let only = Self.environment["ANABRANCH_SEED"].flatMap(UInt64.init)
-        let count = Self.environment["ANABRANCH_COPIES"].flatMap(UInt64.init) ?? 60
+        let runs = RandomRuns(kind == .memory ? RandomRuns.count(60, or: "ANABRANCH_COPIES") : 8)
         var wentOn = 0, inGenerations = 0, resets = 0
-        for seed in only.map({ $0...$0 }) ?? 1...(kind == .memory ? count : 8) {
+        await runs.each { seed in
             let test = try TestStore(kind)
-            do {
-                var world = try World(seed, in: test.store)
-                for _ in 0..<120 { try world.step() }
-                try world.end()
-                try test.verify()
-                wentOn += world.wentOn
-                inGenerations += world.inGenerations
-                resets += world.resets
-            } catch {
-                Issue.record(
-                    "\(kind), seed \(seed): \(error); ANABRANCH_SEED=\(seed) swift test --filter RandomCopyTests")
-            }
-            await Task.yield()  // all tests share a few threads
+            var world = try World(seed, in: test.store)
+            for _ in 0..<120 { try world.step() }
+            try world.end()
+            try test.verify()
+            wentOn += world.wentOn
+            inGenerations += world.inGenerations
+            resets += world.resets
         }
-        guard kind == .memory, only == nil else { return }
+        guard kind == .memory, runs.areMany else { return }
         #expect(wentOn > 100 && inGenerations > 0 && resets > 0, "\(wentOn), \(inGenerations), \(resets)")
     }
 }

@@ -228,30 +228,18 @@ import Testing
         }
     }
 
-    private static let environment = ProcessInfo.processInfo.environment
-
     /// More of them: `ANABRANCH_COPIES=5000 swift test --filter RandomFlexibleCopyTests`.
     @Test(arguments: [StoreKind.memory, .sqlite]) func eachHasWhatItSees(kind: StoreKind) async throws {
-        let only = Self.environment["ANABRANCH_SEED"].flatMap(UInt64.init)
-        let count = Self.environment["ANABRANCH_COPIES"].flatMap(UInt64.init) ?? 60
+        let runs = RandomRuns(kind == .memory ? RandomRuns.count(60, or: "ANABRANCH_COPIES") : 5)
         var wentOn = 0, resets = 0
-        for seed in only.map({ $0...$0 }) ?? 1...(kind == .memory ? count : 5) {
-            do {
-                var world = try World(seed, in: TestStore(kind))
-                for _ in 0..<100 { try world.step() }
-                try world.end()
-                wentOn += world.wentOn
-                resets += world.resets
-            } catch {
-                Issue.record(
-                    """
-                    \(kind), seed \(seed): \(error); repeat with
-                    ANABRANCH_SEED=\(seed) swift test --filter RandomFlexibleCopyTests
-                    """)
-            }
-            await Task.yield()  // all tests share a few threads
+        await runs.each { seed in
+            var world = try World(seed, in: TestStore(kind))
+            for _ in 0..<100 { try world.step() }
+            try world.end()
+            wentOn += world.wentOn
+            resets += world.resets
         }
-        guard kind == .memory, only == nil else { return }
+        guard kind == .memory, runs.areMany else { return }
         #expect(wentOn > 100 && resets > 0, "\(wentOn), \(resets)")
     }
 }
