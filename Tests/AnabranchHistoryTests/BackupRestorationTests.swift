@@ -67,14 +67,8 @@ import Testing
 
     @Test("a backup that restore refuses is none that verify calls good, and verify leaves it as it is")
     func verified() throws {
-        func damages(in path: String) throws -> [StoreDamage] {
-            let verification = try StoreVerification(directory: path)
-            var damages = try verification.checkDatabase()
-            try verification.checkFiles { damages += $0.damages }
-            return damages
-        }
         let before = try contents(of: test.backup)
-        #expect(try damages(in: test.backup) == [])
+        #expect(try StoppedStore.allDamages(in: test.backup) == [])
         #expect(try contents(of: test.backup) == before)
         let shard = URL(fileURLWithPath: test.backup + "/shard-01.sqlite")
         var bytes = try Data(contentsOf: shard)
@@ -82,7 +76,7 @@ import Testing
         try bytes.write(to: shard)
         try FileManager.default.removeItem(atPath: test.backup + "/keys.json")
         try Data("no accounts".utf8).write(to: URL(fileURLWithPath: test.backup + "/accounts.sqlite"))
-        let found = try damages(in: test.backup)
+        let found = try StoppedStore.allDamages(in: test.backup)
         #expect(
             found.contains(
                 StoreDamage(kind: .checksum, place: "shard-01.sqlite", finding: "it is not what was backed up")))

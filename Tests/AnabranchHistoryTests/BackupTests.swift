@@ -13,13 +13,6 @@ import Testing
 
     init() throws { test = try RunningStore() }
 
-    private func damages(in path: String) throws -> [StoreDamage] {
-        let verification = try StoreVerification(directory: path)
-        var damages = try verification.checkDatabase()
-        try verification.checkFiles { damages += $0.damages }
-        return damages
-    }
-
     private func names(in path: String) throws -> [String] {
         try FileManager.default.contentsOfDirectory(atPath: path).sorted()
     }
@@ -39,7 +32,7 @@ import Testing
         #expect(summary.fileCount == test.files.count)
         #expect(summary.userCount == steps)
         #expect(steps > test.store.shardCount + 2)
-        #expect(try damages(in: test.backup) == [])
+        #expect(try StoppedStore.allDamages(in: test.backup) == [])
         let reader = try StoreReader(directory: test.backup)
         for file in try reader.files() {
             let first = try #require(before[file.path]), last = try #require(test.versions[file.path])
@@ -86,7 +79,7 @@ import Testing
         _ = try StoreBackup(of: test.path, to: test.backup).run(isVerified: true) { progress in
             if progress.step == .copying { try test.store.maintain(at: 1) { true } }
         }
-        #expect(try damages(in: test.backup) == [])
+        #expect(try StoppedStore.allDamages(in: test.backup) == [])
         try test.restart()
         let second = test.backup + "-2"
         var isRestarted = false
@@ -95,7 +88,7 @@ import Testing
             isRestarted = true
         }
         #expect(isRestarted)
-        #expect(try damages(in: second) == [])
+        #expect(try StoppedStore.allDamages(in: second) == [])
     }
 
     @Test("a store that nobody serves, and one that a crash has left, are copied with all that was committed")
@@ -178,7 +171,7 @@ import Testing
             }
             _ = try StoreBackup(of: test.path, to: target.path).run()
             #expect(try self.names(in: target.path) == names)
-            #expect(try damages(in: target.path) == [])
+            #expect(try StoppedStore.allDamages(in: target.path) == [])
         }
     }
 
@@ -218,7 +211,7 @@ import Testing
             try Data().write(to: URL(fileURLWithPath: target.path + "/" + name))
         }
         _ = try StoreBackup(of: test.path, to: target.path).run()
-        #expect(try damages(in: target.path) == [])
+        #expect(try StoppedStore.allDamages(in: target.path) == [])
     }
 
     @Test("damage of the data is in the backup, and found in it")

@@ -32,17 +32,6 @@ import Testing
             }
             #expect(try file.integrate(at: 1000).outcomes.allSatisfy { $0.refusal == nil })
         }
-
-        /// What a crash at this moment would leave: the files as they are.
-        func copy(truncatingLogTo size: Int? = nil) throws -> TemporaryDirectory {
-            let copy = try TemporaryDirectory(copyingManifestOf: directory.path)
-            for name in ["shard-00.sqlite", "shard-00.sqlite-wal"] {
-                var content = try Data(contentsOf: URL(fileURLWithPath: directory.path + "/" + name))
-                if let size, name.hasSuffix("wal") { content = content.prefix(size) }
-                try content.write(to: URL(fileURLWithPath: copy.path + "/" + name))
-            }
-            return copy
-        }
     }
 
     /// Everything stored of a file.
@@ -61,13 +50,6 @@ import Testing
         }
     }
 
-    private static func damages(in directory: String) throws -> [StoreDamage] {
-        let verification = try StoreVerification(directory: directory)
-        var damages = try verification.checkDatabase()
-        try verification.checkFiles { damages += $0.damages }
-        return damages
-    }
-
     @Test func everythingIsFlushedToTheDisk() throws {
         let fixture = try Fixture()
         let (mode, level) = try fixture.store.shards[0].pool.writeWithoutTransaction { db in
@@ -82,8 +64,8 @@ import Testing
         for number in 1...20 as ClosedRange<UInt64> {
             try fixture.integrate(number)
             let expected = try Stored(fixture.file)
-            let copy = try fixture.copy()
-            #expect(try Self.damages(in: copy.path) == [])
+            let copy = try StoppedStore.copy(of: fixture.directory.path)
+            #expect(try StoppedStore.allDamages(in: copy.path) == [])
             let store = try SQLiteStore(oneShardIn: copy.path)
             #expect(try Stored(SyncedFile.open(in: store)) == expected)
         }
@@ -100,11 +82,11 @@ import Testing
         let size = try Data(contentsOf: URL(fileURLWithPath: fixture.directory.path + "/shard-00.sqlite-wal")).count
         var newest = 0
         for cut in stride(from: 0, through: size, by: max(1, size / 150)) {
-            let copy = try fixture.copy(truncatingLogTo: cut)
+            let copy = try StoppedStore.copy(of: fixture.directory.path, truncatingLogTo: cut)
             let store = try SQLiteStore(oneShardIn: copy.path)
             let stored = try Stored(SyncedFile.open(in: store))
             try store.close()
-            #expect(try Self.damages(in: copy.path) == [])
+            #expect(try StoppedStore.allDamages(in: copy.path) == [])
             guard stored.head.nextIdent > 2 else { continue }
             let found = states.firstIndex(of: stored)
             #expect(found != nil && found ?? 0 >= newest, "cut at \(cut)")
@@ -145,7 +127,7 @@ import Testing
         #expect(try fixture.file.integrate(at: 1000).outcomes.map(\.newVersions) == [1])
         #expect(try fixture.file.allocateIdent().ident == 4)
         try fixture.store.close()
-        #expect(try Self.damages(in: fixture.directory.path) == [])
+        #expect(try StoppedStore.allDamages(in: fixture.directory.path) == [])
     }
 
     @Test func whetherChangesCanBeCommittedIsFoundOutByCommitting() throws {
@@ -164,7 +146,7 @@ import Testing
         }
         #expect(try Stored(fixture.file) == before)
         try fixture.store.close()
-        #expect(try Self.damages(in: fixture.directory.path) == [])
+        #expect(try StoppedStore.allDamages(in: fixture.directory.path) == [])
     }
 
     /// A commit of which the store could not say that it had succeeded.
@@ -285,7 +267,7 @@ import Testing
                 #expect(db.changesCount > 0, "\(sql)")
             }
             try fixture.store.close()
-            let found = try Self.damages(in: fixture.directory.path)
+            let found = try StoppedStore.allDamages(in: fixture.directory.path)
             #expect(found.contains { $0.kind == kind && $0.place == place }, "\(sql): \(found)")
         }
     }
@@ -305,7 +287,7 @@ import Testing
             bytes[place] ^= 1 << UInt8.random(in: 0..<8, using: &random)
             let copy = try TemporaryDirectory(copyingManifestOf: fixture.directory.path)
             try bytes.write(to: URL(fileURLWithPath: copy.path + "/shard-00.sqlite"))
-            guard let damages = try? Self.damages(in: copy.path), damages.isEmpty else { continue }
+            guard let damages = try? StoppedStore.allDamages(in: copy.path), damages.isEmpty else { continue }
             // A database that says that it cannot be written can be read and verified, and no server uses it.
             guard let store = try? SQLiteStore(oneShardIn: copy.path) else { continue }
             let stored = try Stored(SyncedFile.open(in: store))

@@ -39,34 +39,11 @@ import Testing
 
         func seal() throws { try file.seal(SealingPolicy(entriesMax: 10, restMin: 4)) }
 
-        /// What a crash at this moment would leave.
-        func copy(truncatingLogTo size: Int? = nil) throws -> TemporaryDirectory {
-            let copy = try TemporaryDirectory(copyingManifestOf: directory.path)
-            for name in ["shard-00.sqlite", "shard-00.sqlite-wal"] {
-                var content = try Data(contentsOf: URL(fileURLWithPath: directory.path + "/" + name))
-                if let size, name.hasSuffix("wal") { content = content.prefix(size) }
-                try content.write(to: URL(fileURLWithPath: copy.path + "/" + name))
-            }
-            return copy
-        }
-
         /// Behind the back of the store, which is closed.
         func change(_ sql: String) throws {
             try store.close()
-            let queue = try DatabaseQueue(path: directory.path + "/shard-00.sqlite")
-            try queue.write { db in
-                try db.execute(sql: sql)
-                #expect(db.changesCount > 0, "\(sql)")
-            }
-            try queue.close()
+            try StoppedStore.change(directory.path, sql)
         }
-    }
-
-    private static func damages(in directory: String) throws -> [StoreDamage] {
-        let verification = try StoreVerification(directory: directory)
-        var damages = try verification.checkDatabase()
-        try verification.checkFiles { damages += $0.damages }
-        return damages
     }
 
     private static func rowCounts(in directory: String) throws -> [Int] {
@@ -87,11 +64,11 @@ import Testing
         let size = try Data(contentsOf: URL(fileURLWithPath: fixture.directory.path + "/shard-00.sqlite-wal")).count
         var segmentCounts: Set<Int> = []
         for cut in Array(stride(from: 0, to: size, by: max(1, size / 100))) + [size] {
-            let copy = try fixture.copy(truncatingLogTo: cut)
+            let copy = try StoppedStore.copy(of: fixture.directory.path, truncatingLogTo: cut)
             let store = try SQLiteStore(oneShardIn: copy.path), file = try SyncedFile.open(in: store, keepsState: true)
             #expect(try file.log() == log && file.head == head, "cut at \(cut)")
             try store.close()
-            #expect(try Self.damages(in: copy.path) == [], "cut at \(cut)")
+            #expect(try StoppedStore.allDamages(in: copy.path) == [], "cut at \(cut)")
             let counts = try Self.rowCounts(in: copy.path)
             #expect(counts[0] + 10 * counts[1] == log.count, "cut at \(cut)")
             segmentCounts.insert(counts[1])
@@ -135,7 +112,7 @@ import Testing
         }
         #expect(outcomes == nil || outcomes?.first?.refusal?.code == .storeDamaged)
         try store.close()
-        let found = try Self.damages(in: fixture.directory.path)
+        let found = try StoppedStore.allDamages(in: fixture.directory.path)
         #expect(found.contains { $0.place.contains(place) }, "\(found)")
         // Nothing but a log that is whole makes a state or conflict keys.
         let repair = try StoreRepair(directory: fixture.directory.path)
@@ -185,7 +162,7 @@ import Testing
         let expected = try state(fixture.file)
         try fixture.seal()
         try fixture.change(sql)
-        #expect(try !Self.damages(in: fixture.directory.path).isEmpty)
+        #expect(try !StoppedStore.allDamages(in: fixture.directory.path).isEmpty)
         let repair = try StoreRepair(directory: fixture.directory.path)
         try repair.run { #expect(!$0.repaired.isEmpty && $0.damages.isEmpty, "\($0)") }
         try repair.close()
@@ -219,7 +196,7 @@ import Testing
         let restoration = try StoreRestoration(directory: fixture.directory.path)
         try restoration.run { _ in }
         try restoration.close()
-        #expect(try Self.damages(in: fixture.directory.path) == [])
+        #expect(try StoppedStore.allDamages(in: fixture.directory.path) == [])
         let store = try SQLiteStore(oneShardIn: fixture.directory.path), file = try SyncedFile.open(in: store)
         let log = try file.log()
         #expect(log.dropLast() == before.dropLast() && log.last?.salt != before.last?.salt)

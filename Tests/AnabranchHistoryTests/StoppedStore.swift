@@ -1,3 +1,4 @@
+import Foundation
 import GRDB
 import Testing
 
@@ -15,10 +16,29 @@ enum StoppedStore {
         try queue.close()
     }
 
-    /// What verification finds.
+    /// What verification finds in the files.
     static func damages(in directory: String) throws -> [StoreDamage] {
         var damages: [StoreDamage] = []
         try StoreVerification(directory: directory).checkFiles { damages += $0.damages }
         return damages
+    }
+
+    /// What it finds in the databases and the files.
+    static func allDamages(in directory: String) throws -> [StoreDamage] {
+        let verification = try StoreVerification(directory: directory)
+        var damages = try verification.checkDatabase()
+        try verification.checkFiles { damages += $0.damages }
+        return damages
+    }
+
+    /// What a crash at this moment would leave of a store with one shard.
+    static func copy(of directory: String, truncatingLogTo size: Int? = nil) throws -> TemporaryDirectory {
+        let copy = try TemporaryDirectory(copyingManifestOf: directory)
+        for name in ["shard-00.sqlite", "shard-00.sqlite-wal"] {
+            var content = try Data(contentsOf: URL(fileURLWithPath: directory + "/" + name))
+            if let size, name.hasSuffix("wal") { content = content.prefix(size) }
+            try content.write(to: URL(fileURLWithPath: copy.path + "/" + name))
+        }
+        return copy
     }
 }

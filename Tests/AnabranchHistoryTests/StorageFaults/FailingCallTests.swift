@@ -130,17 +130,10 @@ private final class FaultRun {
             try? store.close()
         }
         disk.set(nil)
-        if let damage = try damages().first { throw Failure(description: "\(damage)") }
+        if let damage = try StoppedStore.allDamages(in: folder.path).first { throw Failure(description: "\(damage)") }
         let store = try SQLiteStore(directory: folder.path)
         defer { try? store.close() }
         return try StoredHistory(VirtualPath("/a"), in: store)
-    }
-
-    private func damages() throws -> [StoreDamage] {
-        let verification = try StoreVerification(directory: folder.path)
-        var damages = try verification.checkDatabase()
-        try verification.checkFiles { damages += $0.damages }
-        return damages
     }
 
     /// Both clients write, and read what the other one has written.
