@@ -87,7 +87,7 @@ struct WriteLedger {
     mutating func restored(_ file: Int, with tokens: Set<Int64>) {
         for (token, write) in writes where write.file == file {
             // A write that was on its way may be repeated by an author who believes that it has not arrived.
-            writes[token]?.mayBeTwice = true
+            if !write.isAcknowledged { writes[token]?.mayBeTwice = true }
             if !tokens.contains(token) { writes[token]?.mayBeMissing = true }
         }
     }

@@ -35,6 +35,11 @@ import Testing
         #expect(throws: SimulationFailure.self) { try ledger.check([waiting: 1], of: 0) }
         #expect(throws: SimulationFailure.self) { try ledger.check([kept: 2], of: 0) }
         #expect(throws: SimulationFailure.self) { try ledger.check([kept: 1, 99: 1], of: 0) }
+        // A backup has both, and the client knows of the first one alone that it has arrived.
+        var restored = ledger
+        restored.restored(0, with: [kept, waiting])
+        try restored.check([kept: 1, waiting: 2], of: 0)
+        #expect(throws: SimulationFailure.self) { try restored.check([kept: 2, waiting: 1], of: 0) }
         // Another client has its file now: what was acknowledged before stays.
         var doubted = ledger
         doubted.doubt(1)
