@@ -17,7 +17,7 @@ extension FlexibleRun {
 
     /// Tells the clients concerned that there is something new.
     func announce() {
-        let news = file.takeNews()
+        let news = file.takeClientsToNotify()
         for participant in participants {
             if let ident = participant.session?.ident, news.contains(ident) { participant.expose(synced.version) }
         }

@@ -248,7 +248,7 @@ package final class FlexibleRun {
         if error.code == .sessionClosed { return true }
         let mayBe = error.code == .writeNotAllowed || hasAbsences && error.code == .clientFileExpired
         guard mayBe, participant.client.needsReset else {
-            throw ServerMistake("1.6", "error \(error.code): \(error.message)")
+            throw ProtocolViolation("1.6", "error \(error.code): \(error.message)")
         }
         leave(participant)
         tally.resets += 1

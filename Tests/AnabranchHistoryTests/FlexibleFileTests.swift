@@ -83,14 +83,14 @@ import Testing
             for id in 0..<Int64(count) { try Self.create(id, "u\(id)", in: transaction) }
         }
         var devices = try (0..<count).map { try Self.connect(file, ["Task": "owner == \"u\($0)\""]) }
-        _ = file.takeNews()
+        _ = file.takeClientsToNotify()
         func evaluations(_ body: (WriteTransaction) throws -> Void) throws -> Int {
             let before = file.evaluationCount
             _ = try file.write(at: 2, body)
             return file.evaluationCount - before
         }
         func news() -> [Int] {
-            let idents = file.takeNews()
+            let idents = file.takeClientsToNotify()
             return devices.indices.filter { idents.contains(devices[$0].client.ident) }
         }
         #expect(try evaluations { try $0.object("Task", key: 3)?.set("count", to: .int(1)) } == 1)

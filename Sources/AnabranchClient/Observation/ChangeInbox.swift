@@ -55,11 +55,11 @@ final class ChangeInbox: Sendable {
         var hasEnded = false
         var waiter: CheckedContinuation<Void, Never>?
 
-        var hasNews: Bool { isRenewed || hasEnded || !pending.changes.isEmpty }
+        var hasChanges: Bool { isRenewed || hasEnded || !pending.changes.isEmpty }
 
         /// The waiting task, if there are changes to deliver to it.
         mutating func takeWaiter() -> CheckedContinuation<Void, Never>? {
-            guard hasNews, let waiter else { return nil }
+            guard hasChanges, let waiter else { return nil }
             self.waiter = nil
             return waiter
         }

@@ -126,8 +126,8 @@ extension ReplicaSchema {
         let ident = try row.decode(Int64?.self, atIndex: 0), salt = try row.decode(Int64?.self, atIndex: 1)
         let numbers = try (2...14).map { try row.decode(Int64.self, atIndex: $0) }
         let subscriptions = try row.decode(Data?.self, atIndex: 15).map { Array($0) }
-        let sum = RowSeal.replica.sum(1, of: [ident, salt] + numbers, subscriptions ?? [])
-        try RowSeal.replica.check(try row.bytes(16) == sum, 1)
+        let sum = ReplicaChecksum.replica.sum(1, of: [ident, salt] + numbers, subscriptions ?? [])
+        try ReplicaChecksum.replica.check(try row.bytes(16) == sum, 1)
         var record = ReplicaRecord()
         record.file = ident.map { SaltedFileID(ident: ClientFileID(stored: $0), salt: Salt(stored: salt ?? 0)) }
         record.version = ClientVersion(stored: numbers[0])
@@ -162,7 +162,7 @@ extension ReplicaSchema {
             record.lastWritten.stored, record.isRecovering ? 1 : 0, record.hasSynced ? 1 : 0, Int64(logCount),
             parts,
         ]
-        let sum = RowSeal.replica.sum(1, of: numbers, subscriptions.map { Array($0) } ?? [])
+        let sum = ReplicaChecksum.replica.sum(1, of: numbers, subscriptions.map { Array($0) } ?? [])
         let sql = "INSERT OR REPLACE INTO replica VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         try db.cachedStatement(sql: sql).execute(
             arguments: StatementArguments(numbers) + [subscriptions, Data(sum)])
@@ -176,7 +176,8 @@ extension ReplicaSchema {
         let log = try Row.fetchAll(db, sql: sql).map { row in
             let numbers = try (0...3).map { try row.decode(Int64.self, atIndex: $0) }
             let version = UInt64(bitPattern: numbers[0])
-            try RowSeal.entry.check(try row.bytes(4) == RowSeal.entry.sum(version, of: numbers), version)
+            try ReplicaChecksum.entry.check(
+                try row.bytes(4) == ReplicaChecksum.entry.sum(version, of: numbers), version)
             return LocalVersion(
                 number: ClientVersion(stored: numbers[0]), base: ServerVersion(stored: numbers[1]),
                 timestamp: ChangesetTime(stored: numbers[2]), bytes: Int(numbers[3]))
@@ -194,7 +195,8 @@ extension ReplicaSchema {
         try db.cachedStatement(sql: "INSERT OR REPLACE INTO log VALUES (?, ?, ?, ?, ?, ?, NULL)").execute(
             arguments: StatementArguments(numbers)
                 + [
-                    Data(RowSeal.entry.sum(number, of: numbers)), RowSeal.changeset.sealed(changeset, number),
+                    Data(ReplicaChecksum.entry.sum(number, of: numbers)),
+                    ReplicaChecksum.changeset.appended(to: changeset, number),
                 ])
     }
 
@@ -204,27 +206,27 @@ extension ReplicaSchema {
         guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [version.stored]) else {
             throw ReplicaError(.damaged, "version \(version) of its log is missing")
         }
-        return try RowSeal.changeset.opened(try row.bytes(0), version.rawValue)
+        return try ReplicaChecksum.changeset.content(of: try row.bytes(0), version.rawValue)
     }
 
     /// The form that merges have given to a changeset of the log; nil if none has changed it.
     static func reciprocal(of version: ClientVersion, in db: Database) throws -> [UInt8]? {
         let sql = "SELECT reciprocal FROM log WHERE version = ? AND reciprocal IS NOT NULL"
         return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [version.stored]).map { row in
-            try RowSeal.reciprocal.opened(try row.bytes(0), version.rawValue)
+            try ReplicaChecksum.reciprocal.content(of: try row.bytes(0), version.rawValue)
         }
     }
 
     static func store(reciprocal: [UInt8], of version: ClientVersion, in db: Database) throws {
         try db.cachedStatement(sql: "UPDATE log SET reciprocal = ? WHERE version = ?")
-            .execute(arguments: [RowSeal.reciprocal.sealed(reciprocal, version.rawValue), version.stored])
+            .execute(arguments: [ReplicaChecksum.reciprocal.appended(to: reciprocal, version.rawValue), version.stored])
     }
 
     /// The digests of the elements of lists that a changeset of the log has changed; none if they were not stored.
     static func changedElements(of version: ClientVersion, in db: Database) throws -> [UInt64] {
         let sql = "SELECT digests FROM changed_element WHERE version = ?"
         guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [version.stored]) else { return [] }
-        let bytes = try RowSeal.changed.opened(try row.bytes(0), version.rawValue)
+        let bytes = try ReplicaChecksum.changed.content(of: try row.bytes(0), version.rawValue)
         return stride(from: 0, to: bytes.count & ~7, by: 8).map { start in
             bytes[start..<start + 8].reversed().reduce(0) { $0 << 8 | UInt64($1) }
         }
@@ -233,7 +235,7 @@ extension ReplicaSchema {
     static func store(changed digests: [UInt64], of version: ClientVersion, in db: Database) throws {
         let bytes = digests.flatMap { digest in withUnsafeBytes(of: digest.littleEndian) { Array($0) } }
         try db.cachedStatement(sql: "INSERT OR REPLACE INTO changed_element VALUES (?, ?)")
-            .execute(arguments: [version.stored, RowSeal.changed.sealed(bytes, version.rawValue)])
+            .execute(arguments: [version.stored, ReplicaChecksum.changed.appended(to: bytes, version.rawValue)])
     }
 
     // MARK: The origin
@@ -241,13 +243,13 @@ extension ReplicaSchema {
     /// The origin with which the replica is synchronized; nil if it is not known yet.
     static func origin(in db: Database) throws -> String? {
         guard let row = try Row.fetchOne(db, sql: "SELECT name FROM origin WHERE number = 1") else { return nil }
-        return String(decoding: try RowSeal.origin.opened(try row.bytes(0), 1), as: UTF8.self)
+        return String(decoding: try ReplicaChecksum.origin.content(of: try row.bytes(0), 1), as: UTF8.self)
     }
 
     static func store(origin: String, in db: Database) throws {
         try db.execute(
             sql: "INSERT OR REPLACE INTO origin VALUES (1, ?)",
-            arguments: [RowSeal.origin.sealed(Array(origin.utf8), 1)])
+            arguments: [ReplicaChecksum.origin.appended(to: Array(origin.utf8), 1)])
     }
 
     // MARK: The last synchronization
@@ -255,7 +257,7 @@ extension ReplicaSchema {
     /// The time when the replica and the server last had the same; nil if they never had.
     static func lastSync(in db: Database) throws -> Date? {
         guard let row = try Row.fetchOne(db, sql: "SELECT seconds FROM last_sync WHERE number = 1") else { return nil }
-        let bytes = try RowSeal.lastSync.opened(try row.bytes(0), 1)
+        let bytes = try ReplicaChecksum.lastSync.content(of: try row.bytes(0), 1)
         return Date(timeIntervalSince1970: Double(bytes.reversed().reduce(Int64(0)) { $0 << 8 | Int64($1) }))
     }
 
@@ -263,7 +265,9 @@ extension ReplicaSchema {
         let seconds = Int64(lastSync.timeIntervalSince1970)
         try db.execute(
             sql: "INSERT OR REPLACE INTO last_sync VALUES (1, ?)",
-            arguments: [RowSeal.lastSync.sealed(withUnsafeBytes(of: seconds.littleEndian) { Array($0) }, 1)])
+            arguments: [
+                ReplicaChecksum.lastSync.appended(to: withUnsafeBytes(of: seconds.littleEndian) { Array($0) }, 1)
+            ])
     }
 
     // MARK: Bootstraps
@@ -277,7 +281,8 @@ extension ReplicaSchema {
         let parts = try Row.fetchAll(db, sql: sql).map { row in
             let numbers = try (0...5).map { try row.decode(Int64.self, atIndex: $0) }, changeset = try row.bytes(7)
             let number = UInt64(bitPattern: numbers[0])
-            try RowSeal.part.check(try row.bytes(6) == RowSeal.part.sum(number, of: numbers, changeset), number)
+            try ReplicaChecksum.part.check(
+                try row.bytes(6) == ReplicaChecksum.part.sum(number, of: numbers, changeset), number)
             return DownloadedChangeset(
                 cursor: DownloadCursor(
                     serverVersion: ServerVersion(stored: numbers[1]), clientVersion: ClientVersion(stored: numbers[2])),
@@ -298,7 +303,7 @@ extension ReplicaSchema {
             last + 1, part.cursor.serverVersion.stored, part.cursor.clientVersion.stored, part.tag.timestamp.stored,
             part.tag.ident.stored, Int64(part.originalBytes),
         ]
-        let sum = RowSeal.part.sum(UInt64(bitPattern: last + 1), of: numbers, part.changeset)
+        let sum = ReplicaChecksum.part.sum(UInt64(bitPattern: last + 1), of: numbers, part.changeset)
         try db.cachedStatement(sql: "INSERT INTO bootstrap_part VALUES (?, ?, ?, ?, ?, ?, ?, ?)").execute(
             arguments: StatementArguments(numbers) + [Data(sum), Data(part.changeset)])
     }

@@ -28,7 +28,7 @@ public actor SyncedReplica {
     private var indexed: [ObjectSchema] = []
     /// The stamp of the classes, and the number of rebuilds of the state, at the last notification of observers and
     /// indexes.
-    private var told: (stamp: SchemaStamp, renewals: Int)?
+    private var announced: (stamp: SchemaStamp, renewals: Int)?
 
     // The session.
     var session: ClientSession?
@@ -186,8 +186,8 @@ public actor SyncedReplica {
     func publish(isLocal: Bool) {
         hub.publish(replica.noted, isLocal: isLocal)
         let now = (replica.state.schemaStamp, replica.renewalCount)
-        guard told.map({ $0 != now }) ?? true else { return }
-        told = now
+        guard announced.map({ $0 != now }) ?? true else { return }
+        announced = now
         // Without an index, queries only take longer.
         try? declareIndex()
         hub.renew(replica.state.classes)
@@ -200,7 +200,7 @@ public actor SyncedReplica {
         } else {
             let hub = hub
             replica.isObserved = { hub.isObserved($0) }
-            if told == nil { publish(isLocal: true) }
+            if announced == nil { publish(isLocal: true) }
         }
     }
 
@@ -208,7 +208,7 @@ public actor SyncedReplica {
     func adopt(_ new: consuming Replica<SQLiteReplicaStore>) {
         replica = new
         replica.recordsOverruled = true
-        told = nil
+        announced = nil
         items.forgetLog()
         lastSync.forgetStored()
         transfers.count(replica.unacknowledged)

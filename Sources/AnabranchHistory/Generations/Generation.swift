@@ -80,35 +80,37 @@ public struct GenerationEntries {
         VersionRange(after: stored(range.base), through: stored(range.last))
     }
 
-    private func told(_ version: ServerVersion) -> ServerVersion { version == last ? generation.version : version }
+    private func clientVisible(_ version: ServerVersion) -> ServerVersion {
+        version == last ? generation.version : version
+    }
 
     /// An entry as it is sent to a client. Its cumulative size leads up to that of the log, as if the generation stood
     /// in place of the log up to its version; it can begin below 0, and wraps around then.
-    private func told(_ entry: LogEntry) -> LogEntry {
+    private func clientVisible(_ entry: LogEntry) -> LogEntry {
         var entry = entry
-        entry.version = told(entry.version)
+        entry.version = clientVisible(entry.version)
         entry.cumulativeSize = generation.cumulativeSize &- generation.bytes &+ entry.cumulativeSize
         return entry
     }
 
     func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
         guard generation.has(version) else { return nil }
-        return try sealed.entry(stored(version)).map(told)
+        return try sealed.entry(stored(version)).map(clientVisible)
     }
 
     func entries(in range: VersionRange, byteBudget: Int) throws(HistoryError) -> [LogEntry] {
-        try sealed.entries(in: stored(range), excludingOrigin: nil, byteBudget: byteBudget).map(told)
+        try sealed.entries(in: stored(range), excludingOrigin: nil, byteBudget: byteBudget).map(clientVisible)
     }
 
     /// - Parameter origin: never that of an entry.
     func versions(in range: VersionRange, excludingOrigin origin: ClientFileID) throws(HistoryError) -> [ServerVersion]
     {
-        try sealed.versions(in: stored(range), excludingOrigin: origin).map(told)
+        try sealed.versions(in: stored(range), excludingOrigin: origin).map(clientVisible)
     }
 
     func versions(
         writing keys: [UInt64], in range: VersionRange, excludingOrigin origin: ClientFileID
     ) throws(HistoryError) -> [ServerVersion] {
-        try sealed.versions(writing: keys, in: stored(range), excludingOrigin: origin).map(told)
+        try sealed.versions(writing: keys, in: stored(range), excludingOrigin: origin).map(clientVisible)
     }
 }

@@ -265,9 +265,9 @@ extension FlexibleFile {
             news.insert(ident)
         }
         // Clients that no version concerns still have to learn the newest one, so that the log can forget older ones.
-        if file.head.version.rawValue >= toldVersion.rawValue + Self.untoldVersionsMax {
+        if file.head.version.rawValue >= announcedVersion.rawValue + Self.unannouncedVersionsMax {
             news = connected.subtracting(held)
-            toldVersion = file.head.version
+            announcedVersion = file.head.version
         }
     }
 }

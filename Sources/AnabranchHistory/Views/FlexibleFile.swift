@@ -32,9 +32,9 @@ package final class FlexibleFile {
     package var entriesMax = 262_144
     private static let entriesOfViewMin = 256
     /// The newest version of the log that was announced to all connected clients.
-    var toldVersion: ServerVersion
+    var announcedVersion: ServerVersion
     /// The number of versions after which their newest is announced to clients that none of them concerns.
-    static let untoldVersionsMax: UInt64 = 1_000
+    static let unannouncedVersionsMax: UInt64 = 1_000
     /// A client that has more unconfirmed bytes of bootstraps than this gets no further one.
     package var unconfirmedBytesMax = 64 << 20
     /// The largest size of the different sets of one user's views together, in bytes.
@@ -101,7 +101,7 @@ package final class FlexibleFile {
             throw HistoryError(.storeUnusable, "flexible sync needs a store that one node has for itself")
         }
         self.file = file
-        toldVersion = file.head.version
+        announcedVersion = file.head.version
         guard try file.currentState() != nil else { throw HistoryError.withoutState }
         guard let store = file.store as? any ViewStore else {
             throw HistoryError(.storeUnusable, "the store keeps no views of flexible files")
@@ -206,7 +206,7 @@ package final class FlexibleFile {
     }
 
     /// Takes the clients with a session for which there is something to send since the last call.
-    package func takeNews() -> Set<ClientFileID> {
+    package func takeClientsToNotify() -> Set<ClientFileID> {
         defer { news = [] }
         return news
     }

@@ -48,7 +48,7 @@ public struct ServerConnection: ~Copyable, Sendable {
     /// The sessions that have a message to send, in the order of their turns; each once.
     private var sendQueue: [SessionID] = []
     /// The sessions that want a DOWNLOAD to be made, in the order of their turns; each once.
-    private var scanners: [SessionID] = []
+    private var scanQueue: [SessionID] = []
     /// DOWNLOADs that are being made, or wait to be sent.
     package private(set) var downloadsUnderWay = 0
 
@@ -263,7 +263,7 @@ public struct ServerConnection: ~Copyable, Sendable {
         phase = output.map { .failing($0) } ?? .failed
         sessions = [:]
         sendQueue = []
-        scanners = []
+        scanQueue = []
         downloadsUnderWay = 0
         logMessages = []
         pong = nil
@@ -294,8 +294,8 @@ public struct ServerConnection: ~Copyable, Sendable {
             return .message(outgoing.encode(.log(session: 0, logMessages.removeFirst())))
         }
         if !sendQueue.isEmpty { return giveTurn(to: sendQueue.removeFirst()) }
-        guard !scanners.isEmpty, downloadsUnderWay < limits.downloadsUnderWayMax else { return nil }
-        return giveTurn(to: scanners.removeFirst())
+        guard !scanQueue.isEmpty, downloadsUnderWay < limits.downloadsUnderWayMax else { return nil }
+        return giveTurn(to: scanQueue.removeFirst())
     }
 
     /// - Parameter ident: taken out of its queue.
@@ -339,20 +339,20 @@ public struct ServerConnection: ~Copyable, Sendable {
         switch oldTurn {
         case .nothing: break
         case .message: sendQueue.removeAll { $0 == ident }
-        case .scan: scanners.removeAll { $0 == ident }
+        case .scan: scanQueue.removeAll { $0 == ident }
         }
         switch new.turn {
         case .nothing: break
         case .message: sendQueue.append(ident)
-        case .scan: scanners.append(ident)
+        case .scan: scanQueue.append(ident)
         }
         return result
     }
 
     private static func change<Result, Failure>(
         _ session: inout ServerSession, _ event: (inout ServerSession) throws(Failure) -> Result
-    ) throws(Failure) -> (Result, old: ServerSession.Outline, new: ServerSession.Outline) {
-        let old = session.outline
-        return (try event(&session), old, session.outline)
+    ) throws(Failure) -> (Result, old: ServerSession.Summary, new: ServerSession.Summary) {
+        let old = session.summary
+        return (try event(&session), old, session.summary)
     }
 }

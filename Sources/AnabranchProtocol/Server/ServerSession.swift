@@ -89,13 +89,13 @@ struct ServerSession: Sendable {
     }
 
     /// The state of a session as far as its connection has to know it.
-    struct Outline {
+    struct Summary {
         let turn: Turn
         let isDownloading: Bool
         let isFinished: Bool
     }
 
-    var outline: Outline { Outline(turn: turn, isDownloading: isDownloading, isFinished: isFinished) }
+    var summary: Summary { Summary(turn: turn, isDownloading: isDownloading, isFinished: isFinished) }
 
     /// Neither over nor about to be over.
     private var isLive: Bool {

@@ -74,16 +74,16 @@ final class ConnectionRegistry: Sendable {
     /// anything of a commit before all connections have the replies that belong to it (`ReplyQueue`).
     func deliver(_ turn: TurnReplies) {
         var handlersOfLoops: [ObjectIdentifier: [NIOLoopBound<SyncHandler>]] = [:]
-        func tell(_ entry: Entry) {
+        func notify(_ entry: Entry) {
             handlersOfLoops[ObjectIdentifier(entry.handler.eventLoop), default: []].append(entry.handler)
         }
         state.withLock { state in
             for reply in turn.replies {
-                if let entry = state.entries[reply.session.connection], entry.replies.append(reply) { tell(entry) }
+                if let entry = state.entries[reply.session.connection], entry.replies.append(reply) { notify(entry) }
             }
             for charge in turn.done {
                 if let entry = state.entries[charge.connection], entry.replies.append(done: charge.bytes) {
-                    tell(entry)
+                    notify(entry)
                 }
             }
         }
@@ -109,13 +109,13 @@ final class ReplyQueue: Sendable {
         /// The cost of the requests that are done.
         var doneBytes = 0
         /// True once the event loop has been told to drain.
-        fileprivate var isTold = false
-        fileprivate var tellsAll = false
+        fileprivate var isNotified = false
+        fileprivate var notifiesOfAll = false
 
         /// - Returns: whether the event loop has to be notified.
-        fileprivate mutating func tell() -> Bool {
-            defer { isTold = true }
-            return !isTold
+        fileprivate mutating func notify() -> Bool {
+            defer { isNotified = true }
+            return !isNotified
         }
     }
 
@@ -131,7 +131,7 @@ final class ReplyQueue: Sendable {
     func append(_ reply: FileReply) -> Bool {
         waiting.withLock { waiting in
             waiting.replies.append(reply)
-            return waiting.tell()
+            return waiting.notify()
         }
     }
 
@@ -140,17 +140,17 @@ final class ReplyQueue: Sendable {
     func append(done bytes: Int) -> Bool {
         waiting.withLock { waiting in
             waiting.doneBytes += bytes
-            return (waiting.doneBytes > quietBytesMax || waiting.tellsAll) && waiting.tell()
+            return (waiting.doneBytes > quietBytesMax || waiting.notifiesOfAll) && waiting.notify()
         }
     }
 
     func drain() -> Waiting {
         waiting.withLock { waiting in
-            defer { (waiting.replies, waiting.doneBytes, waiting.isTold) = ([], 0, false) }
+            defer { (waiting.replies, waiting.doneBytes, waiting.isNotified) = ([], 0, false) }
             return waiting
         }
     }
 
-    /// Makes the queue tell the event loop of everything from now on.
-    func tellAll() { waiting.withLock { $0.tellsAll = true } }
+    /// Makes the queue notify the event loop of everything from now on.
+    func notifyOfAll() { waiting.withLock { $0.notifiesOfAll = true } }
 }

@@ -326,7 +326,7 @@ final class SyncHandler: ChannelDuplexHandler {
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if event is ChannelShouldQuiesceEvent, phase == .open {
             phase = .draining
-            replies.tellAll()
+            replies.notifyOfAll()
             drainReplies()
             closeIfDrained()
         }

@@ -141,7 +141,7 @@ extension FileSessions {
             }
             if isLong || limit.isOver || flexible.isDraftFull { break }
         }
-        if hasNews { announce(until: environment.beginStep()) }
+        if hasUnannouncedVersions { announce(until: environment.beginStep()) }
     }
 
     /// - Returns: whether the client's request is done.
@@ -226,7 +226,7 @@ extension FileSessions {
         for (clientFile, error) in try flexible?.changeLong(until: limit) ?? [] {
             if let key = session(of: clientFile) { fail(key, ErrorMessage(error)) }
         }
-        if hasNews { announce(until: environment.beginStep()) }
+        if hasUnannouncedVersions { announce(until: environment.beginStep()) }
     }
 
     /// - Returns: false if the step is over before the answer is known.

@@ -8,7 +8,7 @@ extension FileSessions {
     func didFollow(until limit: StepLimit) {
         releaseDropped()
         for clientFile in file.takeSuperseded() { if let key = session(of: clientFile) { supersede(key) } }
-        if hasNews { announce(until: limit) }
+        if hasUnannouncedVersions { announce(until: limit) }
     }
 
     /// The uploads that were dropped are done.

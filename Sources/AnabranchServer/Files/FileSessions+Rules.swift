@@ -21,7 +21,7 @@ extension FileSessions {
         flexible.isSchemaFixed = !export.sync.isInDevelopmentMode && !export.schema.classes.isEmpty
         try add(export.schema, to: flexible)
         for session in running.values { flexible.change(session.clientFile, to: rules(of: session.user)) }
-        if hasNews { announce(until: environment.beginStep()) }
+        if hasUnannouncedVersions { announce(until: environment.beginStep()) }
     }
 
     private func add(_ schema: AppSchema, to flexible: FlexibleFile) throws(HistoryError) {

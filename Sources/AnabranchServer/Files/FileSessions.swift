@@ -78,7 +78,7 @@ final class FileSessions {
     }
 
     /// True if there are versions that have not been announced to sessions.
-    var hasNews: Bool { announcedVersion < file.version }
+    var hasUnannouncedVersions: Bool { announcedVersion < file.version }
 
     /// The client files that have a session.
     var clientFiles: [ClientFileID] { Array(sessionOfClientFile.keys) }
@@ -283,7 +283,7 @@ final class FileSessions {
     /// version, and request a DOWNLOAD when they can send one.
     func announce(until limit: StepLimit) {
         if let flexible {
-            for ident in flexible.takeNews().sorted() {
+            for ident in flexible.takeClientsToNotify().sorted() {
                 guard let key = sessionOfClientFile[ident], !isIdentifying(key) else { continue }
                 reply(key, .versionExposed(file.version))
             }

@@ -101,7 +101,7 @@ extension FileTurns {
             }
             environment.log.write(report, since: before, path: path)
             sessions.flexible?.forgetViews(of: report.expired.dropFirst(before.expired.count).map(\.ident))
-            if sessions.hasNews { sessions.announce(until: environment.beginStep()) }
+            if sessions.hasUnannouncedVersions { sessions.announce(until: environment.beginStep()) }
         }
     }
 

@@ -137,11 +137,11 @@ final class FileTurns {
 
     /// Fails the jobs that still wait: they will not be done.
     func failJobs() {
-        tell()
+        deliverReplies()
         for job in jobs { job.run(nil) }
         jobs = []
         endMaintenance(HistoryError(.storeFailed, "the server has ended"))
-        tell()
+        deliverReplies()
     }
 
     // MARK: Telling sessions
@@ -152,7 +152,7 @@ final class FileTurns {
     /// Calls back once everything that is durable has been announced to the sessions.
     func afterDelivery(_ completion: @escaping Completion) { completions.append(completion) }
 
-    private func tell(_ failure: HistoryError? = nil) {
+    private func deliverReplies(_ failure: HistoryError? = nil) {
         takeReplies()
         if !pendingReplies.replies.isEmpty || !pendingReplies.done.isEmpty {
             deliver(pendingReplies)
@@ -197,7 +197,7 @@ final class FileTurns {
         if !isGathering { storeDeferred() }
         if environment.store.isShared, pending == nil { sessions?.didFollow(until: environment.beginStep()) }
         // Replies that report a deferred commit wait until it is stored.
-        if sessions?.file.isAhead != true { tell() }
+        if sessions?.file.isAhead != true { deliverReplies() }
         closeIfIdle()
         return pending?.commit
     }
@@ -375,7 +375,7 @@ final class FileTurns {
     /// Has the deferred commits stored. Only then are they announced to sessions.
     func storeDeferred() {
         guard pending == nil, let sessions, sessions.file.isAhead else { return }
-        if sessions.hasNews { sessions.announce(until: environment.beginStep()) }
+        if sessions.hasUnannouncedVersions { sessions.announce(until: environment.beginStep()) }
         guard let commit = sessions.file.takeDeferred() else { return }
         areUploadsNext = false
         gatheringStart = nil
@@ -386,7 +386,7 @@ final class FileTurns {
             } else {
                 sessions.flexible?.didStore(commit)
             }
-            tell(failure)
+            deliverReplies(failure)
         }
     }
 

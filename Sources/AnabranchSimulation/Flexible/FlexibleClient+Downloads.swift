@@ -18,17 +18,19 @@ extension FlexibleClient {
     package var hasParts: Bool { pendingBootstrap != nil }
 
     mutating func receive(_ message: DownloadMessage) throws {
-        guard let batch = message.batch else { throw ServerMistake("1.5", "DOWNLOAD of partition-based sync") }
+        guard let batch = message.batch else { throw ProtocolViolation("1.5", "DOWNLOAD of partition-based sync") }
         let download = message.download
         try check(download)
-        guard 0...1 ~= batch.estimate else { throw ServerMistake("4", "progress \(batch.estimate)") }
+        guard 0...1 ~= batch.estimate else { throw ProtocolViolation("4", "progress \(batch.estimate)") }
         let active = subscriptions.active
-        if !readsBatchStates, batch.state == .steady { throw ServerMistake("1.5", "batch state 2 to an old release") }
+        if !readsBatchStates, batch.state == .steady {
+            throw ProtocolViolation("1.5", "batch state 2 to an old release")
+        }
         if batch.state == .steady || !readsBatchStates && batch.state == .last && batch.version == active {
             try integrateSteady(download)
         } else {
             if !readsBatchStates, batch.version == active {
-                throw ServerMistake("2.2", "a part of a bootstrap of the active set")
+                throw ProtocolViolation("2.2", "a part of a bootstrap of the active set")
             }
             try store(download, batch)
         }
@@ -43,7 +45,7 @@ extension FlexibleClient {
         else { return }
         while let version = waitingCompensations.first?.rejection?.serverVersion, version <= last {
             guard version >= first else {
-                throw ServerMistake("13", "error 231 of version \(version) comes with versions from \(first) on")
+                throw ProtocolViolation("13", "error 231 of version \(version) comes with versions from \(first) on")
             }
             compensations.append(waitingCompensations.removeFirst())
         }
@@ -53,7 +55,7 @@ extension FlexibleClient {
         do {
             try file?.integrate(download)
         } catch {
-            throw ServerMistake("10", "cannot integrate a DOWNLOAD: \(error)")
+            throw ProtocolViolation("10", "cannot integrate a DOWNLOAD: \(error)")
         }
         progress = download.progress
     }
@@ -64,17 +66,19 @@ extension FlexibleClient {
         try subscriptions.bootstrapCame(batch.version)
         var bootstrap = PendingBootstrap(version: batch.version, link: link?.number ?? 0)
         if let pending = pendingBootstrap, pending.version == batch.version {
-            if isStale(pending) { throw ServerMistake("9", "set \(batch.version) has parts of an earlier connection") }
+            if isStale(pending) {
+                throw ProtocolViolation("9", "set \(batch.version) has parts of an earlier connection")
+            }
             bootstrap = pending
         }
         guard download.changesets.allSatisfy({ $0.changeset.count <= PendingBootstrap.changesetBytes }) else {
-            throw ServerMistake("2.2", "a changeset too large to be stored")
+            throw ProtocolViolation("2.2", "a changeset too large to be stored")
         }
         bootstrap.changesets += download.changesets
         pendingBootstrap = bootstrap
         guard batch.state == .last else { return }
         guard !bootstrap.changesets.isEmpty else {
-            throw ServerMistake("1", "bootstrap of set \(batch.version) without a changeset")
+            throw ProtocolViolation("1", "bootstrap of set \(batch.version) without a changeset")
         }
         pendingBootstrap = nil
         try integrate(Download(progress: download.progress, changesets: bootstrap.changesets))
@@ -85,10 +89,10 @@ extension FlexibleClient {
 
     /// Checks a DOWNLOAD by the rules in `Spec/Protocol.md`, section 5.2. Parts of a bootstrap, too, are compared with
     /// the integrated progress.
-    private func check(_ download: Download) throws(ServerMistake) {
+    private func check(_ download: Download) throws(ProtocolViolation) {
         let new = download.progress
-        func require(_ number: Int, _ isTrue: Bool) throws(ServerMistake) {
-            if !isTrue { throw ServerMistake("Protocol 5.2.\(number)", "progress \(new) after \(progress)") }
+        func require(_ number: Int, _ isTrue: Bool) throws(ProtocolViolation) {
+            if !isTrue { throw ProtocolViolation("Protocol 5.2.\(number)", "progress \(new) after \(progress)") }
         }
         try require(1, new.latest.version >= progress.latest.version)
         try require(2, new.upload.clientVersion >= progress.upload.clientVersion)
@@ -114,9 +118,9 @@ extension FlexibleClient {
     // MARK: Errors
 
     /// - Parameter isOfConnection: whether the error names no session.
-    mutating func receive(_ error: ErrorMessage, isOfConnection: Bool) throws(ServerMistake) {
+    mutating func receive(_ error: ErrorMessage, isOfConnection: Bool) throws(ProtocolViolation) {
         guard error.code.isSendable || !error.code.isKnown else {
-            throw ServerMistake("18", "error \(error.code), which ends the process of the client")
+            throw ProtocolViolation("18", "error \(error.code), which ends the process of the client")
         }
         if isOfConnection {
             lastError = error
@@ -125,7 +129,7 @@ extension FlexibleClient {
         if error.code == .compensatingWrite { return try receive(compensation: error) }
         switch link?.phase {
         case .unbound, .suspended, .failed, .finished, nil:
-            throw ServerMistake("Protocol 8.2", "error \(error.code) for a session that is over")
+            throw ProtocolViolation("Protocol 8.2", "error \(error.code) for a session that is over")
         case .deactivating:
             link?.phase = .finished
         case .waitingForIdent, .identifying, .running:
@@ -134,18 +138,20 @@ extension FlexibleClient {
         }
     }
 
-    private mutating func receive(compensation error: ErrorMessage) throws(ServerMistake) {
+    private mutating func receive(compensation error: ErrorMessage) throws(ProtocolViolation) {
         guard link?.phase == .running else { return }
-        guard release >= CoreVersion(12, 1) else { throw ServerMistake("Protocol 6", "error 231 to an old release") }
+        guard release >= CoreVersion(12, 1) else {
+            throw ProtocolViolation("Protocol 6", "error 231 to an old release")
+        }
         guard let version = error.rejection?.serverVersion else {
-            throw ServerMistake("12", "error 231 without version")
+            throw ProtocolViolation("12", "error 231 without version")
         }
         for update in error.rejection?.updates ?? [] where update.key == nil {
-            throw ServerMistake("2.7", "error 231 with a bad key: \(update.primaryKey)")
+            throw ProtocolViolation("2.7", "error 231 with a bad key: \(update.primaryKey)")
         }
         guard release >= CoreVersion(13, 2) else { return compensations.append(error) }
         guard version >= waitingCompensations.last?.rejection?.serverVersion ?? 0 else {
-            throw ServerMistake("13", "error 231 of version \(version) after that of a newer one")
+            throw ProtocolViolation("13", "error 231 of version \(version) after that of a newer one")
         }
         waitingCompensations.append(error)
     }

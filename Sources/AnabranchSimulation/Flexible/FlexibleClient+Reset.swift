@@ -22,11 +22,11 @@ extension FlexibleClient {
     ///
     /// - Parameter keepsPending: whether sets that the server has not answered yet are kept, as in the mode that
     ///   recovers.
-    /// - Throws: `ServerMistake` if the fresh file is not complete.
+    /// - Throws: `ProtocolViolation` if the fresh file is not complete.
     package mutating func reset(to fresh: FlexibleClient, keepsPending: Bool) throws {
         try fresh.checkNothingIsMissing()
         guard let active = fresh.subscriptions.active, fresh.subscriptions.state(of: active) == .complete else {
-            throw ServerMistake("2.9", "the set of the fresh file has no bootstrap: the client reset fails")
+            throw ProtocolViolation("2.9", "the set of the fresh file has no bootstrap: the client reset fails")
         }
         disconnect()
         file = fresh.file

@@ -6,8 +6,8 @@ package import AnabranchTesting
 /// file, over connections that come and go.
 ///
 /// The caller takes what there is to send with `next`, and passes on what the server says with `receive`. Anything that
-/// a real client of the release would not survive, or that would make it wait forever, is thrown as a `ServerMistake`.
-/// After that the value is of no further use.
+/// a real client of the release would not survive, or that would make it wait forever, is thrown as a
+/// `ProtocolViolation`. After that the value is of no further use.
 package struct FlexibleClient {
     /// The state of the session on the client's side (`Spec/Protocol.md`, section 8.2).
     enum Phase: Equatable {
@@ -103,7 +103,7 @@ package struct FlexibleClient {
         at timestamp: ChangesetTime, if isAccepted: ([UInt8]) throws -> Bool = { _ in true },
         _ body: (WriteTransaction) throws -> Void
     ) throws {
-        guard file != nil else { throw ServerMistake("2.8", "no ident yet") }
+        guard file != nil else { throw ProtocolViolation("2.8", "no ident yet") }
         try file?.write(at: timestamp, if: isAccepted, body)
     }
 
@@ -223,11 +223,11 @@ package struct FlexibleClient {
 
     // MARK: From the server
 
-    /// - Throws: `ServerMistake` if the server must not send the message.
+    /// - Throws: `ProtocolViolation` if the server must not send the message.
     package mutating func receive(_ message: ServerMessage) throws {
         switch message {
         case .ident(_, let file):
-            guard link?.phase == .waitingForIdent else { throw ServerMistake("Protocol 8.2", "unexpected IDENT") }
+            guard link?.phase == .waitingForIdent else { throw ProtocolViolation("Protocol 8.2", "unexpected IDENT") }
             self.file = MemoryClient(file, capabilities: capabilities)
             link?.phase = .identifying
         case .download(_, let download):
@@ -239,10 +239,10 @@ package struct FlexibleClient {
         case .error(let session, let error):
             try receive(error, isOfConnection: session == 0)
         case .unbound:
-            guard link?.phase == .deactivating else { throw ServerMistake("Protocol 8.2", "unexpected UNBOUND") }
+            guard link?.phase == .deactivating else { throw ProtocolViolation("Protocol 8.2", "unexpected UNBOUND") }
             link?.phase = .finished
         case .log(_, let line):
-            guard release >= CoreVersion(13, 19) else { throw ServerMistake("Protocol 5.7", "LOG_MESSAGE") }
+            guard release >= CoreVersion(13, 19) else { throw ProtocolViolation("Protocol 5.7", "LOG_MESSAGE") }
             logLines.append(line.message)
         case .testCommand(_, _, let body):
             testAnswers.append(body)
@@ -251,20 +251,20 @@ package struct FlexibleClient {
         }
     }
 
-    /// - Throws: `ServerMistake` if the message may not arrive now. After UNBIND it is ignored.
-    private func isRunning(_ message: String) throws(ServerMistake) -> Bool {
+    /// - Throws: `ProtocolViolation` if the message may not arrive now. After UNBIND it is ignored.
+    private func isRunning(_ message: String) throws(ProtocolViolation) -> Bool {
         switch link?.phase {
         case .running: return true
         case .deactivating: return false
-        default: throw ServerMistake("Protocol 8.2", "unexpected \(message)")
+        default: throw ProtocolViolation("Protocol 8.2", "unexpected \(message)")
         }
     }
 
-    private mutating func marked(_ request: UInt64) throws(ServerMistake) {
+    private mutating func marked(_ request: UInt64) throws(ProtocolViolation) {
         guard let mark = link?.marks.last(where: { $0.request <= request }), let sent = link?.marks.last,
             markReceived < request, request <= sent.request
-        else { throw ServerMistake("Protocol 5.3", "MARK that nobody waits for") }
-        if subscriptions.isWaiting(upTo: mark.query) { throw ServerMistake("7", "MARK before the bootstrap") }
+        else { throw ProtocolViolation("Protocol 5.3", "MARK that nobody waits for") }
+        if subscriptions.isWaiting(upTo: mark.query) { throw ProtocolViolation("7", "MARK before the bootstrap") }
         markReceived = request
         link?.allowsChanges = true
         if request == markTarget { subscriptions.markAnswered() }
@@ -274,17 +274,17 @@ package struct FlexibleClient {
 
     /// Checks, once the server has nothing more to say, that the client waits for nothing.
     ///
-    /// - Throws: `ServerMistake` if the client waits for something.
-    package func checkNothingIsMissing() throws(ServerMistake) {
+    /// - Throws: `ProtocolViolation` if the client waits for something.
+    package func checkNothingIsMissing() throws(ProtocolViolation) {
         guard let link, link.phase == .running else { return }
-        if markReceived < markTarget { throw ServerMistake("8", "MARK \(markTarget) is not answered") }
+        if markReceived < markTarget { throw ProtocolViolation("8", "MARK \(markTarget) is not answered") }
         if let waiting = subscriptions.entries.last(where: { $0.state == .awaitingMark }) {
-            throw ServerMistake("7", "set \(waiting.set.version) waits for a MARK")
+            throw ProtocolViolation("7", "set \(waiting.set.version) waits for a MARK")
         }
-        if subscriptions.isWaiting(upTo: link.query) { throw ServerMistake("7", "set \(link.query) has no answer") }
-        if subscriptions.active == nil { throw ServerMistake("2.1", "set 0 has no bootstrap") }
+        if subscriptions.isWaiting(upTo: link.query) { throw ProtocolViolation("7", "set \(link.query) has no answer") }
+        if subscriptions.active == nil { throw ProtocolViolation("2.1", "set 0 has no bootstrap") }
         if let version = waitingCompensations.first?.rejection?.serverVersion {
-            throw ServerMistake("2.7", "version \(version), which error 231 names, has not come")
+            throw ProtocolViolation("2.7", "version \(version), which error 231 names, has not come")
         }
     }
 

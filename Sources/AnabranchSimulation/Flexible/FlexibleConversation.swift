@@ -117,7 +117,7 @@ final class FlexibleConversation {
 
     /// Lets the client read a message.
     /// - Returns: whether one had arrived.
-    /// - Throws: `ServerMistake` if the server must not send it; or an error of the codec.
+    /// - Throws: `ProtocolViolation` if the server must not send it; or an error of the codec.
     func clientReads() throws -> Bool {
         guard !arriving.isEmpty else { return false }
         let codec = ServerMessageCodec(mode: .flexible, version: version)

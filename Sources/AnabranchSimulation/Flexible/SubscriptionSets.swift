@@ -59,13 +59,13 @@ package struct SubscriptionSets {
     }
 
     /// Records that a part of a bootstrap has arrived.
-    mutating func bootstrapCame(_ version: QueryVersion) throws(ServerMistake) {
+    mutating func bootstrapCame(_ version: QueryVersion) throws(ProtocolViolation) {
         guard let index = entries.firstIndex(where: { $0.set.version == version }) else {
-            throw ServerMistake("2", "bootstrap of unknown set \(version)")
+            throw ProtocolViolation("2", "bootstrap of unknown set \(version)")
         }
-        if case .error = entries[index].state { throw ServerMistake("2", "bootstrap of refused set \(version)") }
+        if case .error = entries[index].state { throw ProtocolViolation("2", "bootstrap of refused set \(version)") }
         if entries.contains(where: { $0.set.version > version && $0.state == .bootstrapping }), entries[index].isOpen {
-            throw ServerMistake("3a", "bootstrap of set \(version) after that of a newer one")
+            throw ProtocolViolation("3a", "bootstrap of set \(version) after that of a newer one")
         }
         if entries[index].state == .pending { entries[index].state = .bootstrapping }
     }
@@ -85,9 +85,9 @@ package struct SubscriptionSets {
     }
 
     /// Records that the server has refused a set with QUERY_ERROR.
-    mutating func refused(_ version: QueryVersion, _ message: String) throws(ServerMistake) {
+    mutating func refused(_ version: QueryVersion, _ message: String) throws(ProtocolViolation) {
         guard let index = entries.firstIndex(where: { $0.set.version == version }), entries[index].isOpen else {
-            throw ServerMistake("3", "QUERY_ERROR for set \(version), which is active, refused or unknown")
+            throw ProtocolViolation("3", "QUERY_ERROR for set \(version), which is active, refused or unknown")
         }
         entries[index].state = .error(message)
     }

@@ -10,15 +10,15 @@ final class HostileClient {
     static let user = "hostile"
 
     private var connection: (number: UInt64, version: ProtocolVersion, node: SimulatedNode)?
-    /// The latest messages of others, at most `overheardMax`.
-    private var overheard: [[UInt8]] = []
+    /// The latest messages of others, at most `recordedMax`.
+    private var recorded: [[UInt8]] = []
     private var place = 0
-    private static let overheardMax = 100
+    private static let recordedMax = 100
 
-    func overhear(_ message: [UInt8]) {
-        if overheard.count < Self.overheardMax { overheard.append([]) }
-        overheard[place % overheard.count] = message
-        place = (place + 1) % Self.overheardMax
+    func record(_ message: [UInt8]) {
+        if recorded.count < Self.recordedMax { recorded.append([]) }
+        recorded[place % recorded.count] = message
+        place = (place + 1) % Self.recordedMax
     }
 
     func act(in simulation: Simulation) throws {
@@ -58,8 +58,8 @@ final class HostileClient {
         switch random.below(6) {
         case 0: return bind(&random, simulation)
         case 1: return (0..<random.below(60)).map { _ in UInt8(random.below(256)) }
-        case 2, 3: return overheard.isEmpty ? [] : random.pick(overheard)
-        default: return damaged(overheard.isEmpty ? [] : random.pick(overheard), &random)
+        case 2, 3: return recorded.isEmpty ? [] : random.pick(recorded)
+        default: return damaged(recorded.isEmpty ? [] : random.pick(recorded), &random)
         }
     }
 

@@ -4,42 +4,42 @@ import AnabranchTesting
 
 /// A client's disk, which outlives the client's process, and fails or ends the process as planned.
 final class SimulatedDisk: ReplicaStore {
-    enum Trouble { case fails, ends, endsBehind }
+    enum StoreFault { case fails, ends, endsBehind }
 
     private var content: ModelReplicaStore
-    private var trouble: (callsBefore: Int, Trouble)?
+    private var storeFault: (callsBefore: Int, StoreFault)?
     /// True once the process has ended: whatever it still does has no effect.
     private(set) var hasEnded = false
     /// The fault that a call has met; nil once taken.
-    private(set) var happened: Trouble?
+    private(set) var happened: StoreFault?
 
     struct Failure: Error {}
 
     init(_ content: ModelReplicaStore = ModelReplicaStore()) { self.content = content }
 
     /// Plans a fault for the first call that can meet it after `calls` others.
-    func plan(_ trouble: Trouble, after calls: Int) { self.trouble = (calls, trouble) }
+    func plan(_ storeFault: StoreFault, after calls: Int) { self.storeFault = (calls, storeFault) }
 
     /// Cancels the planned fault.
-    func cancelPlan() { trouble = nil }
+    func cancelPlan() { storeFault = nil }
 
     /// Returns the same disk for the next process, or a copy of it for a process that has copied its files.
     func reopened() -> SimulatedDisk { SimulatedDisk(content) }
     func copy() -> SimulatedDisk { SimulatedDisk(content.copy()) }
 
-    func takeHappened() -> Trouble? {
+    func takeHappened() -> StoreFault? {
         defer { happened = nil }
         return happened
     }
 
     private func begin(isCommit: Bool = false) throws {
         if hasEnded { throw Failure() }
-        guard let (calls, planned) = trouble else { return }
+        guard let (calls, planned) = storeFault else { return }
         guard calls == 0, isCommit || planned != .endsBehind else {
-            trouble = (max(0, calls - 1), planned)
+            storeFault = (max(0, calls - 1), planned)
             return
         }
-        trouble = nil
+        storeFault = nil
         happened = planned
         if planned == .endsBehind { return }
         hasEnded = planned == .ends

@@ -98,8 +98,8 @@ extension Simulation {
 
     /// Checks that no session ends because of what other nodes do.
     func checkRetry(because error: ErrorMessage, _ client: SimulatedClient) throws {
-        let troubles: Set<SimulationPlan.Fault> = [.serverStoreError, .lateStoreError, .diskFull, .restore]
-        guard hasSeveralNodes, !client.isTwin, troubles.isDisjoint(with: plan.rates.keys) else { return }
+        let storeFaults: Set<SimulationPlan.Fault> = [.serverStoreError, .lateStoreError, .diskFull, .restore]
+        guard hasSeveralNodes, !client.isTwin, storeFaults.isDisjoint(with: plan.rates.keys) else { return }
         let isOwnFault = error.message.hasPrefix("the client could not integrate")
         try require(
             error.code != .otherSessionError || isOwnFault,

@@ -6,7 +6,7 @@ import Synchronization
 /// commits.
 final class SimulatedStore: ViewStore {
     /// A failure that a call of the store meets.
-    enum Trouble {
+    enum StoreFault {
         /// It fails, and has done nothing.
         case fails
         /// It has done its work, but fails all the same.
@@ -16,7 +16,7 @@ final class SimulatedStore: ViewStore {
     }
 
     private struct Planned {
-        var trouble: (callsBefore: Int, Trouble)?
+        var storeFault: (callsBefore: Int, StoreFault)?
         /// The number of turns before one in which nothing can be read.
         var turnsBeforeSilence: Int?
         var isFull = false
@@ -43,7 +43,7 @@ final class SimulatedStore: ViewStore {
     // MARK: Faults
 
     /// Plans a fault for the first call that can meet it after `calls` others.
-    func plan(_ trouble: Trouble, after calls: Int) { planned.withLock { $0.trouble = (calls, trouble) } }
+    func plan(_ storeFault: StoreFault, after calls: Int) { planned.withLock { $0.storeFault = (calls, storeFault) } }
 
     /// Plans a turn in which nothing can be read, after `turns` others. A whole turn, since which call a single failure
     /// met would be a matter of chance.
@@ -59,7 +59,7 @@ final class SimulatedStore: ViewStore {
     /// Ends all faults.
     func heal() {
         planned.withLock { planned in
-            planned.trouble = nil
+            planned.storeFault = nil
             planned.turnsBeforeSilence = nil
             planned.isFull = false
         }
@@ -94,7 +94,7 @@ final class SimulatedStore: ViewStore {
     /// - Returns: the error to throw once the call has done its work; nil if it succeeds.
     /// - Throws: if the call must not do its work.
     private func begin(isCommit: Bool = false) throws(HistoryError) -> HistoryError? {
-        let trouble = planned.withLock { planned -> Trouble? in
+        let storeFault = planned.withLock { planned -> StoreFault? in
             if planned.hasEnded { return .ends }
             if planned.isFull, isCommit {
                 planned.happened.append("diskFull")
@@ -104,22 +104,22 @@ final class SimulatedStore: ViewStore {
                 planned.happened.append("serverStoreError")
                 return .fails
             }
-            guard let (calls, trouble) = planned.trouble else { return nil }
+            guard let (calls, storeFault) = planned.storeFault else { return nil }
             // Only a commit can fail after it is done, or be followed by the end of the process.
-            guard calls == 0, isCommit || trouble == .ends else {
-                planned.trouble = (max(0, calls - 1), trouble)
+            guard calls == 0, isCommit || storeFault == .ends else {
+                planned.storeFault = (max(0, calls - 1), storeFault)
                 return nil
             }
-            planned.trouble = nil
-            switch trouble {
+            planned.storeFault = nil
+            switch storeFault {
             case .fails: planned.happened.append("serverStoreError")
             case .failsLate: planned.happened.append("lateStoreError")
             case .ends, .endsBehind: planned.happened.append("serverCrash")
             }
-            planned.hasEnded = trouble == .ends || trouble == .endsBehind
-            return trouble
+            planned.hasEnded = storeFault == .ends || storeFault == .endsBehind
+            return storeFault
         }
-        switch trouble {
+        switch storeFault {
         case nil: return nil
         case .fails?, .ends?: throw HistoryError(.storeFailed, "the disk has failed")
         case .failsLate?, .endsBehind?: return HistoryError(.storeFailed, "the disk has failed, perhaps too late")

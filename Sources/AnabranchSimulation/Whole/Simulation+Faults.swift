@@ -107,18 +107,18 @@ extension Simulation {
     }
 
     /// Ends every fault whose time is over.
-    func endTroubles() throws {
+    func endFaults() throws {
         if let end = diskIsFullUntil, clock.now >= end {
             for node in nodes { node.store.fill(false) }
             diskIsFullUntil = nil
         }
         for node in nodes where node.machine == nil && clock.now >= node.startsAt { start(node) }
-        halfOpenLinks.removeAll { orphan in
-            let machine = orphan.link.node.machine
-            let isSuperseded = machine?.isSuperseded(orphan.link.number) ?? false
-            guard faultsAreOff || clock.now >= orphan.since + 180_000 || isSuperseded else { return false }
+        halfOpenLinks.removeAll { halfOpen in
+            let machine = halfOpen.link.node.machine
+            let isSuperseded = machine?.isSuperseded(halfOpen.link.number) ?? false
+            guard faultsAreOff || clock.now >= halfOpen.since + 180_000 || isSuperseded else { return false }
             if isSuperseded { mark("superseded") }
-            machine?.disconnect(orphan.link.number)
+            machine?.disconnect(halfOpen.link.number)
             return true
         }
     }

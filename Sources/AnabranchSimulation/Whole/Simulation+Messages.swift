@@ -28,7 +28,7 @@ extension Simulation {
         }
         log(message.bytes, "client \(client.number) says")
         record(message: "say", client, message.bytes)
-        hostile.overhear(message.bytes)
+        hostile.record(message.bytes)
         link.send(message.bytes) { plan.partBytesMax == .max ? .max : 1 + random.below(plan.partBytesMax) }
         return true
     }
@@ -200,7 +200,7 @@ extension Simulation {
             !old.recovers || sets?.latest.subscriptions == old.replica.record.subscriptions?.latest.subscriptions,
             "P1: client \(client.number) has lost in a client reset what it had asked for last")
         mark(old.recovers ? "recovered" : "discarded", client)
-        if plan.isFlexible { ledger.untold(client.number) }
+        if plan.isFlexible { ledger.recordUnreported(client.number) }
         ledger.reset(client.number, isRecovered: old.recovers)
         client.isTwin = false
         if client.process?.isRecovering == false { ledger.recovered(client.number) }
@@ -229,7 +229,7 @@ extension Simulation {
         record("anew", client)
         loseLink(of: client)
         ledger.reset(client.number, isRecovered: false)
-        if plan.isFlexible { ledger.untold(client.number) }
+        if plan.isFlexible { ledger.recordUnreported(client.number) }
         client.beginAnew()
         client.startsAt = clock.now
         mark("thrown away", client)

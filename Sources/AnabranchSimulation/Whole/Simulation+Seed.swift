@@ -22,7 +22,7 @@ extension Simulation {
         let runs = (0..<2).map { _ in
             var lines: [String] = []
             let simulation = try? Simulation(seed: seed, faults: faults, nodeCount: nodeCount)
-            simulation?.narrate = { lines.append($0) }
+            simulation?.printTrace = { lines.append($0) }
             try? simulation?.run()
             return lines
         }

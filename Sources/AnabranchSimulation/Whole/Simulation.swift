@@ -56,7 +56,7 @@ package final class Simulation {
     /// The newest `place` events of the recording, by the numbers of their clients.
     var recordedPlaces: [Int: [String]] = [:]
     /// Receives a line for each event.
-    package var narrate: ((String) -> Void)?
+    package var printTrace: ((String) -> Void)?
 
     /// A write of the server whose outcome is not known yet.
     struct PendingWrite {
@@ -130,15 +130,15 @@ package final class Simulation {
     func log(_ event: @autoclosure () -> String) {
         let event = event()
         trace.add(event)
-        narrate?("\(Double(clock.now) / 1000) s: \(event)")
+        printTrace?("\(Double(clock.now) / 1000) s: \(event)")
     }
 
     /// Records a message that is sent.
     func log(_ message: [UInt8], _ event: @autoclosure () -> String) {
         trace.add(message)
-        guard let narrate else { return }
+        guard let printTrace else { return }
         let head = message.prefix { $0 != UInt8(ascii: "\n") }.prefix(150)
-        narrate("\(Double(clock.now) / 1000) s: \(event()): \(String(decoding: head, as: UTF8.self))")
+        printTrace("\(Double(clock.now) / 1000) s: \(event()): \(String(decoding: head, as: UTF8.self))")
     }
 
     // MARK: The run
@@ -167,7 +167,7 @@ package final class Simulation {
             try happen(.clientClock, to: clockRandom.pick(clients))
         }
         happenToNodes()
-        try endTroubles()
+        try endFaults()
         for _ in 0..<3 { try act() }
         try observe()
     }
@@ -253,7 +253,7 @@ package final class Simulation {
     private func goOn() throws -> Bool {
         let before = trace
         hasMoved = false
-        try endTroubles()
+        try endFaults()
         for client in clients {
             if client.process?.isStopped == true { try restart(client) }
             try advance(client)

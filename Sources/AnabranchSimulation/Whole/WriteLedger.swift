@@ -42,7 +42,7 @@ struct WriteLedger {
 
     /// Records that a client of flexible sync starts over before it has learned which of its writes were refused, among
     /// those that were acknowledged and those that it has repeated, some of which may have been acknowledged.
-    mutating func untold(_ client: Int) {
+    mutating func recordUnreported(_ client: Int) {
         _ = change(of: client) { write in
             guard write.isAcknowledged || write.version == nil, !write.wasStored else { return false }
             write.mayBeMissing = true

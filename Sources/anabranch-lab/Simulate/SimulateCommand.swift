@@ -96,9 +96,9 @@ struct SimulateCommand: AsyncParsableCommand {
         return nodes > 1 ? " --nodes \(nodes)" + faults : faults
     }
 
-    private func narrate() throws {
+    private func printTrace() throws {
         let simulation = try Simulation(seed: seed, faults: faults, nodeCount: nodes)
-        simulation.narrate = { print($0) }
+        simulation.printTrace = { print($0) }
         do { try simulation.run() } catch {
             print("FAILED: \(error)")
             throw ExitCode.failure
@@ -117,7 +117,7 @@ struct SimulateCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        if verbose { return try narrate() }
+        if verbose { return try printTrace() }
         if let record { return try recordWorld(in: record) }
         if play { return try await WorldPlayer(seed: seed, faults: faults).run() }
         let interruption = Interruption()

@@ -47,7 +47,7 @@ final class Soak: Sendable {
         return SoakReport(
             series: series.withLock { $0 }, seconds: Double(seconds),
             counts: counts.withLock { $0.sorted { $0.key < $1.key } }.map { ($0.key, $0.value) },
-            strays: try await strays(clients))
+            divergedClients: try await divergedClients(clients))
     }
 
     private func count(_ what: String) { counts.withLock { $0[what, default: 0] += 1 } }
@@ -141,15 +141,15 @@ final class Soak: Sendable {
     }
 
     /// The clients whose state differs from that of the others of their file.
-    private func strays(_ clients: [SoakClient]) async throws -> [String] {
+    private func divergedClients(_ clients: [SoakClient]) async throws -> [String] {
         for client in clients { try await client.finishUpload() }
-        var digests: [Bool: StateDigest] = [:], strays: [String] = []
+        var digests: [Bool: StateDigest] = [:], divergedClients: [String] = []
         for client in clients {
             guard let digest = try await client.digest() else { continue }
             let expected = digests[client.isFlexible] ?? digest
             digests[client.isFlexible] = expected
-            if digest != expected { strays.append("client \(client.number) has another state") }
+            if digest != expected { divergedClients.append("client \(client.number) has another state") }
         }
-        return strays
+        return divergedClients
     }
 }

@@ -40,9 +40,9 @@ struct SoakReport {
     var seconds: Double
     var counts: [(name: String, count: Int)]
     /// Clients with another state than the others of their file.
-    var strays: [String]
+    var divergedClients: [String]
 
-    var failedCount: Int { series.count { $0.hasGrown(in: seconds) } + strays.count }
+    var failedCount: Int { series.count { $0.hasGrown(in: seconds) } + divergedClients.count }
 
     var text: String {
         var lines = [counts.map { "\($0.count) \($0.name)" }.joined(separator: ", ")]
@@ -55,7 +55,7 @@ struct SoakReport {
                 name.padded(20) + peaks[0].padded(-13) + peaks[1].padded(-15) + peaks[2].padded(-13)
                     + slope.padded(-10) + (series.hasGrown(in: seconds) ? "  GROWN" : ""))
         }
-        lines += strays.map { "FAILED: \($0)" }
+        lines += divergedClients.map { "FAILED: \($0)" }
         lines.append("\(series.count - series.count { $0.hasGrown(in: seconds) }) passed, \(failedCount) failed")
         return lines.joined(separator: "\n")
     }

@@ -35,7 +35,7 @@ struct TortureClientCommand: AsyncParsableCommand {
         let sync = SyncClient(configuration)
         let events = Task { for await event in await replica.events() { Self.tell(event) } }
         // Instead of waiting long for a server that was killed, the client soon tries again.
-        let impatience = Task {
+        let timeout = Task {
             while !Task.isCancelled {
                 try await Task.sleep(for: .milliseconds(200))
                 if await replica.syncStatus == .offline { await sync.connectNow() }
@@ -60,7 +60,7 @@ struct TortureClientCommand: AsyncParsableCommand {
         try await replica.waitForDownload()
         Self.say("digest \(try StateDigest(of: try await replica.snapshot().state))")
         try await report(replica)
-        impatience.cancel()
+        timeout.cancel()
         await sync.stop()
         events.cancel()
         try await replica.close()

@@ -57,7 +57,7 @@ import Testing
                 try await one.store.wait(for: .upload)
                 let two = try await StoreDevice(path("two"), port: port, mode, transport: BreakingTransport())
                 let down = Task { await statuses(of: two.store) { $0.isOnline && $0.isIdle && $0.completedFirstSync } }
-                let impatience = Task {
+                let timeout = Task {
                     for await status in two.store.statusUpdates where !status.isOnline { await two.client.connectNow() }
                 }
                 try await two.connect()
@@ -73,7 +73,7 @@ import Testing
                 }
                 try await two.store.wait(for: .download)
                 #expect(try two.store.read { try $0.count(Chore.all) } == 20)
-                impatience.cancel()
+                timeout.cancel()
                 try await one.close()
                 try await two.close()
             }

@@ -67,7 +67,7 @@ import Testing
                 let devices = try ["one", "two"].enumerated().map { index, name in
                     try Device(path(name), port: port, mode, transport: ends[index])
                 }
-                let impatience = await devices.asyncMap { device in
+                let timeouts = await devices.asyncMap { device in
                     let events = await device.replica.events()
                     return Task {
                         for await event in events {
@@ -93,7 +93,7 @@ import Testing
                 }
                 #expect(try await devices[0].state == devices[1].state)
                 #expect(ends.allSatisfy { $0.connections > 5 })
-                for task in impatience { task.cancel() }
+                for task in timeouts { task.cancel() }
                 for device in devices { try await device.close() }
             }
         }

@@ -62,7 +62,7 @@ import Testing
         do {
             for message in messages { try client.receive(message) }
             return nil
-        } catch let mistake as ServerMistake {
+        } catch let mistake as ProtocolViolation {
             return mistake.row
         }
     }
@@ -163,7 +163,7 @@ import Testing
         try client.receive(Self.download(2, 1, .last, entries: [2]))
         try client.receive(.mark(session: 1, request: 2))
         #expect(client.subscriptions.state(of: 1) == .awaitingMark)
-        #expect(throws: ServerMistake.self) { try client.checkNothingIsMissing() }
+        #expect(throws: ProtocolViolation.self) { try client.checkNothingIsMissing() }
         try client.receive(.mark(session: 1, request: 3))
         try client.checkNothingIsMissing()
     }
@@ -239,7 +239,7 @@ import Testing
         #expect(try row(client, .mark(session: 1, request: 1)) == "Protocol 5.3")
         #expect(try row(client, .mark(session: 1, request: 9)) == "Protocol 5.3")
         let waiting = client
-        let mistake = #expect(throws: ServerMistake.self) { try waiting.checkNothingIsMissing() }
+        let mistake = #expect(throws: ProtocolViolation.self) { try waiting.checkNothingIsMissing() }
         #expect(mistake?.row == "8")
     }
 

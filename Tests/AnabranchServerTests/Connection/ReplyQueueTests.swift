@@ -30,7 +30,7 @@ import Testing
 
     @Test func aConnectionThatEndsIsToldEverything() {
         let queue = ReplyQueue(quietBytesMax: 1_000)
-        queue.tellAll()
+        queue.notifyOfAll()
         #expect(queue.append(done: 1))
     }
 

@@ -9,12 +9,12 @@ import Testing
         .badClientFileIdent, .badServerVersion, .badClientVersion, .divergingHistories, .badChangeset,
         .badOriginFileIdent, .clientFileExpired, .userMismatch,
     ]
-    private static let troubles: [HistoryError.Code] = [
+    private static let storeFailures: [HistoryError.Code] = [
         .storeFailed, .uploadPutOff, .leaseLost, .storeDamaged, .storeUnusable,
     ]
 
     /// A client that was told anything else would throw away what it has not uploaded yet.
-    @Test(arguments: troubles) func troubleOfTheStoreIsTransient(code: HistoryError.Code) {
+    @Test(arguments: storeFailures) func aFailureOfTheStoreIsTransient(code: HistoryError.Code) {
         let error = HistoryError(code, "the disk is full")
         #expect(error.isStoreFailure && error.isTransient)
         let message = ErrorMessage(error)
@@ -25,7 +25,7 @@ import Testing
 
     /// Only what a person has to do something about keeps a client away for minutes.
     @Test func damageAndUploadsThatArePutOffAskForALongDelay() {
-        let delayed = Self.troubles.filter { ErrorMessage(HistoryError($0, "")).backOff != nil }
+        let delayed = Self.storeFailures.filter { ErrorMessage(HistoryError($0, "")).backOff != nil }
         #expect(delayed == [.uploadPutOff, .storeDamaged])
     }
 

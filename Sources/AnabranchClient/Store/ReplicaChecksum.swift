@@ -4,7 +4,7 @@ import Foundation
 
 /// The checksums of the rows that are not the state's (`Spec/Replica.md`, section 2.6). Each depends on the place of
 /// the row, so that a row in the place of another one is detected as well.
-enum RowSeal: String {
+enum ReplicaChecksum: String {
     /// The row of the numbers.
     case replica
     /// The numbers of an entry of the log, and its contents.
@@ -38,15 +38,16 @@ enum RowSeal: String {
         return Array(content[count...])
     }
 
-    /// Bytes followed by their checksum.
-    func sealed(_ bytes: [UInt8], _ number: UInt64) -> Data {
+    /// Bytes followed by their checksum, as `content(of:_:)` reads them.
+    func appended(to bytes: [UInt8], _ number: UInt64) -> Data {
         var content = bytes
         RowChecksum.append(to: &content, at: address(number))
         return Data(content)
     }
 
-    /// - Throws: `ReplicaError` with the code `damaged` if these are not bytes that were sealed here.
-    func opened(_ bytes: [UInt8], _ number: UInt64) throws(ReplicaError) -> [UInt8] {
+    /// The bytes before their checksum.
+    /// - Throws: `ReplicaError` with the code `damaged` if the checksum does not match.
+    func content(of bytes: [UInt8], _ number: UInt64) throws(ReplicaError) -> [UInt8] {
         guard let content = RowChecksum.content(of: bytes, at: address(number)) else { throw damage(number) }
         return content
     }
