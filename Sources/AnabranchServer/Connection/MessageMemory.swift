@@ -124,7 +124,7 @@ final class MessageMemory: ChannelDuplexHandler {
         context.fireChannelRead(data)
         guard !isDiscarding else { return }
         guard isIdentified || bytes <= unidentifiedBytesMax else { return onExcess() }
-        if case .free = phase, bytes > freeBytesMax { ask(context) }
+        if case .free = phase, bytes > freeBytesMax { acquire(context) }
     }
 
     func read(context: ChannelHandlerContext) {
@@ -172,15 +172,15 @@ final class MessageMemory: ChannelDuplexHandler {
 
     private var permitBytes: Int { max(0, messageBytesMax - freeBytesMax) }
 
-    private func ask(_ context: ChannelHandlerContext) {
-        if let turn = turns.permit(for: 1) { return ask(context, turn) }
-        guard !budget.hasMuchRoom(for: permitBytes) else { return ask(context, nil) }
-        wait(for: 1, of: turns, context) { $0.ask(context, $1) }
+    private func acquire(_ context: ChannelHandlerContext) {
+        if let turn = turns.permit(for: 1) { return acquire(context, turn) }
+        guard !budget.hasMuchRoom(for: permitBytes) else { return acquire(context, nil) }
+        wait(for: 1, of: turns, context) { $0.acquire(context, $1) }
     }
 
-    private func ask(_ context: ChannelHandlerContext, _ turn: MemoryPermit?) {
-        if let permit = budget.permit(for: permitBytes) { return take(permit, turn, context) }
-        wait(for: permitBytes, of: budget, context) { $0.take($1, turn, context) }
+    private func acquire(_ context: ChannelHandlerContext, _ turn: MemoryPermit?) {
+        if let permit = budget.permit(for: permitBytes) { return hold(permit, turn, context) }
+        wait(for: permitBytes, of: budget, context) { $0.hold($1, turn, context) }
     }
 
     private func wait(
@@ -202,7 +202,7 @@ final class MessageMemory: ChannelDuplexHandler {
         phase = .waiting(number, wait)
     }
 
-    private func take(_ permit: MemoryPermit, _ turn: MemoryPermit?, _ context: ChannelHandlerContext) {
+    private func hold(_ permit: MemoryPermit, _ turn: MemoryPermit?, _ context: ChannelHandlerContext) {
         phase = .permitted(permit, turn: turn)
         bytesBefore = bytes
         stallTimes = 0
