@@ -51,6 +51,12 @@ struct PermissionRule: Equatable, Sendable {
         return rules
     }
 
+    /// Rules as sentences, in their order.
+    static func words(of rules: [PermissionRule]) -> [String] {
+        rules.enumerated().map { "rule \($0 + 1): \($1.sentence)" }
+            + (rules.contains(where: \.matchesEverything) ? [] : ["nobody else may open anything"])
+    }
+
     private var matchesEverything: Bool {
         path == PathPattern("*") && app == nil && users == nil && providers == nil && data.isEmpty
     }

@@ -38,10 +38,8 @@ public final class RuleFileAuthorizer: Authorizer {
     /// The reasons why rules have no effect, one line for each.
     package var notices: [String] { rules.current.compactMap(\.notice) }
 
-    /// The rules as sentences, in the order in which they are asked.
-    package var words: [String] {
-        rules.current.enumerated().map { "rule \($0 + 1): \($1.sentence)" } + ["nobody else may open anything"]
-    }
+    /// The rules as sentences, in the order in which they are tried.
+    package var words: [String] { PermissionRule.words(of: rules.current) }
 
     /// The permission of the first rule that matches; `none` if there is none.
     public func permission(for principal: Principal, on partition: [UInt8]) -> Permission {

@@ -167,6 +167,13 @@ import Testing
         #expect(rules[2].notice == "rule 3: is never asked: rule 2 matches everything")
     }
 
+    @Test(arguments: [("'*'", 1), ("x", 2)])
+    func nobodyElseIsNamedUnlessARuleIsForEverything(path: String, lineCount: Int) throws {
+        let words = PermissionRule.words(of: try PermissionRule.rules(inYAML: "rules: [{path: \(path), right: read}]"))
+        #expect(words.count == lineCount)
+        #expect(words[0].hasPrefix("rule 1: everybody may read "))
+    }
+
     /// The files that operators begin with.
     @Test(arguments: ["README.md", "Spec/Admin.md", "scripts/deploy/rules.yaml"])
     func everyExampleIsAFileOfRules(_ path: String) throws {
