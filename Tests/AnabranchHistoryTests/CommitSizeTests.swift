@@ -176,7 +176,7 @@ import Testing
         file.releaseCaches()
         #expect(file.cachedByteCount == 0)
         #expect(file.state?.schemaBytes == 0)
-        try file.write(at: 2) { try $0.create("1", key: .int(1), ["3999": .int(7)]) }
+        try file.write(at: 2) { tx in _ = try tx.create("1", key: .int(1), ["3999": .int(7)]) }
         #expect(file.version == 2)
         try test.verify()
     }

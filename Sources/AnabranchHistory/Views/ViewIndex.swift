@@ -77,15 +77,20 @@ struct ViewIndex {
     func members(concernedBy step: LogStep) throws(HistoryError) -> [Set<ClientFileID>] {
         if step.changesSchema { return groups.keys.sorted().compactMap { groups[$0]?.members } }
         var found: Set<Int> = []
+        // There may be thousands of groups, of objects, and of objects with one value: each is taken once.
+        for className in Set(step.touched.values) { found.formUnion(classes[className]?.others ?? []) }
+        var values: [[UInt8]: Set<FieldValue>] = [:]
         for (object, className) in step.touched {
-            guard let index = classes[className] else { continue }
-            found.formUnion(index.others)
-            for state in [step.before, step.after] where !index.properties.isEmpty {
+            guard let index = classes[className], !index.properties.isEmpty else { continue }
+            for state in [step.before, step.after] {
                 guard let object = try state.read(object) else { continue }
                 for property in index.properties.keys {
-                    for value in object.indexedValues(of: property) { found.formUnion(index.byValue[value] ?? []) }
+                    values[className, default: []].formUnion(object.indexedValues(of: property))
                 }
             }
+        }
+        for (className, values) in values {
+            for value in values { found.formUnion(classes[className]?.byValue[value] ?? []) }
         }
         return found.sorted().compactMap { groups[$0]?.members }
     }
