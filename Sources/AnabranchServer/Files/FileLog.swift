@@ -59,11 +59,13 @@ struct FileLog {
         refused objects: [CompensatingWrite.Object], of client: ClientFileID, user: String?, role: String?,
         query: String?, path: VirtualPath
     ) {
+        // By bytes: a character can have any number of them.
+        let query = query.map { String(excerptOf: $0.utf8, upTo: 200) } ?? "-"
         logger.notice(
             "writes were undone",
             metadata: [
                 "path": "\(path.abbreviated)", "client": "\(client)", "user": "\(user ?? "-")",
-                "role": "\(role ?? "-")", "query": "\(query?.prefix(200) ?? "-")", "count": "\(objects.count)",
+                "role": "\(role ?? "-")", "query": "\(query)", "count": "\(objects.count)",
                 "first": "\(objects.first?.reason ?? "-")",
             ])
     }

@@ -56,6 +56,14 @@ import Testing
         #expect(client.doneBytes == client.submittedBytes)
     }
 
+    /// A letter can have any number of accents.
+    @Test func whatIsRefusedIsAShortLineOfTheLog() {
+        let lines = LogLines(), query = "n == \"a\(String(repeating: "\u{301}", count: 100_000))\""
+        FileLog(metrics: SyncMetrics(), logger: lines.logger)
+            .write(refused: [], of: 2, user: "ann", role: nil, query: query, path: VirtualPath(Self.path))
+        #expect((1..<1_000).contains(lines.text.utf8.count))
+    }
+
     @Test func othersGoOnWhileAQueryIsSearchedFor() throws {
         let rig = Self.rig(), slow = try Self.client(of: rig, objects: 50), quick = try rig.join(Self.path, count: 1)[0]
         rig.submit(.query(Self.set(2, "n >= 0 AND n != 7")), of: slow)
