@@ -113,6 +113,25 @@ import Testing
         #expect(try fixture.objectCount() == 0)
     }
 
+    /// However many clients of a user ask at the same time.
+    @Test(arguments: StoreKind.allCases) func aSetCountsWhileItIsLookedFor(_ kind: StoreKind) throws {
+        let fixture = try FlexibleFixture(kind), file = fixture.file
+        var sessions = try (0..<2).map { _ in
+            let client = MemoryClient(try fixture.synced.allocateIdents(for: ["ann"], at: 1)[0])
+            return try file.identify(client.identRequest, user: "ann")
+        }
+        file.userSetBytesMax = 30
+        let sets = ["one", "two"].map {
+            SubscriptionSet(version: 1, query: Array(#"{"Note":"text == \"\#($0)\""}"#.utf8))
+        }
+        #expect(try file.beginQuery(sets[0], in: sessions[0], until: .none))
+        #expect(try file.query(sets[1], in: &sessions[1])?.contains("30 bytes") == true)
+        while file.isSearching(for: sessions[0].ident) { _ = try file.advanceSearch(in: &sessions[0], until: .none) }
+        #expect(try file.query(sets[1], in: &sessions[1])?.contains("30 bytes") == true)
+        file.leave(sessions[0].ident)
+        #expect(try file.query(sets[1], in: &sessions[1]) == nil)
+    }
+
     /// Equal sets count once, and those of clients that have left do not count.
     @Test(arguments: StoreKind.allCases) func whatTheClientsOfAUserAskForHasABound(_ kind: StoreKind) throws {
         let fixture = try FlexibleFixture(kind)

@@ -180,7 +180,8 @@ extension FlexibleFile {
         views[view.ident] = view
         unload(view.ident)
         guard connected.contains(view.ident) else { return markAway(view) }
-        sets.record(view.ident, view.queries.predicates)
+        // A set counts from the time on at which it is looked for.
+        sets.record(view.ident, searches[view.ident]?.queries.predicates ?? view.queries.predicates)
         index.insert(view)
         held.remove(view.ident)
     }

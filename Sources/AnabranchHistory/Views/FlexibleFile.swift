@@ -245,6 +245,7 @@ package final class FlexibleFile {
         searches[session.ident] = QuerySearch(
             queries: ViewQueries(accepted: session.predicates, in: state), queryVersion: session.queryVersion,
             bootstrap: session.queryVersion)
+        sets.record(session.ident, session.predicates)
     }
 
     // MARK: QUERY
@@ -281,6 +282,7 @@ package final class FlexibleFile {
                 throw QueryError(.limit, at: 0, "Invalid query: \(reason)")
             }
             searches[view.ident] = QuerySearch(queries: queries, queryVersion: version, bootstrap: version)
+            sets.record(view.ident, predicates)
         } catch {
             if error.kind == .unavailable { throw HistoryError(.storeFailed, error.reason) }
             // The client goes on with the set that it has, which may not be that of the view any more.
