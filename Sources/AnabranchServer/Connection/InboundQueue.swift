@@ -4,18 +4,21 @@ import NIOCore
 /// The input of a client that the connection has not handled yet, and the decision to read its socket.
 ///
 /// Events are handled in order, one by one, as long as there is room: while the connection's own requests to synced
-/// files occupy too much memory, nothing is handled; while those of all connections do, no UPLOAD is. A waiting message
-/// stays in the form in which it arrived, which is its smallest; and while one waits, the socket is not read. So a
+/// files occupy too much memory, nothing is handled; while those of all connections do, no UPLOAD is, nor a message
+/// with a long set of queries. A waiting message stays in the form in which it arrived, which is its smallest; and while one waits, the socket is not read. So a
 /// client cannot make the server keep more than one reading of its socket (`Spec/Limits.md`, section 7).
 struct InboundQueue: ~Copyable {
-    /// Called once, on any thread, when there is room for an UPLOAD that waits for the budget, with the number of that
+    /// Called once, on any thread, when there is room for a message that waits for the budget, with the number of that
     /// wait.
     typealias Grant = @Sendable (MemoryPermit, Int) -> Void
 
-    /// An UPLOAD does not wait for the uploads of others if, together with its connection's requests, it has no more
+    /// Such a message does not wait for those of others if, together with its connection's requests, it has no more
     /// bytes than this: otherwise clients that upload as much as they can would keep all others from uploading
     /// anything.
     static let shortUploadBytesMax = 256 << 10
+
+    /// The length up to which a message with a set of queries needs no room, in bytes.
+    private static let freeSetBytesMax = 4 << 10
 
     private let waitingBytesMax: Int
     private let budget: MemoryBudget
@@ -55,22 +58,26 @@ struct InboundQueue: ~Copyable {
     mutating func next(orElse grant: @escaping Grant) -> MessageAssembler.Event? {
         permits = []
         guard let (event, permit) = events.first, waitingBytes <= waitingBytesMax else { return nil }
-        // Other messages need no room, and wait only for an UPLOAD before them.
-        if case .message(let message) = event, Self.isUpload(message) {
-            guard let room = room(for: message, orElse: grant) else { return nil }
+        // Other messages need no room, and wait only for such a message before them.
+        if case .message(let message) = event, let kind = Self.kind(of: message),
+            kind == .upload || kind.hasSet && message.readableBytes > Self.freeSetBytesMax
+        {
+            guard let room = room(for: message, kind, orElse: grant) else { return nil }
             permits = [room]
         }
         if let permit { permits.append(permit) }
         return events.removeFirst().event
     }
 
-    private static func isUpload(_ message: ByteBuffer) -> Bool {
-        message.withUnsafeReadableBytes { ClientMessage.Kind(of: $0) == .upload }
+    private static func kind(of message: ByteBuffer) -> ClientMessage.Kind? {
+        message.withUnsafeReadableBytes { ClientMessage.Kind(of: $0) }
     }
 
-    /// - Returns: nil if the UPLOAD has to wait. It may count as short later, when less is waiting before it.
-    private mutating func room(for message: ByteBuffer, orElse grant: @escaping Grant) -> MemoryPermit? {
-        if let permit = uploadPermit ?? permitForShort(message) {
+    /// - Returns: nil if the message has to wait. It may count as short later, when less is waiting before it.
+    private mutating func room(
+        for message: ByteBuffer, _ kind: ClientMessage.Kind, orElse grant: @escaping Grant
+    ) -> MemoryPermit? {
+        if let permit = uploadPermit ?? permitForShort(message, kind) {
             (wait, uploadPermit) = (nil, nil)
             return permit
         }
@@ -83,8 +90,9 @@ struct InboundQueue: ~Copyable {
         return nil
     }
 
-    private func permitForShort(_ message: ByteBuffer) -> MemoryPermit? {
-        let inflated = message.withUnsafeReadableBytes { ClientMessage.inflatedUploadBytes($0) }
+    private func permitForShort(_ message: ByteBuffer, _ kind: ClientMessage.Kind) -> MemoryPermit? {
+        let inflated =
+            kind == .upload ? message.withUnsafeReadableBytes { ClientMessage.inflatedUploadBytes($0) } : 0
         guard let inflated else { return nil }
         let bytes = max(message.readableBytes, inflated)
         return bytes <= Self.shortUploadBytesMax - waitingBytes ? budget.permitBeyondLimit(for: bytes) : nil
@@ -126,4 +134,9 @@ struct InboundQueue: ~Copyable {
         isReadHeld = false
         return true
     }
+}
+
+extension ClientMessage.Kind {
+    /// True if a message can have a set of queries, which its file keeps until it comes to it.
+    fileprivate var hasSet: Bool { self == .ident || self == .query }
 }

@@ -45,6 +45,7 @@ struct FileRequest: Sendable {
         case _ where permit != nil: 0
         case .integrate(let upload): 256 + upload.changesetBytes + 64 * upload.changesetCount
         case .query(let subscriptions): 256 + subscriptions.query.count
+        case .identify(let claim, _): 256 + (claim.subscriptions?.query.count ?? 0)
         default: 256
         }
     }

@@ -112,6 +112,18 @@ import Testing
         #expect(budget.bytesInUse == 100_000 + (passes ? max(900, head.utf8.count + bodyBytes) : 0))
     }
 
+    /// A file keeps the sets of queries until it comes to them.
+    @Test(arguments: [
+        ("query", 0, true), ("ident", 0, true), ("query", 1, false), ("ident", 1, false), ("ping", 1, true),
+    ])
+    func longSetsOfQueriesWaitForTheBudget(kind: String, more: Int, passes: Bool) {
+        let budget = MemoryBudget(bytesMax: 8 << 20), fixture = Fixture(budget)
+        budget.reserve(8 << 20)
+        let set = String(repeating: "x", count: InboundQueue.shortUploadBytesMax + more - kind.utf8.count - 1)
+        fixture.queue.append(Self.message("\(kind) \(set)"))
+        #expect((fixture.next() != nil) == passes)
+    }
+
     @Test(arguments: [(-1, true), (0, true), (1, false)])
     func whatAnUploadHasWhenItIsInflatedMakesItShortOrLong(more: Int, passes: Bool) {
         let budget = MemoryBudget(bytesMax: 8 << 20), fixture = Fixture(budget)

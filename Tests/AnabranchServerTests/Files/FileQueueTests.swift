@@ -80,6 +80,16 @@ import Testing
             request: request)
     }
 
+    /// A file keeps it until it comes to the request.
+    @Test func theSetOfAnIdentCounts() {
+        let set = SubscriptionSet(version: 1, query: Array(#"{"T":"TRUEPREDICATE"}"#.utf8))
+        let claim = IdentRequest(file: SaltedFileID(ident: 2, salt: 1), subscriptions: set)
+        let request = FileRequest(
+            path: VirtualPath("a"), session: Self.bind(0, to: "//0").session, principal: Principal(app: ""),
+            capabilities: .all, request: .identify(claim, hasRestarted: false))
+        #expect(request.cost == 256 + set.query.count)
+    }
+
     @Test("while commits are stored, others of the shard come together for the next one, and nobody else waits")
     func groups() async throws {
         let store = GatedStore(), counters = CountingMetrics()
