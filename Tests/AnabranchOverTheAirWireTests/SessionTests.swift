@@ -268,6 +268,29 @@ import Testing
         }
     }
 
+    /// A session keeps what it is sent until the rest has come. Those of a user leave room for others.
+    @Test func whatSessionsKeepIsBounded() async throws {
+        try await DeviceRig.run {
+            $0.sessionBytesMax = 1 << 20
+        } _: { rig in
+            var device = Talker(rig)
+            _ = try await device.send(Talker.info, .start(uri: Self.uri, .with(.slow, next: "1")))
+            func changes(_ id: String, textBytes: Int, hasMore: Bool) -> MessageItem {
+                let text = String(repeating: "x", count: textBytes)
+                let changes = Changes(.records, ["note/\(id)": Self.note(text)])
+                return device.item(.changes(uri: Self.uri, changes), hasMore: hasMore)
+            }
+            _ = try await device.send([changes("a", textBytes: 150_000, hasMore: true)])
+            let header = Message.Header(
+                deviceID: device.name, service: "sync", userID: rig.user, sequence: device.sequence + 1)
+            let more = try Message(header: header, body: [changes("b", textBytes: 150_000, hasMore: true)])
+            #expect(try await rig.ask(try more.encoded(as: .xml), cookie: device.cookie).status == .serviceUnavailable)
+            // Another user's session has room.
+            let other = try #require(rig.wire.open("device", "another", DeviceRig.app))
+            #expect(rig.wire.hasRoom(for: 150_000, in: other))
+        }
+    }
+
     @Test func devicesAreBounded() async throws {
         try await DeviceRig.run {
             $0.door.devicesMax = 2

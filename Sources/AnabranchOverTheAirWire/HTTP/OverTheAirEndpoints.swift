@@ -76,6 +76,7 @@ struct OverTheAirEndpoints: HTTPEndpoints {
         guard let session else {
             return refusal(Status(.badRequest, "there is no such session, or it has ended"), header, form)
         }
+        guard wire.hasRoom(for: bytes.count, in: session) else { return Self.busy }
         let permission = wire.authorizer.permission(
             for: principal, on: OverTheAirWire.partition(of: user).bytes)
         let isAllowed = permission >= .read && Self.is(header.userID, principal)

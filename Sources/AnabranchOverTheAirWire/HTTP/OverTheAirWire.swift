@@ -98,6 +98,24 @@ package final class OverTheAirWire: RecordDoor {
         return cookie.flatMap(session)
     }
 
+    /// The part of what others leave of `sessionBytesMax` that the sessions of a user may keep, and what each session
+    /// may in any case, in bytes.
+    private static let (userPart, freeBytesMax) = (4, 64 << 10)
+
+    /// True if a session may take a message of so many bytes, which it may keep until the rest has come.
+    func hasRoom(for byteCount: Int, in session: OpenSession) -> Bool {
+        if session.byteCount + byteCount <= Self.freeBytesMax { return true }
+        var (mine, others) = (byteCount, 0)
+        for other in state.withLock({ Array($0.sessions.values) }) {
+            if other.app == session.app, other.user.hasBytes(of: session.user) {
+                mine += other.byteCount
+            } else {
+                others += other.byteCount
+            }
+        }
+        return mine <= (settings.sessionBytesMax - others) / Self.userPart
+    }
+
     /// A new session of a device, in place of its earlier one; nil if there are too many.
     func open(_ device: String, _ user: String, _ app: String) -> OpenSession? {
         let now = unixSeconds(), name = [app, user, device].map { ExactString($0) }
