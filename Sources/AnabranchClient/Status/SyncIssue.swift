@@ -9,9 +9,9 @@ public struct SyncIssue: Error, Equatable, Sendable, CustomStringConvertible {
         case offline
         /// The user has to log in again.
         case unauthorized
-        /// The user may not do this.
+        /// The user may not open the partition, or not make a change.
         case forbidden
-        /// Something is larger than the server, or the replica, takes.
+        /// A change is larger than the server, or the replica, accepts.
         case tooLarge
         /// The schema of the server differs from that of the program.
         case schemaMismatch
@@ -23,9 +23,9 @@ public struct SyncIssue: Error, Equatable, Sendable, CustomStringConvertible {
         case storageFailed
         /// The disk of this device is full, or the replica may not become larger (`ReplicaSpace`).
         case storageFull
-        /// Client and server do not understand each other.
+        /// Client and server disagree on the protocol.
         case protocolError
-        /// Something is wrong with the server.
+        /// The server has failed.
         case serverError
     }
 
@@ -75,7 +75,7 @@ extension SyncIssue.Kind {
             switch code {
             case .badAuthentication: .unauthorized
             case .permissionDenied, .userMismatch, .writeNotAllowed: .forbidden
-            case .limitsExceeded, .badChangesetSize, .initialSyncNotCompleted: .tooLarge
+            case .limitsExceeded, .badChangesetSize: .tooLarge
             case .invalidSchemaChange, .schemaVersionChanged, .badSchemaVersion: .schemaMismatch
             case .badQuery: .subscriptionRefused
             default:
