@@ -19,7 +19,7 @@ public struct BridgeStatus: Equatable, Sendable {
 
     /// An object whose row is not as it is.
     public struct WaitingObject: Equatable, Sendable {
-        /// The class.
+        /// The name of its class.
         public let className: String
         /// The key of its row.
         public let key: String
@@ -27,19 +27,19 @@ public struct BridgeStatus: Equatable, Sendable {
         public let reason: String
     }
 
-    /// The tables.
+    /// The bridged tables, one for each class.
     public let tables: [Table]
     /// The process that has the bridge; nil if none has.
     public let holder: String?
-    /// The seconds since its last sign.
+    /// The time since the last sign of life of the holder, in seconds.
     public let silentSeconds: Double
-    /// The changes that are not collected.
+    /// The number of changes in tables that no pass has turned into changes of objects yet.
     public let uncollected: Int
-    /// The seconds since the first of them; 0 if there is none.
+    /// The age of the oldest of these, in seconds; 0 if there is none.
     public let lagSeconds: Double
-    /// The changes that are collected, and that the server has not acknowledged.
+    /// The number of changes that were collected, but not acknowledged by the server yet.
     public let unacknowledged: Int
-    /// The number of objects that wait.
+    /// The number of objects whose rows the database has refused.
     public let waitingCount: Int
     /// The first hundred of them.
     public let waiting: [WaitingObject]

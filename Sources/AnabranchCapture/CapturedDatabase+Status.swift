@@ -6,7 +6,7 @@ public import AnabranchCore
 public struct CaptureStatus: Equatable, Sendable {
     /// A table that is captured.
     public struct Table: Equatable, Sendable {
-        /// The name.
+        /// The name of the table in the database.
         public let name: String
         /// The number of rows.
         public let rows: Int
@@ -20,7 +20,7 @@ public struct CaptureStatus: Equatable, Sendable {
 
     /// An object whose row could not be written.
     public struct WaitingObject: Equatable, Sendable {
-        /// The table.
+        /// The name of the table whose row it is.
         public let table: String
         /// The key of the object, as 32 hex digits.
         public let object: String
@@ -32,13 +32,13 @@ public struct CaptureStatus: Equatable, Sendable {
     public let tables: [Table]
     /// True while capture is paused.
     public let isPaused: Bool
-    /// The entries of the history that no pass has made objects of.
+    /// The number of changed rows that no pass has turned into objects yet.
     public let uncollected: Int
-    /// The entries that objects were made of, which the server has not acknowledged.
+    /// The number of changes of rows that were collected, but not acknowledged by the server yet.
     public let unacknowledged: Int
-    /// The number of objects that wait.
+    /// The number of objects whose rows could not be written.
     public let waitingCount: Int
-    /// The first of them.
+    /// The first 100 of them.
     public let waiting: [WaitingObject]
     /// The number of values that were given up, kept in `sync_conflict`.
     public let conflicts: Int
@@ -56,11 +56,11 @@ public struct CaptureDifference: Equatable, Sendable {
         case columns([String])
     }
 
-    /// The table.
+    /// The name of the table.
     public let table: String
     /// The key of the row as SQL spells it, or that of the object as 32 hex digits if there is no row.
     public let key: String
-    /// The kind.
+    /// The kind of the difference: which side is missing, or which columns differ.
     public let kind: Kind
     /// The reason why the row is not written; nil if the object does not wait.
     public let reason: String?

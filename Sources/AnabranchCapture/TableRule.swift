@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// An action on a row.
+/// The actions on a row that a rule can allow, in either direction.
 public enum RowAction: String, CaseIterable, Sendable {
     /// A new row.
     case insert

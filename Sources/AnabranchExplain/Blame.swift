@@ -13,7 +13,7 @@ public struct Blame: Sendable {
         public let author: Author?
     }
 
-    /// The object.
+    /// The object whose values these are.
     public let object: ObjectAddress
     /// The version from which on changes are known; 0 if all are.
     public let beginning: ServerVersion

@@ -6,7 +6,7 @@ public import AnabranchHistory
 public struct Edit: Equatable, Sendable {
     /// An object of an edit.
     public struct Object: Equatable, Sendable {
-        /// The object.
+        /// The class and key of the object.
         public let object: ObjectAddress
         /// True if the edit has created it.
         public fileprivate(set) var isInserted = false

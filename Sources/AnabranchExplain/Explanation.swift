@@ -30,9 +30,9 @@ public struct Explanation: Sendable {
 
     /// An instruction as it was uploaded, and as it entered the log.
     public struct Instruction: Sendable {
-        /// As uploaded.
+        /// The instruction as its client uploaded it.
         public let uploaded: Form
-        /// As logged; nil if it was lost.
+        /// The instruction as it is in the log; nil if it was lost.
         public let logged: Form?
         /// True if it was lost to no rule of the merge: the rules of the app, or the view of the client, refused it.
         public let isRefused: Bool
@@ -50,7 +50,7 @@ public struct Explanation: Sendable {
 
     /// The effect of a rule on an instruction of the version and one that its client had not seen.
     public struct Effect: Sendable {
-        /// The rule.
+        /// The merge rule that was applied.
         public let rule: MergeRule
         /// The number of the version's own instruction among `instructions`, from 0; nil if the merge added it (R8).
         public let position: Int?

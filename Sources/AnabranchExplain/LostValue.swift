@@ -2,13 +2,13 @@ public import AnabranchCore
 
 /// A value of a property that a merge has discarded in favour of another (`Spec/Explain.md`, section 5).
 public struct LostValue: Sendable {
-    /// The object.
+    /// The object that has the property.
     public let object: ObjectAddress
     /// The name of the property, in UTF-8.
     public let field: [UInt8]
-    /// The value.
+    /// The discarded value.
     public let value: Payload
-    /// Its author.
+    /// The author of the discarded value.
     public let author: Author
     /// The rule by which it was lost.
     public let rule: MergeRule

@@ -3,7 +3,7 @@ import AnabranchHistory
 
 /// An object that two states do not have alike (`Spec/Explain.md`, section 4).
 public struct ObjectDifference: Sendable {
-    /// The object.
+    /// The class and key of the object.
     public let object: ObjectAddress
     /// The properties in the older state, by name, as an export has them; all of them if the object was erased, and
     /// else those that differ. Nil if the object is new.

@@ -65,6 +65,6 @@ extension PrimaryKey {
 }
 
 extension PartitionValue {
-    /// A UUID.
+    /// The partition whose value is this UUID.
     public static func uuid(_ id: UUID) -> PartitionValue { .uuid(UUIDBytes(id)) }
 }

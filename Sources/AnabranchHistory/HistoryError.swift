@@ -26,7 +26,7 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
         /// The log holds what the client's release cannot read: the client keeps everything, and its app has to be
         /// updated.
         case clientTooOld
-        /// The client file has expired.
+        /// The client file was given up, since its client was away for too long: the client has to reset.
         case clientFileExpired
         /// The client file belongs to another user.
         case userMismatch

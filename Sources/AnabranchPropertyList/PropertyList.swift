@@ -7,7 +7,7 @@ import AnabranchCore
 public enum PropertyList: Sendable {
     /// A text.
     case string(String)
-    /// An integer.
+    /// An integer, −2^63 … 2^63−1.
     case integer(Int64)
     /// A 64-bit floating-point number. Those that are not finite are read, never written.
     case real(Double)

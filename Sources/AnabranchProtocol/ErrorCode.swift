@@ -79,110 +79,110 @@ extension ErrorCode: CustomStringConvertible {
 // MARK: - The table
 
 extension ErrorCode {
-    /// 100: connection closed.
+    /// 100: the server closes the connection, because of overload or a shutdown; the client reconnects.
     public static let connectionClosed = ErrorCode(rawValue: 100)
-    /// 101: other error.
+    /// 101: any other failure of the server; the client reconnects.
     public static let otherError = ErrorCode(rawValue: 101)
-    /// 102: unknown message type.
+    /// 102: a message of an unknown type.
     public static let unknownMessage = ErrorCode(rawValue: 102)
-    /// 103: bad syntax in message head.
+    /// 103: a message head that cannot be read, or whose sizes contradict its body.
     public static let badSyntax = ErrorCode(rawValue: 103)
-    /// 104: limits exceeded.
+    /// 104: limits exceeded. Clients abort their process on it, so it is never sent: close code 1009 takes its place.
     public static let limitsExceeded = ErrorCode(rawValue: 104)
-    /// 105: unsupported protocol version.
+    /// 105: no common version of the protocol.
     public static let wrongProtocolVersion = ErrorCode(rawValue: 105)
-    /// 106: bad session ident.
+    /// 106: a message for a session that does not exist.
     public static let badSessionIdent = ErrorCode(rawValue: 106)
-    /// 107: overlapping reuse of session ident.
+    /// 107: a BIND with the ident of a session that still exists.
     public static let reuseOfSessionIdent = ErrorCode(rawValue: 107)
-    /// 108: client file bound in other session of this connection.
+    /// 108: an IDENT with a client file that another session of this connection uses.
     public static let boundInOtherSession = ErrorCode(rawValue: 108)
-    /// 109: bad message order.
+    /// 109: a message that the state of its session does not allow.
     public static let badMessageOrder = ErrorCode(rawValue: 109)
-    /// 110: decompression failed.
+    /// 110: a body that does not inflate to its announced size, or is larger than allowed.
     public static let badDecompression = ErrorCode(rawValue: 110)
-    /// 111: bad changeset header.
+    /// 111: an UPLOAD with a changeset whose numbers cannot be read.
     public static let badChangesetHeader = ErrorCode(rawValue: 111)
-    /// 112: bad changeset size.
+    /// 112: an UPLOAD with a changeset that is empty, or longer than the rest of the body.
     public static let badChangesetSize = ErrorCode(rawValue: 112)
     /// 113: this server supports flexible sync only.
     public static let switchToFlexibleSync = ErrorCode(rawValue: 113)
     /// 114: this server supports partition-based sync only.
     public static let switchToPartitionSync = ErrorCode(rawValue: 114)
 
-    /// 200: session closed.
+    /// 200: the server closes the session; the client begins it again after a second.
     public static let sessionClosed = ErrorCode(rawValue: 200)
-    /// 201: session error.
+    /// 201: any other failure of the server that concerns one session, or a store that takes no changes now.
     public static let otherSessionError = ErrorCode(rawValue: 201)
-    /// 202: token expired.
+    /// 202: the access token has expired. Never sent, since clients abort on it: close code 4001 takes its place.
     public static let tokenExpired = ErrorCode(rawValue: 202)
-    /// 203: bad authentication.
+    /// 203: no valid access token. Never sent, since clients abort on it: close codes 4001 and 4002 take its place.
     public static let badAuthentication = ErrorCode(rawValue: 203)
-    /// 204: illegal partition value.
+    /// 204: a BIND with a partition value that does not fit the app.
     public static let illegalRealmPath = ErrorCode(rawValue: 204)
-    /// 205: no such Realm.
+    /// 205: the file does not exist. Never sent, since clients abort on it: 204 takes its place.
     public static let noSuchRealm = ErrorCode(rawValue: 205)
-    /// 206: permission denied.
+    /// 206: the user may not open the partition.
     public static let permissionDenied = ErrorCode(rawValue: 206)
-    /// 207: bad server file ident.
+    /// 207: an obsolete code, never sent.
     public static let badServerFileIdent = ErrorCode(rawValue: 207)
-    /// 208: bad client file ident.
+    /// 208: an IDENT with a client file that the server does not know; the client resets.
     public static let badClientFileIdent = ErrorCode(rawValue: 208)
-    /// 209: bad server version.
+    /// 209: an IDENT or UPLOAD that names a server version that the log does not have; the client resets.
     public static let badServerVersion = ErrorCode(rawValue: 209)
-    /// 210: bad client version.
+    /// 210: an IDENT or UPLOAD that names a client version that cannot be; the client resets.
     public static let badClientVersion = ErrorCode(rawValue: 210)
-    /// 211: diverging histories.
+    /// 211: an IDENT with a version whose salt is another one here; the client resets.
     public static let divergingHistories = ErrorCode(rawValue: 211)
-    /// 212: bad changeset.
+    /// 212: a changeset that cannot be read, merged or applied; the client resets.
     public static let badChangeset = ErrorCode(rawValue: 212)
-    /// 213: disabled session.
+    /// 213: a code that current clients do not know, never sent.
     public static let disabledSession = ErrorCode(rawValue: 213)
-    /// 214: partial sync disabled.
+    /// 214: an obsolete code, never sent.
     public static let partialSyncDisabled = ErrorCode(rawValue: 214)
-    /// 215: unsupported session feature.
+    /// 215: an obsolete code, never sent.
     public static let unsupportedSessionFeature = ErrorCode(rawValue: 215)
-    /// 216: bad origin file ident.
+    /// 216: an UPLOAD with changes that claim to be of another client file.
     public static let badOriginFileIdent = ErrorCode(rawValue: 216)
-    /// 217: bad client file.
+    /// 217: the client file cannot be used any more; the client resets.
     public static let badClientFile = ErrorCode(rawValue: 217)
-    /// 218: server file deleted.
+    /// 218: the file was deleted. Never sent, since clients abort on it: 217 takes its place.
     public static let serverFileDeleted = ErrorCode(rawValue: 218)
-    /// 219: client file blacklisted.
+    /// 219: the client file is banned. Never sent, since clients abort on it: 206 takes its place.
     public static let clientFileBlacklisted = ErrorCode(rawValue: 219)
-    /// 220: user blacklisted.
+    /// 220: the user is banned. Never sent, since clients abort on it: close code 4002 takes its place.
     public static let userBlacklisted = ErrorCode(rawValue: 220)
-    /// 221: transact before upload.
+    /// 221: an obsolete code, never sent.
     public static let transactBeforeUpload = ErrorCode(rawValue: 221)
-    /// 222: client file expired.
+    /// 222: the client was away so long that the log has dropped what it needs; the client resets.
     public static let clientFileExpired = ErrorCode(rawValue: 222)
-    /// 223: client file of another user.
+    /// 223: an IDENT with a client file of another user.
     public static let userMismatch = ErrorCode(rawValue: 223)
-    /// 224: too many sessions.
+    /// 224: too many sessions. Never sent, since clients abort on it: 201 takes its place.
     public static let tooManySessions = ErrorCode(rawValue: 224)
-    /// 225: invalid schema change.
+    /// 225: an UPLOAD that removes classes or columns, or changes the schema in another way that is not allowed.
     public static let invalidSchemaChange = ErrorCode(rawValue: 225)
-    /// 226: bad query.
+    /// 226: a subscription whose query cannot be served.
     public static let badQuery = ErrorCode(rawValue: 226)
-    /// 227: object already exists.
+    /// 227: an UPLOAD that creates an object which its client must not create again.
     public static let objectAlreadyExists = ErrorCode(rawValue: 227)
-    /// 228: server permissions changed.
+    /// 228: the permissions of the user have changed; the client resets.
     public static let serverPermissionsChanged = ErrorCode(rawValue: 228)
-    /// 229: initial sync not completed.
+    /// 229: the server is not ready for the app yet; the client tries again.
     public static let initialSyncNotCompleted = ErrorCode(rawValue: 229)
-    /// 230: write not allowed.
+    /// 230: an UPLOAD by a user who may only read the partition; the client resets without recovery.
     public static let writeNotAllowed = ErrorCode(rawValue: 230)
-    /// 231: compensating write.
+    /// 231: the server has undone writes that the user may not make (section 7.4); the session goes on.
     public static let compensatingWrite = ErrorCode(rawValue: 231)
-    /// 232: migrate to flexible sync.
+    /// 232: the app has moved to flexible sync.
     public static let migrateToFlexibleSync = ErrorCode(rawValue: 232)
-    /// 233: bad progress.
+    /// 233: a DOWNLOAD whose progress goes back; clients send it.
     public static let badProgress = ErrorCode(rawValue: 233)
-    /// 234: revert to partition-based sync.
+    /// 234: the app has moved back to partition-based sync.
     public static let revertToPartitionSync = ErrorCode(rawValue: 234)
-    /// 235: bad schema version.
+    /// 235: a client with a schema version that the server does not have, in flexible sync.
     public static let badSchemaVersion = ErrorCode(rawValue: 235)
-    /// 236: schema version changed.
+    /// 236: the client has to move to another version of its schema, in flexible sync.
     public static let schemaVersionChanged = ErrorCode(rawValue: 236)
 
     /// The name and the recommended action; without an action it must not be sent.

@@ -48,7 +48,7 @@ extension RealmFile {
     public var isStreaming: Bool { header.isStreaming }
     /// The version of the file, counted in commits.
     public var version: Int { header.version }
-    /// The form of the history.
+    /// The version of the form in which the history is stored (`Spec/RealmFile.md`).
     public var historyForm: Int { header.historyForm }
     /// The purpose of the history.
     public var history: History {

@@ -14,9 +14,9 @@ public struct OverruledChange: Equatable, Sendable {
     public let rule: MergeRule
     /// The change that it was discarded for, in words; cut like `change`.
     public let winner: String
-    /// When, and in which client file, that was made.
+    /// The time of the winning change, and the client file that made it.
     public let tag: OriginTag
-    /// The version that has it on the server.
+    /// The server version that contains the winning change.
     public let version: ServerVersion
 }
 

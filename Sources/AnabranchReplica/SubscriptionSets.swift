@@ -49,7 +49,7 @@ public struct SubscriptionSets: Equatable, Codable, Sendable {
         public let subscriptions: [Subscription]
         /// The version of the replica up to which changes are uploaded before the QUERY; later ones follow it.
         public internal(set) var snapshot: ClientVersion
-        /// The state of the set.
+        /// The progress of the set on the way to the server and back.
         public internal(set) var state = State.pending
 
         /// The set as QUERY and IDENT carry it (`Spec/Protocol.md`, section 9.2).

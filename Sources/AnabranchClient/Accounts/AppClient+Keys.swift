@@ -32,7 +32,7 @@ extension AppClient {
         _ = try await keys("PUT", "/\(key)/\(isEnabled ? "enable" : "disable")", of: id)
     }
 
-    /// Deletes a key.
+    /// Deletes an API key of a user, by its ident. Nobody can log in with it any more.
     public func deleteAPIKey(_ key: String, of id: String) async throws {
         _ = try await keys("DELETE", "/\(key)", of: id)
     }

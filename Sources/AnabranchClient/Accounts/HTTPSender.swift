@@ -30,7 +30,7 @@ public struct HTTPCall: Sendable {
 public struct HTTPAnswer: Sendable {
     /// The HTTP status.
     public var status: Int
-    /// The body.
+    /// The bytes of the body; empty if there is none.
     public var body: [UInt8]
     /// The headers; empty if the sender does not tell them. Names are compared without regard to case.
     public var headers: [(name: String, value: String)]

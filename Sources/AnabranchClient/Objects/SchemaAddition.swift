@@ -100,7 +100,7 @@ enum SchemaAddition {
 /// A property that was added to a class although the store has one of the same type that is not declared any more: it
 /// may be the same one, under a new name. Its values are then still under the old one; `CodingKeys` keep a stored name.
 public struct PossibleRename: Equatable, Sendable, CustomStringConvertible {
-    /// The name of the class.
+    /// The name of the class, as it is stored.
     public let className: String
     /// The property that the store has, and the type does not declare.
     public let stored: String

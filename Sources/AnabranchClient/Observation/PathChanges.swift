@@ -12,18 +12,19 @@ public struct ObjectPath: Hashable, Sendable, CustomStringConvertible {
     /// The whole store.
     public static let store = ObjectPath(className: nil)
 
-    /// A class.
+    /// All objects of a class.
     public static func `class`(_ type: any SyncedObject.Type) -> ObjectPath { .class(named: type.className) }
 
-    /// A class.
+    /// All objects of the class with this stored name.
     public static func `class`(named name: String) -> ObjectPath { ObjectPath(className: name) }
 
-    /// An object.
+    /// The object with an id. Throws `ObjectError` if the id is no valid key.
     public static func object<Object: SyncedObject>(_ type: Object.Type, _ id: Object.ID) throws -> ObjectPath {
         ObjectPath(className: type.className, key: try id.primaryKey)
     }
 
-    /// A property of an object.
+    /// One property of an object. Throws `ObjectError` if the id is no valid key, or the key path names no stored
+    /// property.
     public static func property<Object: SyncedObject>(
         _ keyPath: PartialKeyPath<Object>, of id: Object.ID
     ) throws -> ObjectPath {
@@ -70,7 +71,7 @@ public enum PathScope: Sendable {
     }
 }
 
-/// A change at a path.
+/// A change of an observed path, since the previous report.
 public struct PathChange: Equatable, Sendable {
     /// The kind of a change.
     public enum Kind: Sendable {

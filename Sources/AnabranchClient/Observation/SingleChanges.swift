@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// A change to one object.
+/// A change to an observed object, since the previous report; first its present value.
 public struct ObjectChange<Object: SyncedObject>: Sendable {
     /// The object before; nil if it did not exist, and with the first change.
     public let old: Object?

@@ -80,7 +80,7 @@ public protocol QueryCondition: Sendable {
     var condition: ObjectCondition { get }
 }
 
-/// A condition on objects.
+/// A condition in a query, made by comparing properties and combined by `&&`, `||` and `!`.
 public struct ObjectCondition: QueryCondition {
     let text: QueryText
 
@@ -197,20 +197,20 @@ extension QueryProperty where Value: _QueryCollection {
     public var count: QueryProperty<Int> { QueryProperty<Int>(path: path + ".@count") }
     /// Any of the elements: `$0.tags.any == "home"`.
     public var any: QueryProperty<Value._Element> { QueryProperty<Value._Element>(path: "ANY " + path) }
-    /// All of the elements.
+    /// Every element: `$0.tags.all == "home"` also holds if there are none.
     public var all: QueryProperty<Value._Element> { QueryProperty<Value._Element>(path: "ALL " + path) }
-    /// None of the elements.
+    /// No element: `$0.tags.none == "home"` also holds if there are none.
     public var none: QueryProperty<Value._Element> { QueryProperty<Value._Element>(path: "NONE " + path) }
     /// The least element.
     public var min: QueryProperty<Value._Element> { QueryProperty<Value._Element>(path: path + ".@min") }
     /// The greatest element.
     public var max: QueryProperty<Value._Element> { QueryProperty<Value._Element>(path: path + ".@max") }
-    /// The sum of the elements.
+    /// The sum of the elements, which are numbers; 0 if there are none.
     public var sum: QueryProperty<Value._Element> { QueryProperty<Value._Element>(path: path + ".@sum") }
     /// The average of the elements.
     public var average: QueryProperty<Double> { QueryProperty<Double>(path: path + ".@avg") }
 
-    /// An element is this one.
+    /// An element equals this one.
     public func contains(_ element: Value._Element) -> ObjectCondition { any == element }
 }
 

@@ -62,11 +62,11 @@ public struct TransferProgress: Equatable, Sendable {
     public internal(set) var fraction = 1.0
 }
 
-/// The status of an object.
+/// The synchronization of one object: whether it is here, and which transfer it waits for.
 public struct ObjectStatus: Equatable, Sendable {
     /// The transfer that concerns an object.
     public enum State: Sendable {
-        /// There is none.
+        /// No transfer concerns the object.
         case idle
         /// The object is not here, and the store is downloading.
         case downloading

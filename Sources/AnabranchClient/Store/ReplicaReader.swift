@@ -6,11 +6,11 @@ import GRDB
 
 /// A replica as it was at one moment; later changes do not touch it. Its objects are read when they are needed.
 public struct ReplicaSnapshot: Sendable {
-    /// The state.
+    /// The objects at that moment.
     public let state: ObjectGraph
-    /// The numbers.
+    /// The file's ident, its cursors and its subscriptions at that moment.
     public let record: ReplicaRecord
-    /// The entries of its log.
+    /// The local changes that the server had not acknowledged.
     public let log: [LocalVersion]
     private let snapshot: DatabaseSnapshot
 

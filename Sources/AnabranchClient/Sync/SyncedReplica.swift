@@ -249,7 +249,7 @@ public enum SyncStatus: Equatable, Sendable {
     case stopped(SyncError)
 }
 
-/// An event of a replica.
+/// The events that observers of a replica receive, in order.
 public enum ReplicaEvent: Sendable {
     /// A transaction was committed: the objects that it created, changed or erased.
     case changed(version: ClientVersion, objects: [ObjectReference], isLocal: Bool)

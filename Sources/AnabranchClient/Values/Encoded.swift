@@ -4,7 +4,7 @@ import Foundation
 /// A value of any `Codable` type, stored as JSON in a `String` property: `var place: Encoded<Coordinates>?`. It is one
 /// value: if two are written at the same time, one of them stays, as a whole.
 public struct Encoded<Value: Codable & Sendable>: SyncedValue {
-    /// The value.
+    /// The value that is stored as JSON.
     public var value: Value
 
     /// Wraps a value.

@@ -113,7 +113,7 @@ public struct ChangesetArena: Sendable {
         return own + added
     }
 
-    /// The bytes of a name.
+    /// The UTF-8 of a name in the table of this arena; they are valid as long as the arena.
     public func bytes(of name: NameID) -> ArraySlice<UInt8> {
         let span = names.spans[Int(name.rawValue)]
         return bytes[Int(span.offset)..<Int(span.offset) + Int(span.count)]
@@ -165,7 +165,7 @@ public struct ChangesetArena: Sendable {
 
     // MARK: Values
 
-    /// The class and primary key of an object.
+    /// The class name and primary key behind an object number of this arena.
     public func primaryKey(of object: ObjectKeyID) -> (className: NameID, key: PrimaryKey) {
         let key = objects.keys[Int(object.rawValue)]
         let value: PrimaryKey =

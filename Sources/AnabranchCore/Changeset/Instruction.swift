@@ -47,7 +47,7 @@ public struct PathElement: Hashable, Sendable {
 /// Names and objects are numbers of the arena's common tables. What merging can change stands here or in the arena's
 /// path elements; the bytes of strings and binaries stay where they arrived and are referenced. One cache line.
 public struct Instruction: Sendable {
-    /// The kind of the instruction.
+    /// The kind of instruction, such as Update or ArrayInsert.
     public internal(set) var kind: InstructionKind
     var flags: Flags = []
     /// The type of the payload; for AddColumn of the column, for AddTable of the primary key.

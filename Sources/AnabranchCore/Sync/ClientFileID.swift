@@ -16,9 +16,9 @@ public struct ClientFileID: TypedNumber {
 /// The number of a client's file with the salt that proves that both sides mean the same file: as IDENT carries them
 /// (`Spec/Protocol.md`, section 5.1).
 public struct SaltedFileID: Hashable, Sendable {
-    /// 2 … 2^63−1 for a client's file.
+    /// The number of the file, 2 … 2^63−1 for a client's.
     public var ident: ClientFileID
-    /// 1 … 2^63−1.
+    /// The random number that identifies this file, 1 … 2^63−1.
     public var salt: Salt
 
     /// Creates the identity of a client's file from its number and salt.

@@ -40,7 +40,7 @@ extension SessionFile {
 
 /// A subscription set that the client has to send.
 public struct UnsentSubscriptions: Equatable, Sendable {
-    /// The set.
+    /// The queries, with the number of their set.
     public var set: SubscriptionSet
     /// The version of the file at which it was committed.
     public var snapshot: ClientVersion

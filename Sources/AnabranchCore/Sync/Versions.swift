@@ -24,7 +24,7 @@ public struct ClientVersion: TypedNumber {
 
 /// A server version with its salt: both are 0 before the first entry of the log.
 public struct SaltedVersion: Hashable, Sendable {
-    /// The version.
+    /// The number of the log entry.
     public var version: ServerVersion
     /// The salt that the version was given when it was made.
     public var salt: Salt

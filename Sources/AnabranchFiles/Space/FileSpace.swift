@@ -40,7 +40,7 @@ public final class FileSpace: Sendable {
 
     /// The store with the names and places.
     public let store: SyncedStore
-    /// The settings.
+    /// The settings that the space was opened with.
     public let settings: SpaceSettings
     let cache: ContentCache
     let service: FileService?

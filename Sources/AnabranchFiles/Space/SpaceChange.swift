@@ -1,7 +1,7 @@
 public import AnabranchClient
 public import Foundation
 
-/// A change in a space.
+/// A change of one file or folder of a space, by this device or another one.
 public struct SpaceChange: Equatable, Sendable {
     /// The kind of a change.
     public enum Kind: Equatable, Sendable {

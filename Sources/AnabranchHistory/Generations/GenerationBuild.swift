@@ -2,7 +2,7 @@ public import AnabranchCore
 
 /// A state that stays as it is, whatever is committed to its file.
 public struct FrozenState: Sendable {
-    /// The state.
+    /// The objects at that moment.
     public var state: ObjectGraph
     /// The head of the file at that moment.
     public var head: FileHead

@@ -32,7 +32,7 @@ public struct IntegrationReport: Equatable, Sendable {
 
 /// The outcome of integrating the queued uploads of one client file.
 public struct ClientOutcome: Equatable, Sendable {
-    /// The client file.
+    /// The client file whose uploads were integrated.
     public var ident: ClientFileID
     /// The number of log entries that its changesets became.
     public var newVersions: Int

@@ -12,7 +12,7 @@ public struct MaintenanceReport: Equatable, Sendable {
     public var generationBytes: UInt64 = 0
     /// The number of older generations that were dropped.
     public var generationsDropped: UInt64 = 0
-    /// The client files that have expired.
+    /// The client files that were given up in this round.
     public var expired: [ExpiredClientFile] = []
     /// The number of entries that were trimmed.
     public var trimmedEntries: UInt64 = 0
@@ -49,7 +49,7 @@ public struct MaintenanceReport: Equatable, Sendable {
 
 /// A client file that has expired by itself.
 public struct ExpiredClientFile: Equatable, Sendable {
-    /// The client file.
+    /// The number of the client file in its synced file.
     public let ident: ClientFileID
     /// Its user; nil if the server did not know.
     public let user: String?

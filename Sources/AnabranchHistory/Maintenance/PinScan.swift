@@ -1,8 +1,8 @@
 public import AnabranchCore
 
-/// A client file that keeps entries of a log from going.
+/// A client file that keeps entries of a log from being trimmed.
 public struct ClientFilePin: Equatable, Sendable {
-    /// The client file.
+    /// The number of the client file in its synced file.
     public let ident: ClientFileID
     /// The version after which it may need all entries.
     public let version: ServerVersion

@@ -4,9 +4,9 @@ public import AnabranchCore
 /// receipts and changesets as received go with their entries; the part that clients need for ever is in
 /// `ClientFile.baseClientVersion`.
 public struct Trim: Equatable, Sendable {
-    /// The version of the last entry that goes: the new base of the log.
+    /// The version of the last entry to remove: the new base of the log.
     public var version: ServerVersion
-    /// Its salt.
+    /// The salt of that version.
     public var salt: Salt
     /// The cumulative size there, in bytes.
     public var cumulativeSize: UInt64

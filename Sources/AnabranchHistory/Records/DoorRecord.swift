@@ -21,16 +21,16 @@ public struct RecordPlace: Hashable, Sendable, Comparable {
     }
 }
 
-/// A record that is kept.
+/// A stored record: its name, its content and its expiry.
 public struct DoorRecord: Equatable, Sendable {
     /// The name of the record.
     public var place: RecordPlace
-    /// The content.
+    /// The content; its form is the door's own.
     public var value: [UInt8]
     /// The time from which the store may erase it, in seconds since 1970; 0: never.
     public var expiresAt: UInt64
 
-    /// Creates a record.
+    /// Creates a record; by default one that the store keeps until it is erased.
     public init(place: RecordPlace, value: [UInt8], expiresAt: UInt64 = 0) {
         self.place = place
         self.value = value

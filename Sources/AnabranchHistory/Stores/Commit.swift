@@ -193,7 +193,7 @@ private struct ReciprocalPlace: Hashable {
 
 /// A changeset to be stored in the reciprocal history of a client file.
 public struct ReciprocalChange: Equatable, Sendable {
-    /// The client file.
+    /// The client file whose form of the entry this is.
     public var ident: ClientFileID
     /// The log entry in its form for the client.
     public var reciprocal: ReciprocalChangeset

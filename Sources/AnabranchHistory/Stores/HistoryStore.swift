@@ -357,7 +357,7 @@ extension HistoryStore {
     /// False: reading costs something.
     public var isInMemory: Bool { false }
 
-    /// One shard.
+    /// 1: by default a store commits one transaction at a time.
     public var shardCount: Int { 1 }
 
     /// Nil: not known.

@@ -23,7 +23,7 @@ public struct ViewDecision: Equatable, Sendable {
         case existence
     }
 
-    /// The object.
+    /// The object that was decided about.
     public var object: ObjectAddress
     /// True if all that the version does to the object was left out, and undone on the client; false if the object was
     /// changed, and is not in the view of the client any more.

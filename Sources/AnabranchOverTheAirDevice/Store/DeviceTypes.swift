@@ -20,14 +20,14 @@ public struct DeviceDataclass: Equatable, Sendable {
 
     /// The name of the dataclass.
     public var uri: String
-    /// Its entities.
+    /// The kinds of records in it.
     public var entities: [Entity]
 
     /// A dataclass; no two of its entities have one name.
     public init(uri: String, entities: [Entity]) { (self.uri, self.entities) = (uri, entities) }
 }
 
-/// A record of a device.
+/// A record in the store of a device, with the edits that were not sent yet.
 public struct DeviceRecord: Equatable, Sendable {
     /// The device's id of the record.
     public let id: String

@@ -2,7 +2,7 @@ public import AnabranchCore
 
 /// The content of a server's JSON_ERROR (`Spec/Protocol.md`, section 5.6).
 public struct ErrorMessage: Error, Equatable, Sendable {
-    /// The code of the error.
+    /// The code, which also says whether the connection or the session ends.
     public var code: ErrorCode
     /// Text for the application.
     public var message: String

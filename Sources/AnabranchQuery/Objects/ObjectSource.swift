@@ -5,10 +5,10 @@ public protocol ObjectSource {
     /// A class by its number; nil if there is none.
     func schema(of number: ClassID) -> ClassSchema?
 
-    /// A class by its name.
+    /// A class by its name, in UTF-8; nil if there is none.
     func schema(ofClass name: [UInt8]) -> ClassSchema?
 
-    /// All classes.
+    /// All classes of the source.
     var classes: [ClassSchema] { get }
 
     /// True if a top-level object exists.

@@ -1,4 +1,4 @@
-/// The options of a query.
+/// The options that change the meaning of a query.
 public struct QueryOptions: Sendable {
     /// The meaning of a link.
     public enum Links: Sendable {

@@ -7,7 +7,7 @@ public import AnabranchCore
 ///
 /// A value. It remains valid for later states as long as the properties that it names are there.
 public struct Query: Sendable {
-    /// The class.
+    /// The class that the query was checked against.
     public let schema: ClassSchema
     /// The options, with the meaning of links.
     public let options: QueryOptions

@@ -19,7 +19,7 @@ public struct FieldValue: Hashable, Sendable {
     /// The value, null or of the property's type.
     public let value: Payload
 
-    /// Creates a value of a property.
+    /// Pairs a property with a value of its type, or null.
     public init(_ property: Property, _ value: Payload) {
         self.property = property
         self.value = value

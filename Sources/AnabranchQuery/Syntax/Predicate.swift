@@ -114,7 +114,7 @@ public struct Constant: Hashable, Sendable {
         case `true`, `false`
         /// `binary("…")` and `binary(B64"…")`.
         case binary, binaryBase64
-        /// `$0`.
+        /// A numbered argument, such as `$0`.
         case argument
         /// `$user.id`, in rules.
         case user
@@ -133,7 +133,7 @@ public struct Constant: Hashable, Sendable {
 
 /// Constants in braces, or an argument that stands for a list of them after a quantifier.
 public struct ConstantList: Hashable, Sendable {
-    /// The constants.
+    /// The constants in braces; empty if an argument stands for them.
     public var constants: [Constant]
     /// The number of them that must fulfil the comparison.
     public var quantifier: Quantifier?
@@ -142,7 +142,7 @@ public struct ConstantList: Hashable, Sendable {
     let place: Place
 }
 
-/// A property, or the path to one.
+/// A path from an object to a property: its own, or one of linked or embedded objects.
 public struct PropertyPath: Hashable, Sendable {
     /// The steps from the object on.
     public var steps: [Step]
@@ -154,9 +154,9 @@ public struct PropertyPath: Hashable, Sendable {
         case name([UInt8])
         /// An element from 0, −1 for the last one.
         case index(Int)
-        /// `[*]`.
+        /// Every element of a list: `[*]`.
         case every
-        /// `['key']`.
+        /// The entry of a dictionary: `['key']`.
         case key([UInt8])
         /// `$K0`, which an argument stands for.
         case argument(Int)
@@ -212,9 +212,9 @@ public struct Subquery: Hashable, Sendable {
 public enum Shape: Hashable, Sendable {
     /// A place on the earth, in degrees.
     public struct Point: Hashable, Sendable {
-        /// From −180 to 180.
+        /// The longitude in degrees, −180 … 180.
         public var longitude: Double
-        /// From −90 to 90.
+        /// The latitude in degrees, −90 … 90.
         public var latitude: Double
         /// The altitude, which is read and ignored.
         public var altitude: Double?

@@ -13,7 +13,7 @@ public enum Provider: String, CaseIterable, Sendable {
     case customToken = "custom-token"
 }
 
-/// The settings of one app.
+/// The settings of one app: how its users log in, and what they may sync.
 public struct AppSettings: Equatable, Sendable {
     /// The open ways to log in. `customToken` needs an `issuer`.
     public var providers: Set<Provider>

@@ -2,7 +2,7 @@ public import NIOCore
 
 /// The body of a request or of a response.
 public enum EndpointBody: Sendable {
-    /// All of it.
+    /// The whole body in memory.
     case whole([UInt8])
     /// Parts that arrive, or are sent, one by one. The next one is taken when there is room for it: in a response once
     /// the client has read, in a request once the endpoint has.

@@ -57,7 +57,7 @@ public struct EndpointRequest: Sendable {
 
 /// The response to an HTTP request.
 public struct EndpointResponse: Sendable {
-    /// The status of the response.
+    /// The HTTP status to answer with.
     public var status: HTTPResponseStatus
     /// The headers. `Connection`, `Content-Length` and `Transfer-Encoding` are the server's to say and are replaced.
     public var headers: HTTPHeaders

@@ -125,7 +125,7 @@ extension ObjectGraph {
         schema.contains(number) ? ClassSchema(number, schema[number]) : nil
     }
 
-    /// A class by its name.
+    /// A class by its name, in UTF-8; nil if there is none.
     public func schema(ofClass name: [UInt8]) -> ClassSchema? {
         schema.number(of: name).map { ClassSchema($0, schema[$0]) }
     }

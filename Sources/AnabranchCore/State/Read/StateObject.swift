@@ -1,6 +1,6 @@
 /// A top-level or embedded object of a state, for reading. A value, like the state that it belongs to.
 public struct StateObject: Sendable {
-    /// The class.
+    /// The number of its class in the state.
     public let classID: ClassID
     /// The primary key; nil for an embedded object.
     public let key: PrimaryKey?

@@ -137,7 +137,7 @@ public struct StateDictionary: Sendable {
     /// The number of entries.
     public var count: Int { entries.count }
 
-    /// The value of a key.
+    /// The value of a key, in UTF-8; nil if there is no such entry.
     public subscript(key: [UInt8]) -> StateValue? {
         entries.findLoaded { $0.compare(key) }.element.map { StateValue($0.content, at: target) }
     }

@@ -50,7 +50,7 @@ extension ObjectRows {
     /// Calls `body`, and prepares nothing.
     public func readTogether(_ body: () throws -> Void) throws { try body() }
 
-    /// 4,096.
+    /// 4,096: the limit for the keys of new objects (`Spec/State.md`, B1).
     public var primaryKeyBytesMax: Int { Schema.primaryKeyBytesMax }
 }
 
@@ -108,7 +108,7 @@ package enum RecordingDepth {
     case nothing
     /// The columns with these slots; the others are null.
     case columns(Set<Int>)
-    /// All of it.
+    /// The whole object.
     case whole
 
     var isNothing: Bool { if case .nothing = self { true } else { false } }
