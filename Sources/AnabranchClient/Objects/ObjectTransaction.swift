@@ -26,19 +26,19 @@ public struct ObjectTransaction: ObjectReading {
     // MARK: Writing
 
     /// Adds an object.
-    /// - Throws: `ObjectError` with the code `exists` if there is one with its key; `ApplyError` for a change that
-    ///   makes no sense, such as a link to an object that does not exist.
+    /// - Throws: `ObjectError` with the code `exists` if there is one with its key; `ApplyError` for an invalid change,
+    ///   such as a link to an object that does not exist.
     public func insert<Object: SyncedObject>(_ object: Object) throws {
         guard try write(object, replaces: false) else {
             throw ObjectError(.exists, "there is a \(Object.className) with the key \(object.id) already")
         }
     }
 
-    /// Adds an object, or makes the one that has its key equal to it.
+    /// Adds an object, or replaces all properties of the one with the same key.
     public func save<Object: SyncedObject>(_ object: Object) throws { _ = try write(object, replaces: true) }
 
-    /// Writes the properties in which a value differs from what it was when it was read. Changes that others have made
-    /// since then to other properties stay.
+    /// Writes only the properties in which a value differs from `old`, the value that was read. Changes that others
+    /// have made to other properties since then stay.
     /// - Throws: `ObjectError` with the code `notFound` if the object is gone.
     public func save<Object: SyncedObject>(_ object: Object, changedFrom old: Object) throws {
         let (bound, classes) = try bound(Object.self), schema = bound.schema
@@ -65,7 +65,7 @@ public struct ObjectTransaction: ObjectReading {
         try edit(Object.self, object.id, body)
     }
 
-    /// Changes a list in place: for long lists, and where elements are moved.
+    /// Changes a list in place: use it for long lists, and to move elements.
     public func list<Object: SyncedObject, Element: SyncedValue>(
         _ keyPath: KeyPath<Object, [Element]>, of id: Object.ID
     ) throws -> ObjectList<Element> {
@@ -99,7 +99,7 @@ public struct ObjectTransaction: ObjectReading {
 
     // MARK: Objects
 
-    /// - Returns: whether the object was written: not if it exists and may not be replaced.
+    /// - Returns: whether the object was written; false if it exists and must not be replaced.
     private func write<Object: SyncedObject>(_ object: Object, replaces: Bool) throws -> Bool {
         let (bound, classes) = try bound(Object.self), writer = ContentWriter(classes: classes)
         let contents = try bound.schema.contents(of: object), key = try object.id.primaryKey
@@ -114,7 +114,7 @@ public struct ObjectTransaction: ObjectReading {
         return true
     }
 
-    /// The class of a type, which is added if it is missing or not complete.
+    /// The class of a type, which is added if it is missing or incomplete.
     private func bound<Object: SyncedObject>(_ type: Object.Type) throws -> (BoundClass, _BoundClasses) {
         let schema = try ObjectSchema.of(type)
         if let known = try cache.complete(schema, in: dynamic) { return known }
@@ -159,7 +159,7 @@ public struct ObjectList<Element: SyncedValue> {
         try writer.insert(try element._content(), into: list, at: index)
     }
 
-    /// Puts an element in place of the one at an index below `count`.
+    /// Replaces the element at an index below `count`.
     public func replace(at index: Int, with element: Element) throws {
         let content = try element._content()
         if case .object(let embedded) = content {

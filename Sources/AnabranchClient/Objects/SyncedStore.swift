@@ -1,16 +1,15 @@
 import AnabranchCore
 import Logging
 
-/// Objects in a file, which an application reads and writes whether there is a server or not, and which a `SyncClient`
-/// synchronizes (`Spec/Objects.md`).
+/// Objects in a file, which an application reads and writes whether or not a server is reachable, and which a
+/// `SyncClient` synchronizes (`Spec/Objects.md`).
 ///
 ///     let store = try await SyncedStore("tasks.store", Chore.self, Person.self)
 ///     try await store.write { tx in try tx.insert(Chore(title: "Water the plants")) }
 ///     let open = try store.read { try $0.objects(Chore.where { !$0.isDone }) }
 ///     try await client.add(store, partition: "chores")
 ///
-/// Reads are carried out where they are called, any number at a time, and see what was committed last; writes take
-/// turns.
+/// Reads run on the calling thread, any number at a time, and see the latest committed state; writes take turns.
 public final class SyncedStore: Sendable {
     /// The file as a replica, for its synchronization and for tools.
     public let replica: SyncedReplica
@@ -19,7 +18,7 @@ public final class SyncedStore: Sendable {
     let owners = OwnedTasks()
     /// The schemas of the types, and of all types that they lead to.
     private let declared: [ObjectSchema]
-    /// The properties that were added when the store was opened, and may be meant as other names of stored ones. Each
+    /// The properties that were added when the store was opened, and may be intended as new names of stored ones. Each
     /// is also a warning in the log, with the label `anabranch.client`.
     public let possibleRenames: [PossibleRename]
 

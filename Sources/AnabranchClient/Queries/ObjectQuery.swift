@@ -26,7 +26,7 @@ public struct ObjectQuery<Object: SyncedObject>: Sendable {
         adding(QueryText(text, arguments: values))
     }
 
-    /// The same objects, sorted by the values of a property after the orders that were given before.
+    /// The same objects, sorted by the values of a property, after any earlier orders.
     public func sorted(by keyPath: KeyPath<Object, some SyncedValue>, ascending: Bool = true) -> ObjectQuery {
         var sorted = self
         let property = QueryText { () throws(ObjectError) in .text(try Object._name(of: keyPath).queryName) }
@@ -47,7 +47,7 @@ public struct ObjectQuery<Object: SyncedObject>: Sendable {
         return query
     }
 
-    /// True if it asks for all objects in the order of their keys.
+    /// True if it selects all objects in the order of their keys.
     var isEverything: Bool { predicate == nil && order.isEmpty && countMax == nil }
 
     /// The query in the language of `Spec/Query.md`.

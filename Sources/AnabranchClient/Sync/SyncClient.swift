@@ -6,8 +6,8 @@ import Synchronization
 import Logging
 
 /// Synchronizes replicas with one server, for one user, over one connection (`Spec/Replica.md`, section 3): it connects
-/// when there is a replica, reconnects when the connection is lost, and does what errors of the server ask for. It goes
-/// on until `stop`, or until the last replica is removed, even if nothing refers to it any more.
+/// when there is a replica, reconnects when the connection is lost, and reacts to errors of the server. It runs until
+/// `stop`, or until the last replica is removed, even if nothing refers to it any more.
 public actor SyncClient {
     let configuration: SyncConfiguration
     let handshake: ClientHandshake
@@ -50,7 +50,7 @@ public actor SyncClient {
         var isConnected = false
         /// True once the application has removed it.
         var isLeaving = false
-        /// True if nothing happens until the application does something.
+        /// True if the session waits for the application to act.
         var isStopped = false
         /// For the fresh file of a client reset: the session that it is for, and the changes that are recovered.
         var reset: (of: SessionID, recovery: RecoveredChanges)?
@@ -68,7 +68,7 @@ public actor SyncClient {
     ///
     /// - Parameters:
     ///   - partition: the value, in any spelling of extended JSON (`Spec/Protocol.md`, section 4.2).
-    ///   - resetMode: what is done if the server asks for a client reset.
+    ///   - resetMode: the reaction if the server requests a client reset.
     /// - Throws: `SyncError` if the client is one of flexible sync, or if the replica is synchronized already or has
     ///   subscriptions.
     public func add(
@@ -119,7 +119,7 @@ public actor SyncClient {
                 while await connectOnce() {}
             }
         }
-        // A connection is wanted now, even if an error has said not to come back.
+        // A connection is wanted now, even if an error has forbidden a retry.
         delay.reset()
         retry.signal()
         wake(ident)
@@ -160,7 +160,7 @@ public actor SyncClient {
     }
 
     /// Ends the loop that connects if there are no replicas any more.
-    /// - Returns: whether the loop that connects is to go on.
+    /// - Returns: whether the loop that connects has to continue.
     func isNeeded() -> Bool {
         if !Task.isCancelled, members.isEmpty { running = nil }
         return !Task.isCancelled && !members.isEmpty
@@ -175,7 +175,7 @@ public actor SyncClient {
         if members.isEmpty { retry.signal() }
     }
 
-    /// Stops a session until the application does something.
+    /// Stops a session until the application acts.
     func stop(_ ident: SessionID, _ error: SyncError) async {
         if members[ident]?.reset != nil { return await giveUp(ident, error) }
         members[ident]?.isStopped = true

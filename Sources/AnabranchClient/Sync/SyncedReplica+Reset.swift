@@ -4,13 +4,13 @@ import AnabranchReplica
 
 // A client reset (`Spec/History.md`, section 12.6; `Spec/Replica.md`, section 4).
 
-/// The reaction when the server wants a replica to be replaced by a fresh one, since the server has lost its history or
-/// the replica was offline for too long.
+/// The reaction when the server requests that a replica be replaced by a fresh one, because the server has lost its
+/// history or the replica was offline for too long.
 public enum ResetMode: Sendable {
     /// Nothing: the session stops with `SyncError.Code.clientResetRequired`, and the application decides. It may read
     /// the replica, and call `SyncClient.reset`.
     case manual
-    /// The replica becomes what the server has. Changes that were not uploaded are in a backup.
+    /// The replica gets the server's state. Changes that were not uploaded are in a backup.
     case discardLocal
     /// Changes that were not uploaded are made again on the server's state; if the server forbids it, or a recovery was
     /// interrupted before, the session stops as with `manual`. The replica as it was is in a backup.

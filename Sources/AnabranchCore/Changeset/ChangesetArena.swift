@@ -1,9 +1,9 @@
 /// Decoded changesets that share one table of names and one of objects, so that comparing names and objects
 /// is comparing integers.
 ///
-/// Everything that a merge or an integration looks at together is decoded into one arena: instructions and path
-/// elements of all changesets stand in contiguous arrays, and the bytes of payloads stay where they arrived.
-/// Format: `Spec/Changeset.md`; merging: `Spec/Transform.md`.
+/// All changesets of a merge or an integration are decoded into one arena: instructions and path elements of all
+/// changesets stand in contiguous arrays, and the bytes of payloads stay where they arrived. Format:
+/// `Spec/Changeset.md`; merging: `Spec/Transform.md`.
 public struct ChangesetArena: Sendable {
     /// The instructions and strings that a merge adds to a changeset (by rule R8 only, hence rarely any).
     struct Additions: Sendable {
@@ -69,7 +69,7 @@ public struct ChangesetArena: Sendable {
             + (names.count + objects.count) * 2 * MemoryLayout<ObjectKey>.stride
     }
 
-    /// The version that the changeset produced where it comes from.
+    /// The version that the changeset produced at its origin.
     public func version(of changeset: ChangesetIndex) -> UInt64 { self[changeset].version }
 
     /// When and where the changeset was made.
@@ -125,7 +125,7 @@ public struct ChangesetArena: Sendable {
 
     // MARK: Changing
 
-    /// Stores an instruction as a merge has changed or discarded it. Its changeset becomes dirty.
+    /// Stores an instruction that a merge has changed or discarded. Its changeset becomes dirty.
     @inline(__always)
     mutating func store(_ instruction: Instruction, at index: InstructionIndex) {
         if instruction.isDiscarded { self[instruction.owner].liveCount -= 1 }

@@ -1,10 +1,10 @@
-/// How a merge finds the pairs that meet.
+/// The way in which a merge finds the pairs that meet.
 package enum MergeStrategy: Sendable {
     /// Visits the pairs that can have an effect.
     case indexed
     /// Visits every pair: the reference that the other one is checked against.
     case everyPair
-    /// Visits every pair on one object, and notes what became of it (`Merge.outcomes`).
+    /// Visits every pair on one object, and records the outcome (`Merge.outcomes`).
     case recorded
 }
 
@@ -15,9 +15,9 @@ package enum MergeStrategy: Sendable {
 ///     merge.begin(local: local, incoming: incoming, in: arena)
 ///     while try !merge.advance(in: &arena, pairs: 100_000) { /* do something else for a while */ }
 ///
-/// The size of the steps has no influence on what the changesets become, which of them count as dirty, and what is an
-/// error. A merge that is not finished can be dropped at any time, together with the arena. `run` takes all steps at
-/// once. One value serves any number of merges: it keeps its memory, and all its merges share one limit.
+/// The size of the steps has no influence on the merged changesets, on which of them count as dirty, or on errors. An
+/// unfinished merge can be dropped at any time, together with the arena. `run` takes all steps in one call. One value
+/// serves any number of merges: it keeps its memory, and all its merges share one limit.
 public struct Merge: ~Copyable, Sendable {
     /// The most pairs of instructions that one value's merges may visit. A pair takes 5 to 30 ns of one core, so this
     /// is one to four minutes.
@@ -29,7 +29,7 @@ public struct Merge: ~Copyable, Sendable {
     package var strategy: MergeStrategy
     let thresholds: MergeThresholds
     var budget: PairBudget
-    /// The work that is still to be done; the last piece is next.
+    /// The remaining work; the last piece is next.
     var waiting: [MergeWork] = []
 
     /// The groups of the objects, and for each instruction the next one of its group: memory that is kept.
@@ -59,13 +59,13 @@ public struct Merge: ~Copyable, Sendable {
 
     // MARK: Steps
 
-    /// Begins a merge, and drops what is left of the one before.
+    /// Begins a merge, and drops the rest of the previous one.
     ///
     /// - Parameters:
     ///   - local: The major side in order. Its changesets are the outer loop of the merge.
     ///   - incoming: The minor side. It is taken in the order of the changesets' versions, and in the order of the list
     ///     where versions are equal.
-    ///   - arena: Where the changesets are. Until the merge is finished nothing else may change them.
+    ///   - arena: Holds the changesets. Nothing else may change them until the merge is finished.
     public mutating func begin(
         local: [ChangesetIndex], incoming: [ChangesetIndex], in arena: borrowing ChangesetArena
     ) {
@@ -92,7 +92,7 @@ public struct Merge: ~Copyable, Sendable {
         }
     }
 
-    /// Goes on with the merge for a number of pair visits.
+    /// Continues the merge for a number of pair visits.
     ///
     /// - Parameters:
     ///   - arena: The one that the merge was begun with.

@@ -19,7 +19,7 @@ public struct LogEntry: Equatable, Sendable {
     /// The version on which the changeset was made, as its client has uploaded it; nil if the server itself made it, or
     /// it is older than these records.
     public var base: ServerVersion?
-    /// The client's program.
+    /// The program of the client, as it has identified itself.
     public var uploader: Uploader
     /// Fields with a tag each (`Spec/Durability.md`, section 3).
     public var section: [UInt8]
@@ -59,8 +59,8 @@ public struct LogEntry: Equatable, Sendable {
     public var tag: OriginTag { OriginTag(timestamp: timestamp, ident: originOnWire) }
 }
 
-/// A log entry as one client file has to see it: after it was merged with changes of that client (`Spec/History.md`,
-/// section 2.3). An empty changeset is not the same as no reciprocal changeset.
+/// A log entry in its form for one client file, after a merge with changes of that client (`Spec/History.md`, section
+/// 2.3). An empty changeset is not the same as no reciprocal changeset.
 public struct ReciprocalChangeset: Equatable, Sendable {
     /// The version of the log entry.
     public var version: ServerVersion

@@ -1,11 +1,11 @@
 import AnabranchCore
 
-/// The rules for how much of the past synced files keep (`Spec/BoundedHistory.md`, sections 6 to 8). Days have 86,400
+/// The rules for how much history synced files keep (`Spec/BoundedHistory.md`, sections 6 to 8). Days have 86,400
 /// seconds.
 public struct HistoryPolicy: Equatable, Sendable {
-    /// The fate of entries that are no longer needed when they go from the log.
+    /// The fate of trimmed entries.
     public enum Keep: String, CaseIterable, Sendable {
-        /// They are gone.
+        /// They are deleted.
         case drop
         /// The store keeps their segments as an archive, from which no client is served.
         case archive
@@ -21,18 +21,18 @@ public struct HistoryPolicy: Equatable, Sendable {
     public var generationBytes: UInt64 = 4 << 20
     /// ... and more than this many times those of the newest one, which is about the size of the state.
     public var generationRatio: Double = 2
-    /// A client file that keeps entries from going expires when its client was not seen for this many days.
+    /// A client file that keeps entries from being trimmed expires when its client was not seen for this many days.
     public var offlineDays: UInt64 = 60
     /// It also expires when it keeps more bytes of changesets than this, and its client was not seen for a day.
     public var pinnedBytes: UInt64 = 1 << 30
     /// It also expires when its client began with a bootstrap, has uploaded nothing, and was not seen for this many
     /// days: no write of the client is lost with the file.
     public var bootstrapDays: UInt64 = 7
-    /// The fate of the entries that go.
+    /// The fate of trimmed entries.
     public var keep = Keep.drop
     /// The largest size of a file's log, in bytes of changesets. While a log is larger, a server refuses changes of its
-    /// clients with code 201, and they repeat them later. A log of more than half this size is looked at more often,
-    /// and gets a bootstrap generation as soon as enough of it can go then.
+    /// clients with code 201, and they repeat them later. A log of more than half this size is maintained more often,
+    /// and gets a bootstrap generation as soon as enough of it can then be trimmed.
     public var logBytesMax = UInt64.max
 
     /// The approximate size with which an entry of a generation ends, in bytes.
@@ -52,14 +52,14 @@ public struct HistoryPolicy: Equatable, Sendable {
         head.logBytes > logBytesMax && head.version > head.baseVersion + 1
     }
 
-    /// The size of the log above which the first generation is made, in bytes: before, nothing can go.
+    /// The size of the log above which the first generation is made, in bytes: before that, nothing can be trimmed.
     package var firstGenerationBytes: UInt64 { min(generationBytes, logBytesMax / 2) }
 
     /// True if the log of a file is on its way to becoming full.
     func isLong(_ head: FileHead) -> Bool { head.logBytes > logBytesMax / 2 }
 
-    /// The bytes that have to go from a long log for a generation to be worthwhile. After that many more the next round
-    /// is due.
+    /// The bytes that a generation must free in a long log to be worthwhile. After that many more the next round is
+    /// due.
     var worthwhileBytes: UInt64 { max(1, logBytesMax / 8) }
 }
 
@@ -73,14 +73,14 @@ public enum ExpiryReason: String, CaseIterable, Sendable {
     case bootstrap
 }
 
-/// Decides which client files are to expire, at one moment.
+/// Decides which client files expire, at one moment.
 struct Expiry {
     let policy: HistoryPolicy
     /// In seconds since 1970.
     let time: UInt64
     /// The client files whose clients are connected: they are seen now.
     let connected: Set<ClientFileID>
-    /// The version up to which entries may go if nobody keeps them.
+    /// The version up to which entries may be trimmed if no client file needs them.
     let limit: ServerVersion
     /// The version at or below which a pin keeps more than `HistoryPolicy.pinnedBytes`; nil if none can.
     let heavyVersion: ServerVersion?

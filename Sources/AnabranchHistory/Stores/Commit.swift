@@ -1,9 +1,9 @@
 public import AnabranchCore
 
-/// Everything that one transaction changes in one synced file. Integration computes it without touching anything; a
-/// store applies it entirely or not at all.
+/// All changes that one transaction makes to one synced file. Integration computes them without side effects; a store
+/// applies them entirely or not at all.
 public struct Commit: Sendable {
-    /// The file to be changed.
+    /// The file to change.
     public var file: SyncedFileID
     /// The right to change it: the lease with which it was opened.
     public var lease: Lease
@@ -14,8 +14,8 @@ public struct Commit: Sendable {
     /// The conflict keys that the new entries write, in the order of the entries.
     public var conflictKeys: [ConflictKeyEntry] = []
     /// Client files as they are afterwards, in ascending order of ident; an ident not stored yet is a new row and has
-    /// to be the next one. Reciprocal changesets up to the row's `uploadCursor.serverVersion` go away, and all of them
-    /// if the row is expired.
+    /// to be the next one. Reciprocal changesets up to the row's `uploadCursor.serverVersion` are removed, and all of
+    /// them if the row is expired.
     public var clientFiles: [ClientFile] = []
     /// Reciprocal changesets that are new or replace a stored one, sorted by client file and version.
     public var reciprocals: [ReciprocalChange] = []
@@ -23,7 +23,7 @@ public struct Commit: Sendable {
     /// A store may forget them.
     public var received: [ReceivedChangeset] = []
     /// The withheld schemas of client files, as they are afterwards (`FileView.withheldSchema`); no bytes if nothing is
-    /// withheld any more. That of a client file that expires goes away.
+    /// withheld any more. That of a client file that expires is removed.
     public var withheldSchemas: [ClientFileID: [UInt8]] = [:]
     /// Entries that are sealed; nil if none are. Only for stores whose views have a `sealedEnd`.
     package var sealed: SealedEntries?
@@ -33,11 +33,11 @@ public struct Commit: Sendable {
     package var viewFields: [ViewField] = []
     /// New objects of asymmetric classes, in the order of their numbers. Only for such stores.
     package var ingested: [IngestedObject] = []
-    /// Up to which number they go; 0 if none do.
+    /// The number up to which older ones are removed; 0 if none are.
     package var freedIngested: UInt64 = 0
     /// Records of doors as they are afterwards, sorted by place, each once.
     public var records: [RecordChange] = []
-    /// The last entry that the observers of records know of already. It is not stored.
+    /// The last entry that the observers of records have seen already. It is not stored.
     package var observedThrough: ServerVersion = 0
     /// The change to a bootstrap generation; nil if there is none. Only for stores whose files have a `frozenState`.
     package var generation: GenerationChange?
@@ -48,7 +48,7 @@ public struct Commit: Sendable {
     /// The beginning of the log afterwards; nil if it stays. A commit with a trim has no new entries, and the client
     /// files whose entries go know of them (`ClientFile.baseClientVersion`).
     public var trim: Trim?
-    /// The key of the server's own write that this is.
+    /// The idempotency key, if this is a write of the server's own with one.
     public var idempotencyKey: IdempotencyKey?
     /// True if the commit deletes the file, with all that is stored of it; then it contains nothing else. Afterwards
     /// there is no file at the path until a new one is made.
@@ -119,7 +119,7 @@ public struct CommitDependencies: OptionSet, Sendable {
 
 extension Commit {
     /// The parts that a shared store compares before it accepts the commit: new client files, progress, expiry and
-    /// maintenance do not meet what uploads write.
+    /// maintenance do not conflict with uploads.
     public var dependencies: CommitDependencies {
         var found: CommitDependencies = []
         let hasOwnRecords = !records.isEmpty && trim == nil

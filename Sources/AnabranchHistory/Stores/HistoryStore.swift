@@ -1,6 +1,6 @@
 public import AnabranchCore
 
-/// A store's own name for a synced file: a shard, and a number that no other file of it has.
+/// A store's own name for a synced file: a shard, and a number that is unique in it.
 public struct SyncedFileID: Hashable, Sendable {
     /// The part of the store that the file is in: only commits within one are made in one transaction.
     public var shard: Int
@@ -112,23 +112,24 @@ public struct FileHead: Equatable, Sendable {
 /// 6. The state is stored with the log entries that made it so: after every commit it is that of
 ///    `FileHead.stateVersion`.
 /// 7. The newest `IdempotencyKey.countMax` keys of a file's writes are found again.
-/// 8. Errors are `HistoryError`s that tell of the store itself (`storeFailed`, `leaseLost`, `storeDamaged`), never a
-///    refusal of a client.
-/// 9. What is read of log, client files and reciprocal changesets is what was written; otherwise `storeDamaged`.
+/// 8. Errors are `HistoryError`s about the store itself (`storeFailed`, `leaseLost`, `storeDamaged`), never a refusal
+///    of a client.
+/// 9. Logs, client files and reciprocal changesets are read exactly as they were written; otherwise `storeDamaged`.
 /// 10. A trim of entries that an unexpired client file may still need (`ClientFile.pin`) is refused with `storeFailed`.
-/// 11. A generation is there as a whole or not at all, and stays while an unexpired client file has it as lineage.
+/// 11. A generation is visible as a whole or not at all, and stays while an unexpired client file has it as lineage.
 /// 12. A store whose views have a `sealedEnd` answers after a commit that seals entries as before.
-/// 13. Entries that go from a log to the archive are there after the same commit, unchanged, until the file is deleted.
-/// 14. The records of a commit are there exactly if its entries are. One that has expired is erased by `maintain`.
+/// 13. Entries that move from a log to the archive are in it after the same commit, unchanged, until the file is
+///     deleted.
+/// 14. The records of a commit are stored exactly if its entries are. `maintain` erases expired ones.
 public protocol HistoryStore: Sendable {
-    /// Opens a synced file. If there is none, it has an empty log and the reserved client files, and its first commit
-    /// makes it. The lease of an earlier opening ends.
+    /// Opens a synced file. A new one has an empty log and the reserved client files, and its first commit creates it.
+    /// The lease of an earlier opening ends.
     func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile
 
     /// Ends a lease, unless it has ended already. Uncommitted changes are lost; a file without a commit is gone.
     func close(_ file: SyncedFileID, _ lease: Lease)
 
-    /// True if there is a synced file at the path, or it is open. Nothing is opened or made.
+    /// True if there is a synced file at the path, or it is open. Opens and creates nothing.
     func contains(_ path: VirtualPath) throws(HistoryError) -> Bool
 
     /// Runs `body` over the newest state of a file. The view must not be kept.
@@ -147,20 +148,21 @@ public protocol HistoryStore: Sendable {
     /// Applies commits of different files of one shard in one transaction.
     func commit(_ commits: [Commit]) throws(HistoryError)
 
-    /// Frees what need not be kept any longer: old `ReceivedChangeset`s, and what `freeDeleted` frees. To be called
-    /// once a day, from any thread; it can take long.
+    /// Frees data that need not be kept any longer: old `ReceivedChangeset`s, and what `freeDeleted` frees. Called once
+    /// a day, from any thread; it can take long.
     /// - Parameters:
     ///   - time: seconds since 1970.
-    ///   - shouldContinue: asked repeatedly whether to go on. The rest is freed another time.
+    ///   - shouldContinue: called repeatedly; false stops the work. The rest is freed another time.
     /// - Throws: `storeFailed`, `storeDamaged`: the first failure, after all that could be freed was.
     func maintain(at time: UInt64, while shouldContinue: () -> Bool) throws(HistoryError)
 
-    /// Frees what deleted files occupied (`Commit.deletesFile`). To be called from any thread; it can take long.
-    /// - Parameter shouldContinue: asked repeatedly whether to go on. The rest is freed another time.
+    /// Frees the space of deleted files (`Commit.deletesFile`). Called from any thread; it can take long.
+    /// - Parameter shouldContinue: called repeatedly; false stops the work. The rest is freed another time.
     /// - Returns: whether all is freed.
     func freeDeleted(while shouldContinue: () -> Bool) throws(HistoryError) -> Bool
 
-    /// The time that was noted last, in seconds since 1970; nil if none was. It outlives the process if the store does.
+    /// The time that was recorded last, in seconds since 1970; nil if none was. It outlives the process if the store
+    /// does.
     func recordedTime() throws(HistoryError) -> UInt64?
 
     /// Remembers a time, in seconds since 1970.
@@ -170,8 +172,8 @@ public protocol HistoryStore: Sendable {
     /// 0.
     var shardCount: Int { get }
 
-    /// True if several nodes, each with an opening of its own, write the same files: opening a file takes it from
-    /// nobody.
+    /// True if several nodes, each with an opening of its own, write the same files: opening a file does not end other
+    /// leases.
     var isShared: Bool { get }
 
     /// True if reading costs next to nothing, so that nothing that was read or written need be kept a second time.
@@ -180,11 +182,10 @@ public protocol HistoryStore: Sendable {
     /// The room that is left where the store is, in bytes; nil if it does not know.
     var freeBytes: Int? { get }
 
-    /// The size of everything that the store has in use, in bytes: less when something is deleted; nil if it does not
-    /// know.
+    /// The size of the store's data in use, in bytes; it shrinks when something is deleted. Nil if it does not know.
     var usedBytes: Int? { get }
 
-    /// Remembers uploads that may have ended a process; nil if the store cannot.
+    /// The record of uploads that may have crashed a process; nil if the store keeps none.
     var suspects: (any UploadSuspects)? { get }
 }
 
@@ -232,8 +233,8 @@ public protocol FileView {
     func received(_ version: ServerVersion) throws(HistoryError) -> ReceivedChangeset?
 
     /// The entries of `range` that are not empty, in order, up to and including the one with which their sizes
-    /// (`LogEntry.byteCount`) together exceed `byteBudget`. Passing over the others costs next to nothing.
-    /// - Parameter excludingOrigin: entries received from this client file are left out; nil: none are.
+    /// (`LogEntry.byteCount`) together exceed `byteBudget`. Skipping the others costs next to nothing.
+    /// - Parameter excludingOrigin: leaves out entries received from this client file; nil leaves out none.
     func entries(
         in range: VersionRange, excludingOrigin: ClientFileID?, byteBudget: Int
     ) throws(HistoryError) -> [LogEntry]
@@ -256,7 +257,7 @@ public protocol FileView {
     func lastReceipt(from ident: ClientFileID, upTo version: ServerVersion) throws(HistoryError) -> Receipt?
 
     /// The versions in `range`, ascending and each once, of entries not received from `excludingOrigin` that write one
-    /// of the conflict keys. The cost follows the entries found and those of that origin that are passed over, not the
+    /// of the conflict keys. The cost depends on the entries found and the skipped ones of that origin, not on the
     /// length of the range.
     func versions(
         writing keys: [UInt64], in range: VersionRange, excludingOrigin: ClientFileID

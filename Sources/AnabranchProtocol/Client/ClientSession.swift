@@ -15,9 +15,9 @@ public import AnabranchCore
 ///     any ─ disconnected ─▶ offline
 ///
 /// The caller takes messages to send from `next`, after each received message and each action of the application, and
-/// passes messages of the server to `receive`. A DOWNLOAD is integrated before anything else happens: the caller says
-/// `integrated` or `integrationFailed`. A message of the server that the table does not allow is thrown, and ends the
-/// connection; a call of the program that makes no sense violates a precondition.
+/// passes messages of the server to `receive`. A DOWNLOAD is integrated before anything else happens: the caller
+/// reports `integrated` or `integrationFailed`. A message of the server that the table does not allow is thrown as an
+/// error, and ends the connection; an invalid call of the program violates a precondition.
 ///
 /// The machine has none of the defects of released clients: parts of a bootstrap never outlive a connection, a
 /// bootstrap without changesets is a violation and not an endless loop, and so on.
@@ -98,10 +98,10 @@ public struct ClientSession: Sendable {
 
     // MARK: - The application and its connections
 
-    /// There is a connection.
+    /// Begins the session on a new connection.
     ///
     /// - Parameters:
-    ///   - version: the version that was negotiated.
+    ///   - version: the negotiated version of the protocol.
     ///   - isFast: whether the previous connection was lost a short time ago (`ClientTimers`): then uploads do not wait
     ///     until everything is downloaded.
     /// - Precondition: the session has none, and is not finished.
@@ -113,19 +113,19 @@ public struct ClientSession: Sendable {
         if !isFast { _ = marks.request() }
     }
 
-    /// The connection is lost, or was closed. Nothing happens if there was none.
+    /// Reports that the connection was lost or closed. Does nothing if there was none.
     public mutating func disconnected() {
         forgetProgress()
         if !isFinished { phase = isEnding ? .finished : .offline }
     }
 
-    /// The delay after an error is over, or the error is gone: the session begins again.
+    /// Begins the session again: the delay after an error is over, or the error is resolved.
     public mutating func resume() { isSuspended = false }
 
-    /// The session does not begin on any connection before `resume`, as after an error.
+    /// Keeps the session from beginning on any connection before `resume`, as after an error.
     package mutating func suspend() { isSuspended = true }
 
-    /// The session ends: with an UNBIND if the server knows of it.
+    /// Ends the session: with an UNBIND if the server knows of it.
     public mutating func unbind() {
         isEnding = true
         switch phase {
@@ -134,7 +134,7 @@ public struct ClientSession: Sendable {
         }
     }
 
-    /// Asks for a MARK.
+    /// Requests a MARK.
     ///
     /// - Returns: the request: once an `Event.marked` has it, or a larger one, everything that the server had at the
     ///   time of this call has arrived and was integrated.
@@ -149,10 +149,10 @@ public struct ClientSession: Sendable {
 
     // MARK: - To the server
 
-    /// The next message; nil as long as there is nothing to say.
+    /// The next message to send; nil while there is none.
     ///
     /// - Precondition: the last DOWNLOAD was integrated. A file whose ident has come has stored it.
-    /// - Throws: the errors of the file; nothing has happened then.
+    /// - Throws: the errors of the file; then nothing has changed.
     public mutating func next(_ file: inout some SessionFile) throws -> ClientMessage? {
         precondition(integrating == nil, "a DOWNLOAD is being integrated")
         switch phase {
@@ -217,7 +217,7 @@ public struct ClientSession: Sendable {
 
     /// Takes a message of the session. If the session has ended, or its connection, the message is ignored.
     ///
-    /// - Returns: what the caller has to do about it, if anything. There may also be something new to send.
+    /// - Returns: the action for the caller, if any. There may also be something new to send.
     /// - Precondition: the last DOWNLOAD was integrated.
     /// - Throws: if the server may not say this now: the connection has to be closed.
     public mutating func receive(_ message: ServerMessage, _ file: some SessionFile) throws(ProtocolError) -> Event? {

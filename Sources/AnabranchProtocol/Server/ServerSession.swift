@@ -15,7 +15,7 @@ import AnabranchCore
 /// its end: messages that arrive during the check are taken as in `running`, and are dropped if the check fails.
 ///
 /// No event traps, in any order: an answer that nothing requested, that comes twice, or that crossed the end of the
-/// session is ignored. The messages that the running session owes its client are kept next to the state, not in it, so
+/// session is ignored. The messages that a running session still has to send are kept next to the state, not in it, so
 /// that they are changed in place and never copied.
 struct ServerSession: Sendable {
     let handle: SessionHandle
@@ -88,7 +88,7 @@ struct ServerSession: Sendable {
         }
     }
 
-    /// The state of a session as far as its connection has to know it.
+    /// The part of a session's state that its connection uses.
     struct Summary {
         let turn: Turn
         let isDownloading: Bool
@@ -197,7 +197,7 @@ struct ServerSession: Sendable {
         }
     }
 
-    /// A request that no client of today sends: it is answered, or ends the session (section 4.6).
+    /// Takes a request that current clients no longer send: it is answered, or ends the session (section 4.6).
     mutating func receive(
         _ request: ObsoleteRequest, _ limits: Limits
     ) throws(ProtocolError) -> ServerConnection.Action? {
@@ -286,7 +286,7 @@ struct ServerSession: Sendable {
         if isLive { state = .errorPending(error) }
     }
 
-    /// An error that the file does not know of.
+    /// Ends the session with an error that the file does not know of.
     private mutating func end(_ error: ErrorMessage) {
         hasToClose = isLive
         fail(error)
@@ -299,7 +299,7 @@ struct ServerSession: Sendable {
 
     // MARK: - To the client
 
-    /// The next thing to send, or to do in order to send something; `nil` if it is not the session's turn.
+    /// The next message to send, or request to make in order to have one; nil if it is not the session's turn.
     mutating func next(_ codec: ServerMessageCodec) -> ServerConnection.Output? {
         let ident = handle.ident
         switch state {

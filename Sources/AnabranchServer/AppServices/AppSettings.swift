@@ -15,21 +15,21 @@ public enum Provider: String, CaseIterable, Sendable {
 
 /// The settings of one app: how its users log in, and what they may sync.
 public struct AppSettings: Equatable, Sendable {
-    /// The open ways to log in. `customToken` needs an `issuer`.
+    /// The enabled ways to log in. `customToken` needs an `issuer`.
     public var providers: Set<Provider>
     /// The issuer whose tokens are accepted as logins; nil for none.
     public var issuer: CustomTokenIssuer?
     /// The kinds of e-mail that the app sends. With `confirmation`, nobody logs in with an address before it is
     /// confirmed.
     public var emails: Set<AccountEmail.Kind> = []
-    /// The rule for clients that take classes and columns away.
+    /// The rule for clients that remove classes and columns.
     public var destructiveSchema: DestructiveSchema
     /// True if its clients subscribe to queries, and not to partitions.
     public var isFlexible = false
-    /// The forks of Realm's SDKs whose clients come into the app, with tokens of its issuer.
+    /// The forks of Realm's SDKs whose clients may use the app, with tokens of its issuer.
     public var forks: [WireDialect: ForkSettings] = [:]
-    /// The folder with the app as App Services has exported it: its rules, its classes, and its kind of sync. Without a
-    /// folder (nil), everybody may do everything.
+    /// The folder of the app as exported from App Services: its rules, its classes, and its kind of sync. If nil,
+    /// everybody may do everything.
     public var exportPath: String?
 
     /// An app with these ways to log in.
@@ -50,12 +50,12 @@ public struct ForkSettings: Equatable, Sendable {
     public var takesOldTokens = false
     /// True if a token can make its user an administrator, who needs no rules.
     public var knowsAdmins = false
-    /// In flexible sync, the path that a token which names a file has to name. If it is nil, such tokens open nothing.
+    /// In flexible sync, the required path of tokens that name a file. If nil, such tokens open nothing.
     public var path: String?
     /// True if, in flexible sync, each token has to name `path`.
     public var needsPath = false
 
-    /// Tokens that have to expire, and need not say more than who the user is and what the user may do.
+    /// Conditions by default: tokens have to expire, and need only the user and the permissions.
     public init() {}
 }
 
@@ -82,17 +82,17 @@ public struct AppServicesSettings: Sendable {
     public var accessTokenSeconds: Int64 = 30 * 60
     /// The duration of a login, in seconds.
     public var sessionSeconds: UInt64 = 60 * 24 * 3600
-    /// Scheme, host and port by which clients reach the server, and the path if there is one, without a slash at the
-    /// end; nil stands for what they send in their `Host` header.
+    /// Scheme, host, port and, if there is one, path by which clients reach the server, without a slash at the end. If
+    /// nil, the server answers with their `Host` header.
     public var publicURL: String?
 
     /// The most logins, registrations and e-mail requests of one address within a minute.
     public var loginsPerMinuteMax = 300
-    /// The most passwords that are being hashed or wait for it. If there are more, those are refused whose address and
-    /// account have recently had the most wrong ones.
+    /// The most passwords that are being hashed or wait for it. Beyond that, those whose address and account recently
+    /// had the most wrong ones are refused.
     public var passwordsUnderWayMax = 256
-    /// The most refused handshakes of one address, or of one user, within a minute that are answered at once. Each
-    /// further one waits twice as long as the one before.
+    /// The most refused handshakes of one address, or of one user, within a minute that are answered without delay.
+    /// Each further one waits twice as long as the one before.
     public var promptRefusalsPerMinuteMax = 5
     /// The most e-mails to one address, or requests for them, within an hour.
     public var emailsPerHourMax = 5

@@ -12,8 +12,8 @@ public struct ServerSettings: Sendable {
     /// The limits of one message, one session and one connection.
     public var limits: Limits = {
         var limits = Limits()
-        // Much less than clients were used to: making one takes some milliseconds, during which the others of the
-        // worker wait; and what a slow reader has not read yet stays in memory.
+        // Much less than Atlas sent: making one takes milliseconds, during which the worker's other files wait, and an
+        // unread one of a slow reader stays in memory.
         limits.downloadBytesSoftMax = 256 << 10
         return limits
     }()
@@ -24,17 +24,17 @@ public struct ServerSettings: Sendable {
     public var connectionsPerAddressMax = 1_000
     /// The proxies in front of the server. Connections through them count as those of the clients that they name.
     public var trustedProxies = TrustedProxies.none
-    /// True if they name clients by a header of the PROXY protocol before everything else, which then has to come, and
-    /// not by X-Forwarded-For in each request.
+    /// True if they name clients by a header of the PROXY protocol at the start of each connection, which is then
+    /// required, and not by X-Forwarded-For in each request.
     public var usesProxyProtocol = false
-    /// The path below which clients reach the server, as `/sync`; empty if there is none. Requests come with it or, if
-    /// a proxy has taken it away, without it. `AppServicesSettings.publicURL` has to end with it.
+    /// The path under which clients reach the server, such as `/sync`; empty if there is none. Requests may come with
+    /// it or, if a proxy has removed it, without it. `AppServicesSettings.publicURL` has to end with it.
     public var basePath = ""
     /// WebSockets of one user at one time. Further ones are refused with status 503, and their clients try again.
     public var connectionsPerUserMax = 500
     /// How long a connection may outlive the login that it depends on, in seconds.
     public var loginCheckSecondsMax: Int64 = 30
-    /// How long a client may take until its connection is a WebSocket, in seconds.
+    /// How long a client may take to open its WebSocket, in seconds.
     public var handshakeSecondsMax: Int64 = 20
     /// Longest body of an HTTP request whose route sets no limit, in bytes.
     public var bodyBytesMax = 64 << 10
@@ -58,10 +58,10 @@ public struct ServerSettings: Sendable {
     /// The memory for the long messages of all connections, in bytes: those that clients are sending, and DOWNLOADs
     /// that they have not read. A message that does not fit waits; short ones do not.
     public var messageMemoryBytesMax = 256 << 20
-    /// New synced files of one user within a minute. Opening an unknown path makes a file, also to read it. A user
-    /// beyond the limit can open only files that are in use, for the rest of the minute.
+    /// New synced files of one user within a minute. Opening an unknown path creates a file, even if only to read it. A
+    /// user beyond the limit can only open files that are in use, for the rest of the minute.
     public var newFilesPerMinuteMax = 1_000
-    /// Idents of one user for new client files within a minute: a client asks for one when it opens a synced file for
+    /// Idents of one user for new client files within a minute: a client requests one when it opens a synced file for
     /// the first time, or after a reset. The sessions of a user beyond the limit wait for the rest of the minute.
     public var newClientFilesPerMinuteMax = 1_000
     /// In flexible sync, how many milliseconds of a processor the queries of one user may take within a minute, to find
@@ -69,8 +69,7 @@ public struct ServerSettings: Sendable {
     public var queryMillisecondsPerMinuteMax = 10_000
     /// A client whose changes show that its clock is wrong by more, in seconds, is named in the log.
     public var clientClockSecondsMax = 300
-    /// The rule on whether clients may take classes and columns away (`Spec/History.md`, section 16.2), by the ids of
-    /// their apps.
+    /// The rule on whether clients may remove classes and columns (`Spec/History.md`, section 16.2), by app id.
     public var destructiveSchemaByApp: [String: DestructiveSchema] = [:]
     /// The same for all other apps.
     public var destructiveSchema = DestructiveSchema.refuse
@@ -82,12 +81,12 @@ public struct ServerSettings: Sendable {
     /// for as long as the store has files of the app.
     public var takesModeOfFirstClient = false
     /// How large an object can grow, in bytes: each change of an object writes all of it. A value has 16 MiB at most,
-    /// so that an object with such a value and some more fields is taken.
+    /// so an object with such a value and some more fields is accepted.
     public var objectBytesMax = 17 << 20
-    /// True if a client file that was made when the server did not know its user belongs to the first user who comes
-    /// with it: for a server that had no logins and gets them. If not, its users are refused with code 223.
+    /// True if a client file without a known user is given to the first user who opens it: for a server that had no
+    /// log-ins and gets them. If false, its users are refused with code 223.
     public var adoptsUnownedClientFiles = false
-    /// The bodies of DOWNLOADs that are kept, in bytes: several readers may need the same.
+    /// The memory for shared bodies of DOWNLOADs, in bytes: several readers may need the same one.
     public var sharedBodiesBytesMax = 16 << 20
     /// The space to leave free on the disk of the store, in bytes. While less is, changes of clients and new synced
     /// files are refused with code 201, which clients repeat later, and the server is not ready; everything can be
@@ -96,7 +95,7 @@ public struct ServerSettings: Sendable {
     /// The most that the store may hold, in bytes of its databases that are in use. While it holds more, the server
     /// behaves as if the disk had too little free space.
     public var storeBytesMax = Int.max
-    /// How much of the past synced files keep.
+    /// The rules for how much history synced files keep.
     public var history = HistoryPolicy()
     /// The memory of the caches of all synced files together, in bytes: the newest log entries, client files, and
     /// objects of states.
@@ -104,14 +103,14 @@ public struct ServerSettings: Sendable {
 
     /// Threads that serve sockets.
     public var eventLoopThreads: Int
-    /// Threads that merge, and read for DOWNLOADs; at most one works on a synced file at a time.
+    /// Threads that merge, and make DOWNLOADs; at most one works on a synced file at a time.
     public var workerThreads: Int
-    /// Threads that commit; at most one writes to a shard of the store at a time. More of them flush more often, each
-    /// time less.
+    /// Threads that commit; at most one writes to a shard of the store at a time. With more of them, flushes are more
+    /// frequent and smaller.
     public var committerThreads: Int
 
     /// Defaults for a machine, with one thread of each kind for each processor.
-    /// - Parameter cores: the processors to be used, at least 1.
+    /// - Parameter cores: the number of processors to use, at least 1.
     public init(cores: Int) {
         eventLoopThreads = max(1, cores)
         workerThreads = max(1, cores)

@@ -1,8 +1,8 @@
-/// The state of a synchronized database: classes, objects, and what their fields hold (`Spec/State.md`, part A).
+/// The state of a synchronized database: classes, objects, and the contents of their fields (`Spec/State.md`, part A).
 ///
 /// A value: a copy costs nothing and is a snapshot that later changes never touch, so a reader on another thread sees
-/// the state between two changesets and nothing else. Objects are in memory, or they are read from `ObjectRows` when
-/// they are needed first; links are values, so an object is read without those that it links to.
+/// the state between two changesets and nothing else. Objects are in memory, or are read from `ObjectRows` when first
+/// needed; links are values, so an object is read without those that it links to.
 public struct ObjectGraph: Sendable {
     var schema = Schema()
     /// The objects in memory in the order of their keys, by class number minus one.

@@ -1,10 +1,10 @@
-/// One local transaction on a state: each action takes effect at once and is recorded as instructions in the order and
-/// form of `Spec/State.md`, part C.
+/// One local transaction on a state: each action takes effect immediately and is recorded as instructions, in the order
+/// and form of `Spec/State.md`, part C.
 ///
-/// Handles of objects and collections belong to their transaction. An action that makes no sense throws `ApplyError`
-/// with the place and leaves the state and the record as they were; of several values that one action writes, those
-/// before the one that makes no sense stay. Assigning through a subscript cannot throw: the first such error is thrown
-/// when the transaction ends, which undoes all of it.
+/// Handles of objects and collections belong to their transaction. An invalid action throws `ApplyError` with the
+/// place, and leaves the state and the record as they were; of several values that one action writes, those before the
+/// invalid one stay. Assigning through a subscript cannot throw: the first such error is thrown when the transaction
+/// ends, which undoes all of it.
 public final class WriteTransaction {
     /// The client file that writes; it marks the GlobalKeys that are made here.
     public let ident: ClientFileID
@@ -26,7 +26,7 @@ public final class WriteTransaction {
         self.isReadOnly = isReadOnly
         editor = GraphEditor(graph)
         editor.objectBytesMax = objectBytesMax
-        // What the server writes is what clients download.
+        // Clients download what the server writes.
         if ident == .server { editor.refusals = .nullErasures }
     }
 
@@ -325,7 +325,7 @@ public final class WriteTransaction {
 
     // MARK: Carrying out and recording
 
-    /// Carries out an edit and records it, even one without effect: callers know what is not recorded.
+    /// Carries out an edit and records it, even one without effect: callers decide what is not recorded.
     func perform(
         _ edit: Edit, at location: Location, isDefault: Bool = false, priorSize: Int? = nil
     ) throws(ApplyError) {
@@ -338,7 +338,7 @@ public final class WriteTransaction {
             }
             _ = try editor.edit(location.object, location.field, location.path[...], edit)
         } catch {
-            // What could not be read may have left half of an edit behind.
+            // A failed read may have left half of an edit behind.
             if error.code == .unavailable { failure = failure ?? error }
             throw located(error, location)
         }
