@@ -96,7 +96,7 @@ struct BridgedTable: Equatable {
         switch found[0, 3] {
         case "r", "p": break
         case "v", "m": throw refused("it is a view: bridge the tables that it shows")
-        default: throw refused("it is no table")
+        default: throw refused("it is not a table")
         }
         guard found[0, 4] != "t" else { throw refused("it is a temporary table") }
         guard schema != "anabranch", !schema.hasPrefix("pg_"), schema != "information_schema" else {

@@ -28,7 +28,7 @@ extension RowChange {
                     RowConflict(className: change.className, key: change.key, kind: kind, lost: lost))
             }
             guard let key = BridgedTable.objectKey(change.key, form.keyType) else {
-                if case .put = change.kind { record("value", "its key is no \(form.keyType), or is too long") }
+                if case .put = change.kind { record("value", "its key is not of type \(form.keyType), or is too long") }
                 continue
             }
             let object = try transaction.object(change.className, key: key)

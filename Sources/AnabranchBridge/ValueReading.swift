@@ -87,7 +87,7 @@ struct ValueReading {
             return ["uuid": json]
         default: break
         }
-        throw Unfit(reason: "\(json.excerpt) is no \(type)")
+        throw Unfit(reason: "\(json.excerpt) is not of type \(type)")
     }
 
     /// The longest text or data that an object can hold, in bytes.

@@ -103,7 +103,7 @@ struct WantedClass: Sendable {
             guard let schema = state.schema(ofClass: Array(one.name.utf8)), schema.kind == .topLevel,
                 schema.key?.name == Array(keyName.utf8), schema.key?.type == .uuid
             else {
-                let reason = "the file has a class of that name whose key is no UUID with the name \(keyName)"
+                let reason = "the file has a class of that name whose key is not a UUID with the name \(keyName)"
                 throw CaptureError(.schemaMismatch, reason, table: one.name)
             }
             return try one.properties.map { property in

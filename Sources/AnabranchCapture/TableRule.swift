@@ -103,7 +103,7 @@ public struct TableRule: Equatable, Sendable {
                 for (column, text) in try texts(value, name) {
                     guard let form = DateForm(rawValue: text) else {
                         let known = DateForm.allCases.map(\.rawValue).joined(separator: ", ")
-                        throw bad("'\(text)' is no form of dates: \(known)", column)
+                        throw bad("'\(text)' is not a form of dates: \(known)", column)
                     }
                     dates[column] = form
                 }

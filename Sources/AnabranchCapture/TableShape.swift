@@ -155,7 +155,7 @@ struct TableShape: Equatable {
         self.collatedKeys = collatedKeys
         let hasLocalKey = !isRowless && !hasKeyIndex && keys.count == 1
         isKeyLocal = hasLocalKey
-        // Many apps call the number of a row so, and that is no property.
+        // Many apps call the number of a row so, and that is not a property.
         guard !columns.contains(where: { $0.name == "_id" && !(hasLocalKey && $0.name == keys[0].name) }) else {
             throw refused("objects have their identity under this name", column: "_id")
         }

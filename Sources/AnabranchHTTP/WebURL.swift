@@ -41,7 +41,7 @@ package struct WebURL: Equatable, Sendable {
         return hasStandardPort ? name : "\(name):\(port)"
     }
 
-    /// The name by which the server's certificate has to know it: an address is no name, and the certificate is then
+    /// The name by which the server's certificate has to know it: an address is not a name, and the certificate is then
     /// compared with the address of the socket.
     package var serverName: String? { Self.serverName(host) }
 

@@ -92,11 +92,11 @@ package struct Changes: Equatable, Sendable {
         if let fault = value.fault { throw bad(fault) }
         func dictionary(_ key: String) throws(Status) -> PropertyListDictionary? {
             guard let value = members[key] else { return nil }
-            guard let entries = value.dictionary else { throw bad("\(key) is no dictionary") }
+            guard let entries = value.dictionary else { throw bad("\(key) is not a dictionary") }
             return entries
         }
         let entity = members["entity"]?.string
-        guard members["entity"] == nil || entity != nil else { throw bad("entity is no text") }
+        guard members["entity"] == nil || entity != nil else { throw bad("entity is not text") }
         guard itemType == .changes else {
             guard let entity else { throw bad("no entity") }
             switch (members["deleted"], try dictionary("fields")) {
@@ -117,7 +117,7 @@ package struct Changes: Equatable, Sendable {
             var clear: [String] = []
             if let value = members["clear"] {
                 let names = value.array?.compactMap(\.string)
-                guard let names, names.count == value.array?.count else { throw bad("clear is no array of texts") }
+                guard let names, names.count == value.array?.count else { throw bad("clear is not an array of texts") }
                 clear = names
             }
             return .modify(

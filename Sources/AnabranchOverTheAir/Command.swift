@@ -87,7 +87,7 @@ extension PropertyList {
     var fault: String? {
         switch self {
         case .refused(let error): return error.reason
-        case .real(let number) where !number.isFinite: return "\(number) is no value"
+        case .real(let number) where !number.isFinite: return "\(number) is not a value"
         case .array(let values): return values.lazy.compactMap(\.fault).first
         case .dictionary(let values): return values.lazy.compactMap(\.value.fault).first
         default: return nil

@@ -14,7 +14,7 @@ package struct MessageError: Error, Equatable, Sendable {
         (self.code, self.place, self.reason) = (code, place, reason)
     }
 
-    /// The error of a message that is no property list.
+    /// The error of a message that is not a property list.
     package init(_ error: PropertyListError) {
         self.init("", "\(error)", code: error.code == .limitExceeded ? .limitExceeded : .badRequest)
     }

@@ -175,7 +175,7 @@ public struct PropertyListDevice: Sendable {
             }
             guard isLink, let value = values[name] else { continue }
             guard let links = value.array, links.allSatisfy({ $0.string != nil }) else {
-                throw DeviceError(.badChange, "\(id): \(name) is no array of ids")
+                throw DeviceError(.badChange, "\(id): \(name) is not an array of ids")
             }
         }
     }

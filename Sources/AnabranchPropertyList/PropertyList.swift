@@ -84,7 +84,7 @@ extension PropertyList {
     public var array: [PropertyList]? { if case .array(let values) = self { values } else { nil } }
     /// The values by their keys; nil for a value of another type.
     public var dictionary: PropertyListDictionary? { if case .dictionary(let values) = self { values } else { nil } }
-    /// The reason why it is no value; nil for one.
+    /// The reason why it is not a value; nil for one.
     public var refusal: PropertyListError? { if case .refused(let error) = self { error } else { nil } }
 
     /// The value of a key; nil if there is none, or if this is not a dictionary.

@@ -38,7 +38,7 @@ public struct PropertyListDate: Hashable, Sendable {
 
     /// The moment a number of seconds after 2001, to the nearest nanosecond; nil for years out of range, and for NaN.
     init?(secondsSince2001 interval: Double) {
-        // All years are less, and what is no number is not.
+        // All years are less, and what is not a number is not.
         guard interval.magnitude < 1e12 else { return nil }
         let truncated = Int64(interval)
         let whole = Double(truncated) > interval ? truncated - 1 : truncated

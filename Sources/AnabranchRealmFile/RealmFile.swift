@@ -34,8 +34,8 @@ public final class RealmFile {
         guard byteCount >= 2 * pageBytes, byteCount.isMultiple(of: pageBytes) else {
             return RealmFileError(
                 .noRealmFile,
-                "it is no Realm file, or a part of one: there is no T-DB at byte 16, and an encrypted one has pages of "
-                    + "\(pageBytes) bytes, at least two")
+                "it is not a Realm file, or a part of one: there is no T-DB at byte 16, and an encrypted one has pages "
+                    + "of \(pageBytes) bytes, at least two")
         }
         return RealmFileError(
             .keyMissing, "it is an encrypted Realm file, which needs its key, or no Realm file at all")

@@ -176,7 +176,7 @@ struct PageChange {
 struct PageChanges {
     private(set) var ofClasses: [ClassID: [PageChange]] = [:]
 
-    /// - Returns: false if this is no row of pages.
+    /// - Returns: false if this is not a row of pages.
     mutating func take(_ address: RowAddress, _ row: [UInt8]?) -> Bool {
         guard address.part == 0 else { return false }
         ofClasses[address.classID, default: []].append(PageChange(key: address.key, row: row))

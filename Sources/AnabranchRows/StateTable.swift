@@ -221,7 +221,7 @@ struct BorrowedRow: DatabaseValueConvertible, StatementColumnConvertible {
     }
 
     private static func bytes(_ statement: SQLiteStatement, _ index: CInt) -> UnsafeRawBufferPointer {
-        // In this order, since a value that is no blob becomes one.
+        // In this order, since a value that is not a blob becomes one.
         let start = sqlite3_column_blob(statement, index)
         return UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(statement, index)))
     }

@@ -32,7 +32,7 @@ enum TextInput {
             throw InputError(description: "\(path): cannot be read")
         }
         guard let text = String(validating: bytes, as: UTF8.self) else {
-            throw InputError(description: "\(path): is no text in UTF-8")
+            throw InputError(description: "\(path): is not text in UTF-8")
         }
         return text
     }

@@ -87,7 +87,7 @@ struct InspectCommand: ParsableCommand {
         guard state.schema(ofClass: Array(className.utf8)) != nil else {
             let names = state.classes.filter { $0.kind != .embedded }.map { String(decoding: $0.name, as: UTF8.self) }
             throw InputError(
-                description: "there is no class \(className): there are \(names.sorted().joined(separator: ", "))")
+                description: "there is no class \(className); allowed: \(names.sorted().joined(separator: ", "))")
         }
         do {
             return try Query(query, on: className, of: state).objects(in: state).map(state.canonicalJSON)

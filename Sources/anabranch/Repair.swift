@@ -54,7 +54,7 @@ struct RepairCommand: ParsableCommand {
         var paths: [VirtualPath] = []
         for word in files {
             guard let path = VirtualPath(description: word) else {
-                throw HistoryError(.storeUnusable, "\(word) is no name of a synced file")
+                throw HistoryError(.storeUnusable, "\(word) is not a name of a synced file")
             }
             paths.append(path)
         }

@@ -73,8 +73,8 @@ struct RestoreCommand: ParsableCommand {
             throw InputError(
                 description: """
                     \(directory) is a backup, and nothing was changed: `anabranch restore --from \(directory) --data \
-                    DIR` makes data of it, in DIR. For a copy of a backup there is --in-place: the copy is no backup \
-                    any more then, and incremental ones that need it cannot be restored
+                    DIR` makes data of it, in DIR. For a copy of a backup there is --in-place: the copy is not a \
+                    backup any more then, and incremental ones that need it cannot be restored
                     """)
         }
         try prepare()

@@ -316,7 +316,7 @@ import Testing
         }
     }
 
-    /// Offsets of local time have seconds there, and data is no hexadecimal digits.
+    /// Offsets of local time have seconds there, and data is not a hexadecimal digits.
     @Test func settingsOfTheDatabaseChangeNoValues() async throws {
         let schema = "CREATE TABLE note (id bigint PRIMARY KEY, at timestamptz, data bytea)"
         try await BridgeWorld.run(schema, ["note"]) { world in

@@ -195,7 +195,7 @@ import Testing
 
     @Test(arguments: [
         (#"{"note": {"push": ["insret"]}}"#, "table note: push: not one of insert, update, delete"),
-        (#"{"note": {"dates": {"at": "unx"}}}"#, "table note, column at: 'unx' is no form of dates: "),
+        (#"{"note": {"dates": {"at": "unx"}}}"#, "table note, column at: 'unx' is not a form of dates: "),
         (#"{"note": {"filters": ""}}"#, "table note: there is no rule 'filters'"),
         (#"{"note": {"match": "title"}}"#, "table note: match: a list of columns"),
         (#"{"note": {"match": []}}"#, "table note: match: a list of columns"),

@@ -150,7 +150,7 @@ import Testing
         #expect(!isWhole)
     }
 
-    @Test("a copy that cannot be read as it was written is no backup; with --verify, nor is a delta")
+    @Test("a copy that cannot be read as it was written is not a backup; with --verify, nor is a delta")
     func verified() throws {
         let folder = try TemporaryDirectory(), url = URL(fileURLWithPath: folder.path)
         var file = try file([1, 2, 3], in: folder)
@@ -250,10 +250,10 @@ import Testing
     func needlessBases() throws {
         #expect(
             refusal { _ = try StoreVerification(directory: backups[0], bases: [backups[1]]) }
-                .contains("is no incremental backup"))
+                .contains("is not an incremental backup"))
         #expect(
             refusal { _ = try BackupRestoration(from: backups[0], bases: [backups[1]], to: test.restored) }
-                .contains("is no incremental backup"))
+                .contains("is not an incremental backup"))
     }
 
     @Test("a chain has 64 backups; then a whole one has to be made")
@@ -303,7 +303,7 @@ import Testing
         _ = try StoreBackup(of: other.path, to: other.backup).run()
         func backUp(_ base: String) throws { _ = try StoreBackup(of: test.path, to: test.backup, bases: [base]) }
         #expect(refusal { try backUp(other.backup) }.contains("is a backup of another store"))
-        #expect(refusal { try backUp(test.path) }.hasSuffix("is no backup; --base takes an earlier backup"))
+        #expect(refusal { try backUp(test.path) }.hasSuffix("is not a backup; --base takes an earlier backup"))
         let inside = backups[0] + "/inside"
         #expect(
             refusal { _ = try StoreBackup(of: test.path, to: inside, bases: [backups[0]]) }

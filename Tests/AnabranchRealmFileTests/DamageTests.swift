@@ -43,7 +43,7 @@ import Testing
         #expect(refused > 100)
     }
 
-    /// A number that is no ref, wherever there may be one: most often it has no place of its own.
+    /// A number that is not a ref, wherever there may be one: most often it has no place of its own.
     @Test(arguments: ["41-synced-with-ident", "50-format-22-many"])
     func whatStandsInPlaceOfARefHasAPlace(name: String) throws {
         let whole = try Vectors.bytes(name)

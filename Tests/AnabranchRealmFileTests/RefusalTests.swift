@@ -16,7 +16,7 @@ import Testing
         var wrong = Vectors.key
         wrong[63] ^= 1
         #expect(try Vectors.refusal(of: file, key: wrong)?.code == .wrongKey)
-        // The MAC is right, and what comes out is no Realm file.
+        // The MAC is right, and what comes out is not a Realm file.
         wrong = Vectors.key
         wrong[0] ^= 1
         #expect(try Vectors.refusal(of: file, key: wrong)?.code == .wrongKey)

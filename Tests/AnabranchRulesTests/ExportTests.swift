@@ -254,6 +254,6 @@ import Testing
 
     @Test func aFolderThatIsNotThereIsAnError() {
         let error = #expect(throws: RuleError.self) { try AppExport(directory: Self.folder.path + "/nosuch") }
-        #expect(error?.reason == "this is no folder that can be read")
+        #expect(error?.reason == "this is not a folder that can be read")
     }
 }

@@ -108,7 +108,7 @@ import Testing
         (#"{"owner": "%%request.remoteIPAddress"}"#, "owner", "a session belongs to no request"),
         (#"{"owner": "%%values.x"}"#, "owner", "the app has no such value"),
         (#"{"owner": "%%foo"}"#, "owner", "%%foo is not known"),
-        (#"{"team": {"$oid": "07"}}"#, "team", "this is no constant"),
+        (#"{"team": {"$oid": "07"}}"#, "team", "this is not a constant"),
         (#"{"team": {"%stringToOid": "07"}}"#, "team.%stringToOid", "%stringToOid cannot convert this"),
         (#"{"owner": {"$in": "x"}}"#, "owner.$in", "an array is expected"),
         (#"{"$or": []}"#, "$or", "at least one condition"), (#"{"$or": {"owner": 1}}"#, "$or", "an array is expected"),

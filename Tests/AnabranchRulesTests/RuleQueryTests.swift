@@ -203,7 +203,7 @@ import Testing
         ("bs.@count > 1", "links to other objects are not allowed"),
         ("bs.@max.n > 1", "links to other objects are not allowed"), ("n == 'a' or s == 1", "cannot be compared"),
         ("n == $user.id", "cannot be compared"), ("u == $user.id", "cannot be compared"),
-        ("n between {1, $user.id}", "both bounds must be of type"), ("m.@type == $user.id", "no name of a type"),
+        ("n between {1, $user.id}", "both bounds must be of type"), ("m.@type == $user.id", "not a name of a type"),
         ("at.town == 'x'", "has no property \"town\""), ("at == $user.id", "a link can be compared with"),
     ])
     func whatTheClassDoesNotFitIsRefused(query: String, reason: String) throws {

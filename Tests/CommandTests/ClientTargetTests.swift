@@ -16,7 +16,7 @@ import Testing
         #expect(try target.fileName == ClientTarget(#"a/{"$numberLong":"42"}"#).fileName)
     }
 
-    /// A number that is no JSON of any type is no text either.
+    /// A number that is not JSON of any type is not text either.
     @Test(arguments: ["1e400", "-1e999", "1.5", "true", #"{"$numberDouble":"1e400"}"#, #"{"$minKey":1}"#])
     func importsMakeNoFileOfWhatNamesNoPartition(value: String) throws {
         let document = try DocumentValue(line: Array(value.utf8))

@@ -226,7 +226,7 @@ import Testing
         (["9"], "there is no version 9 in the log: it has versions 1 to 4"),
         (["0"], "there is no version 0 in the log: it has versions 1 to 4"),
         (["3", "--object", "Note"], "Note: an object is written Class/key, for example Note/7"),
-        (["3", "--object", "Nota/1"], "there is no class Nota: there are Note"),
+        (["3", "--object", "Nota/1"], "there is no class Nota; allowed: Note"),
         (["3", "--object", "Note/x"], "Note/x: the keys of Note are of type Int"),
     ])
     func whatCannotBeAskedSaysWhatCan(_ arguments: [String], _ reason: String) throws {

@@ -101,7 +101,7 @@ import Testing
         let unknown = #expect(throws: InputError.self) {
             try fixture.inspect("--path", fixture.path, "--class", "Notes", "--query", "TRUEPREDICATE")
         }
-        #expect(unknown?.description == "there is no class Notes: there are Note")
+        #expect(unknown?.description == "there is no class Notes; allowed: Note")
         #expect(throws: (any Error).self) { try fixture.inspect("--path", fixture.path, "--class", "Note") }
     }
 

@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test(arguments: [
-        ("{", "it is no JSON"), ("{}", "/dataclass: missing"),
+        ("{", "it is not JSON"), ("{}", "/dataclass: missing"),
         (#"{"dataclass": "a", "entities": {}}"#, "/entities: there are none"),
         (#"{"dataclass": "a", "commit": "device", "entities": {}}"#, "/commit: only server is served"),
         (
@@ -49,7 +49,7 @@ import Testing
         ),
         (
             #"{"dataclass": "a", "entities": {"e": {"class": "E", "fields": {}, "identity": [["f"]]}}}"#,
-            "/entities/e/identity/0: it is no list of fields"
+            "/entities/e/identity/0: it is not a list of fields"
         ),
     ])
     func mistakesInFilesHaveAPlace(text: String, complaint: String) throws {

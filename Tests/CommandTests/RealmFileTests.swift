@@ -46,7 +46,7 @@ import Testing
         #expect(answer.status == 0, "\(answer.complaint)")
         #expect(answer.output.split(separator: "\n").count == 3)
         try Data().write(to: file("empty.realm"))
-        #expect(try run("info empty.realm").complaint.contains("it is no Realm file"))
+        #expect(try run("info empty.realm").complaint.contains("it is not a Realm file"))
     }
 
     @Test func anExportCanBeImported() throws {
@@ -92,7 +92,7 @@ import Testing
             "odd.realm": "format 12 is none that a release of Realm writes",
             "00-example.realm --key-file key": "the file is not encrypted", "cut.realm": "the file is cut off",
             "old.realm": "format 9 is older than 10", "swapped.realm": "begin with their highest byte",
-            "text.realm": "it is no Realm file", "notes.realm.lock": "it is the lock file beside a Realm file",
+            "text.realm": "it is not a Realm file", "notes.realm.lock": "it is the lock file beside a Realm file",
             "missing.realm": "No such file or directory", ".": "is a folder", "server.realm": "a Realm Object Server",
         ]
         for (arguments, sentence) in sentences {

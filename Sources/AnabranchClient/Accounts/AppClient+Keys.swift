@@ -22,7 +22,7 @@ extension AppClient {
     /// The keys of the user, without their texts.
     public func apiKeys(of id: String) async throws -> [UserAPIKey] {
         guard let list = try await keys("GET", "", of: id).array else {
-            throw AppError(.badAnswer, "the answer is no list of keys")
+            throw AppError(.badAnswer, "the answer is not a list of keys")
         }
         return try list.map { try Self.key($0) }
     }
@@ -49,7 +49,7 @@ extension AppClient {
     private static func key(_ answer: JSONValue) throws(AppError) -> UserAPIKey {
         guard let id = answer["_id"]?.string, let name = answer["name"]?.string,
             let isDisabled = answer["disabled"]?.bool
-        else { throw AppError(.badAnswer, "the answer is no key") }
+        else { throw AppError(.badAnswer, "the answer is not a key") }
         return UserAPIKey(id: id, name: name, isDisabled: isDisabled, key: answer["key"]?.string)
     }
 }

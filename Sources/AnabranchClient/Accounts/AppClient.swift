@@ -263,7 +263,7 @@ public actor AppClient {
         guard isSuccess else {
             throw AppError(.httpStatus, "the server answers \(answer.status)", status: answer.status)
         }
-        guard let json else { throw AppError(.badAnswer, "the answer is no JSON", status: answer.status) }
+        guard let json else { throw AppError(.badAnswer, "the answer is not JSON", status: answer.status) }
         return json
     }
 }

@@ -19,7 +19,7 @@ class FieldCodec: @unchecked Sendable {
 /// A codec of a type known at compile time, which a decoder looks up by that type.
 class TypedCodec<Value>: FieldCodec, @unchecked Sendable {
     func value(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError) -> Value {
-        throw ObjectError(.badClass, "\(Value.self) is no SyncedValue")
+        throw ObjectError(.badClass, "\(Value.self) is not a SyncedValue")
     }
 
     func content(of value: Value) throws(ObjectError) -> _ValueContent { .null }

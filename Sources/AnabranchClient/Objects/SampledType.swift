@@ -123,7 +123,7 @@ private struct SampleDecoder: Decoder {
             guard let known = type as? any SyncedValue.Type else {
                 throw ObjectError(
                     .badClass,
-                    "\(typeName).\(key.stringValue): \(type) is no SyncedValue: it may become one as "
+                    "\(typeName).\(key.stringValue): \(type) is not a SyncedValue: it may become one as "
                         + "an EmbeddedObject, a SyncedEnum or Encoded<\(type)>?")
             }
             do {

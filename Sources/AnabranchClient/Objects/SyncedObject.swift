@@ -74,7 +74,7 @@ extension EmbeddedObject {
     /// Reads the stored value.
     public init(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError) {
         guard case .object(let object) = value else {
-            throw ObjectError(.badValue, "\(value.kindName) is no \(Self.self)")
+            throw ObjectError(.badValue, "\(value.kindName) is not of type \(Self.self)")
         }
         self = try classes.reader(of: try ObjectSchema.of(Self.self)).read(Self.self, object)
     }

@@ -18,12 +18,12 @@ public struct ObjectPath: Hashable, Sendable, CustomStringConvertible {
     /// All objects of the class with this stored name.
     public static func `class`(named name: String) -> ObjectPath { ObjectPath(className: name) }
 
-    /// The object with an id. Throws `ObjectError` if the id is no valid key.
+    /// The object with an id. Throws `ObjectError` if the id is not a valid key.
     public static func object<Object: SyncedObject>(_ type: Object.Type, _ id: Object.ID) throws -> ObjectPath {
         ObjectPath(className: type.className, key: try id.primaryKey)
     }
 
-    /// One property of an object. Throws `ObjectError` if the id is no valid key, or the key path names no stored
+    /// One property of an object. Throws `ObjectError` if the id is not a valid key, or the key path names no stored
     /// property.
     public static func property<Object: SyncedObject>(
         _ keyPath: PartialKeyPath<Object>, of id: Object.ID

@@ -133,7 +133,7 @@ struct QueryText: Sendable {
             return .link(ObjectReference(classID: target.number, key: key))
         }
         guard let value = StateValue(payload) else {
-            throw ObjectError(.badQuery, "\(payload.type) is no value of a query")
+            throw ObjectError(.badQuery, "\(payload.type) is not a value of a query")
         }
         return value
     }

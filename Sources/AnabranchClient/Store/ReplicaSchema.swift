@@ -68,7 +68,7 @@ enum ReplicaSchema {
         // A file that was just created.
         if header.isEmpty { return }
         guard header.count == 100, header.starts(with: "SQLite format 3\0".utf8) else {
-            throw ReplicaError(.unknownFormat, "this is no replica, nor another database of SQLite")
+            throw ReplicaError(.unknownFormat, "this is not a replica, nor another database of SQLite")
         }
         func number(at offset: Int) -> Int { header[offset..<offset + 4].reduce(0) { $0 << 8 | Int($1) } }
         let hasLog = access(path + "-wal", F_OK) == 0, hasTables = number(at: 40) != 0
@@ -81,7 +81,7 @@ enum ReplicaSchema {
     private static func check(owner: Int, version found: Int, isNew: Bool) throws(ReplicaError) {
         if owner == 0, isNew { return }
         guard owner == applicationID else {
-            throw ReplicaError(.unknownFormat, "this is no replica, but belongs to another program")
+            throw ReplicaError(.unknownFormat, "this is not a replica, but belongs to another program")
         }
         guard found == version else {
             let advice = found > version ? ": use a newer one" : ""

@@ -273,9 +273,9 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
 }
 
 extension ReplicaError {
-    /// The error for one of SQLite, which notices that a file is no database when it opens it, and damage when it gets
-    /// there. If a table or column is missing, another program has written the schema, since the statements are our
-    /// own.
+    /// The error for one of SQLite, which notices that a file is not a database when it opens it, and damage when it
+    /// gets there. If a table or column is missing, another program has written the schema, since the statements are
+    /// our own.
     init(_ error: DatabaseError, of path: String) {
         let code: Code =
             switch error.resultCode {

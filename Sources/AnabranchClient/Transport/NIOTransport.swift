@@ -51,7 +51,7 @@ public struct NIOTransport: Transport {
         case is NIOConnectionError, ChannelError.connectTimeout: return because(.unreachable)
         case NIOSSLError.uncleanShutdown: return because(.disconnected)
         case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError: return because(.notTrusted)
-        case is HTTPParserError: return because(.badAnswer, "its answer is no HTTP: \(error)")
+        case is HTTPParserError: return because(.badAnswer, "its answer is not HTTP: \(error)")
         case let error as NIOHTTPClientUpgradeError where error == .upgraderDeniedUpgrade:
             return because(.badAnswer, "its Sec-WebSocket-Accept is wrong")
         case is NIOHTTPClientUpgradeError: return because(.badAnswer, "it switches to something else than a WebSocket")

@@ -62,7 +62,7 @@ extension Array: SyncedValue where Element: SyncedValue {
     }
 
     public init(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError) {
-        guard case .list(let list) = value else { throw ObjectError(.badValue, "\(value.kindName) is no list") }
+        guard case .list(let list) = value else { throw ObjectError(.badValue, "\(value.kindName) is not a list") }
         self = try list.values.map { element throws(ObjectError) in try Element(element, classes) }
     }
 
@@ -101,7 +101,7 @@ extension Dictionary: SyncedValue where Key == String, Value: SyncedValue {
 
     public init(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError) {
         guard case .dictionary(let entries) = value else {
-            throw ObjectError(.badValue, "\(value.kindName) is no dictionary")
+            throw ObjectError(.badValue, "\(value.kindName) is not a dictionary")
         }
         self.init(minimumCapacity: entries.count)
         for (key, element) in zip(entries.keys, entries.values) {

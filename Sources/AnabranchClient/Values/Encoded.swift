@@ -28,7 +28,7 @@ public struct Encoded<Value: Codable & Sendable>: SyncedValue {
         do {
             self.value = try JSONDecoder().decode(Value.self, from: Data(text.utf8))
         } catch {
-            throw ObjectError(.badValue, "'\(text.prefix(100))' is no \(Value.self): \(error)")
+            throw ObjectError(.badValue, "'\(text.prefix(100))' is not of type \(Value.self): \(error)")
         }
     }
 

@@ -31,7 +31,7 @@ public struct Link<Target: SyncedObject>: SyncedValue, Hashable {
 
     /// Reads the stored value.
     public init(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError) {
-        guard case .link(let object) = value else { throw ObjectError(.badValue, "\(value.kindName) is no link") }
+        guard case .link(let object) = value else { throw ObjectError(.badValue, "\(value.kindName) is not a link") }
         id = try Target.ID(object.key)
     }
 

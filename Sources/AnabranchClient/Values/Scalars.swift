@@ -76,7 +76,7 @@ extension SyncedKey {
             case .string(let bytes): .string(bytes)
             case .objectID(let value): .objectID(value)
             case .uuid(let value): .uuid(value)
-            default: throw ObjectError(.badValue, "\(Self.self) is no type of a primary key")
+            default: throw ObjectError(.badValue, "\(Self.self) is not a type of a primary key")
             }
         }
     }

@@ -85,7 +85,7 @@ public enum _ValueContent: Hashable, Sendable {
 
     static let null = _ValueContent.value(.null)
 
-    /// True if writing one over the other changes nothing: what is no number is like itself.
+    /// True if writing one over the other changes nothing: what is not a number is like itself.
     public static func == (left: _ValueContent, right: _ValueContent) -> Bool {
         switch (left, right) {
         case (.value(.double(let left)), .value(.double(let right))):
@@ -139,7 +139,7 @@ extension _SyncedScalar {
     /// Reads the stored value.
     public init(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError) {
         guard let payload = value.payload, let found = Self(payload: payload) else {
-            throw ObjectError(.badValue, "\(value.kindName) is no \(Self.self)")
+            throw ObjectError(.badValue, "\(value.kindName) is not of type \(Self.self)")
         }
         self = found
     }

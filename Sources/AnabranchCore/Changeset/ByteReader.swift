@@ -108,8 +108,8 @@ struct ByteReader {
         return try unsigned(bits: 64)
     }
 
-    /// An opcode. As in the reference, a sign bit makes it another 64-bit number; if that is no instruction either, it
-    /// is reported as unknown (X13) rather than as negative (S7).
+    /// An opcode. As in the reference, a sign bit makes it another 64-bit number; if that is not an instruction either,
+    /// it is reported as unknown (X13) rather than as negative (S7).
     @inline(__always)
     mutating func opcode() throws(ChangesetError) -> (number: UInt64, hasSign: Bool) {
         if let small = small() { return (UInt64(small), false) }

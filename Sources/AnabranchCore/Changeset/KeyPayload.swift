@@ -31,7 +31,7 @@ extension PrimaryKey {
         self = key
     }
 
-    /// - Returns: nil for a value that is no key.
+    /// - Returns: nil for a value that is not a key.
     package init?(_ value: Payload) {
         switch value {
         case .null: self = .null

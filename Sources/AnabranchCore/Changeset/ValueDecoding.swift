@@ -1,7 +1,7 @@
 // The decoder of values, in the order of `Spec/Changeset.md`, section 6.
 
 extension ItemDecoder {
-    /// Decodes a value that is no Int, after its type.
+    /// Decodes a value that is not an Int, after its type.
     mutating func otherValue(
         of result: inout Instruction, at offset: Int, in arena: inout ChangesetArena
     ) throws(ChangesetError) {

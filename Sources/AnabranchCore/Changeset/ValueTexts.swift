@@ -45,7 +45,8 @@ extension LosslessStringConvertible {
     fileprivate static func read(from decoder: any Decoder) throws -> Self {
         let container = try decoder.singleValueContainer(), text = try container.decode(String.self)
         guard let value = Self(text) else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "'\(text)' is no \(Self.self)")
+            throw DecodingError.dataCorruptedError(
+                in: container, debugDescription: "'\(text)' is not of type \(Self.self)")
         }
         return value
     }

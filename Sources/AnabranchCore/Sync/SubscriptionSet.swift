@@ -39,7 +39,7 @@ public struct SubscriptionSet: Hashable, Sendable {
         self.query = query
     }
 
-    /// The predicates by the names of their classes; nil if the text is no JSON object of texts.
+    /// The predicates by the names of their classes; nil if the text is not a JSON object of texts.
     package var predicates: Predicates? { (try? JSONValue(parsing: query)).flatMap { Predicates($0) } }
 
     /// The set of a new file, which has no subscriptions.

@@ -4,7 +4,7 @@ package enum JSONValue: Equatable, Sendable {
     case bool(Bool)
     /// A number without fraction and exponent that 64 bits can hold.
     case integer(Int64)
-    /// A larger integer, by its digits: it is passed on as it is, and is no number for calculations.
+    /// A larger integer, by its digits: it is passed on as it is, and is not a number for calculations.
     case largeInteger(String)
     case real(Double)
     case string(String)

@@ -72,7 +72,7 @@ extension FolderMirror {
             did(.down("created", entry.path))
         }
         guard let found = FolderScan.look(path), found.isFolder else {
-            throw SpaceError(.notFolder, "something that is no folder has that name")
+            throw SpaceError(.notFolder, "something that is not a folder has that name")
         }
         try rows.set(.init(key: entry.key, path: entry.path, found: found, content: nil))
     }
@@ -106,7 +106,7 @@ extension FolderMirror {
         for name in path.components.dropLast() {
             folder = folder.child(name)
             if FolderScan.isTaken(self.path(folder)), FolderScan.look(self.path(folder))?.isFolder != true {
-                throw SpaceError(.notFolder, "\(self.path(folder)) is no folder")
+                throw SpaceError(.notFolder, "\(self.path(folder)) is not a folder")
             }
         }
         return self.path(path)

@@ -77,7 +77,7 @@ extension FileSpace {
     static func folder(at path: SpacePath, in tree: SpaceTree) throws(SpaceError) -> UUID? {
         guard let key = tree.find(path) else { throw notFound(path) }
         guard let key, tree.nodes[key]?.isFolder != true else { return key }
-        throw SpaceError(.notFolder, "\(path) is no folder")
+        throw SpaceError(.notFolder, "\(path) is not a folder")
     }
 
     /// The folder for something new with this path, and its name.

@@ -136,7 +136,7 @@ public final class SpaceFile: Sendable {
     /// - Throws: `SpaceError` with the code `notText` if it is not in UTF-8; see `read`.
     public func readString() async throws -> String {
         guard let text = String(validating: try await read(), as: UTF8.self) else {
-            throw SpaceError(.notText, "\(path) is no text in UTF-8")
+            throw SpaceError(.notText, "\(path) is not text in UTF-8")
         }
         return text
     }

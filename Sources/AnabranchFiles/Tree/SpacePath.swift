@@ -95,7 +95,7 @@ public struct SpaceError: Error, Equatable, Sendable, CustomStringConvertible {
         case closed
         /// There is an open handle of the file already.
         case alreadyOpen
-        /// The content is no text in UTF-8.
+        /// The content is not text in UTF-8.
         case notText
         /// A file is larger than 400 GB.
         case tooLarge

@@ -111,10 +111,10 @@ struct ChunkSpace: Sendable {
             }
         }
         guard let items = (try? JSONValue(parsing: bytes))?.array, items.count <= ChunkEndpoints.hashesMax else {
-            throw ChunkRefusal(.badRequest, "the body is no list of at most \(ChunkEndpoints.hashesMax) hashes")
+            throw ChunkRefusal(.badRequest, "the body is not a list of at most \(ChunkEndpoints.hashesMax) hashes")
         }
         let hashes = items.compactMap { $0.string.flatMap { ChunkHash(hex: $0) } }
-        guard hashes.count == items.count else { throw ChunkRefusal(.badRequest, "one of them is no hash") }
+        guard hashes.count == items.count else { throw ChunkRefusal(.badRequest, "one of them is not a hash") }
         var missing: [JSONValue] = []
         for hash in hashes where try await !isHere(hash) { missing.append(.string(hash.description)) }
         return EndpointResponse(status: .ok, text: JSONValue.array(missing).encoded)

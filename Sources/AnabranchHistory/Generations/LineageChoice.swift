@@ -80,7 +80,7 @@ extension FileView {
         }
         try require(
             generation.canEnd(at: download.serverVersion), .badServerVersion,
-            "the download cursor is no place in the client's generation")
+            "the download cursor is not a place in the client's generation")
         try require(
             download.clientVersion == 0, .divergingHistories, "the generation holds nothing that the client has made")
         if try !names(generation, request.latest) { try checkSalt(of: request) }

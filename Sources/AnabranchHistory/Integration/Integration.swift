@@ -324,7 +324,8 @@ extension Integration {
     ) throws(HistoryError) {
         for base in changesets.lazy.map(\.cursor.serverVersion) {
             try require(
-                generation.canEnd(at: base), .badServerVersion, "base \(base) is no place in the client's generation")
+                generation.canEnd(at: base), .badServerVersion, "base \(base) is not a place in the client's generation"
+            )
         }
     }
 }

@@ -1,7 +1,7 @@
 package import AnabranchCore
 
 /// Clients whose users may only read. An SDK that opens a partition writes the schema of its app into the local file
-/// first, and uploads it like everything else; so to upload a schema is no write (`Spec/Server.md`, section 3).
+/// first, and uploads it like everything else; so to upload a schema is not a write (`Spec/Server.md`, section 3).
 extension SyncedFile {
     /// Takes the schema out of an upload by the client of a reader. The classes and columns that the file lacks stay
     /// the client's own; they are withheld until the user may write. An entry without a changeset acknowledges them:

@@ -122,7 +122,7 @@ struct ItemReader {
             if let relationship = entity.relationships[exactly: name] {
                 let links = value.array?.compactMap(\.string)
                 guard let links, links.count == value.array?.count, relationship.isMany || links.count <= 1 else {
-                    throw bad(item.id, "\(name) is no array of \(relationship.isMany ? "ids" : "one id")")
+                    throw bad(item.id, "\(name) is not an array of \(relationship.isMany ? "ids" : "one id")")
                 }
                 item.links.append((name, links))
             } else if let field = entity.fields[exactly: name] {

@@ -56,15 +56,15 @@ struct RecordFilter: Equatable {
     /// Checks the value of a filter resource.
     static func fault(of value: PropertyList) -> String? {
         guard let members = value.dictionary else { return "a filter is a dictionary" }
-        if let value = members["default_container"], value.string == nil { return "default_container is no text" }
+        if let value = members["default_container"], value.string == nil { return "default_container is not text" }
         if let value = members["constrain_containers"] {
             guard let ids = value.array, ids.count <= 1_000, ids.allSatisfy({ $0.string != nil }) else {
-                return "constrain_containers is no array of at most 1,000 texts"
+                return "constrain_containers is not an array of at most 1,000 texts"
             }
         }
         if let value = members["discard_after_days"] {
             guard let days = value.integer, 0...100_000 ~= days else {
-                return "discard_after_days is no integer from 0 to 100,000"
+                return "discard_after_days is not an integer from 0 to 100,000"
             }
         }
         return nil

@@ -89,7 +89,7 @@ extension Dataclass {
     package init(parsing bytes: [UInt8]) throws(DataclassError) {
         let root: JSONValue
         do { root = try JSONValue(parsing: bytes) } catch {
-            throw DataclassError(place: "/", reason: "it is no JSON: \(error)")
+            throw DataclassError(place: "/", reason: "it is not JSON: \(error)")
         }
         let file = try Members(root, at: "", ["dataclass", "entities", "commit", "conflicts"])
         let uri = try file.text("dataclass")
@@ -116,7 +116,7 @@ extension Dataclass {
             where !entities.contains(where: { $0.name == relationship.entity }) {
                 throw DataclassError(
                     place: "\(place)/relationships/\(name)/entity",
-                    reason: "\(relationship.entity) is no entity of this dataclass")
+                    reason: "\(relationship.entity) is not an entity of this dataclass")
             }
             guard entities.count(where: { $0.className == entity.className }) == 1 else {
                 throw DataclassError(place: "\(place)/class", reason: "\(entity.className) is another entity's too")
@@ -163,19 +163,19 @@ extension Dataclass.Entity {
             guard !names.isEmpty, names.count == identity.array?.count,
                 names.allSatisfy({ fields[exactly: $0] != nil })
             else {
-                throw DataclassError(place: "\(place)/identity/\(index)", reason: "it is no list of fields")
+                throw DataclassError(place: "\(place)/identity/\(index)", reason: "it is not a list of fields")
             }
             identities.append(names)
         }
         container = try file.text("container", or: "")
         if container == "" { container = nil }
         if let container, relationships[exactly: container] == nil {
-            throw DataclassError(place: "\(place)/container", reason: "\(container) is no relationship")
+            throw DataclassError(place: "\(place)/container", reason: "\(container) is not a relationship")
         }
         date = try file.text("date", or: "")
         if date == "" { date = nil }
         if let date, fields[exactly: date]?.type != .date {
-            throw DataclassError(place: "\(place)/date", reason: "\(date) is no field of the type date")
+            throw DataclassError(place: "\(place)/date", reason: "\(date) is not a field of the type date")
         }
     }
 }
@@ -201,7 +201,7 @@ private struct Members {
         case (.string(let text)?, _) where !text.isEmpty: return text
         case (nil, let other?): return other
         case (nil, nil): throw DataclassError(place: "\(place)/\(key)", reason: "missing")
-        default: throw DataclassError(place: "\(place)/\(key)", reason: "it is no text, or empty")
+        default: throw DataclassError(place: "\(place)/\(key)", reason: "it is not text, or empty")
         }
     }
 
@@ -223,7 +223,9 @@ private struct Members {
 
     func array(_ key: String) throws(DataclassError) -> [JSONValue] {
         guard let value = members[key] else { return [] }
-        guard let array = value.array else { throw DataclassError(place: "\(place)/\(key)", reason: "it is no list") }
+        guard let array = value.array else {
+            throw DataclassError(place: "\(place)/\(key)", reason: "it is not a list")
+        }
         return array
     }
 }

@@ -107,7 +107,7 @@ package enum FieldType: String, CaseIterable, Sendable {
 
     /// A value of a device's, as it is stored.
     struct Value {
-        /// One value, of a field that is no collection.
+        /// One value, of a field that is not a collection.
         var payload = Payload.null
         var elements: [Element] = []
         var entries: [(key: String, value: Element)] = []
@@ -176,7 +176,7 @@ package enum FieldType: String, CaseIterable, Sendable {
         case (.string, .largeInteger(let number)): return .string(Array(String(number).utf8))
         case (.integer, .integer(let number)), (.integerText, .integer(let number)): return .int(number)
         case (.integerText, .string(let text)):
-            guard let number = Int64(text) else { throw WrongValue(reason: "the text is no integer of 64 bits") }
+            guard let number = Int64(text) else { throw WrongValue(reason: "the text is not an integer of 64 bits") }
             return .int(number)
         case (.real, .real(let number)) where number.isFinite: return .double(number)
         case (.real, .integer(let number)): return .double(Double(number))
@@ -202,7 +202,7 @@ package enum FieldType: String, CaseIterable, Sendable {
             for value in values { elements.append(try element(value, depth + 1)) }
             return .list(elements)
         case .dictionary(let members): return .dictionary(try entries(members, depth + 1))
-        default: throw WrongValue(reason: "an element that is no value")
+        default: throw WrongValue(reason: "an element that is not a value")
         }
     }
 

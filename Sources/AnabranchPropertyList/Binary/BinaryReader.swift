@@ -129,7 +129,7 @@ struct BinaryReader {
         var keys: [String] = []
         keys.reserveCapacity(references.count)
         for value in try values(references, of: number, depth, &object) {
-            guard let key = value.string else { throw malformed(number, "a key that is no text") }
+            guard let key = value.string else { throw malformed(number, "a key that is not text") }
             keys.append(key)
         }
         return keys

@@ -33,7 +33,7 @@ struct XMLReader {
         case "date": return try leaf(tag, "moment with Z or an offset in the years 0001 to 9999", ScalarText.date)
         case "data": return try leaf(tag, "Base64 with its padding", ScalarText.data)
         case "true", "false": return .bool(try flag(tag))
-        default: throw scanner.malformed("<\(tag.name)> is no value", at: tag.offset)
+        default: throw scanner.malformed("<\(tag.name)> is not a value", at: tag.offset)
         }
     }
 

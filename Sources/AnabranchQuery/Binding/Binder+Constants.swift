@@ -17,7 +17,7 @@ extension Binder {
     func value(_ constant: Constant, towards type: StaticType?) throws(QueryError) -> StateValue {
         let value = try plainValue(constant, towards: type)
         if constant.form == .user {
-            guard type != .typeOf else { throw error(constant, "$user.id is no name of a type") }
+            guard type != .typeOf else { throw error(constant, "$user.id is not a name of a type") }
             // It stays a text even next to numbers, with which it cannot be compared: "7" and "7a" are two users.
             return value
         }
@@ -30,7 +30,7 @@ extension Binder {
             throw QueryError(.query, at: place.offset, "@type can be compared with names of types only")
         }
         guard let types = TypeSet(named: name) else {
-            throw QueryError(.query, at: place.offset, "\"\(String(excerptOf: name))\" is no name of a type")
+            throw QueryError(.query, at: place.offset, "\"\(String(excerptOf: name))\" is not a name of a type")
         }
         return types.value
     }

@@ -16,13 +16,13 @@ extension Binder {
         var steps = path.steps
         if case .argument(let number) = path.steps.first {
             guard case .path(let text) = try argument(number, path.place) else {
-                throw QueryError(.query, at: path.place.offset, "the argument is no path")
+                throw QueryError(.query, at: path.place.offset, "the argument is not a path")
             }
             var parser = try Parser(Array(text.utf8))
             steps = try parser.path().steps
             try parser.expect(.end, as: "the end of the path")
             if case .argument = steps.first {
-                throw QueryError(.query, at: path.place.offset, "the argument is no path")
+                throw QueryError(.query, at: path.place.offset, "the argument is not a path")
             }
         }
         guard let variable else { return steps }

@@ -115,7 +115,7 @@ struct ArrayNode {
     /// The value of an element of an array with refs, which has to be a tagged number.
     func tagged(at index: Int, _ what: StaticString) throws(RealmFileError) -> Int {
         let value = integer(at: index)
-        guard value & 1 == 1 else { throw .damaged(at: ref, "\(what) is no number, but \(value)") }
+        guard value & 1 == 1 else { throw .damaged(at: ref, "\(what) is not a number, but \(value)") }
         return Int(UInt64(bitPattern: value) >> 1)
     }
 

@@ -76,7 +76,7 @@ struct BoolLeaf: ColumnLeaf {
     init(_ node: ArrayNode) throws(RealmFileError) {
         try node.requireIntegers()
         for index in 0..<node.count where ![0, 1, Self.null].contains(node.integer(at: index)) {
-            throw .damaged(at: node.ref, "\(node.integer(at: index)) is no Bool")
+            throw .damaged(at: node.ref, "\(node.integer(at: index)) is not of type Bool")
         }
         self.node = node
     }

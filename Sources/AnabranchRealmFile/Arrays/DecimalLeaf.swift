@@ -51,7 +51,7 @@ struct DecimalLeaf: ColumnLeaf {
     init(_ node: ArrayNode, in reading: FileReading) throws(RealmFileError) {
         guard node.kind == .bytes, node.count == 0 || [0, 4, 8, 16].contains(node.width),
             node.width > 0 || node.count <= RealmFileLimits.emptyElementsMax
-        else { throw .damaged(at: node.ref, "\(node.count) elements of \(node.width) bytes are no Decimals") }
+        else { throw .damaged(at: node.ref, "\(node.count) elements of \(node.width) bytes are not Decimals") }
         self.node = node
         for (form, width) in [(ShortForm.four, 4), (.eight, 8)] where node.width == width {
             for index in 0..<node.count where word(index) != form.null && form.isOther(word(index)) {

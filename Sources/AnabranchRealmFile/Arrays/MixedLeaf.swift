@@ -55,7 +55,7 @@ struct MixedLeaf: ColumnLeaf {
             }
             guard code.part != .code else {
                 guard code.kind != .bool || 0...1 ~= code.number else {
-                    throw .damaged(at: node.ref, "\(code.number) is no Bool")
+                    throw .damaged(at: node.ref, "\(code.number) is not of type Bool")
                 }
                 continue
             }

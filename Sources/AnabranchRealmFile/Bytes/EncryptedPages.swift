@@ -77,5 +77,6 @@ final class EncryptedPages {
     }
 
     private static let wrongKey = RealmFileError(
-        .wrongKey, "the key is not that of the file, or its first page is damaged, or it is no encrypted Realm file")
+        .wrongKey, "the key is not that of the file, or its first page is damaged, or it is not an encrypted Realm file"
+    )
 }

@@ -51,7 +51,7 @@ struct ExportClasses {
             throw .damaged("the name of the property is not UTF-8")
         }
         guard column.collection != .dictionary || column.hasStringKeys else {
-            throw .damaged("a dictionary whose keys are no strings")
+            throw .damaged("a dictionary whose keys are not strings")
         }
         guard column.type == .link else { return }
         guard let target = column.target else { throw .damaged("links without a place among those that name a table") }

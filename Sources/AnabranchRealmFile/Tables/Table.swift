@@ -90,7 +90,7 @@ struct Table {
             $0.key == key || $0.slot == Column.slot(key) && Column.type($0.key) == Column.type(key)
         }
         guard let column = found.first, found.count == 1 else {
-            throw .damaged(at: ref, "the primary key is no column")
+            throw .damaged(at: ref, "the primary key is not a column")
         }
         guard column.collection == .single, [.int, .string, .objectID, .uuid].contains(column.type) else {
             throw .damaged(at: ref, "a primary key of the type \(column.type)")

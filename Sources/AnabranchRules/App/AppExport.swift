@@ -29,7 +29,7 @@ package struct AppExport: Sendable {
         try reader.read()
         if let folder {
             func missing(_ what: String) -> RuleError {
-                let reason = "this is no exported app of flexible sync: it has no \(what)"
+                let reason = "this is not an exported app of flexible sync: it has no \(what)"
                 return RuleError(file: folder, place: "", reason: reason)
             }
             guard reader.isFlexible else { throw missing("sync/config.json of type flexible") }
@@ -59,7 +59,7 @@ package struct AppExport: Sendable {
     /// - Throws: `RuleError` if there is no such folder.
     package static func paths(inDirectory directory: String) throws(RuleError) -> [String] {
         let root = URL(fileURLWithPath: directory, isDirectory: true).resolvingSymlinksInPath()
-        let missing = RuleError(file: directory, place: "", reason: "this is no folder that can be read")
+        let missing = RuleError(file: directory, place: "", reason: "this is not a folder that can be read")
         var isDirectory: ObjCBool = false
         guard FileManager.default.fileExists(atPath: root.path, isDirectory: &isDirectory), isDirectory.boolValue,
             let paths = FileManager.default.enumerator(atPath: root.path)

@@ -20,7 +20,7 @@ package struct DocumentReader {
         self.ignored = ignored
         guard let declared = self.classes[className] else {
             let names = classes.filter { $0.kind != .embedded }.map(\.name).sorted()
-            throw LineError("there is no class \(className): there are \(names.joined(separator: ", "))")
+            throw LineError("there is no class \(className); allowed: \(names.joined(separator: ", "))")
         }
         guard declared.kind == .topLevel, declared.key != nil else {
             throw LineError("objects of \(className) have no primary key, or are not stored for themselves")
@@ -77,12 +77,12 @@ package struct DocumentReader {
         switch property.collection {
         case .single: return try single(found, property, name)
         case .list, .set:
-            guard let values = found.isNull ? [] : found.array else { throw FieldError(found, "no array") }
+            guard let values = found.isNull ? [] : found.array else { throw FieldError(found, "not an array") }
             var elements: [ExportedValue] = []
             for value in values { elements.append(try single(value, element, name)) }
             return property.collection == .list ? .list(elements) : ExportedValue(setOf: elements)
         case .dictionary:
-            guard let members = found.isNull ? [:] : found.document else { throw FieldError(found, "no document") }
+            guard let members = found.isNull ? [:] : found.document else { throw FieldError(found, "not a document") }
             try checkKeys(of: members, found)
             var entries: [(key: [UInt8], value: ExportedValue)] = []
             for (key, value) in members { entries.append((Array(key.utf8), try single(value, element, name))) }
@@ -101,12 +101,12 @@ package struct DocumentReader {
         }
         guard let declared = classes[target] else { throw FieldError("there is no class \(target)") }
         if declared.kind == .embedded {
-            guard let members = found.document else { throw FieldError(found, "no document") }
+            guard let members = found.document else { throw FieldError(found, "not a document") }
             try checkKeys(of: members, found)
             return .object(try fields(members, of: declared, prefix: name + "."))
         }
         guard let (className, id) = found.reference else { return .value(try link(to: declared, found)) }
-        guard className == target else { throw FieldError(found, "no reference to an object of \(target)") }
+        guard className == target else { throw FieldError(found, "not a reference to an object of \(target)") }
         countRest(of: found, name)
         return .value(try link(to: declared, id))
     }
@@ -118,12 +118,12 @@ package struct DocumentReader {
             for value in values { elements.append(try mixed(value, name)) }
             return .list(elements)
         }
-        guard let members = found.document else { throw FieldError(found, "no value that objects can hold") }
+        guard let members = found.document else { throw FieldError(found, "not a value that objects can hold") }
         if let (className, id) = found.reference {
             countRest(of: found, name)
             if let declared = classes[className] { return .value(try link(to: declared, id)) }
             // The server decides whether the class exists.
-            guard let key = id.payload.flatMap({ PrimaryKey($0) }) else { throw FieldError(id, "no primary key") }
+            guard let key = id.payload.flatMap({ PrimaryKey($0) }) else { throw FieldError(id, "not a primary key") }
             return .value(.link(className: Array(className.utf8), key: key))
         }
         try checkKeys(of: members, found)
@@ -135,7 +135,7 @@ package struct DocumentReader {
     /// Names that begin with `$` are those of extended JSON.
     private func checkKeys(of members: [JSONName: DocumentValue], _ found: DocumentValue) throws(FieldError) {
         guard !members.keys.contains(where: { $0.utf8.first == UInt8(ascii: "$") }) else {
-            throw FieldError(found, "no value that objects can hold")
+            throw FieldError(found, "not a value that objects can hold")
         }
     }
 
@@ -148,7 +148,7 @@ package struct DocumentReader {
 
     private func link(to declared: ExportedClass, _ id: DocumentValue) throws(FieldError) -> Payload {
         guard let property = declared.key else { throw FieldError("objects of \(declared.name) have no primary key") }
-        guard let key = PrimaryKey(try scalar(id, property)) else { throw FieldError(id, "no primary key") }
+        guard let key = PrimaryKey(try scalar(id, property)) else { throw FieldError(id, "not a primary key") }
         return .link(className: Array(declared.name.utf8), key: key)
     }
 
@@ -159,10 +159,10 @@ package struct DocumentReader {
         }
         switch found {
         case .scalar, .number: break
-        default: throw FieldError(found, "no value that a field of type \(property.type) can hold")
+        default: throw FieldError(found, "not a value that a field of type \(property.type) can hold")
         }
         guard let payload = found.converted(to: property.type) else {
-            throw FieldError(found, "no \(property.type)")
+            throw FieldError(found, "not of type \(property.type)")
         }
         return payload
     }

@@ -149,7 +149,7 @@ struct ExpressionReader {
         }
         guard let constant = node.value.constant else {
             throw node.error(
-                node.value.array == nil ? "this is no constant" : "a whole list cannot be compared: use $in")
+                node.value.array == nil ? "this is not a constant" : "a whole list cannot be compared: use $in")
         }
         return .constant(constant)
     }

@@ -41,7 +41,7 @@ extension JSONValue {
     /// - Parameter place: the place of the value, for the description.
     package func mistake(at place: String) -> String? {
         switch self {
-        case .largeInteger: return "\(place): \(excerpt) is no integer of 64 bits"
+        case .largeInteger: return "\(place): \(excerpt) is not an integer of 64 bits"
         case .array(let values):
             return values.enumerated().lazy.compactMap { $1.mistake(at: "\(place)[\($0)]") }.first
         case .object(let members):

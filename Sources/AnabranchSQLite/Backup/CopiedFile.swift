@@ -99,7 +99,7 @@ extension HistoryError {
     }
 
     static func needsNoBase(_ path: String) -> HistoryError {
-        HistoryError(.storeUnusable, "\(path) is no incremental backup: leave --base out")
+        HistoryError(.storeUnusable, "\(path) is not an incremental backup: leave --base out")
     }
 
     static func notBackedUp(_ path: String) -> HistoryError {

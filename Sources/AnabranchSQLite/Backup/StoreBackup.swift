@@ -103,7 +103,7 @@ package struct StoreBackup {
         let isThere = FileManager.default.fileExists(atPath: path)
         let record = try BackupRecord.read(in: URL(fileURLWithPath: path, isDirectory: true))
         guard !isThere || record != nil else {
-            throw HistoryError(.storeUnusable, "\(path) is no backup; --base takes an earlier backup")
+            throw HistoryError(.storeUnusable, "\(path) is not a backup; --base takes an earlier backup")
         }
         return try BackupChain(path, bases: bases)
     }

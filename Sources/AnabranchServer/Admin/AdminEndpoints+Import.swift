@@ -85,7 +85,8 @@ extension AdminEndpoints {
         }
         if parts.count == 2, !app.isEmpty, (try? JSONValue(parsing: parts[1])) == nil {
             let value = String(decoding: parts[1].prefix(100), as: UTF8.self)
-            throw .badRequest("no client asks for \(value), which is no JSON; a text has quotes: '\(app)/\"\(value)\"'")
+            throw .badRequest(
+                "no client asks for \(value), which is not JSON; a text has quotes: '\(app)/\"\(value)\"'")
         }
     }
 

@@ -1,7 +1,7 @@
 package import AnabranchHistory
 package import NIOHTTP1
 
-/// Pages for people, on the listener of the admin interface: they answer what is no path of `AdminRoute`, and check
+/// Pages for people, on the listener of the admin interface: they answer what is not a path of `AdminRoute`, and check
 /// themselves who asks.
 package protocol AdminPages: HTTPEndpoints {
     /// True if the head of a request belongs to a logged-in session: the socket then stays open.

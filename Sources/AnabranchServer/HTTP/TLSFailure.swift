@@ -8,7 +8,7 @@ enum TLSFailure {
         switch name {
         case "HTTP_REQUEST": return "HTTP came in place of TLS (\(name))"
         case "UNSUPPORTED_PROTOCOL": return "the client knows only old versions of TLS (\(name))"
-        case "WRONG_VERSION_NUMBER": return "what came is no TLS (\(name))"
+        case "WRONG_VERSION_NUMBER": return "what came is not TLS (\(name))"
         // Clients of TLS 1.3 say so in a form that is broken by then.
         case "BAD_PACKET_LENGTH": return "the client has broken off; it may not trust the certificate (\(name))"
         case _ where name.contains("ALERT") && name.contains(/UNKNOWN_CA|CERTIFICATE/):

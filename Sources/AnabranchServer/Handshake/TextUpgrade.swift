@@ -20,7 +20,7 @@ struct TextUpgrade: Sendable {
     /// Adds the handlers of a text socket to the socket's pipeline.
     let onUpgrade: @Sendable (any Channel, Accepted) throws -> Void
 
-    /// - Returns: nil if the request is no wire's.
+    /// - Returns: nil if the request is not a wire's.
     /// - Throws: `malformed`.
     func accept(_ head: HTTPRequestHead, from address: SocketAddress?) throws(HandshakeError) -> Accepted? {
         let uri = head.uri.utf8, mark = uri.firstIndex(of: UInt8(ascii: "?"))

@@ -26,7 +26,7 @@ public protocol Authorizer: Sendable {
     /// The permission of a user on one file. Called on the event loops at each BIND and each UPLOAD, so it must not
     /// block.
     /// - Parameter partition: the partition value in its canonical text, however the client spells it: in the form of
-    ///   `PartitionValue.bytes`, which `PartitionValue.init(extendedJSON:)` reads. A text that is no value is as the
+    ///   `PartitionValue.bytes`, which `PartitionValue.init(extendedJSON:)` reads. A text that is not a value is as the
     ///   client sent it.
     func permission(for principal: Principal, on partition: [UInt8]) -> Permission
 

@@ -198,7 +198,7 @@ struct PermissionRule: Equatable, Sendable {
             guard node.int == nil, node.float == nil, node.tag != Tag(.int), node.tag != Tag(.float) else {
                 throw PermissionRuleError(
                     description: """
-                        \(place): '\(scalar.string)' is no number as JSON has them, in decimal digits; \
+                        \(place): '\(scalar.string)' is not a number as JSON has them, in decimal digits; \
                         a text has quotation marks
                         """)
             }

@@ -12,8 +12,8 @@ public struct ServerSettings: Sendable {
     /// The limits of one message, one session and one connection.
     public var limits: Limits = {
         var limits = Limits()
-        // Much less than Atlas sent: making one takes milliseconds, during which the worker's other files wait, and an
-        // unread one of a slow reader stays in memory.
+        // Much smaller than clients are used to: making one takes milliseconds, during which the worker's other files
+        // wait, and an unread one of a slow reader stays in memory.
         limits.downloadBytesSoftMax = 256 << 10
         return limits
     }()

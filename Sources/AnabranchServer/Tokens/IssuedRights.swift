@@ -21,7 +21,7 @@ struct IssuedRights {
             PartitionValue.withoutSlash(PartitionValue.canonical(plain: try Self.text(value).utf8))
         }
         guard let access = claims.members["access"]?.array?.map(\.string), !access.contains(nil) else {
-            throw TokenError("`access` is no list of rights")
+            throw TokenError("`access` is not a list of rights")
         }
         guard access.contains("download") else { throw TokenError("no right to download") }
         permission = access.contains("upload") ? .write : .read
@@ -40,7 +40,7 @@ struct IssuedRights {
     static let starts = ["nbf", "iat", "timestamp"]
 
     private static func text(_ value: JSONValue) throws(TokenError) -> String {
-        guard let text = value.string, !text.isEmpty else { throw TokenError("a claim is no text") }
+        guard let text = value.string, !text.isEmpty else { throw TokenError("a claim is not text") }
         return text
     }
 }

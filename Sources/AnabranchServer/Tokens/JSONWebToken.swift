@@ -50,7 +50,7 @@ struct JSONWebToken: Sendable {
             guard type.string?.uppercased() == "JWT" else { throw TokenError("another type of token") }
         }
         if let ident = fields["kid"] {
-            guard let ident = ident.string else { throw TokenError("the key's ident is no text") }
+            guard let ident = ident.string else { throw TokenError("the key's ident is not text") }
             keyIdent = ident
         } else {
             keyIdent = nil

@@ -2,7 +2,7 @@ package import AnabranchCore
 
 extension JSONValue {
     /// True if both are the same JSON: numbers by their value, however they are written, and the members of objects in
-    /// any order. 1 is 1.0, and 0 is -0; `true` is no number (`Spec/Simperium.md`, section 1).
+    /// any order. 1 is 1.0, and 0 is -0; `true` is not a number (`Spec/Simperium.md`, section 1).
     package func isSameJSON(as other: JSONValue) -> Bool {
         switch (self, other) {
         case (.integer(let number), .real(let real)), (.real(let real), .integer(let number)):
@@ -76,7 +76,7 @@ extension JSONValue {
         }
     }
 
-    /// The sum of two numbers in its one form; nil if one is no number, or the sum is larger than any Double.
+    /// The sum of two numbers in its one form; nil if one is not a number, or the sum is larger than any Double.
     func adding(_ other: JSONValue) -> JSONValue? {
         if case .integer(let number) = self, case .integer(let summand) = other {
             let (sum, isTooLarge) = number.addingReportingOverflow(summand)

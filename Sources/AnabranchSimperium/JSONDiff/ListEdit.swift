@@ -95,7 +95,7 @@ extension TextDelta {
         var list: [JSONValue] = []
         for line in try applied(to: text).utf8.split(separator: 0x0A) {
             guard let element = try? JSONValue(parsing: line) else {
-                throw JSONDiffError(.doesNotApply, "a line is no JSON: \(String(excerptOf: line))")
+                throw JSONDiffError(.doesNotApply, "a line is not JSON: \(String(excerptOf: line))")
             }
             list.append(try element.normalized())
         }

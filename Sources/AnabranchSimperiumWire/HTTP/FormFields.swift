@@ -4,7 +4,7 @@ import AnabranchCore
 struct FormFields {
     private var values: [String: [String]] = [:]
 
-    /// - Returns: nil if an escape is malformed, or the text is no UTF-8.
+    /// - Returns: nil if an escape is malformed, or the text is not UTF-8.
     init?(_ bytes: some Collection<UInt8>) {
         for field in bytes.split(separator: UInt8(ascii: "&")) {
             let parts = field.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)

@@ -27,7 +27,7 @@ struct HTTPBucket: Sendable {
         case (.GET, .entity(let key, let version)): return try await read(key, at: version)
         case (.POST, .entity(let key, let version)):
             guard let members = try? JSONValue(parsing: body).normalized().members else {
-                throw DataRefusal(.badRequest, "the body is no JSON object")
+                throw DataRefusal(.badRequest, "the body is not a JSON object")
             }
             let operation = ChangeRequest.Operation.set(members, replaces: query.isSet("replace"))
             return try await write(self.request(operation, key, version, query), hasResponse: query.isSet("response"))
@@ -124,7 +124,7 @@ struct HTTPBucket: Sendable {
         guard ChangeRequest.isIdent(client),
             let items = try? JSONValue(parsing: body, depthMax: Change.jsonDepth).array,
             items.count <= Self.changesMax
-        else { throw DataRefusal(.badRequest, "the body is no list of at most \(Self.changesMax) changes") }
+        else { throw DataRefusal(.badRequest, "the body is not a list of at most \(Self.changesMax) changes") }
         try admitChanges(items.count)
         var answers = [String](repeating: "", count: items.count), requests: [(index: Int, ChangeRequest)] = []
         for (index, item) in items.enumerated() {

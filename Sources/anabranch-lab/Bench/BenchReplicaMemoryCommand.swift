@@ -12,7 +12,7 @@ struct BenchReplicaMemoryCommand: AsyncParsableCommand {
             Starts `anabranch serve --dev`, and has a process write --objects objects of five fields and synchronize \
             them. Then processes are started that open a replica, connect, wait until everything is synchronized, and \
             rest: one has an empty replica, one opens that with the objects, one downloads them. Prints a JSON line \
-            for each, in MiB: `resident` is VmRSS, `anonymous` what of it is no file's, `above` what is above the \
+            for each, in MiB: `resident` is VmRSS, `anonymous` what of it is not a file's, `above` what is above the \
             empty one. Linux.
 
             EXAMPLES

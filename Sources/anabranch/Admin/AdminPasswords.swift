@@ -39,7 +39,7 @@ func customData(_ argument: String) throws -> JSONValue {
     } catch {
         throw InputError(description: "--json-object: no JSON at byte \(error.offset + 1): \(error.reason)")
     }
-    throw InputError(description: "--json-object is no JSON object, as {\"role\": \"editor\"} is")
+    throw InputError(description: "--json-object is not a JSON object, as {\"role\": \"editor\"} is")
 }
 
 extension AdminUsers {

@@ -142,19 +142,19 @@ struct ClientTarget {
         guard let bytes = VirtualPath.meanings(of: path).first?.canonical.bytes,
             let text = String(validating: bytes, as: UTF8.self)
         else {
-            throw InputError(description: "--path \(path): it is no UTF-8")
+            throw InputError(description: "--path \(path): it is not UTF-8")
         }
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
         app = parts[0]
         partition = parts.count > 1 ? parts[1] : nil
         guard app.isEmpty || app.contains(/^[A-Za-z0-9._~-]+$/) else {
-            throw InputError(description: "--path \(path): '\(app)' is no id of an app")
+            throw InputError(description: "--path \(path): '\(app)' is not an id of an app")
         }
         guard partition != nil || !app.isEmpty else { throw InputError(description: "--path is empty") }
         if let partition, (try? JSONValue(parsing: partition.utf8)) == nil {
             throw InputError(
                 description: """
-                    --path \(path): the partition is no JSON; a string stands in quotes, as in --path '\(app)/"notes"'
+                    --path \(path): the partition is not JSON; a string stands in quotes, as in --path '\(app)/"notes"'
                     """)
         }
         fileName = Self.encoded(([app] + [partition].compactMap(\.self)).joined(separator: "/"))

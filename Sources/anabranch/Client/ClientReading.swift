@@ -83,7 +83,7 @@ struct ClientQuery: AsyncParsableCommand {
         guard let json = try? JSONValue(parsing: text.utf8) else { return .value(.string(Array(text.utf8))) }
         func value(_ json: JSONValue) throws -> StateValue {
             guard let value = StateValue(argument: json) else {
-                throw InputError(description: "\(json.excerpt) is no value of Spec/Export.md, section 2")
+                throw InputError(description: "\(json.excerpt) is not a value of Spec/Export.md, section 2")
             }
             return value
         }
@@ -99,7 +99,7 @@ extension InputError {
         guard !names.isEmpty else {
             return InputError(description: "there is no class \(name): there are no classes yet")
         }
-        return InputError(description: "there is no class \(name): there are \(names.sorted().joined(separator: ", "))")
+        return InputError(description: "there is no class \(name); allowed: \(names.sorted().joined(separator: ", "))")
     }
 }
 

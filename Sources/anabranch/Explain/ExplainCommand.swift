@@ -195,7 +195,7 @@ extension ObjectAddress {
         guard let schema = classes.first(where: { $0.name.utf8.elementsEqual(parts[0].utf8) }) else {
             throw InputError(
                 description: """
-                    there is no class \(parts[0]): there are \(classes.map(\.name).sorted().joined(separator: ", "))
+                    there is no class \(parts[0]); allowed: \(classes.map(\.name).sorted().joined(separator: ", "))
                     """)
         }
         guard let key = PrimaryKey(argument: text, of: schema.key) else {

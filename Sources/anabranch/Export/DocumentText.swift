@@ -11,7 +11,7 @@ struct DocumentText {
         case text = "is not UTF-8, and is written as binary"
         case name = "has a name that no document can have, and is left out"
         case nullKey = "leads to an object whose key is null, which no cell can name, and is left empty"
-        case decimal = "is no decimal of MongoDB, and is written as 0"
+        case decimal = "is not a decimal of MongoDB, and is written as 0"
 
         static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
     }

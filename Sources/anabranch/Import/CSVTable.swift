@@ -132,7 +132,8 @@ struct CSVTable {
         }
         let type = (column.targetKey ?? property).type
         if let value = scalar(text, of: type) ?? constant(cell.bytes) { return value }
-        throw Fault.value.error(in: column.name, "'\(String(excerptOf: cell.bytes))' is no \(type): \(hint(of: type))")
+        throw Fault.value.error(
+            in: column.name, "'\(String(excerptOf: cell.bytes))' is not of type \(type): \(hint(of: type))")
     }
 
     /// True if a cell without bytes stands for null. An empty text has quotation marks here. Other programs write it

@@ -128,7 +128,9 @@ struct ImportCommand: AsyncParsableCommand {
         if isTable, client != nil { try await checkTable(client) }
         let progress = ProgressLine(isAsked: progress)
         let realm = try realmFile.areAbout(file) ? try realmFile.lines(of: file, progress: progress) : nil
-        guard !realmFile.onlyPending || realm != nil else { throw InputError(description: "\(file): is no Realm file") }
+        guard !realmFile.onlyPending || realm != nil else {
+            throw InputError(description: "\(file): is not a Realm file")
+        }
         var source = try realm?.source ?? ImportSource(file)
         source.isTable = isTable
         guard let first = try source.next() else { throw InputError(description: "\(file): is empty") }

@@ -87,7 +87,7 @@ struct PartitionField {
     /// The path of the partition that a field's value names, as listings show it.
     func path(of value: DocumentValue) throws(LineError) -> String {
         guard let partition = PartitionValue(value.json) else {
-            throw LineError(field: name, "\(value.excerpt) is no partition")
+            throw LineError(field: name, "\(value.excerpt) is not a partition")
         }
         return VirtualPath(app: app, partition: partition).description
     }

@@ -43,7 +43,7 @@ struct RealmFileImportOptions: ParsableArguments {
         if reading.keyFile != nil || endings.contains(where: file.hasSuffix) || Self.hasMark(file) { return true }
         guard !isUsed else {
             throw InputError(
-                description: "\(file): is no Realm file, which options of Realm files are about")
+                description: "\(file): is not a Realm file, which options of Realm files are about")
         }
         return false
     }

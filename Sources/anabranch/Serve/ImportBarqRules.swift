@@ -64,7 +64,7 @@ struct ImportBarqRules: ParsableCommand {
     private func checkOutput(_ files: [AppFile]) throws {
         var isFolder: ObjCBool = false
         guard FileManager.default.fileExists(atPath: output, isDirectory: &isFolder) else { return }
-        guard isFolder.boolValue else { throw InputError(description: "\(output): is no folder") }
+        guard isFolder.boolValue else { throw InputError(description: "\(output): is not a folder") }
         let found = try AppExport.paths(inDirectory: output)
         guard overwrite || found.isEmpty else {
             throw InputError(description: "\(output): has files already; --overwrite replaces them")

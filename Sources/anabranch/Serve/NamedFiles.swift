@@ -76,7 +76,7 @@ extension EmailSettings {
         switch way {
         case .command(let words):
             guard FileManager.default.isExecutableFile(atPath: words[0]) else {
-                throw EmailError("command: \(words[0]) is no program that can be started")
+                throw EmailError("command: \(words[0]) is not a program that can be started")
             }
         case .smtp(let server):
             if let path = server.passwordFile { _ = try Mailer.password(inFile: path) }

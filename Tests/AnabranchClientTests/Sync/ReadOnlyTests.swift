@@ -92,7 +92,7 @@ import Testing
                 try await reader.settle()
                 #expect(try await reader.tasks == [1, 2])
                 #expect(await reader.replica.unacknowledged.changesets == 0, "its schema is acknowledged")
-                // A schema is no write, but this is.
+                // A schema is not a write, but this is.
                 try await reader.replica.write { tx in _ = try tx.create("Task", key: 9) }
                 let end = await Self.events(of: seen) { event in
                     event.stop != nil || event.report.map { $0.discardedTransactions > 0 } ?? false

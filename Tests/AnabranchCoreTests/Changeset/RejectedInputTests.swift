@@ -113,7 +113,7 @@ import Testing
         // X9: String values; a Binary of that size is only too long for the input.
         Input(update + "03 f0ffff07", .stringTooLong, at: 15),
         Input(update + "04 f0ffff07", .truncated, at: 15),
-        // X10 and X11: types that are no keys, and the one that is no value.
+        // X10 and X11: types that are no keys, and the one that is not a value.
         Input(update + "09 00 02 00", .invalidObjectKeyType, at: 16),
         Input(update + "09 00 41", .invalidObjectKeyType, at: 16),
         Input(strings + "0c 00 0101 01 00 40", .globalKeyAsValue, at: 14),

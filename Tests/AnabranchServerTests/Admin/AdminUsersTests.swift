@@ -103,7 +103,7 @@ import Testing
             (["app": "demo", "email": "a@b", "data": "x"], "data has to be a JSON object"),
             (
                 ["app": "demo", "email": "a@b", "data": ["a": [1, ["b": .largeInteger("9223372036854775808")]]]],
-                "data.a[1].b: 9223372036854775808 is no integer of 64 bits"
+                "data.a[1].b: 9223372036854775808 is not an integer of 64 bits"
             ),
             (
                 ["app": "demo", "email": "a@b", "data": ["d": ["$date": "2024-02-30T00:00:00Z"]]],

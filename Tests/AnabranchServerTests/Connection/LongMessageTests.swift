@@ -55,7 +55,7 @@ import Testing
     @Test("messages may be long after an IDENT, even if its session is refused", arguments: [true, false])
     func refusedSession(sendsIdent: Bool) async throws {
         let rig = try HandlerRig(isIdentified: false)
-        // The empty partition is no name of a file.
+        // The empty partition is not a name of a file.
         try rig.receive(Self.frame("bind 1 0 0 0 0\n"))
         if sendsIdent { try rig.receive(Self.frame("ident 1 2 3 0 0 0 0\n")) }
         let size = MessageMemory.unidentifiedBytesMax

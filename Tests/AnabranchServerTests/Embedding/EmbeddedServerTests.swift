@@ -93,7 +93,7 @@ import Testing
                     return number
                 }
             }
-            #expect(error?.description == "Note[00000000-0000-0000-0000-000000000001].title: String is no Int")
+            #expect(error?.description == "Note[00000000-0000-0000-0000-000000000001].title: String is not of type Int")
             let refused = await #expect(throws: ApplyError.self) {
                 try await server.server.read(Self.notes) { state in try state.objects("Note")[0].set("count", to: 1) }
             }

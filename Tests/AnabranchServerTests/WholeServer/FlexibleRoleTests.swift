@@ -120,7 +120,7 @@ import Testing
         }
     }
 
-    /// A schema is no write: who may write later has it on the server already.
+    /// A schema is not a write: who may write later has it on the server already.
     @Test func aReaderWhoMayWriteLaterWritesWhatOnlyItsAppKnows() async throws {
         let mayRead = """
             {"roles": [{"name": "all", "apply_when": {}, "document_filters": {"read": {"name": "%%user.id"},

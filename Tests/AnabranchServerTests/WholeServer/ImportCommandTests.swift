@@ -69,8 +69,8 @@ struct ImportCommandTests {
             #expect(
                 output.complaint == """
                     \(file), line 21: no JSON at column 2: no string
-                    \(file), line 22: field _id: "x" is no Int
-                    \(file), line 23: field _partition: 4.5 is no partition
+                    \(file), line 22: field _id: "x" is not of type Int
+                    \(file), line 23: field _partition: 4.5 is not a partition
                     my-app/"user=0": 7 lines
                     my-app/"user=1": 7 lines
                     my-app/"user=2": 6 lines
@@ -86,7 +86,7 @@ struct ImportCommandTests {
                 ["import", more, "--path", "my-app/\"user=0\"", "--strict", "--json"], folder)
             #expect(strict.status == 1)
             #expect(strict.text.contains("\"written\":1") && strict.text.contains("\"refused\":1"))
-            #expect(strict.complaint == "\(more), line 2: field title: 4 is no String\n")
+            #expect(strict.complaint == "\(more), line 2: field title: 4 is not of type String\n")
             await server.terminate()
         }
     }
@@ -209,7 +209,7 @@ struct ImportCommandTests {
             #expect(refused.status == 1 && refused.text.isEmpty)
             #expect(
                 refused.complaint == """
-                    \(file), line \(2 * count + 2): field _id: value: 'x' is no Int: digits, as in 42
+                    \(file), line \(2 * count + 2): field _id: value: 'x' is not of type Int: digits, as in 42
                     \(file), line \(2 * count + 3): columns: it has 3 cells, and the first line names 4 columns
                     Error: \(file): nothing was written, since 2 records cannot be
 

@@ -87,7 +87,7 @@ struct RealmFileImportTests {
             let lines = desk.folder + "/lines.jsonl"
             try Data("{\"anabranch_export\":1}\n".utf8).write(to: URL(fileURLWithPath: lines))
             let other = try await desk.run("import", lines, "--path", "/\"a\"", "--salvage")
-            #expect(other.status == 1 && other.complaint.contains("is no Realm file, which options"))
+            #expect(other.status == 1 && other.complaint.contains("is not a Realm file, which options"))
             await server.terminate()
         }
     }

@@ -21,7 +21,7 @@ func fuzzDocuments(_ bytes: [UInt8]) -> String? {
             inference.add(document)
             if let text = try? reader.line(document) {
                 guard let exported = try? ExportLine(parsing: text), case .object = exported else {
-                    return "a document became what is no line of an object: \(String(decoding: text, as: UTF8.self))"
+                    return "a document became what is not a line of an object: \(String(decoding: text, as: UTF8.self))"
                 }
                 if let problem = DocumentFuzz.problem(importing: exported) { return problem }
             }

@@ -70,7 +70,7 @@ extension ExportedValue {
 }
 
 extension Payload {
-    /// - Returns: nil if the JSON is no value.
+    /// - Returns: nil if the JSON is not a value.
     fileprivate init?(exported json: JSONValue) {
         switch json {
         case .null: self = .null
@@ -121,7 +121,7 @@ extension Payload {
 
 extension StateValue {
     /// A value as an argument of a query: as lines have it, or a number as JSON has it.
-    /// - Returns: nil if the JSON is no value that a query can name.
+    /// - Returns: nil if the JSON is not a value that a query can name.
     package init?(argument json: JSONValue) {
         switch json {
         case .integer(let value): self = .int(value)
@@ -146,7 +146,7 @@ extension StateValue {
 }
 
 extension PrimaryKey {
-    /// - Returns: nil if the JSON is no key.
+    /// - Returns: nil if the JSON is not a key.
     package init?(exported json: JSONValue) {
         if let text = json["gk"]?.string {
             let parts = text.split(separator: "-").map { UInt64($0, radix: 16) }

@@ -6,16 +6,16 @@ package struct LineError: Error, Equatable, Sendable, CustomStringConvertible {
 
     package init(field: String? = nil, _ reason: String) { (self.field, self.reason) = (field, reason) }
 
-    /// The error for JSON that is no primary key, with the form that one has.
+    /// The error for JSON that is not a primary key, with the form that one has.
     package init(noKey json: JSONValue) {
-        self.init(#"\#(json.excerpt) is no primary key: it says its type, as {"int":"1"} does; a text stands alone"#)
+        self.init(#"\#(json.excerpt) is not a primary key: write its type, as in {"int":"1"}; a string stands alone"#)
     }
 
-    /// The error for JSON that is no value, with the form that one has.
+    /// The error for JSON that is not a value, with the form that one has.
     init(noValue json: JSONValue) {
         self.init(
-            #"\#(json.excerpt) is no value: a number says its type, as {"int":"7"} does, and so do all but texts, "#
-                + "true, false and null")
+            #"\#(json.excerpt) is not a value: write its type, as in {"int":"7"}, except for strings, true, "#
+                + "false and null")
     }
 
     package init(_ error: ApplyError) {

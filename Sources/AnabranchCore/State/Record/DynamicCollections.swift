@@ -196,7 +196,7 @@ public struct DynamicDictionary {
 
     /// Adds or replaces an entry; `objectValue` is a new embedded object, `list` and `dictionary` a nested collection.
     public func set(_ value: Payload, for key: String) throws(ApplyError) {
-        guard value != .erased else { throw transaction.located(.invalid("erased is no value"), location) }
+        guard value != .erased else { throw transaction.located(.invalid("erased is not a value"), location) }
         try transaction.perform(.update(value.withoutNullMarker), at: entry(key))
     }
 
@@ -272,7 +272,7 @@ public struct DynamicSet {
     public func contains(_ value: Payload) throws(ApplyError) -> Bool {
         do throws(ApplyError) {
             guard let content = try transaction.editor.value(value) else {
-                throw .invalid("\(value.type) is no value of a set")
+                throw .invalid("\(value.type) is not a value of a set")
             }
             return try elements.find(content).element != nil
         } catch {

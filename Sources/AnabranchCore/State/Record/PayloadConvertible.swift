@@ -56,7 +56,7 @@ extension DynamicObject {
         let payload = try value(field)
         if payload == .null { return nil }
         guard let value = Value(payload: payload) else {
-            throw transaction.located(.invalid("\(payload.type) is no \(type)"), try location(of: field))
+            throw transaction.located(.invalid("\(payload.type) is not of type \(type)"), try location(of: field))
         }
         return value
     }

@@ -284,7 +284,7 @@ struct StoredObjects {
         last = key?.rowKey
     }
 
-    /// The next object that is no tombstone.
+    /// The next object that is not a tombstone.
     mutating func next() throws(ApplyError) -> (key: PrimaryKey, fields: Fields)? {
         while true {
             while position < batch.count {

@@ -141,7 +141,7 @@ import Testing
             (#"["Note",{"int":"1"},{"size":null}]"#, "size", "the class Note has no such field"),
             (
                 #"["Note",{"int":"1"},{"title":5}]"#, "title",
-                #"5 is no value: a number says its type, as {"int":"7"} does, and so do all but texts, true, "#
+                #"5 is not a value: write its type, as in {"int":"7"}, except for strings, true, "#
                     + "false and null"
             ),
             (#"["Note",{"int":"1"},{"title":{"int":"5"}}]"#, "title", nil),
