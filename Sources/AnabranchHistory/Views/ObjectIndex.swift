@@ -4,14 +4,19 @@ import AnabranchQuery
 /// The objects of a state by value, for the properties that queries want certain values of: so that a query finds its
 /// objects without looking at all of them. In memory, made from the state when it is first needed.
 struct ObjectIndex {
-    /// The largest number of values that are kept. A property that would exceed it is not indexed: all objects are
-    /// asked.
-    static let valuesMax = 1_000_000
+    /// About the largest size of what is kept, in bytes. A property that would exceed it, or does so later, is not
+    /// indexed: all objects are asked.
+    var bytesMax = 128 << 20
+    /// The size of a value beside its own bytes.
+    private static let valueBytes = 128
 
     /// By property and value, the keys in order.
     private var keys: [Property: [Payload: [PrimaryKey]]] = [:]
-    private var valueCount = 0
+    private var byteCounts: [Property: Int] = [:]
     private var tooLarge: Set<Property> = []
+
+    /// The approximate size of what is kept, in bytes.
+    var byteCount: Int { byteCounts.values.reduce(0, +) }
 
     // MARK: Asking
 
@@ -81,24 +86,33 @@ struct ObjectIndex {
     ) throws(HistoryError) -> Bool {
         if keys[property] != nil { return true }
         guard !tooLarge.contains(property) else { return false }
-        var made: [Payload: [PrimaryKey]] = [:], count = 0
-        let room = Self.valuesMax - valueCount
-        try state.visit(number) { object throws(HistoryError) in
-            guard let key = object.key, count <= room else { return }
+        var made: [Payload: [PrimaryKey]] = [:], bytes = 0
+        let room = bytesMax - byteCount
+        try state.visit(number, after: nil) { object throws(HistoryError) in
+            guard let key = object.key else { return true }
             for value in object.indexedValues(of: property) {
                 made[value.value, default: []].append(key)
-                count += 1
+                bytes += Self.byteCount(of: value.value, key)
             }
+            return bytes <= room
         }
-        guard count <= room else {
+        guard bytes <= room else {
             tooLarge.insert(property)
             return false
         }
         // Without the room that growing arrays have.
         for place in made.values.indices { made.values[place] = made.values[place].map { $0 } }
         keys[property] = made
-        valueCount += count
+        byteCounts[property] = bytes
         return true
+    }
+
+    private static func byteCount(of value: Payload, _ key: PrimaryKey) -> Int {
+        let keyBytes = if case .string(let text) = key { text.count } else { 0 }
+        return switch value {
+        case .string(let bytes), .binary(let bytes): valueBytes + keyBytes + bytes.count
+        default: valueBytes + keyBytes
+        }
     }
 
     // MARK: Changing
@@ -129,17 +143,21 @@ struct ObjectIndex {
             for value in change.old.subtracting(change.new) { remove(change.key, value) }
             for value in change.new.subtracting(change.old) { insert(change.key, value) }
         }
+        while byteCount > bytesMax, let largest = byteCounts.max(by: { $0.value < $1.value })?.key {
+            (keys[largest], byteCounts[largest]) = (nil, nil)
+            tooLarge.insert(largest)
+        }
     }
 
     private mutating func insert(_ key: PrimaryKey, _ value: FieldValue) {
         keys[value.property]?[value.value, default: []].insert(sorted: key)
-        valueCount += 1
+        byteCounts[value.property]? += Self.byteCount(of: value.value, key)
     }
 
     private mutating func remove(_ key: PrimaryKey, _ value: FieldValue) {
         keys[value.property]?[value.value]?.remove(sorted: key)
         if keys[value.property]?[value.value]?.isEmpty == true { keys[value.property]?[value.value] = nil }
-        valueCount -= 1
+        byteCounts[value.property]? -= Self.byteCount(of: value.value, key)
     }
 }
 
