@@ -113,6 +113,41 @@ import Testing
         #expect(try fixture.objectCount() == 0)
     }
 
+    /// Views that catch up at the same time do so one after the other when they know too much together.
+    @Test(arguments: StoreKind.allCases) func whatIsKnownOfViewsThatCatchUpHasABound(_ kind: StoreKind) throws {
+        var first = try FlexibleFixture(kind)
+        try first.upload()
+        var second = try first.joined()
+        let file = first.file, idents = [first.client.ident, second.client.ident]
+        for ident in idents { file.leave(ident) }
+        for key in 0..<10 as Range<Int64> { try first.create(key) }
+        try first.identify()
+        try second.identify()
+        // Both take a step at a time.
+        file.looksMax = 0
+        file.instant = { [instant = ContinuousClock.now] in instant }
+        for _ in 0..<5 {
+            #expect(try file.download(for: &first.session, until: .smallest) == nil)
+            #expect(try file.download(for: &second.session, until: .smallest) == nil)
+            #expect(file.catchUps[idents[1]]?.looks.count == 0)
+        }
+        #expect(file.catchUps[idents[0]]?.looks.count == 5)
+        for _ in 0..<2 {
+            while file.isCatchingUp(first.client.ident) {
+                if let message = try file.download(for: &first.session, until: .smallest) {
+                    try first.client.integrate(message.download)
+                }
+            }
+            swap(&first, &second)
+        }
+        for _ in 0..<2 {
+            try first.integrate()
+            #expect(try first.objectCount() == 10)
+            swap(&first, &second)
+        }
+        try first.test.verify()
+    }
+
     /// A query for a value finds its objects by an index of all values, as long as these are not too long.
     @Test(arguments: StoreKind.allCases) func longValuesAreNotIndexed(_ kind: StoreKind) throws {
         var fixture = try FlexibleFixture(kind)

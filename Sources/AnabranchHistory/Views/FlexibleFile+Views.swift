@@ -39,6 +39,9 @@ extension FlexibleFile {
                 try extend(&view, in: state, as: view.role, &catchUp.looks, until: limit) != nil
             }
         guard isDone else {
+            // What is known of very many views is too much: this one begins anew until there is room.
+            let others = catchUps.reduce(0) { $0 + ($1.key == ident ? 0 : $1.value.looks.count) }
+            if others > looksMax { catchUp.looks = RangeLooks() }
             catchUps[ident] = catchUp
             return nil
         }

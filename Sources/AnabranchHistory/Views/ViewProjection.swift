@@ -192,6 +192,9 @@ struct RangeLooks {
     /// By object, the end of the log when it was looked at.
     private var versions: [ObjectReference: ServerVersion] = [:]
 
+    /// The number of objects that were looked at.
+    var count: Int { looks.count }
+
     /// - Parameter version: the version of the newest entry that touches the object.
     fileprivate func isKnown(_ object: ObjectReference, touchedAt version: ServerVersion) -> Bool {
         versions[object].map { $0 >= version } ?? false
