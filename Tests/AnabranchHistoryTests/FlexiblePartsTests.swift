@@ -148,6 +148,33 @@ import Testing
         try first.test.verify()
     }
 
+    /// Searches go on one after the other when they have found too much together.
+    @Test(arguments: StoreKind.allCases) func whatSearchesFindHasABound(_ kind: StoreKind) throws {
+        var fixture = try FlexibleFixture(kind)
+        let file = fixture.file
+        for key in 0..<10 as Range<Int64> { try fixture.create(key) }
+        file.sharedSearches.objectsMax = 0
+        var sessions = try (0..<3).map { _ in
+            try file.identify(MemoryClient(try fixture.synced.allocateIdents(for: [nil], at: 1)[0]).identRequest)
+        }
+        for (number, session) in sessions.enumerated() {
+            let set = SubscriptionSet(version: 1, query: Array(#"{"Note":"_id > -\#(number + 1)"}"#.utf8))
+            #expect(try file.beginQuery(set, in: session, until: .none))
+        }
+        var foundMax = 0, roundCount = 0
+        while sessions.contains(where: { file.isSearching(for: $0.ident) }) {
+            roundCount += 1
+            try #require(roundCount < 1_000)
+            for index in sessions.indices where file.isSearching(for: sessions[index].ident) {
+                _ = try file.advanceSearch(in: &sessions[index], until: .smallest)
+                foundMax = max(foundMax, file.sharedSearches.objectCount)
+            }
+        }
+        #expect((10...12).contains(foundMax))
+        for index in sessions.indices { #expect(try file.queries(of: sessions[index].ident)?.count == 1) }
+        try fixture.test.verify()
+    }
+
     /// A query for a value finds its objects by an index of all values, as long as these are not too long.
     @Test(arguments: StoreKind.allCases) func longValuesAreNotIndexed(_ kind: StoreKind) throws {
         var fixture = try FlexibleFixture(kind)

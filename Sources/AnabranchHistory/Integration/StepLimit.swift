@@ -29,6 +29,9 @@ package struct StepLimit: Sendable {
         self.ask = ask
     }
 
+    /// True if it never ends a step.
+    var isEndless: Bool { ask == nil }
+
     /// True if the step is over now.
     package var isOver: Bool { ask?() ?? false }
 

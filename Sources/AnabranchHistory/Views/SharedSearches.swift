@@ -24,6 +24,8 @@ struct SharedSearches {
     /// The largest number of searches that are kept in addition to those that somebody waits for, and the largest size
     /// of the changesets that are kept, in bytes.
     private static let (countMax, madeBytesMax) = (16, 16 << 20)
+    /// The number of objects that all have found beyond which only the one goes on that has found the most.
+    var objectsMax = 1_048_576
 
     private var searches: [Question: (search: ViewSearch, use: UInt64)] = [:]
     private var useCount: UInt64 = 0
@@ -35,7 +37,22 @@ struct SharedSearches {
     /// The number of objects that they have found, or are to look at again.
     var objectCount: Int { searches.values.reduce(0) { $0 + $1.search.objectCount } }
 
+    mutating func removeAll() { (searches, made) = ([:], nil) }
+
     subscript(question: Question) -> ViewSearch? { searches[question]?.search }
+
+    /// True if a search may go on, or begin.
+    /// - Parameter waitingCount: how many clients wait for a search.
+    mutating func mayGoOn(_ question: Question, waitingCount: Int) -> Bool {
+        guard objectCount > objectsMax else { return true }
+        useCount += 1
+        searches[question]?.use = useCount
+        // Those that are waited for have asked since.
+        let oldest = UInt64(2 * waitingCount + 1)
+        searches = searches.filter { useCount - $0.value.use <= oldest }
+        let own = searches[question]?.search.objectCount ?? 0
+        return objectCount <= objectsMax || searches.values.allSatisfy { $0.search.objectCount <= own }
+    }
 
     /// - Parameter waitingCount: how many clients wait for a search.
     mutating func keep(_ search: ViewSearch, for question: Question, waitingCount: Int) {
@@ -89,10 +106,12 @@ extension FlexibleFile {
         from view: ClientView, to after: ClientView, until limit: StepLimit
     ) throws(HistoryError) -> SharedSearches.Question? {
         let question = SharedSearches.Question(before: .init(of: view), after: .init(of: after))
+        let waitingCount = searches.count + catchUps.count + 1
+        guard limit.isEndless || sharedSearches.mayGoOn(question, waitingCount: waitingCount) else { return nil }
         var search = sharedSearches[question] ?? ViewSearch(from: view, to: after, at: file.head.version)
         let isFound = try search.advance(
             in: try currentState(), at: file.head.version, after: touched, finding: &objects, until: limit)
-        sharedSearches.keep(search, for: question, waitingCount: searches.count + catchUps.count + 1)
+        sharedSearches.keep(search, for: question, waitingCount: waitingCount)
         return isFound ? question : nil
     }
 
@@ -104,7 +123,7 @@ extension FlexibleFile {
     func forgetTouched() {
         let isWaitedFor = !searches.isEmpty || !catchUps.isEmpty
         if !isWaitedFor, sharedSearches.objectCount + touched.count > Self.knownObjectsMax {
-            sharedSearches = SharedSearches()
+            sharedSearches.removeAll()
         }
         if !isTouchedNoted { touched = TouchedObjects() }
     }
