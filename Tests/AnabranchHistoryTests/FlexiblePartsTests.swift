@@ -148,6 +148,33 @@ import Testing
         try first.test.verify()
     }
 
+    /// A long object enters the views of many queries, and is made for each of them.
+    @Test(arguments: StoreKind.allCases) func whatACommitMakesForViewsHasABound(_ kind: StoreKind) throws {
+        var fixture = try FlexibleFixture(kind)
+        let file = fixture.file
+        file.madeBytesMax = 1_000
+        try fixture.create(1, bytes: 2_000)
+        var others = try (0..<3).map { number in
+            var other = fixture
+            (other.client, other.session) = try FlexibleFixture.join(fixture.synced, file)
+            let query = #"{"Note":"text BEGINSWITH 'b' AND _id > -\#(number + 1)"}"#
+            #expect(try file.query(SubscriptionSet(version: 1, query: Array(query.utf8)), in: &other.session) == nil)
+            try other.integrate()
+            try other.upload()
+            return other
+        }
+        try file.write(at: 100) { transaction in
+            let text = Payload.string([UInt8](repeating: 0x62, count: 2_000))
+            try transaction.object("Note", key: .int(1))?.set("text", to: text)
+        }
+        #expect(others.count { file.isUpToDate($0.client.ident) } == 1)
+        for index in others.indices {
+            try others[index].integrate()
+            #expect(try others[index].objectCount() == 1)
+        }
+        try fixture.test.verify()
+    }
+
     /// Searches go on one after the other when they have found too much together.
     @Test(arguments: StoreKind.allCases) func whatSearchesFindHasABound(_ kind: StoreKind) throws {
         var fixture = try FlexibleFixture(kind)

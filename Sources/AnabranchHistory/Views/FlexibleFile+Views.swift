@@ -117,13 +117,14 @@ extension FlexibleFile {
     private func views(
         concernedBy step: LogStep, except author: ClientFileID?
     ) throws(HistoryError) -> Concerned {
-        var concerned = Concerned(), steps = Self.commitStepsMax, limit = quota?.step() ?? .none
+        var concerned = Concerned(), steps = Self.commitStepsMax, limit = quota?.step() ?? .none, madeBytes = 0
         for members in try index.members(concernedBy: step) {
             var result: ViewProjection.Result?, isKnown = false
             if limit.isOver, steps > 0 {
                 steps -= 1
                 limit = quota?.step() ?? .none
             }
+            if madeBytes > madeBytesMax { steps = 0 }
             for ident in members where ident != author {
                 guard let (isFull, entryCount) = views[ident].map({ ($0.isLogFull, $0.log.entries.count) }) else {
                     continue
@@ -138,6 +139,7 @@ extension FlexibleFile {
                     result = try ViewProjection.result(of: step, for: view, until: limit)
                     quota?.charge(ident, ContinuousClock.now - start)
                     evaluationCount += 1
+                    madeBytes += result?.byteCount ?? 0
                 }
                 guard let result else {
                     leaveBehind(ident)

@@ -55,6 +55,8 @@ package final class FlexibleFile {
     /// The largest size of what undoes the refused writes of one changeset, in bytes, which is made at once: an upload
     /// that needs more is refused as a whole.
     package var undoingBytesMax = 64 << 20
+    /// The approximate size of what a commit makes for the views that it concerns, in bytes; the others catch up.
+    package var madeBytesMax = 16 << 20
     /// The number of objects that were looked at for views that catch up, from which those of no further one are kept.
     package var looksMax = 262_144
     /// The number of objects of an uploaded changeset that are looked at together.

@@ -103,6 +103,12 @@ extension ViewProjection {
         /// How many entries the step has.
         fileprivate let entryCount: Int
 
+        /// The size of what is made for them, in bytes.
+        var byteCount: Int {
+            kept.reduce(0) { $0 + ($1.changeset == $1.entry.changeset ? 0 : $1.changeset.count) }
+                + moved.reduce(0) { $0 + $1.count }
+        }
+
         /// True if it means nothing to them.
         var isEmpty: Bool { kept.isEmpty && moved.isEmpty }
 
