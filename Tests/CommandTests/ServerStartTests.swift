@@ -37,6 +37,13 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: folder), "it made something")
     }
 
+    /// Whoever reads or puts one slowly keeps it open.
+    @Test func aConnectionCanHaveAChunkOpen() {
+        for (haveChunks, count) in [(false, 100), (true, 50)] {
+            #expect(ServeCommand.connections(within: ServeCommand.ownFilesMax + 100, haveChunks: haveChunks) == count)
+        }
+    }
+
     /// The first two connections are served, and so is the operator; the third is closed at once.
     @Test func connectionsForWhichThereIsNoFileAreRefused() throws {
         defer { try? FileManager.default.removeItem(atPath: folder) }

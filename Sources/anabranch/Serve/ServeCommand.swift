@@ -54,7 +54,7 @@ struct ServeCommand: AsyncParsableCommand {
         logger.info("starting", metadata: ["version": "\(BuildInfo.version)", "commit": "\(BuildInfo.commit)"])
         announce(configuration, logger)
         var settings = configuration.server(cores: ProcessInfo.processInfo.activeProcessorCount)
-        try raiseOpenFileLimit(for: &settings.connectionsMax, logger)
+        try raiseOpenFileLimit(for: &settings.connectionsMax, haveChunks: !configuration.files.isEmpty, logger)
 
         let metrics = PrometheusMetrics()
         metrics.show("anabranch_build_info", [("version", BuildInfo.version), ("commit", BuildInfo.commit)])
@@ -189,9 +189,12 @@ struct ServeCommand: AsyncParsableCommand {
 
     /// Raises the limit of open files, and lowers that of connections to the files that are left: a connection without
     /// one would hang, so it is refused like one above the limit.
-    private func raiseOpenFileLimit(for connectionsMax: inout Int, _ logger: Logger) throws {
+    /// - Parameter haveChunks: whether a connection can have a chunk of a file space open as well.
+    private func raiseOpenFileLimit(
+        for connectionsMax: inout Int, haveChunks: Bool, _ logger: Logger
+    ) throws {
         guard let limit = OpenFileLimit.raise() else { return }
-        let rest = Int(clamping: limit) - Self.ownFilesMax
+        let rest = Self.connections(within: Int(clamping: limit), haveChunks: haveChunks)
         guard rest > 0 else {
             throw InputError(
                 description: """
@@ -204,6 +207,11 @@ struct ServeCommand: AsyncParsableCommand {
             "fewer connections than configured, because of the limit of open files: raise it, or lower connections",
             metadata: ["configured": "\(connectionsMax)", "connections": "\(rest)", "files": "\(limit)"])
         connectionsMax = rest
+    }
+
+    /// The number of connections for which there are files.
+    static func connections(within limit: Int, haveChunks: Bool) -> Int {
+        (limit - ownFilesMax) / (haveChunks ? 2 : 1)
     }
 
     private func announce(_ configuration: Configuration, _ logger: Logger) {
