@@ -81,3 +81,50 @@ package enum RFC3339 {
         }
     }
 }
+
+extension Timestamp {
+    /// The years that have texts, 0001 … 9999.
+    private static let datedSeconds: Range<Int64> = -62_135_596_800..<253_402_300_800
+    private static let perSecond: Int64 = 1_000_000_000
+
+    /// The time in a text as `RFC3339.milliseconds` takes it; nil for another one. Of a fraction nine digits count.
+    package init?(rfc3339 text: some Sequence<UInt8>) {
+        let text = Array(text)
+        guard let milliseconds = RFC3339.milliseconds(text) else { return nil }
+        let seconds = milliseconds / 1000 - (milliseconds % 1000 < 0 ? 1 : 0)
+        let hasFraction = text.count > 20 && text[19] == UInt8(ascii: ".")
+        let digits = hasFraction ? text[20...].prefix { 0x30...0x39 ~= $0 }.prefix(9) : []
+        let rest = (0..<9).reduce(Int64(0)) { number, place in
+            number * 10 + (place < digits.count ? Int64(digits[20 + place] - 0x30) : 0)
+        }
+        // Both parts have one sign.
+        let isMixed = seconds < 0 && rest > 0
+        self.init(
+            seconds: seconds + (isMixed ? 1 : 0), nanoseconds: Int32(rest - (isMixed ? Self.perSecond : 0)))
+    }
+
+    /// The time as a text of RFC 3339 in UTC, with milliseconds, as JavaScript has it, or with all nine digits if there
+    /// are more; nil for other years.
+    package var rfc3339: String? {
+        let (seconds, rest) =
+            nanoseconds < 0
+            ? (seconds &- 1, Int64(nanoseconds) + Self.perSecond) : (seconds, Int64(nanoseconds))
+        guard Self.datedSeconds.contains(seconds), 0..<Self.perSecond ~= rest else { return nil }
+        let dayLength: Int64 = 86_400
+        // Days since 0000-03-01, in eras of 400 years.
+        let second = (seconds % dayLength + dayLength) % dayLength, days = (seconds - second) / dayLength + 719_468
+        let (era, dayOfEra) = days.quotientAndRemainder(dividingBy: 146_097)
+        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let shiftedMonth = (5 * dayOfYear + 2) / 153, month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9
+        let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0), day = dayOfYear - (153 * shiftedMonth + 2) / 5 + 1
+        func digits(_ number: Int64, _ count: Int) -> String {
+            let text = String(number)
+            return String(repeating: "0", count: max(0, count - text.utf8.count)) + text
+        }
+        let date = "\(digits(year, 4))-\(digits(month, 2))-\(digits(day, 2))"
+        let clock = "\(digits(second / 3600, 2)):\(digits(second / 60 % 60, 2)):\(digits(second % 60, 2))"
+        let fraction = rest % 1_000_000 == 0 ? digits(rest / 1_000_000, 3) : digits(rest, 9)
+        return "\(date)T\(clock).\(fraction)Z"
+    }
+}

@@ -34,4 +34,30 @@ import Testing
         " 2024-01-01T00:00:00Z", "2024-01-01T00:00:00,5Z", "２024-01-01T00:00:00Z", "",
     ])
     func whatIsNoTimeIsRefused(_ text: String) { #expect(RFC3339.milliseconds(text.utf8) == nil) }
+
+    @Test(arguments: [
+        ("0001-01-01T00:00:00.000Z", -62_135_596_800, 0),
+        ("9999-12-31T23:59:59.999999999Z", 253_402_300_799, 999_999_999),
+        ("1500-02-28T23:59:59.500Z", -14_826_672_000, -500_000_000), ("1970-01-01T00:00:00.000Z", 0, 0),
+        ("1969-12-31T23:59:59.999999999Z", 0, -1), ("1969-12-31T23:59:58.499999999Z", -1, -500_000_001),
+        ("1970-01-01T00:00:00.001Z", 0, 1_000_000), ("2024-02-29T12:00:00.000001000Z", 1_709_208_000, 1_000),
+        ("2000-03-01T00:00:00.000Z", 951_868_800, 0), ("1900-03-01T00:00:00.000Z", -2_203_891_200, 0),
+    ])
+    func aTimestampIsToldToTheNanosecond(_ text: String, _ seconds: Int64, _ nanoseconds: Int32) {
+        let time = Timestamp(seconds: seconds, nanoseconds: nanoseconds)
+        #expect(time.rfc3339 == text && Timestamp(rfc3339: text.utf8) == time)
+    }
+
+    @Test func aTimestampIsReadAsATime() {
+        let local = Timestamp(rfc3339: "1970-01-01T01:00:00.12+01:00".utf8)
+        #expect(local == Timestamp(seconds: 0, nanoseconds: 120_000_000))
+        let long = Timestamp(rfc3339: "1969-12-31t23:59:59.9999999999999Z".utf8)
+        #expect(long == Timestamp(seconds: 0, nanoseconds: -1))
+        #expect(Timestamp(rfc3339: "2023-02-29T00:00:00Z".utf8) == nil)
+        for seconds in [Int64.min, -62_135_596_801, 253_402_300_800, .max] {
+            #expect(Timestamp(seconds: seconds, nanoseconds: 0).rfc3339 == nil)
+        }
+        #expect(Timestamp(seconds: .min, nanoseconds: -1).rfc3339 == nil)
+        #expect(Timestamp(seconds: 0, nanoseconds: .max).rfc3339 == nil)
+    }
 }

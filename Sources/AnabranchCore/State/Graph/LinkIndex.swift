@@ -55,6 +55,20 @@ struct LinkIndex {
     }
 }
 
+extension ObjectGraph {
+    /// The objects that may hold links to those of some objects that do not exist.
+    package func owners(danglingTo targets: some Sequence<ObjectReference>) throws(ApplyError) -> Set<ObjectReference> {
+        var editor = GraphEditor(self), links = LinkIndex(), owners: Set<ObjectReference> = []
+        for target in targets where schema.contains(target.classID) {
+            guard !schema[target.classID].linkingColumns.isEmpty, try !contains(target),
+                try editor.isTombstone(target)
+            else { continue }
+            owners.formUnion(try links.searches(for: target, in: &editor).first?.owners ?? [])
+        }
+        return owners
+    }
+}
+
 /// Finds the links to one object that stand in one column.
 struct LinkSearch {
     let target: ObjectReference
