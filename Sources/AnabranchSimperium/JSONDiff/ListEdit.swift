@@ -32,15 +32,7 @@ struct ListEdit {
     private init(_ delta: TextDelta, of elements: [JSONValue]) throws(JSONDiffError) {
         comesFirst = false
         let new = try delta.applied(toLinesOf: elements)
-        var numbers: [ExactString: UInt32] = [:]
-        func number(_ element: JSONValue) -> UInt32 {
-            let key = ExactString(element.encoded)
-            if let known = numbers[key] { return known }
-            let number = UInt32(truncatingIfNeeded: numbers.count)
-            numbers[key] = number
-            return number
-        }
-        for change in SequenceDiff(from: elements.map(number), to: new.map(number)).changes {
+        for change in SequenceDiff(from: elements, to: new).changes {
             for index in change.old { changed[index] = .remove }
             inserted[change.old.lowerBound] = Array(new[change.new])
         }
@@ -83,6 +75,21 @@ struct ListEdit {
             if let element { result.append(element) }
         }
         return result
+    }
+}
+
+extension SequenceDiff {
+    /// The difference of two lists.
+    init(from old: [JSONValue], to new: [JSONValue]) {
+        var numbers: [ExactString: UInt32] = [:]
+        func number(_ element: JSONValue) -> UInt32 {
+            let key = ExactString(element.encoded)
+            if let known = numbers[key] { return known }
+            let number = UInt32(truncatingIfNeeded: numbers.count)
+            numbers[key] = number
+            return number
+        }
+        self.init(from: old.map(number), to: new.map(number))
     }
 }
 

@@ -64,7 +64,23 @@ private func differenceProblem(from old: [JSONName: JSONValue], to new: [JSONNam
     guard let result = try? diff.applied(to: old, bytesMax: bytesMax),
         JSONValue.object(result).isSameJSON(as: .object(new))
     else { return "the difference does not make the other object: \(diff.json.encoded)" }
+    let detailed = ObjectDiff(inDetailFrom: old, to: new)
+    guard let result = try? detailed.applied(to: old, bytesMax: bytesMax), isNear(.object(result), .object(new)) else {
+        return "the difference in detail does not make the other object: \(detailed.json.encoded)"
+    }
     return isAsTold(diff, from: old) ? nil : "a difference is not as the server tells it: \(diff.json.encoded)"
+}
+
+/// True for the same JSON, but that numbers are rounded where one is added to another.
+private func isNear(_ left: JSONValue, _ right: JSONValue) -> Bool {
+    switch (left, right) {
+    case (.integer, .real), (.real, .integer), (.real, .real): true
+    case (.array(let left), .array(let right)):
+        left.count == right.count && zip(left, right).allSatisfy { isNear($0, $1) }
+    case (.object(let left), .object(let right)):
+        left.count == right.count && left.allSatisfy { name, value in right[name].map { isNear(value, $0) } ?? false }
+    default: left.isSameJSON(as: right)
+    }
 }
 
 /// The form that is told has the same outcome, and nothing that changes nothing.
