@@ -8,7 +8,7 @@ import Testing
 
 /// Clients of Realm's wire on the same file (`Spec/Simperium.md`, section 7).
 @Suite(.timeLimit(.minutes(30))) struct RealmTests {
-    @Test(arguments: BucketForm.allCases) func bothSeeTheSame(form: BucketForm) async throws {
+    @Test(arguments: [BucketForm.flat, .deep]) func bothSeeTheSame(form: BucketForm) async throws {
         try await WireRig.run {
             $0.apps[WireRig.app]?.otherBuckets?.form = form
         } _: { rig in
@@ -64,6 +64,29 @@ import Testing
             try await realm.upload()
             let deletion = try await one.change()
             #expect(deletion["o"] == "-" && deletion["sv"] == 3 && deletion["ev"] == 4)
+        }
+    }
+
+    @Test func valuesThatJSONLacksAreTexts() async throws {
+        try await WireRig.run { rig in
+            let login = try await rig.logIn()
+            let realm = try await rig.realmClient(login.user)
+            try await realm.write { tx in
+                try BucketForm.flat.addClass("note", tx)
+                let body = try tx.create("note", key: "k").dictionary("body")
+                try body.set(.binary([0, 255]), for: "data")
+                try body.set(.timestamp(Timestamp(seconds: 1, nanoseconds: 500_000_000)), for: "at")
+                try body.set(.float(0.1), for: "f")
+                try body.set(.double(.nan), for: "none")
+                try body.set(.decimal(12), for: "price")
+            }
+            try await realm.upload()
+            let one = try await Conversation(rig, login, library: "other")
+            let entity = try await one.list()["index"]?.array?.first?["d"]
+            let seen: JSONValue = [
+                "data": "AP8=", "at": "1970-01-01T00:00:01.500Z", "f": .real(0.1), "none": .null, "price": "12",
+            ]
+            #expect(entity == seen)
         }
     }
 

@@ -12,17 +12,17 @@ import Testing
 /// has.
 @Suite(.timeLimit(.minutes(30))) struct WorldTests {
     /// `ANABRANCH_SEED` and `ANABRANCH_COUNT` choose others.
-    @Test func allAgreeAtRest() async throws {
+    @Test(arguments: [BucketForm.flat, .typed]) func allAgreeAtRest(form: BucketForm) async throws {
         let environment = ProcessInfo.processInfo.environment
         let first = environment["ANABRANCH_SEED"].flatMap(UInt64.init) ?? 1
         let count = environment["ANABRANCH_COUNT"].flatMap(UInt64.init) ?? 30
         for seed in first..<first + count {
-            var world = try World(seed: seed)
+            var world = try World(seed: seed, form)
             try await world.run()
             guard let problem = world.problem else { continue }
             Issue.record(
                 """
-                seed \(seed): \(problem)
+                seed \(seed), \(form): \(problem)
                 \(world.events.joined(separator: "\n"))
                 again: ANABRANCH_SEED=\(seed) ANABRANCH_COUNT=1 scripts/check --filter WorldTests
                 """)
@@ -34,6 +34,7 @@ import Testing
 /// One run.
 private struct World {
     private let disk: WireRig.Disk
+    private let form: BucketForm
     private var random: SeededRandom
     private let clients: [ModelClient]
     private var user = ""
@@ -44,8 +45,9 @@ private struct World {
 
     private static let keys = ["k0", "k1", "k2"]
 
-    init(seed: UInt64) throws {
+    init(seed: UInt64, _ form: BucketForm) throws {
         disk = try WireRig.Disk()
+        self.form = form
         random = SeededRandom(scrambling: seed)
         clients = [
             ModelClient(.node, name: "node-a"), ModelClient(.node, name: "node-b"),
@@ -57,8 +59,9 @@ private struct World {
         var world = self
         let runs = 1 + world.random.below(3)
         for number in 1...runs {
-            let heals = world.random.isOne(in: 2), before = world
+            let heals = world.random.isOne(in: 2), before = world, form = form
             world = try await WireRig.run(on: disk) { settings in
+                settings.apps[WireRig.app]?.otherBuckets?.form = form
                 settings.healDelay = heals ? .milliseconds(5) : .seconds(3_600)
             } _: { rig in
                 var world = before
@@ -74,13 +77,18 @@ private struct World {
 
     private mutating func live(with rig: WireRig, isLast: Bool) async throws {
         events.append("the server runs")
-        if token.isEmpty {
+        let isFirst = token.isEmpty
+        if isFirst {
             let login = try await rig.logIn()
             (token, user) = (login.token, login.user)
             realmClient = TestClient(app: WireRig.app, partition: SimperiumWire.partition(of: user))
         }
         guard let realm = realmClient else { return }
         try await realm.connect(to: "ws://127.0.0.1:\(rig.port)", token: "any")
+        if isFirst, form == .typed {
+            try await realm.write { tx in try Self.addClass(to: tx) }
+            try await realm.upload()
+        }
         for _ in 0..<10 + random.below(30) {
             try await step(rig, realm)
             if let failure = clients.lazy.flatMap(\.failures).first { return problem = failure }
@@ -88,6 +96,33 @@ private struct World {
         if isLast { try await rest(rig, realm) }
         for client in clients { await client.cut() }
         await realm.disconnect()
+    }
+
+    /// The class of the form `typed`.
+    private static func addClass(to tx: WriteTransaction) throws {
+        try tx.addEmbeddedClass("inner")
+        try tx.addColumn("x", .int, to: "inner")
+        try tx.addClass("note", key: "_id", .string)
+        try tx.addColumn("t", .string, to: "note")
+        try tx.addColumn("n", .int, isNullable: true, to: "note")
+        try tx.addColumn("o", .int, collection: .dictionary, to: "note")
+        try tx.addColumn("l", .int, collection: .list, to: "note")
+        try tx.addLink("e", to: "inner", of: "note")
+        try tx.addLink("k", to: "note", of: "note")
+    }
+
+    /// What a client of Realm's wire does to an object of that class.
+    private static func write(_ number: Int, to object: DynamicObject, in tx: WriteTransaction) throws {
+        let value = Payload.int(Int64(number))
+        switch number % 7 {
+        case 0: try object.set("t", to: .string(Array("r\(number)".utf8)))
+        case 1: try object.value("n") == .null ? object.set("n", to: value) : object.add(3, to: "n")
+        case 2: try object.list("l").insert(value, at: number % (object.list("l").count + 1))
+        case 3: if try object.list("l").count > 0 { try object.list("l").remove(at: 0) }
+        case 4: try object.dictionary("o").set(value, for: number % 2 == 0 ? "a" : "b%2Ec")
+        case 5: try (object.object("e") ?? object.createObject("e")).add(1, to: "x")
+        default: try object.set("k", to: tx.object("note", key: "k0")?.link ?? .null)
+        }
     }
 
     private mutating func step(_ rig: WireRig, _ realm: TestClient) async throws {
@@ -111,14 +146,15 @@ private struct World {
             events.append("\(client.name) reads")
             if client.isConnected { try await client.read() }
         case 10:
-            let text = "r\(random.below(100))", isDeletion = random.isOne(in: 4)
+            let number = random.below(100), text = "r\(number)", isDeletion = random.isOne(in: 4), form = form
             events.append("realm \(isDeletion ? "deletes" : "writes \(text) to") \(key)")
             try await realm.write { tx in
-                try BucketForm.flat.addClass("note", tx)
+                try form.addClass("note", tx)
                 if isDeletion, let object = try tx.object("note", key: PrimaryKey(stringLiteral: key)) {
                     return try tx.delete(object)
                 }
                 let object = try tx.create("note", key: PrimaryKey(stringLiteral: key))
+                guard form == .flat else { return try Self.write(number, to: object, in: tx) }
                 try object.dictionary(BucketForm.body).set(.string(Array(text.utf8)), for: "t")
                 try object.dictionary(BucketForm.body).set(.int(7), for: "n")
             }
@@ -131,7 +167,10 @@ private struct World {
 
     private mutating func edited(_ body: EntityBody?) -> EntityBody {
         var body = body ?? [:]
-        switch random.below(5) {
+        switch random.below(form == .flat ? 5 : 8) {
+        case 5: body["l"] = .array(Array((body["l"]?.array ?? []).suffix(4)) + [.integer(Int64(random.below(9)))])
+        case 6: body["e"] = .object(["x": .integer(Int64(random.below(9)))])
+        case 7: body["e"] = nil
         case 0: body["n"] = .integer(Int64(random.below(5)))
         case 1: body["o"] = .object([JSONName(random.pick(["a", "b.c", "$d"])): .integer(Int64(random.below(3)))])
         case 2 where body["o"] != nil: body["o"] = nil
@@ -179,8 +218,9 @@ private struct World {
             }
             return entities
         }
+        let form = form
         let bodies = try await realm.read { tx -> [String: EntityBody] in
-            let bucket = Bucket(number: 1, name: "note", form: .flat, className: Array("note".utf8))
+            let bucket = Bucket(number: 1, name: "note", form: form, className: Array("note".utf8))
             var bodies: [String: EntityBody] = [:]
             for key in Self.keys { bodies[key] = try tx.state.entity(key, of: bucket) }
             return bodies

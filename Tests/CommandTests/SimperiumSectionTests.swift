@@ -16,7 +16,7 @@ import Testing
         #expect(app?.buckets["note"]?.form == .deep && app?.buckets["note"]?.mergesWithoutVersion == true)
         #expect(app?.buckets["note"]?.deletesStrictly == true && app?.buckets["note"]?.entityBytesMax == 4_096)
         #expect(app?.otherBuckets == BucketSettings())
-        for section in ["{}", "{other-buckets: refuse, buckets: {note: {}}}"] {
+        for section in ["{}", "{buckets: {note: {form: typed}}}", "{other-buckets: refuse, buckets: {note: {}}}"] {
             let configuration = try ConfigurationTests.configuration(Self.app(section))
             #expect(try ConfigurationTests.configuration(configuration.yaml).simperium == configuration.simperium)
         }
@@ -26,7 +26,7 @@ import Testing
     @Test(arguments: [
         ("7", "simperium: cannot be '7'"), ("{bucket: {}}", "bucket"), ("{buckets: [note]}", "cannot be a list"),
         ("{buckets: {a b: {}}}", "'a b' cannot be a bucket"),
-        ("{buckets: {note: {form: typed}}}", "form: cannot be 'typed'"),
+        ("{buckets: {note: {form: wide}}}", "form: cannot be 'wide'; allowed: flat, deep, typed"),
         ("{buckets: {note: {missing-sv: yes}}}", "missing-sv: cannot be 'yes'"),
         ("{buckets: {note: {strict-deletes: 1}}}", "strict-deletes: cannot be '1'"),
         ("{buckets: {note: {entity-bytes: 99}}}", "allowed: a whole number from 1024 to 3145728"),

@@ -49,7 +49,12 @@ extension SimperiumConnection {
             name, serial: nextSerial(), bucket: request.bucket, client: request.client, request.library, principal,
             file, settings)
         try await file.openDoor()
-        channel.bucket = try await file.findBucket(request.bucket)
+        do {
+            channel.bucket = try await file.findBucket(request.bucket, settings.form)
+        } catch let problem as BucketProblem {
+            wire.report(problem, with: request.bucket, of: file.path)
+            return try await refuse(name, 500, "No class of that bucket")
+        }
         try file.add(socket, for: request.bucket)
         channels[name] = channel
         file.withClients { $0.resume(request.client, request.bucket, at: file.now) }

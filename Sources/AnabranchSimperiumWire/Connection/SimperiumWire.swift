@@ -52,9 +52,9 @@ package final class SimperiumWire: TextWire, RecordDoor {
     package func observer(of path: VirtualPath) -> (any RecordObserver)? {
         let app = path.bytes.prefix { $0 != UInt8(ascii: "/") }
         guard path.partition?.starts(with: "\"\(Self.folder)".utf8) == true,
-            limits.apps.keys.contains(where: { $0.utf8.elementsEqual(app) })
+            let app = limits.apps.first(where: { $0.key.utf8.elementsEqual(app) })?.value
         else { return nil }
-        return SimperiumObserver(settings: limits.door, unixSeconds: unixSeconds)
+        return SimperiumObserver(app: app, settings: limits.door, unixSeconds: unixSeconds)
     }
 
     package var name: String { "simperium" }
@@ -76,6 +76,13 @@ package final class SimperiumWire: TextWire, RecordDoor {
     func permission(for principal: Principal) -> Permission {
         guard let user = principal.user else { return .none }
         return authorizer.permission(for: principal, on: Self.partition(of: user).bytes)
+    }
+
+    /// Tells the operator why a bucket cannot be opened.
+    func report(_ problem: BucketProblem, with bucket: String, of path: VirtualPath) {
+        logger.warning(
+            "simperium: a bucket of the form typed is refused",
+            metadata: ["path": "\(path)", "bucket": "\(bucket)", "reason": "\(problem.reason)"])
     }
 
     private func count(_ difference: Int) {

@@ -174,18 +174,24 @@ final class SyncedBuckets: Sendable {
     }
 
     /// Finds a bucket; nil if nothing has been written to it.
-    func findBucket(_ name: String) async throws -> Bucket? {
+    /// - Parameter form: that of the settings.
+    /// - Throws: `BucketProblem` if the class of a bucket of the form `typed` is none for it.
+    func findBucket(_ name: String, _ form: BucketForm) async throws -> Bucket? {
         let (bucket, mayBeClass) = try await read { reader in
             let bucket = try reader.records.bucket(named: name)
-            let schema = reader.graph.schema(ofClass: Array(name.utf8))
-            return (bucket, bucket == nil && schema.flatMap(BucketForm.init(of:)) != nil)
+            let className = bucket?.className ?? BucketName.classNames(name).first.map { Array($0.utf8) } ?? []
+            let schema = reader.graph.schema(ofClass: className)
+            if (bucket?.form ?? form) == .typed, let reason = BucketForm.problem(with: schema) {
+                throw BucketProblem(reason: reason)
+            }
+            return (bucket, bucket == nil && schema.flatMap { BucketForm(of: $0, named: name, form) } != nil)
         }
         guard mayBeClass else { return bucket }
         let adopted = Mutex<Bucket?>(nil), settings = settings, now = now
         _ = try await write { transaction, records in
             let bucket =
                 try records.bucket(named: name)
-                ?? records.adoptBucket(named: name, transaction.state, settings, now: now)
+                ?? records.adoptBucket(named: name, form, transaction.state, settings, now: now)
             adopted.withLock { $0 = bucket }
         }
         return adopted.withLock { $0 }

@@ -50,7 +50,7 @@ struct ChangeOutcome: Sendable, Equatable {
     static let failed = "failed"
 
     /// The names that are counted.
-    static let names = ["accepted", failed] + [404, 405, 409, 412, 413, 440].map { "\($0)" }
+    static let names = ["accepted", failed] + [400, 404, 405, 409, 412, 413, 417, 440].map { "\($0)" }
 
     /// The name by which it is counted: the number of the refusal.
     var name: String { code.map { "\($0)" } ?? "accepted" }

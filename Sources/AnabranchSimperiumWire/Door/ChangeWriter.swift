@@ -35,30 +35,37 @@ struct ChangeWriter {
         } catch let error as JSONDiffError {
             return (.refused(error.code.rawValue), [])
         }
-        var author = WriteAuthor(client: request.client, request: request.ident, key: key, diff: nil)
+        var author = WriteAuthor(
+            client: request.client, request: request.ident, bucket: bucketName, key: key, diff: nil)
         switch decision {
-        case .refuse(let outcome):
-            if outcome.code == 412, let found {
-                let expiry = now + UInt64(clamping: settings.changeDays) * 86_400
-                records.set(.changedNothing, request.ident, key, of: found, expiresAt: expiry)
-            }
-            return (outcome, [])
+        case .refuse(let outcome): return refuse(outcome, found, &records)
         case .delete:
             if let found, let object = try transaction.object(found.className, key) {
                 try transaction.delete(object)
             }
             return (.accepted, author.bytes)
-        case .write(let new, let diff, let isMerged):
+        case .write(let new, let operations, var diff, var isMerged):
             guard let bucket = try found ?? makeBucket(transaction, &records) else { throw Refusal(code: 500) }
-            do throws(ApplyError) {
-                try transaction.write(new, over: body, key, of: bucket)
-            } catch {
-                guard error.code == .objectTooLarge else { throw error }
-                throw Refusal(code: 413)
+            let written = try write(new, over: body, by: operations, of: bucket, in: transaction)
+            if !JSONValue.object(written).isSameJSON(as: .object(new)) {
+                (diff, isMerged) = (ObjectDiff(from: body ?? [:], to: written), true)
+                guard body == nil || !diff.isEmpty else {
+                    return refuse(.refused(412, leavesCopyBehind: true), bucket, &records)
+                }
             }
             author.diff = diff
             return (ChangeOutcome(leavesCopyBehind: isMerged), author.bytes)
         }
+    }
+
+    private func refuse(
+        _ outcome: ChangeOutcome, _ bucket: Bucket?, _ records: inout PendingRecords
+    ) -> (ChangeOutcome, author: [UInt8]) {
+        if outcome.code == 412, let bucket {
+            let expiry = now + UInt64(clamping: settings.changeDays) * 86_400
+            records.set(.changedNothing, request.ident, request.key, of: bucket, expiresAt: expiry)
+        }
+        return (outcome, [])
     }
 
     /// A refusal that takes back what was written.
@@ -69,8 +76,44 @@ struct ChangeWriter {
     private enum Decision {
         case refuse(ChangeOutcome)
         case delete
-        /// - Parameter isMerged: the client knows another outcome.
-        case write(EntityBody, ObjectDiff, isMerged: Bool)
+        /// - Parameters:
+        ///   - operations: the change as it was asked for, for the newest version.
+        ///   - diff: the same as clients are told it.
+        ///   - isMerged: the client knows another outcome.
+        case write(EntityBody, by: ObjectDiff, diff: ObjectDiff, isMerged: Bool)
+    }
+
+    // MARK: Writing
+
+    /// Makes the entity have other members.
+    /// - Returns: those that it has then: a class may hold others than were asked for.
+    private func write(
+        _ new: EntityBody, over old: EntityBody?, by operations: ObjectDiff, of bucket: Bucket,
+        in transaction: WriteTransaction
+    ) throws -> EntityBody {
+        let isTyped = bucket.form == .typed
+        do {
+            guard isTyped else {
+                try transaction.write(new, over: old, request.key, of: bucket)
+                return new
+            }
+            guard let schema = transaction.state.schema(ofClass: bucket.className),
+                BucketForm.problem(with: schema) == nil
+            else { throw Refusal(code: 400) }
+            let bytesMax = bucketSettings.entityBytesMax
+            var writer = PropertyWriter(transaction, bytesMax: bytesMax)
+            try writer.write(new, over: old, by: operations, request.key, of: schema)
+            guard let written = try transaction.state.entity(request.key, of: bucket),
+                JSONValue.object(written).encoded.utf8.count <= bytesMax
+            else { throw Refusal(code: 413) }
+            return written
+        } catch let error as ApplyError {
+            switch error.code {
+            case .objectTooLarge: throw Refusal(code: 413)
+            case .invalid, .rejected, .undefined, .nullErasure: throw isTyped ? Refusal(code: 400) : error
+            case .loadsTooMuch, .unavailable: throw error
+            }
+        }
     }
 
     // MARK: The bucket
@@ -80,11 +123,12 @@ struct ChangeWriter {
         _ transaction: WriteTransaction, _ records: inout PendingRecords
     ) throws -> Bucket? {
         try records.bucket(named: bucketName)
-            ?? records.adoptBucket(named: bucketName, transaction.state, settings, now: now)
+            ?? records.adoptBucket(named: bucketName, bucketSettings.form, transaction.state, settings, now: now)
     }
 
     private func makeBucket(_ transaction: WriteTransaction, _ records: inout PendingRecords) throws -> Bucket? {
         let door = try records.openDoor()
+        guard bucketSettings.form != .typed else { return nil }
         for name in BucketName.classNames(bucketName) where transaction.state.classID(of: Array(name.utf8)) == nil {
             try bucketSettings.form.addClass(name, transaction)
             var recorder = ChangeRecorder(settings, now: now, door: door)
@@ -170,6 +214,10 @@ struct ChangeWriter {
             let after = index + 1 < steps.count ? steps[index + 1].before : body
             if let before = deleted.take() {
                 rebased = try rebased.rebased(over: ObjectDiff(from: before, to: after), base: before)
+            } else if bucket.form == .typed {
+                // Properties are lists and numbers: others' edits of these go beside ours.
+                let theirs = ObjectDiff(inDetailFrom: step.before, to: after)
+                rebased = try rebased.rebased(over: theirs, base: step.before)
             } else {
                 rebased = try rebased.rebased(over: step.diff, base: step.before)
             }
@@ -194,7 +242,7 @@ struct ChangeWriter {
             return .refuse(.refused(412, leavesCopyBehind: isReduced))
         }
         let new = try emitted.applied(to: members, bytesMax: bucketSettings.entityBytesMax)
-        return .write(new, emitted, isMerged: isReduced)
+        return .write(new, by: fitting, diff: emitted, isMerged: isReduced)
     }
 }
 
@@ -212,15 +260,16 @@ extension PendingRecords {
     }
 
     /// Makes a class of other clients a bucket, if it has the name and the form of one.
+    /// - Parameter wanted: the form of the settings. Only they can say that a class is one of the form `typed`.
     mutating func adoptBucket(
-        named name: String, _ graph: ObjectGraph, _ settings: DoorSettings, now: UInt64
+        named name: String, _ wanted: BucketForm, _ graph: ObjectGraph, _ settings: DoorSettings, now: UInt64
     ) throws -> Bucket? {
-        guard BucketName.classNames(name).first.map({ $0.hasBytes(of: name) }) == true,
-            let form = graph.schema(ofClass: Array(name.utf8)).flatMap(BucketForm.init(of:)),
-            try bucket(ofClass: Array(name.utf8)) == nil
+        guard let className = BucketName.classNames(name).first.map({ Array($0.utf8) }),
+            let schema = graph.schema(ofClass: className),
+            let form = BucketForm(of: schema, named: name, wanted), try bucket(ofClass: className) == nil
         else { return nil }
         let door = try openDoor()
         var recorder = ChangeRecorder(settings, now: now, door: door)
-        return try recorder.open(name, form, Array(name.utf8), graph, at: door.position, &self)
+        return try recorder.open(name, form, className, graph, at: door.position, &self)
     }
 }

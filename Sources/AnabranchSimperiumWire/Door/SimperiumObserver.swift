@@ -4,6 +4,7 @@ import AnabranchSimperium
 
 /// Keeps the versions of entities, and their changes, with every entry of a file, whoever made it.
 struct SimperiumObserver: RecordObserver {
+    let app: SimperiumApp
     let settings: DoorSettings
     let unixSeconds: @Sendable () -> UInt64
 
@@ -14,7 +15,7 @@ struct SimperiumObserver: RecordObserver {
         var recorder = ChangeRecorder(settings, now: unixSeconds(), door: door)
         do {
             if step.entry.version.rawValue == door.position.rawValue &+ 1 {
-                try recorder.record(step, &records)
+                try recorder.record(step, of: app, &records)
             } else {
                 // It has missed entries.
                 try recorder.renew(at: step.entry.version, step.after, &records)
@@ -53,7 +54,7 @@ struct ChangeRecorder {
     // MARK: Entries
 
     /// Records an entry that follows the last one seen.
-    mutating func record(_ step: RecordStep, _ records: inout PendingRecords) throws {
+    mutating func record(_ step: RecordStep, of app: SimperiumApp, _ records: inout PendingRecords) throws {
         let author = WriteAuthor(step.author)
         let (objects, erasedClasses) = try step.touched()
         let before = door.position
@@ -62,7 +63,7 @@ struct ChangeRecorder {
         records.set(door)
         var noted: [[UInt8]: Set<PrimaryKey>] = [:]
         for object in objects {
-            guard let bucket = try bucket(ofClass: object.className, step, before, &records) else { continue }
+            guard let bucket = try bucket(ofClass: object.className, of: app, step, before, &records) else { continue }
             noted[object.className, default: []].insert(object.key)
             try record(object.key, of: bucket, step, author, &records)
         }
@@ -75,6 +76,11 @@ struct ChangeRecorder {
                 try record(key, of: bucket, step, nil, &records)
             }
         }
+        for (bucket, key) in try step.changedUnnamed(objects, of: records.buckets()) {
+            if noted[bucket.className, default: []].insert(key).inserted {
+                try record(key, of: bucket, step, nil, &records)
+            }
+        }
         let bytesMax = UInt64(clamping: settings.changeBytesMax)
         if door.kept.total > bytesMax { try records.trim(&door.kept, to: bytesMax / 16 * 15, now: now) }
         records.set(door)
@@ -82,11 +88,12 @@ struct ChangeRecorder {
 
     /// The bucket of a class. A class of which a client has just written the first object may become one.
     private mutating func bucket(
-        ofClass className: [UInt8], _ step: RecordStep, _ before: ServerVersion, _ records: inout PendingRecords
+        ofClass className: [UInt8], of app: SimperiumApp, _ step: RecordStep, _ before: ServerVersion,
+        _ records: inout PendingRecords
     ) throws -> Bucket? {
         if let bucket = try records.bucket(ofClass: className) { return bucket }
         let name = String(decoding: className, as: UTF8.self)
-        guard BucketName.isValid(name), name.utf8.elementsEqual(className),
+        guard BucketName.isValid(name), name.utf8.elementsEqual(className), app.settings(of: name)?.form != .typed,
             let form = step.after.schema(ofClass: className).flatMap(BucketForm.init(of:))
         else { return nil }
         return try open(name, form, className, step.before, at: before, &records)
@@ -98,7 +105,7 @@ struct ChangeRecorder {
     ) throws {
         guard let key = EntityKey.text(of: key) else { return }
         let old = try step.before.entity(key, of: bucket), new = try step.after.entity(key, of: bucket)
-        let author = author.flatMap { $0.key.hasBytes(of: key) ? $0 : nil }
+        let author = author.flatMap { $0.key.hasBytes(of: key) && $0.bucket.hasBytes(of: bucket.name) ? $0 : nil }
         let diff = author?.diff ?? new.map { ObjectDiff(from: old ?? [:], to: $0) }
         if old == nil && new == nil { return }
         if let diff, diff.isEmpty, old != nil { return }
@@ -214,11 +221,67 @@ struct ChangeRecorder {
 extension ObjectGraph {
     /// The keys of the entities of a bucket, in their order.
     fileprivate func entityKeys(of bucket: Bucket) throws(ApplyError) -> [String] {
-        guard let classID = classID(of: bucket.className) else { return [] }
+        guard let schema = schema(ofClass: bucket.className) else { return [] }
         var keys: [String] = []
-        try forEachObject(of: classID) { object throws(ApplyError) in
-            if let key = object.key.flatMap(EntityKey.text) { keys.append(key) }
+        try forEachObject(of: schema.number) { object throws(ApplyError) in
+            guard let key = object.key.flatMap(EntityKey.text) else { return }
+            // Some may be too large.
+            if bucket.form == .typed, try entity(object, of: schema, .typed) == nil { return }
+            keys.append(key)
         }
         return keys
+    }
+
+    /// The properties of a class, and of those whose objects are embedded in its own.
+    fileprivate func properties(ofClass className: [UInt8]) -> Set<Property> {
+        guard let schema = schema(ofClass: className) else { return [] }
+        var found: Set<Property> = [], classes = [schema], seen: Set = [schema.number]
+        while let next = classes.popLast() {
+            found.formUnion(next.properties)
+            for property in next.properties where property.isEmbedded {
+                guard let target = property.target, seen.insert(target).inserted else { continue }
+                classes += [self.schema(of: target)].compactMap { $0 }
+            }
+        }
+        return found
+    }
+}
+
+extension RecordStep {
+    /// The entities of the form `typed` that the entry may change without naming them: their classes get or lose
+    /// properties, or objects come or go that they have links to.
+    fileprivate func changedUnnamed(
+        _ objects: [TouchedObject], of buckets: [Bucket]
+    ) throws -> [(bucket: Bucket, key: PrimaryKey)] {
+        let typed = buckets.filter { $0.form == .typed }
+        guard !typed.isEmpty else { return [] }
+        var changed: [(Bucket, PrimaryKey)] = [], buckets: [ClassID: Bucket] = [:]
+        for bucket in typed {
+            guard let classID = after.classID(of: bucket.className) else { continue }
+            buckets[classID] = bucket
+            guard changesMembers(ofClass: bucket.className) else { continue }
+            try after.forEachObject(of: classID) { object throws(ApplyError) in
+                if let key = object.key { changed.append((bucket, key)) }
+            }
+        }
+        var owners: Set<ObjectReference> = []
+        for graph in [before, after] {
+            let references = objects.compactMap { object in
+                graph.classID(of: object.className).map { ObjectReference(classID: $0, key: object.key) }
+            }
+            owners.formUnion(try graph.owners(danglingTo: references))
+        }
+        for owner in owners.sorted() {
+            if let bucket = buckets[owner.classID] { changed.append((bucket, owner.key)) }
+        }
+        return changed
+    }
+
+    /// True if the entry takes properties away from a class, or gives it some that are not null at first.
+    private func changesMembers(ofClass className: [UInt8]) -> Bool {
+        guard before.schemaStamp != after.schemaStamp else { return false }
+        let old = before.properties(ofClass: className), new = after.properties(ofClass: className)
+        return !old.isSubset(of: new)
+            || new.subtracting(old).contains { $0.collection != .single || !$0.isNullable }
     }
 }

@@ -6,31 +6,62 @@ package enum BucketForm: UInt8, CaseIterable, Sendable {
     case flat = 1
     /// `body`, a dictionary of Mixed with nested lists and dictionaries.
     case deep
+    /// A class that the app has: its properties are the members.
+    case typed
 
     /// The name of the form in a configuration.
     package var name: String {
         switch self {
         case .flat: "flat"
         case .deep: "deep"
+        case .typed: "typed"
         }
     }
 
     static let key = "id", body = "body", nested = "nested"
 
-    /// Adds the class of a bucket of this form; nothing if it is there.
+    /// Adds the class of a bucket of this form; nothing if it is there, or the app makes it.
     func addClass(_ name: String, _ transaction: WriteTransaction) throws(ApplyError) {
+        guard self != .typed else { return }
         try transaction.addClass(name, key: Self.key, .string)
         try transaction.addColumn(Self.body, .null, collection: .dictionary, to: name)
         if self == .flat { try transaction.addColumn(Self.nested, .string, collection: .dictionary, to: name) }
     }
 
-    /// The form that the objects of a class have; nil if it is not a class of a bucket.
+    /// The form that the objects of a class have by its properties; nil if it is not a class of a bucket.
     init?(of schema: ClassSchema) {
         guard schema.kind == .topLevel, let key = schema.key, key.type == .string, !key.isNullable,
             schema.isDictionary(Self.body, of: .null)
         else { return nil }
         self = schema.isDictionary(Self.nested, of: .string) ? .flat : .deep
     }
+
+    /// The form that a bucket has whose class others have made; nil if it is none for it.
+    init?(of schema: ClassSchema, named name: String, _ wanted: BucketForm) {
+        if wanted == .typed {
+            guard Self.problem(with: schema) == nil else { return nil }
+            self = .typed
+        } else {
+            guard schema.name.elementsEqual(name.utf8) else { return nil }
+            self.init(of: schema)
+        }
+    }
+
+    /// The reason why a class cannot be that of a bucket of the form `typed`; nil if it can.
+    static func problem(with schema: ClassSchema?) -> String? {
+        guard let schema else { return "the class does not exist: a client of Realm's wire has to make it" }
+        guard schema.kind == .topLevel else { return "its objects are embedded or asymmetric" }
+        guard let key = schema.key else { return "the class has no primary key, which has to be a String" }
+        guard key.type == .string else {
+            return "the primary key \(String(excerptOf: key.name)) is of the type \(key.type), not String"
+        }
+        return nil
+    }
+}
+
+/// The reason why a bucket cannot be opened.
+struct BucketProblem: Error {
+    let reason: String
 }
 
 extension ClassSchema {
@@ -63,5 +94,14 @@ enum MemberName {
             let decoded = String(validating: bytes, as: UTF8.self), escaped(decoded).utf8.elementsEqual(key)
         else { return name }
         return decoded
+    }
+
+    /// The key of an entry: what a name is escaped to, or the name as it is if that is what is there.
+    static func key(_ name: String, in dictionary: DynamicDictionary) throws(ApplyError) -> String {
+        let key = escaped(name)
+        guard !key.hasBytes(of: name), unescaped(Array(name.utf8)).hasBytes(of: name),
+            try dictionary.value(for: key) == nil, try dictionary.value(for: name) != nil
+        else { return key }
+        return name
     }
 }

@@ -2,7 +2,7 @@ import AnabranchCore
 import AnabranchSimperium
 
 extension WriteTransaction {
-    /// Replaces the members of an entity of a bucket.
+    /// Replaces the members of an entity of a bucket, in dictionaries.
     /// - Parameter old: its present members; nil if it does not exist.
     func write(_ new: EntityBody, over old: EntityBody?, _ key: String, of bucket: Bucket) throws(ApplyError) {
         let object = try create(

@@ -64,7 +64,10 @@ package struct SimperiumEndpoints: HTTPEndpoints {
         guard permission >= .read else { throw DataRefusal.noRight }
         let file = try wire.file(of: user, app: principal.app)
         try await file.openDoor()
-        _ = try await file.findBucket(path.bucket)
+        do { _ = try await file.findBucket(path.bucket, settings.form) } catch let problem as BucketProblem {
+            wire.report(problem, with: path.bucket, of: file.path)
+            throw DataRefusal(.notFound, "no class of that bucket")
+        }
         return HTTPBucket(
             name: path.bucket, file: file, settings: settings, principal: principal, isWritable: permission >= .write,
             newsSeconds: wire.limits.newsSeconds, changesPerMinuteMax: wire.limits.changesPerMinuteMax)

@@ -10,36 +10,58 @@ final class MemoryDoor {
     static let bucketName = "note"
     private static let now: UInt64 = 1_000_000_000
     private static let settings = DoorSettings()
-    /// Small enough for inputs to reach the limit.
-    private static let bucketSettings: BucketSettings = {
-        var settings = BucketSettings()
-        settings.entityBytesMax = 1_000
-        return settings
-    }()
-
+    private let bucketSettings: BucketSettings
+    var form: BucketForm { bucketSettings.form }
     private let file: SyncedFile
 
-    private init(on store: InMemoryStore) throws {
+    private init(on store: InMemoryStore, _ form: BucketForm) throws {
+        var settings = BucketSettings()
+        settings.form = form
+        // Small enough for inputs to reach the limit.
+        settings.entityBytesMax = 1_000
+        bucketSettings = settings
         file = try SyncedFile(path: VirtualPath("/app/\"simperium/ann\""), store: store)
-        file.observers = [SimperiumObserver(settings: Self.settings, unixSeconds: { Self.now })]
+        var app = SimperiumApp()
+        app.buckets[Self.bucketName] = settings
+        file.observers = [SimperiumObserver(app: app, settings: Self.settings, unixSeconds: { Self.now })]
     }
 
-    /// A file whose door is open; nil if it cannot be made.
-    private static let opened: InMemoryStore? = {
-        let store = InMemoryStore()
-        let door = try? MemoryDoor(on: store)
-        let row = DoorRow(position: 0, salt: 0x5A17, bucketCount: 0)
-        return
-            (try? door?.write { _, records in
-                records.set(row)
+    /// Files whose doors are open, by the form of the bucket; none if they cannot be made.
+    private static let opened = Dictionary(
+        uniqueKeysWithValues: BucketForm.allCases.compactMap { form -> (BucketForm, InMemoryStore)? in
+            let store = InMemoryStore()
+            let door = try? MemoryDoor(on: store, form)
+            let version = try? door?.write { transaction, records in
+                if form == .typed { try Self.addClass(to: transaction) }
+                records.set(DoorRow(position: 0, salt: 0x5A17, bucketCount: 0))
                 return []
-            }) == nil ? nil : store
-    }()
+            }
+            return version.map { _ in (form, store) }
+        })
+
+    /// The class of the form `typed`, with properties of the names that inputs have.
+    private static func addClass(to transaction: WriteTransaction) throws {
+        try transaction.addEmbeddedClass("inner")
+        try transaction.addColumn("x", .int, to: "inner")
+        try transaction.addColumn("y", .null, to: "inner")
+        try transaction.addClass(bucketName, key: "id", .string)
+        for (name, type, isNullable, collection) in [
+            ("t", .string, false, .single), ("n", .int, false, .single), ("a", .null, true, .single),
+            ("b", .double, true, .single), ("l", .int, false, .list), ("s", .null, true, .set),
+            ("d", .string, true, .dictionary), ("at", .timestamp, true, .single), ("m", .null, true, .list),
+        ] as [(String, PayloadType, Bool, CollectionType)] {
+            try transaction.addColumn(name, type, isNullable: isNullable, collection: collection, to: bucketName)
+        }
+        for (name, collection) in [("o", .single), ("os", .list), ("od", .dictionary)] as [(String, CollectionType)] {
+            try transaction.addLink(name, to: "inner", collection: collection, of: bucketName)
+        }
+        try transaction.addLink("k", to: bucketName, of: bucketName)
+    }
 
     /// A new file whose door is open.
-    convenience init() throws {
-        guard let store = Self.opened else { throw HistoryError(.storeFailed, "there is no file") }
-        try self.init(on: store.copy())
+    convenience init(_ form: BucketForm = .flat) throws {
+        guard let store = Self.opened[form] else { throw HistoryError(.storeFailed, "there is no file") }
+        try self.init(on: store.copy(), form)
     }
 
     private func write(_ body: @escaping HeadWrite.Body) throws -> ServerVersion {
@@ -60,7 +82,7 @@ final class MemoryDoor {
     /// Carries out a change.
     func perform(_ request: ChangeRequest) throws -> ChangeOutcome {
         let writer = ChangeWriter(
-            request: request, bucketName: Self.bucketName, bucketSettings: Self.bucketSettings,
+            request: request, bucketName: Self.bucketName, bucketSettings: bucketSettings,
             settings: Self.settings, now: Self.now)
         let decided = Mutex(ChangeOutcome.accepted)
         do {

@@ -64,12 +64,14 @@ private enum ListingWorld {
 
 /// The server's side of a connection, as far as it needs no socket.
 private struct MessageWorld {
-    /// The file; nil until something is asked of it.
-    private var door: MemoryDoor?
+    /// The files of which something was asked.
+    private var doors: [BucketForm: MemoryDoor] = [:]
 
-    private mutating func openedDoor() throws -> MemoryDoor {
-        let opened = try door ?? MemoryDoor()
-        door = opened
+    /// The file whose bucket is flat for the first two channels, and typed for others.
+    private mutating func openedDoor(_ channel: ChannelName) throws -> MemoryDoor {
+        let form = (channel.number ?? 0) < 2 ? BucketForm.flat : .typed
+        let opened = try doors[form] ?? MemoryDoor(form)
+        doors[form] = opened
         return opened
     }
 
@@ -88,11 +90,11 @@ private struct MessageWorld {
         case "init": _ = OpeningRequest(payload)
         case "i":
             let request = ListingRequest(payload)
-            return try openedDoor().read { try $0.listingProblem(request) }
+            return try openedDoor(channel).read { try $0.listingProblem(request) }
         case "e":
             let parts = payload.split(separator: ".")
             guard parts.count == 2, let version = UInt64(parts[1]) else { return nil }
-            try openedDoor().read { reader in
+            try openedDoor(channel).read { reader in
                 if let bucket = try reader.onlyBucket() {
                     _ = try reader.entity(String(parts[0]), of: bucket, at: version)
                 }
@@ -100,14 +102,14 @@ private struct MessageWorld {
         case "cv":
             guard let cv = ChangeVersion(payload) else { return nil }
             guard ChangeVersion(cv.text) == cv else { return "written, it is another version" }
-            try openedDoor().read { reader in
+            try openedDoor(channel).read { reader in
                 guard let bucket = try reader.onlyBucket(), cv.place <= reader.door.end else { return }
                 _ = try reader.changes(of: bucket, after: cv.place, in: cv.place..<reader.door.end, foldedFor: nil)
             }
         case "c":
             guard let json = try? JSONValue(parsing: payload.utf8, depthMax: Change.jsonDepth) else { return nil }
             for json in (json.array ?? [json]).prefix(8) {
-                if let problem = try change(json, isNode: channel.number == 0) { return problem }
+                if let problem = try change(json, on: channel) { return problem }
             }
         default: break
         }
@@ -115,26 +117,38 @@ private struct MessageWorld {
     }
 
     private static let codes: Set<Int?> = [nil, 404, 405, 409, 412, 413, 440, 500]
+    /// Of a class that the app has.
+    private static let typedCodes = codes.union([400, 417])
 
-    private mutating func change(_ json: JSONValue, isNode: Bool) throws -> String? {
+    private mutating func change(_ json: JSONValue, on channel: ChannelName) throws -> String? {
+        let isNode = channel.number.map { $0.isMultiple(of: 2) } ?? false
         let request: ChangeRequest
         do throws(JSONDiffError) {
             request = try ChangeRequest(json, client: isNode ? "node" : "other", isNode: isNode)
         } catch {
             return error.code == .doesNotApply ? "it does not apply to nothing" : nil
         }
-        let code = try openedDoor().perform(request).code
-        guard Self.codes.contains(code), !isNode || ![404, 405, 440].contains(code) else {
+        let door = try openedDoor(channel), code = try door.perform(request).code
+        guard (door.form == .typed ? Self.typedCodes : Self.codes).contains(code),
+            !isNode || ![404, 405, 440].contains(code)
+        else {
             return "refused with \(code ?? 0)"
         }
-        if code == nil, try openedDoor().perform(request).code != 409 { return "a change is taken twice" }
+        if code == nil, try door.perform(request).code != 409 { return "a change is taken twice" }
         return nil
     }
 
     // MARK: What others have
 
     func problem() throws -> String? {
-        try door?.read { reader in
+        for door in doors.values {
+            if let problem = try problem(door) { return problem }
+        }
+        return nil
+    }
+
+    private func problem(_ door: MemoryDoor) throws -> String? {
+        try door.read { reader in
             guard let bucket = try reader.onlyBucket() else { return nil }
             for client in [nil, "node"] {
                 var ghosts = Ghosts()
