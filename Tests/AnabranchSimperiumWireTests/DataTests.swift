@@ -13,9 +13,9 @@ import Testing
         let endpoints: SimperiumEndpoints
         let token: String
 
-        init(_ rig: WireRig) async throws {
+        init(_ rig: WireRig, isNew: Bool = true) async throws {
             endpoints = SimperiumEndpoints(rig.services, rig.wire)
-            token = try await rig.logIn().token
+            token = try await rig.logIn(isNew: isNew).token
         }
 
         func ask(
@@ -54,6 +54,29 @@ import Testing
             let answer = await asker.ask(.POST, "changes", "wait=1", body: #"[1,{"id":"k","ccid":"c","o":"EMPTY"},[]]"#)
             #expect(try JSONValue(parsing: answer.body.utf8).array?.map { $0["error"] } == [400, 400, 400])
             #expect(await asker.ask(.GET, "index").body.contains(#""index":[]"#))
+        }
+    }
+
+    @Test func entitiesOfAClassAreServed() async throws {
+        try await WireRig.runTyped { rig, _, _, _ in
+            let asker = try await Asker(rig, isNew: false)
+            let made = await asker.ask(.POST, "i/k", "response=1", body: #"{"n":1,"list":[1,2]}"#)
+            let initial = try #require(try JSONValue.text(TypedClasses.initial).members)
+            var members = initial.merging(["n": 1, "list": [1, 2]]) { $1 }
+            #expect(try JSONValue.text(made.body) == .object(members) && made.version == "1")
+            #expect(await asker.ask(.POST, "i/k", body: #"{"n":"1"}"#).status == .badRequest)
+            #expect(await asker.ask(.POST, "i/k", body: #"{"other":"none"}"#).status == .expectationFailed)
+            let changed = await asker.ask(.POST, "i/k/v/1", "response=1", body: #"{"t":"x","list":[2,3]}"#)
+            members.merge(["t": "x", "list": [2, 3]]) { $1 }
+            #expect(try JSONValue.text(changed.body) == .object(members))
+            let replaced = await asker.ask(.POST, "i/k", "response=1&replace=1", body: "{}")
+            #expect(try JSONValue.text(replaced.body) == .object(initial))
+        }
+        try await WireRig.run {
+            $0.apps[WireRig.app]?.otherBuckets?.form = .typed
+        } _: { rig in
+            let asker = try await Asker(rig), answer = await asker.ask(.GET, "index")
+            #expect(answer.status == .notFound && answer.body == "no class of that bucket")
         }
     }
 

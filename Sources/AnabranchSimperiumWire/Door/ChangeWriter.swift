@@ -216,7 +216,10 @@ struct ChangeWriter {
                 rebased = try rebased.rebased(over: ObjectDiff(from: before, to: after), base: before)
             } else if bucket.form == .typed {
                 // Properties are lists and numbers: others' edits of these go beside ours.
-                let theirs = ObjectDiff(inDetailFrom: step.before, to: after)
+                let names = rebased.members
+                let theirs = ObjectDiff(
+                    inDetailFrom: step.before.filter { names[$0.key] != nil },
+                    to: after.filter { names[$0.key] != nil })
                 rebased = try rebased.rebased(over: theirs, base: step.before)
             } else {
                 rebased = try rebased.rebased(over: step.diff, base: step.before)
