@@ -110,7 +110,8 @@ struct EntityReader {
 
     /// A value as clients of this wire see it. One that JSON has no value for is its text.
     mutating func value(_ value: StateValue, depth: Int = 1) throws(ApplyError) -> JSONValue {
-        guard !isBounded || depth <= JSONValue.depthMax else {
+        // Within the deepest list or object there may be a value.
+        guard !isBounded || depth <= JSONValue.depthMax + 1 else {
             bytesLeft = -1
             return .null
         }
