@@ -20,6 +20,7 @@ public actor TestClient {
     /// The partition that it syncs.
     public nonisolated let partition: PartitionValue
     private let eventLoop: any EventLoop
+    private let release: ToldRelease?
 
     // The data that a client keeps on disk.
     private var memory: MemoryClient?
@@ -36,6 +37,15 @@ public actor TestClient {
         self.app = app
         self.partition = partition
         self.eventLoop = eventLoop
+        release = nil
+    }
+
+    /// A client that fails where one of a release would end its process.
+    package init(app: String, partition: PartitionValue, release: ToldRelease) {
+        self.app = app
+        self.partition = partition
+        self.release = release
+        eventLoop = MultiThreadedEventLoopGroup.singleton.next()
     }
 
     /// A client that has never been connected.
@@ -66,6 +76,8 @@ public actor TestClient {
 
     package func connect(to target: SyncTarget) async throws {
         await disconnect()
+        var target = target
+        target.release = release ?? target.release
         let connection = try await TestConnection.opened(to: target, on: eventLoop)
         let inbox = SessionInbox(on: eventLoop)
         session = try await connection.begin(inbox)
@@ -74,7 +86,7 @@ public actor TestClient {
         await send(.bind(session: session, bind))
         if memory == nil {
             guard case .ident(_, let file) = try await next() else { throw ServerViolation(description: "no IDENT") }
-            memory = MemoryClient(file)
+            memory = MemoryClient(file, capabilities: release?.capabilities ?? .all)
         }
         memory?.startSession()
         guard let request = memory?.identRequest else { return }
@@ -104,8 +116,16 @@ public actor TestClient {
     ///   if the client was never connected.
     @discardableResult
     public func write<Value: Sendable>(_ body: @Sendable (WriteTransaction) throws -> Value) throws -> Value {
+        try write(at: .now, body)
+    }
+
+    /// The same when the client's clock shows a time.
+    @discardableResult
+    package func write<Value: Sendable>(
+        at time: ChangesetTime, _ body: @Sendable (WriteTransaction) throws -> Value
+    ) throws -> Value {
         guard memory != nil else { throw TestClientError("the client was never connected, so it has no number") }
-        lastTimestamp = ChangesetTime.now.following(lastTimestamp + 1)
+        lastTimestamp = time.following(lastTimestamp + 1)
         var value: Value?
         try memory?.write(at: lastTimestamp) { value = try body($0) }
         guard let value else { preconditionFailure("the transaction was made") }

@@ -1,3 +1,4 @@
+import AnabranchCore
 package import AnabranchProtocol
 import Foundation
 
@@ -9,6 +10,8 @@ package struct SyncTarget: Sendable {
     package var path: String
     /// The mode of sync that clients ask for.
     package var mode = SyncMode.partition
+    /// The release that clients say they are.
+    package var release = ToldRelease()
     /// Advice for people if the server does not let clients in, beginning with a colon; may be empty.
     package var advice = ""
 
@@ -43,4 +46,31 @@ package struct SyncTarget: Sendable {
         if let token { target.path += "?baas_at=" + token }
         return target
     }
+}
+
+/// The words of a client about its release when it connects (`Spec/Protocol.md`, section 2.1).
+package struct ToldRelease: Sendable {
+    /// The highest version of the protocol that it offers.
+    package var version = ProtocolVersion(ProtocolVersion.supported.upperBound)
+    /// The header `User-Agent`.
+    package var userAgent = "anabranch-test-client"
+
+    package init() {}
+
+    /// That of a released client.
+    /// - Parameter core: its realm-core, such as `13.27.0`.
+    package init(core: String, version: ProtocolVersion) {
+        self.version = version
+        userAgent = "RealmSync/\(core) (Linux Linux 6.1.0 x86_64) test"
+    }
+
+    /// The header `Sec-WebSocket-Protocol`: versions in descending order; releases that know none after 7 write a slash.
+    func offer(of mode: SyncMode) -> String {
+        let all = ClientHandshake(mode).offer.split(separator: ",")
+        let offer = all.dropFirst(ProtocolVersion.supported.upperBound - version.number).joined(separator: ",")
+        return version.number < 8 ? String(offer.map { $0 == "#" ? "/" : $0 }) : offer
+    }
+
+    /// The capabilities that such a client has.
+    var capabilities: ClientCapabilities { ClientRelease(offering: version, userAgent: userAgent).capabilities }
 }

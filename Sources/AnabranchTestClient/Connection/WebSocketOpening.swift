@@ -21,8 +21,8 @@ enum WebSocketOpening {
         let head = HTTPRequestHead(
             version: .http1_1, method: .GET, uri: target.path,
             headers: [
-                "Host": target.authority, "Sec-WebSocket-Protocol": ClientHandshake(target.mode).offer,
-                "User-Agent": "anabranch-test-client",
+                "Host": target.authority, "Sec-WebSocket-Protocol": target.release.offer(of: target.mode),
+                "User-Agent": target.release.userAgent,
             ])
         var configuration = NIOUpgradableHTTPClientPipelineConfiguration(
             upgradeConfiguration: NIOTypedHTTPClientUpgradeConfiguration<Void>(
