@@ -374,7 +374,7 @@ let package = Package(
             name: "AnabranchSimperiumWireTests",
             dependencies: [
                 "AnabranchCore", "AnabranchHistory", "AnabranchServer", "AnabranchSimperium", "AnabranchSimperiumWire",
-                "AnabranchSQLite", "AnabranchTestClient", "AnabranchTesting",
+                "AnabranchProtocol", "AnabranchSQLite", "AnabranchSimulation", "AnabranchTestClient", "AnabranchTesting",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOCore", package: "swift-nio"),

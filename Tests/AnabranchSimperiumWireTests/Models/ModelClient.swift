@@ -1,353 +1,369 @@
 import AnabranchCore
-import AnabranchServer
 import AnabranchSimperium
 
 @testable import AnabranchSimperiumWire
 
 /// A client of the wire with one bucket, made after what real ones were seen to do, their mistakes included.
 ///
-/// It keeps what the server has (ghosts) and what its application sees (copies). What matters is the ghosts; nothing
-/// that a real client might get wrong in its copies makes the server wrong.
+/// It keeps what the server has (ghosts) and what its application sees (copies). What comes waits until it is read, so
+/// that a test decides what the client knows.
 final class ModelClient {
-    enum Kind: String, CaseIterable {
-        case node = "node-simperium", android, ios
-    }
-
-    struct Ghost: Equatable {
-        var version: Int64
-        var body: EntityBody
-    }
-
-    private struct Sent {
-        let ident: String
-        /// The message, to be sent again.
-        var text: String
-        let isDeletion: Bool
-    }
-
     let kind: Kind
-    let name: String
-    private(set) var ghosts: [String: Ghost] = [:]
-    private(set) var copies: [String: EntityBody] = [:]
-    private var sent: [String: Sent] = [:]
-    /// Entities that were changed while a change of them was on its way.
-    private var changed: Set<String> = []
-    private var owedDeletions: Set<String> = []
-    private var cv: String?
-    /// Changes that wait for the version that they were made from, by the entity.
-    private var gaps: [String: JSONValue] = [:]
-    /// The changes of these entities that came after: node works off those of one entity in order.
-    private var waiting: [String: [JSONValue]] = [:]
-    /// Entities that are listed and not yet fetched.
-    private var fetches: [String: Int64] = [:]
-    private var listed: [String: Ghost] = [:]
-    private var socket: TextClient?
-    private var requests = 0
-    private var beats = 0
-    /// True if the server has said since the beginning of the connection what the client has missed.
-    private var isCaughtUp = false
-    /// Changes that android is told while it fetches what was listed.
-    private var held: [JSONValue] = []
-    /// True from the beginning of a listing to its end.
-    private var isListing = false
-    private var listedCV = ""
-    /// What no client should have to see.
-    private(set) var failures: [String] = []
+    /// `clientid`
+    private(set) var name: String
+    private let tag: String
+    private let pageSize: Int?
+    let ledger: WorldLedger
+    var kept = Kept()
+    private var saved = Kept()
+    private var processes = 1
+    private var requestCount = 0
 
-    init(_ kind: Kind, name: String) {
+    // MARK: The state of a connection
+
+    private var socket: TextClient?
+    private var server: WorldServer?
+    /// True if the server was sent something, or changes, since `pump` was called.
+    private(set) var hasSpoken = false, hasChanged = false
+    private var beats = 0
+    var watch: ChannelWatch
+    /// What has come and was not read: messages, and the changes of messages one by one.
+    private var inbox: [Arrival] = []
+    /// True if the server has said since the beginning of the connection what the client has missed.
+    var isCaughtUp = false
+    /// Changes that wait for the version that they were made from, by the entity.
+    var gaps: [String: JSONValue] = [:]
+    /// The changes of these entities that came after: node works off those of one entity in order.
+    var waiting: [String: [JSONValue]] = [:]
+    /// Entities that are listed and not yet fetched.
+    var fetches: [String: Int64] = [:]
+    var listed: [String: Ghost] = [:]
+    var listedCV = ""
+    /// True from the beginning of a listing to its end.
+    var isListing = false
+    /// True after `cv:?`, until the listing is over.
+    var isStartingOver = false
+    /// Changes that android is told while it fetches what was listed.
+    var held: [JSONValue] = []
+    /// Requests that were made on this connection.
+    var madeHere: Set<String> = []
+    /// Entities of node of which an edit was made and answered on this connection: their copies are put right if they
+    /// are not what the server has.
+    var answeredHere: Set<String> = []
+    /// Those whose copies may differ all the same.
+    var excused: Set<String> = []
+
+    /// - Parameters:
+    ///   - tag: the beginning of its `ccid`s. Two pages in one browser have one name.
+    ///   - pageSize: nil for what its kind asks for.
+    init(_ kind: Kind, name: String, tag: String? = nil, pageSize: Int? = nil, _ ledger: WorldLedger) {
         self.kind = kind
         self.name = name
+        self.tag = tag ?? name
+        self.pageSize = pageSize
+        self.ledger = ledger
+        watch = ChannelWatch(kind, client: name, ledger)
     }
 
     var isConnected: Bool { socket != nil }
-    var isBusy: Bool { !sent.isEmpty || !gaps.isEmpty || !fetches.isEmpty || isListing || !owedDeletions.isEmpty }
+    var hasUnread: Bool { !inbox.isEmpty }
+    var isBusy: Bool {
+        !kept.requests.isEmpty || !gaps.isEmpty || !fetches.isEmpty || isListing || !kept.owedDeletions.isEmpty
+    }
+    /// The entity of node whose copy is not what the server has, and should be; nil if there is none.
+    var leftBehind: String? {
+        answeredHere.subtracting(excused).sorted().first { kept.copies[$0] != kept.ghosts[$0]?.body }
+    }
+    /// True if it has seen a page of a listing, and another follows.
+    var isBetweenPages: Bool { isListing && !listedCV.isEmpty }
 
-    // MARK: The connection
+    // MARK: Connections
 
-    func connect(_ rig: WireRig, _ token: String) async throws {
+    func connect(to server: WorldServer) async throws {
         guard socket == nil else { return }
-        let socket = try await rig.connect()
-        self.socket = socket
-        (held, waiting) = ([], [:])
-        (isListing, isCaughtUp, fetches, gaps) = (false, kind == .ios && cv == nil, [:], [:])
-        try await socket.send(Frame.opening(token, client: name, library: kind.rawValue))
-        // Node sends what was made off line after init, and before it says what it knows.
-        if kind == .node || kind == .ios && cv == nil { try await resend() }
-        if let cv { try await say("cv:\(cv)") } else if kind != .ios || sent.isEmpty { try await list() }
+        self.server = server
+        socket = try await TextClient(port: server.port, path: "/sock/1/\(WireRig.app)/websocket")
+        watch = ChannelWatch(kind, client: name, ledger)
+        (inbox, held, waiting, gaps, fetches, listed) = ([], [], [:], [:], [:], [:])
+        (isListing, isStartingOver, madeHere, answeredHere, excused) = (false, false, [], [], [])
+        // iOS has its changes answered before it lists.
+        let isFirst = kind == .ios && kept.cv == nil && !kept.requests.isEmpty
+        isCaughtUp = isFirst
+        let command = kept.cv.map { "cv:\($0)" } ?? listing()
+        let isWithin = kind == .android || kind == .browser && kept.cv == nil
+        await sayWhole("0:init:\(opening(isWithin ? command : nil))")
+        if kind == .node {
+            // What was made off line comes before it says what it knows.
+            for key in kept.requests.keys.sorted() where kept.requests[key]?.isSaid == false { await say(request: key) }
+        }
+        if isFirst { return await resend() }
+        await finishChanges()
+        if let cv = kept.cv { watch.asks(since: cv) } else { beginListing() }
+        if !isWithin { await say(command) }
     }
 
+    private func opening(_ command: String?) -> String {
+        var members: [String: JSONValue] = [
+            "name": .string(WorldServer.bucket), "clientid": .string(name), "token": .string(WorldServer.token),
+            "app_id": .string(WireRig.app),
+        ]
+        members["cmd"] = command.map { JSONValue.string($0) }
+        let own: [String: JSONValue] =
+            switch kind {
+            case .node: ["api": "1.1", "library": "node-simperium", "version": "0.0.1"]
+            case .android: ["api": "1.1", "library": "android", "version": 0]
+            case .ios: ["api": .real(1.1), "library": "ios", "version": "1.9.0", "username": "ann"]
+            case .browser: ["build": 1]
+            }
+        return JSONValue.object(members.merging(own) { $1 }).encoded
+    }
+
+    /// Ends the connection. What was not read is lost.
     func cut() async {
         await socket?.cut()
-        socket = nil
+        (socket, server, inbox) = (nil, nil, [])
     }
 
-    /// Makes the version of the history that it stores an older one, as node does when it is cut off.
-    private var olderCVs: [String] = []
-
-    func fallBehind() {
-        if kind == .node, let older = olderCVs.first { cv = older }
+    /// Makes the version of the history that it stores an older one, as node's is if it is cut off at the wrong moment.
+    func goBack() {
+        guard kind == .node, let older = kept.olderCVs.first else { return }
+        ledger.count(.wentBack)
+        kept.cv = older
     }
 
-    private func say(_ text: String) async throws { try await socket?.send("0:\(text)") }
+    /// Saves what outlives the process.
+    func save() { saved = kept }
 
-    private func list() async throws {
-        isListing = true
-        (listed, fetches) = ([:], [:])
-        try await say(kind == .node ? "i:1:::10" : "i::::3")
+    /// Ends the process: what was not saved is lost. A process of node is another client each time.
+    func crash() async {
+        await cut()
+        if kind == .node {
+            processes += 1
+            (name, kept) = ("\(tag).\(processes)", Kept())
+        } else {
+            kept = saved
+        }
+        ledger.count(kind == .node ? .clientRestarted : .crashed)
     }
 
-    /// What was under way before the connection is sent again after the first answer.
-    private func catchUp() async throws {
-        isCaughtUp = true
-        try await resend()
-    }
-
-    private func resend() async throws {
-        for (_, request) in sent.sorted(by: { $0.key < $1.key }) { try await say(request.text) }
-    }
-
-    /// Reads everything that the server has sent so far.
-    func read() async throws {
+    /// Takes what the server has sent so far. What it does for news comes between the answers to two heartbeats.
+    func pump() async {
+        (hasSpoken, hasChanged) = (false, false)
         guard let socket else { return }
-        beats += 1
-        try await socket.send("h:\(beats * 2)")
-        while true {
-            let message = try await socket.receive()
-            if message == "h:\(beats * 2 + 1)" { return }
-            try await take(message)
+        do {
+            for _ in 0..<2 { try await socket.send("h:\(nextBeat())") }
+            var answers = 0
+            while answers < 2 {
+                let message = try await socket.receive()
+                if message.hasPrefix("h:") { answers += 1 } else { arrive(message) }
+            }
+        } catch {
+            await cut()
+        }
+    }
+
+    private func nextBeat() -> Int {
+        if kind != .ios { beats += 2 }
+        return kind == .ios ? 1 : beats
+    }
+
+    private func arrive(_ message: String) {
+        guard message.hasPrefix("0:") else { return ledger.fail("\(name) is told \(message)") }
+        let text = message.dropFirst(2)
+        guard let json = try? JSONValue(parsing: text.drop { $0 != ":" }.dropFirst().utf8, depthMax: 200) else {
+            if text == "cv:?" { watch.takeUnknownVersion() }
+            return inbox.append(.message(text))
+        }
+        if text.hasPrefix("i:") { watch.takePage(json) }
+        guard text.hasPrefix("c:") else { return inbox.append(.message(text)) }
+        let changes = json.array ?? []
+        watch.take(changes)
+        inbox += changes.map { Arrival.change($0) } + [.endOfChanges]
+    }
+
+    /// Reads some of what has come.
+    func read(atMost countMax: Int = .max) async {
+        for _ in 0..<min(countMax, inbox.count) where !inbox.isEmpty {
+            switch inbox.removeFirst() {
+            case .message(let text): await take(text)
+            case .change(let change): await take(change)
+            case .endOfChanges: if !isCaughtUp { await catchUp() }
+            }
+        }
+    }
+
+    // MARK: Saying
+
+    private func sayWhole(_ text: String) async {
+        hasSpoken = true
+        do { try await socket?.send(text) } catch { await cut() }
+    }
+
+    func say(_ text: String) async { await sayWhole("0:\(text)") }
+
+    private func say(request key: String) async {
+        guard let message = kept.requests[key]?.message, isConnected else { return }
+        kept.requests[key]?.isSaid = true
+        hasChanged = true
+        await say(message)
+    }
+
+    func listing(after mark: String = "") -> String {
+        switch kind {
+        case .node: "i:1:\(mark)::\(pageSize ?? 10)"
+        case .android: "i::\(mark)::\(pageSize ?? 50)"
+        case .ios: "i::\(mark)::\(pageSize ?? 500)"
+        case .browser: "i:1:\(mark)::\(pageSize ?? (mark.isEmpty ? 40 : 100))"
+        }
+    }
+
+    /// Waits until changes that were sent are decided on, so that what is asked next is not a matter of chance.
+    private func finishChanges() async {
+        guard hasChanged, let server else { return }
+        await pump()
+        try? await server.finish()
+        await pump()
+    }
+
+    private func beginListing() {
+        (isListing, listedCV, listed, fetches) = (true, "", [:], [:])
+        watch.asksForListing()
+    }
+
+    func list() async {
+        await finishChanges()
+        beginListing()
+        await say(listing())
+    }
+
+    /// Asks for what has come since a version.
+    func ask(since cv: String) async {
+        await finishChanges()
+        watch.asks(since: cv)
+        await say("cv:\(cv)")
+    }
+
+    /// What was under way before the connection is sent again after the first answer; by a browser, what was never sent.
+    func catchUp() async {
+        isCaughtUp = true
+        guard kind == .browser else { return await resend() }
+        for key in kept.requests.keys.sorted() where kept.requests[key]?.isSaid == false { await say(request: key) }
+    }
+
+    func resend() async {
+        for key in kept.requests.keys.sorted() {
+            // Node adds the old ghost, which means nothing.
+            if kind == .node, let ghost = kept.ghosts[key], kept.requests[key]?.isDeletion == false {
+                let data: JSONValue = ["version": .integer(ghost.version), "data": .object(ghost.body)]
+                kept.requests[key]?.message.replaceLast("}", with: ",\"d\":\(data.encoded)}")
+            }
+            await say(request: key)
+        }
+    }
+
+    /// So much time passes that what is not answered is sent again.
+    func waitLong() async {
+        guard isCaughtUp, isConnected else { return }
+        for key in kept.requests.keys.sorted() {
+            if kind == .android, let request = kept.requests[key], !request.isDeletion, !request.isWhole,
+                let members = difference(of: key)
+            {
+                // The same request, with what the entity is now.
+                let message = Self.message("M", key, request.ident, members)
+                if message != request.message { ledger.count(.resentLarger) }
+                kept.requests[key]?.message = message
+            }
+            if kind == .android || kind == .browser { await say(request: key) }
         }
     }
 
     // MARK: The application
 
-    func edit(_ key: String, _ body: EntityBody) async throws {
-        copies[key] = body
-        try await changeOrNote(key)
+    func edit(_ key: String, _ body: EntityBody) async {
+        kept.copies[key] = body
+        await changeOrMark(key)
     }
 
-    func delete(_ key: String) async throws {
-        guard copies.removeValue(forKey: key) != nil else { return }
-        try await changeOrNote(key)
+    func delete(_ key: String) async {
+        guard kept.copies.removeValue(forKey: key) != nil else { return }
+        // Whatever is written before the answer comes, node sends the removal only.
+        if kind == .node, kept.requests[key] != nil { kept.owedDeletions.insert(key) }
+        await changeOrMark(key)
     }
 
-    private func changeOrNote(_ key: String) async throws {
-        if sent[key] != nil { changed.insert(key) } else { try await sendChange(key) }
+    /// Deletes all entities, as iOS can.
+    func empty() async {
+        guard isCaughtUp, isConnected else { return }
+        ledger.count(.emptied)
+        for key in kept.copies.keys where kept.requests[key] == nil { kept.copies[key] = nil }
+        hasChanged = true
+        await say(Self.message("EMPTY", WorldServer.bucket, nextIdent(), [:]))
+    }
+
+    private func changeOrMark(_ key: String) async {
+        if kept.requests[key] != nil { kept.changed.insert(key) } else { await sendChange(key) }
+    }
+
+    /// The members of a request that makes the server have the copy; nil if it has.
+    private func difference(of key: String) -> [String: JSONValue]? {
+        guard let copy = kept.copies[key] else { return nil }
+        let ghost = kept.ghosts[key], diff = ObjectDiff(from: ghost?.body ?? [:], to: copy)
+        guard !diff.isEmpty else { return nil }
+        var members = ["v": diff.json]
+        if let ghost { members["sv"] = kind == .ios ? .string("\(ghost.version)") : .integer(ghost.version) }
+        return members
     }
 
     /// Sends what makes the server have the copy.
-    private func sendChange(_ key: String) async throws {
-        changed.remove(key)
-        let ghost = ghosts[key]
-        guard let copy = copies[key] else {
-            if ghost != nil { try await send(key, isDeletion: true, [:]) }
-            return
+    func sendChange(_ key: String) async {
+        kept.changed.remove(key)
+        if kept.copies[key] == nil {
+            guard let ghost = kept.ghosts[key] else { return }
+            return await send(key, "-", kind == .browser ? ["sv": .integer(ghost.version)] : [:])
         }
-        let diff = ObjectDiff(from: ghost?.body ?? [:], to: copy)
-        guard !diff.isEmpty else { return }
-        var members: [String: JSONValue] = ["v": diff.json]
-        if let ghost { members["sv"] = kind == .ios ? .string(String(ghost.version)) : .integer(ghost.version) }
-        try await send(key, isDeletion: false, members)
+        guard let members = difference(of: key) else { return }
+        guard kept.unfitting.remove(key) == nil else { return await sendWhole(key) }
+        await send(key, "M", members)
     }
 
-    private func send(_ key: String, isDeletion: Bool, _ members: [String: JSONValue]) async throws {
-        requests += 1
-        let ident = "\(name)-\(requests)"
-        let text = String(Conversation.change(isDeletion ? "-" : "M", key, ident, members).dropFirst(2))
-        sent[key] = Sent(ident: ident, text: text, isDeletion: isDeletion)
-        // iOS says nothing before it knows what it has missed.
-        if kind != .ios || isCaughtUp { try await say(text) }
+    func sendDeletion(_ key: String) async { await send(key, "-", [:]) }
+
+    private func send(_ key: String, _ operation: String, _ members: [String: JSONValue]) async {
+        let ident = nextIdent()
+        if isConnected { madeHere.insert(ident) }
+        kept.requests[key] = Request(
+            ident: ident, message: Self.message(operation, key, ident, members), isDeletion: operation == "-",
+            source: kept.ghosts[key]?.version)
+        // Node says at once what it is told to; others first hear what they have missed.
+        if isCaughtUp || kind == .node || kind == .android { await say(request: key) }
     }
 
-    // MARK: Messages
-
-    private func take(_ message: String) async throws {
-        guard message.hasPrefix("0:") else { return failures.append(message) }
-        let text = message.dropFirst(2)
-        if text.hasPrefix("auth:") {
-            if text.hasPrefix("auth:{") { failures.append(message) }
-        } else if text == "cv:?" {
-            cv = nil
-            if kind == .ios, !sent.isEmpty { try await resend() } else { try await list() }
-        } else if text.hasPrefix("i:") {
-            try await takePage(JSONValue(parsing: text.dropFirst(2).utf8, depthMax: 200))
-        } else if text.hasPrefix("e:") {
-            try await takeEntity(String(text.dropFirst(2)))
-        } else if text.hasPrefix("c:") {
-            let changes = try JSONValue(parsing: text.dropFirst(2).utf8, depthMax: 200).array ?? []
-            for change in changes { try await take(change) }
-            if !isCaughtUp { try await catchUp() }
-        } else {
-            failures.append(message)
-        }
+    /// Sends the whole entity, in place of what was refused.
+    func sendWhole(_ key: String) async {
+        guard let copy = kept.copies[key] else { return }
+        ledger.count(.wholeEntity)
+        var members: [String: JSONValue] = ["d": .object(copy)]
+        if kind == .android { members["v"] = ObjectDiff(from: kept.ghosts[key]?.body ?? [:], to: copy).json }
+        let ident = kept.requests[key]?.ident ?? nextIdent()
+        kept.requests[key] = Request(
+            ident: ident, message: Self.message("M", key, ident, members), isDeletion: false, isWhole: true)
+        await say(request: key)
     }
 
-    private func takePage(_ page: JSONValue) async throws {
-        listedCV = page["current"]?.string ?? ""
-        for entry in page["index"]?.array ?? [] {
-            guard let key = entry["id"]?.string, let version = entry["v"]?.integer else { continue }
-            if listed[key] != nil || fetches[key] != nil { failures.append("listed twice: \(key)") }
-            if let body = entry["d"]?.members {
-                listed[key] = Ghost(version: version, body: body)
-            } else if let ghost = ghosts[key], ghost.version == version {
-                listed[key] = ghost
-            } else {
-                fetches[key] = version
-                try await say("e:\(key).\(version)")
-            }
-        }
-        if let mark = page["mark"]?.string {
-            try await say(kind == .node ? "i:1:\(mark)::10" : "i::\(mark)::3")
-        } else {
-            isListing = false
-            try await endListing()
-        }
+    private func nextIdent() -> String {
+        requestCount += 1
+        return "\(tag)-\(requestCount)"
     }
 
-    private func endListing() async throws {
-        guard !isListing, fetches.isEmpty else { return }
-        let gone = Set(ghosts.keys).subtracting(listed.keys)
-        for key in gone where sent[key] == nil { copies[key] = nil }
-        for (key, ghost) in listed where sent[key] == nil { copies[key] = ghost.body }
-        ghosts = listed
-        cv = listedCV
-        olderCVs = []
-        if kind == .ios { try await say("cv:\(listedCV)") }
-        let changes = held
-        held = []
-        for change in changes { try await take(change) }
-        if !isCaughtUp { try await catchUp() }
+    private static func message(
+        _ operation: String, _ key: String, _ ident: String, _ members: [String: JSONValue]
+    ) -> String {
+        String(Conversation.change(operation, key, ident, members).dropFirst(2))
     }
+}
 
-    private func takeEntity(_ text: String) async throws {
-        let lines = text.split(separator: "\n", maxSplits: 1)
-        let name = lines[0].split(separator: "."), key = String(name[0]), version = Int64(name[1]) ?? 0
-        let body = try? JSONValue(parsing: (lines.count > 1 ? lines[1] : "").utf8, depthMax: 200)["data"]?.members
-        if let change = gaps.removeValue(forKey: key) {
-            // Without the version that it was made from, the change is dropped.
-            if let body {
-                ghosts[key] = Ghost(version: version, body: body)
-                try await takeModification(change, key)
-            }
-            advance(to: change)
-            for change in waiting.removeValue(forKey: key) ?? [] { try await take(change) }
-            return
-        }
-        // iOS may have begun another listing meanwhile.
-        guard fetches.removeValue(forKey: key) != nil else {
-            if kind != .ios { failures.append("not asked for: \(text)") }
-            return
-        }
-        if let body { listed[key] = Ghost(version: version, body: body) }
-        try await endListing()
-    }
-
-    private func take(_ change: JSONValue) async throws {
-        guard kind != .android || !isListing && fetches.isEmpty else { return held.append(change) }
-        guard let key = change["id"]?.string, change["clientid"]?.string != nil, let idents = change["ccids"]?.array
-        else {
-            return failures.append("incomplete: \(change.encoded)")
-        }
-        let own = sent[key].map { request in idents.contains { $0 == .string(request.ident) } } ?? false
-        if let code = change["error"]?.integer {
-            guard own else { return }
-            return try await takeError(code, key)
-        }
-        guard gaps[key] == nil else { return waiting[key, default: []].append(change) }
-        if change["o"] == "-" {
-            try await takeDeletion(key, isOwn: own)
-        } else {
-            try await takeModification(change, key)
-        }
-        advance(to: change)
-    }
-
-    /// A change is worked off. While another waits, the client comes back for it after a cut.
-    private func advance(to change: JSONValue) {
-        guard gaps.isEmpty else { return }
-        if let cv { olderCVs = Array((olderCVs + [cv]).suffix(3)) }
-        if cv != nil || kind == .node { cv = change["cv"]?.string }
-    }
-
-    private func takeError(_ code: Int64, _ key: String) async throws {
-        switch (kind, code) {
-        case (_, 409), (_, 412): break
-        case (.node, _): failures.append("node is told \(code)")
-        case (_, 405), (_, 440):
-            // Once more, with the whole entity.
-            guard let copy = copies[key], let request = sent[key], !request.text.contains("\"d\":") else { break }
-            let text = String(
-                Conversation.change("M", key, request.ident, ["d": .object(copy)]).dropFirst(2))
-            sent[key]?.text = text
-            return try await say(text)
-        case (_, 404): break
-        default: failures.append("told \(code)")
-        }
-        try await acknowledge(key, isAccepted: false)
-    }
-
-    private func acknowledge(_ key: String, isAccepted: Bool) async throws {
-        let wasDeletion = sent.removeValue(forKey: key)?.isDeletion ?? false
-        if owedDeletions.remove(key) != nil {
-            return try await send(key, isDeletion: true, [:])
-        }
-        if kind == .ios, cv == nil, sent.isEmpty, !isListing { try await list() }
-        guard changed.remove(key) != nil else {
-            if !isAccepted, kind != .node { copies[key] = ghosts[key]?.body }
-            return
-        }
-        // Of what was created again before the removal was acknowledged, node sends nothing.
-        if kind == .node, wasDeletion { return }
-        try await sendChange(key)
-    }
-
-    private func takeDeletion(_ key: String, isOwn: Bool) async throws {
-        ghosts[key] = nil
-        if isOwn { return try await acknowledge(key, isAccepted: true) }
-        guard kind == .node else {
-            if sent[key] == nil { copies[key] = nil }
-            return
-        }
-        if sent[key] == nil {
-            copies[key] = nil
-            try await send(key, isDeletion: true, [:])
-        } else if sent[key]?.isDeletion != true {
-            owedDeletions.insert(key)
-        }
-    }
-
-    private func takeModification(_ change: JSONValue, _ key: String) async throws {
-        let source = change["sv"]?.integer, version = change["ev"]?.integer ?? 0
-        guard let json = change["v"], let diff = try? ObjectDiff(parsing: json) else {
-            return failures.append("no diff: \(change.encoded)")
-        }
-        let old = ghosts[key]
-        let own =
-            sent[key].map { request in
-                (change["ccids"]?.array ?? []).contains { $0 == .string(request.ident) }
-            } ?? false
-        guard source == nil || source == old?.version else {
-            switch kind {
-            case .node:
-                gaps[key] = change
-                try await say("e:\(key).\(source ?? 0)")
-            case .android: failures.append("a gap: \(change.encoded) over version \(old?.version ?? 0)")
-            case .ios:
-                if own { try await acknowledge(key, isAccepted: true) }
-                if cv != nil, !isListing { try await list() }
-            }
-            return
-        }
-        guard let body = try? diff.applied(to: source == nil ? [:] : old?.body ?? [:], bytesMax: .max) else {
-            return failures.append("it does not apply: \(change.encoded)")
-        }
-        let pending = sent[key] != nil && !own || changed.contains(key)
-        if pending, let copy = copies[key], let before = old?.body {
-            let ours = try? ObjectDiff(from: before, to: copy).rebased(over: diff, base: before)
-            copies[key] = (try? ours?.applied(to: body, bytesMax: .max)) ?? copy
-        } else if !pending {
-            copies[key] = body
-        }
-        ghosts[key] = Ghost(version: version, body: body)
-        if own { try await acknowledge(key, isAccepted: true) }
+extension String {
+    fileprivate mutating func replaceLast(_ end: String, with text: String) {
+        if hasSuffix(end), !contains(",\"d\":") { self = String(dropLast(end.count)) + text }
     }
 }

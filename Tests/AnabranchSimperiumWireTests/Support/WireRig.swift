@@ -24,7 +24,10 @@ struct WireRig: Sendable {
 
     /// The server's clock.
     final class Clock: Sendable {
-        private let seconds = Mutex(UInt64(Date().timeIntervalSince1970))
+        private let seconds: Mutex<UInt64>
+
+        /// - Parameter seconds: since 1970.
+        init(_ seconds: UInt64 = UInt64(Date().timeIntervalSince1970)) { self.seconds = Mutex(seconds) }
 
         var now: UInt64 { seconds.withLock { $0 } }
 

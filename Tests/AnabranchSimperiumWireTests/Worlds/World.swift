@@ -1,0 +1,168 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchServer
+import AnabranchTesting
+
+@testable import AnabranchSimulation
+@testable import AnabranchSimperiumWire
+
+/// One file with clients of all kinds, a server that ends and comes back, and everything that may go wrong, as a seed
+/// decides. Each step is over before the next one begins, so that a seed always gives the same world.
+final class World {
+    static let keys = ["k0", "k1", "k2", "k3", "k4"]
+    /// The member that every entity has: one without it is a part of one.
+    static let mark = "m"
+    /// More than the changes, and the requests that they answered, are kept for.
+    static let forgettingSeconds: UInt64 = 40 * 86_400
+
+    let ledger: WorldLedger
+    var random: SeededRandom
+    let clock: WireRig.Clock
+    let clients: [ModelClient]
+    let devices: [RealmDevice]
+    let trims: Bool
+    var store = SimulatedStore(InMemoryStore(), isInMemory: true)
+    var heals = false
+    private(set) var events: [String] = []
+
+    init(seed: UInt64) {
+        let ledger = WorldLedger(), clock = WireRig.Clock(1_800_000_000)
+        var random = SeededRandom(scrambling: seed)
+        clients = [
+            ModelClient(.node, name: "node-a", pageSize: 2, ledger), ModelClient(.node, name: "node-b", ledger),
+            ModelClient(.android, name: "android-c", pageSize: 2, ledger),
+            ModelClient(.ios, name: "ios-d", pageSize: 3, ledger),
+            ModelClient(.browser, name: "browser-e", tag: "page-1", pageSize: 2, ledger),
+            ModelClient(.browser, name: "browser-e", tag: "page-2", ledger),
+        ]
+        var devices: [RealmDevice] = []
+        for release in RealmDevice.releases where random.isOne(in: 2) {
+            let hours = random.pick([0, 0, -5, -1, 1, 5])
+            devices.append(RealmDevice(release, clock, secondsAhead: Double(hours) * 3_600, ledger))
+        }
+        trims = random.isOne(in: 2)
+        (self.ledger, self.clock, self.random, self.devices) = (ledger, clock, random, devices)
+    }
+
+    func tell(_ event: String) { events.append(event) }
+
+    /// - Returns: the first thing that is not as it should be; nil if there is none.
+    func run() async -> String? {
+        do {
+            let runs = 1 + max(0, random.below(5) - 2)
+            for number in 1...runs {
+                try await live(isFirst: number == 1, isLast: number == runs)
+                if let failure = ledger.failure { return failure }
+            }
+        } catch {
+            return "\(error)"
+        }
+        return nil
+    }
+
+    private func live(isFirst: Bool, isLast: Bool) async throws {
+        heals = random.isOne(in: 2)
+        let hasDoor = isLast || !random.isOne(in: 3), heals = heals
+        tell("a server begins\(hasDoor ? "" : ", for Realm clients")\(heals ? ", and heals" : "")")
+        let server = try await WorldServer(on: store, clock, hasDoor: hasDoor, trims: trims) { settings in
+            settings.healDelay = heals ? .zero : .seconds(3_600)
+        }
+        do {
+            for key in Self.keys.prefix(isFirst ? random.below(6) : 0) {
+                try await write(.setText("a"), to: key, on: server)
+            }
+            if hasDoor {
+                try await steps(on: server, isLast: isLast)
+            } else {
+                ledger.count(.doorMissed)
+                for _ in 0..<4 { try await stepOfRealm(server) }
+            }
+            if isLast, ledger.failure == nil { try await rest(server) }
+        } catch {
+            await end(server)
+            throw error
+        }
+        await end(server)
+        ledger.count(.serverStopped)
+    }
+
+    private func end(_ server: WorldServer) async {
+        for client in clients { await client.cut() }
+        for device in devices { await device.disconnect() }
+        await server.stop()
+        store = store.reopened()
+    }
+
+    private func steps(on server: WorldServer, isLast: Bool) async throws {
+        for _ in 0..<10 + random.below(30) {
+            try await step(server)
+            if ledger.failure != nil { return }
+        }
+        if !isLast, random.isOne(in: 2) { await die(server) }
+    }
+
+    /// The server ends while it stores a change, or when it has stored it and told nobody.
+    private func die(_ server: WorldServer) async {
+        let isKept = random.isOne(in: 2)
+        guard let client = clients.first(where: \.isConnected) else { return }
+        let key = random.pick(Self.keys), body = edited(client.kept.copies[key])
+        tell("the server ends with a change of \(client.name) to \(key), which is \(isKept ? "stored" : "lost")")
+        ledger.count(isKept ? .keptByServer : .lostWithServer)
+        store.plan(isKept ? .endsBehind : .ends, after: 0)
+        await client.edit(key, body)
+        await client.pump()
+        try? await server.finish()
+    }
+
+    // MARK: Steps
+
+    /// Waits until the server has done everything, and everybody has been sent what there is.
+    /// - Parameter client: the only one that may have sent something; nil if it was somebody else.
+    func settle(_ server: WorldServer, after client: ModelClient? = nil) async throws {
+        guard client?.hasSpoken != false else { return }
+        await client?.pump()
+        try await server.finish()
+        for client in clients { await client.pump() }
+        for client in clients {
+            for (request, position) in client.watch.takeRepetitions() {
+                guard let place = try await server.file?.place(of: request) else { continue }
+                if place > position { ledger.fail("\(client.name) is told of a repetition, not of what: \(request)") }
+            }
+        }
+    }
+
+    func edited(_ body: EntityBody?) -> EntityBody {
+        var body = body ?? [:]
+        body[JSONName(Self.mark)] = 1
+        switch random.below(5) {
+        case 0: body["n"] = .integer(Int64(random.below(5)))
+        case 1: body["o"] = .object([JSONName(random.pick(["a", "b.c", "$d"])): .integer(Int64(random.below(3)))])
+        case 2: body[JSONName(random.isOne(in: 2) ? "o" : "n")] = nil
+        default:
+            var text = Array((body["t"]?.string ?? "").unicodeScalars)
+            let place = random.upTo(text.count)
+            if random.isOne(in: 3), place < text.count {
+                text.removeSubrange(place..<min(text.count, place + 1 + random.below(3)))
+            } else if text.count < 40 {
+                text.insert(random.pick(Array("xyé🐙".unicodeScalars)), at: place)
+            }
+            body["t"] = .string(String(String.UnicodeScalarView(text)))
+        }
+        return body
+    }
+
+    /// One key is chosen most of the time, so that changes meet.
+    func someKey() -> String { random.isOne(in: 2) ? "k0" : random.pick(Self.keys) }
+}
+
+extension SyncedBuckets {
+    /// The change that was accepted for a request; nil if it is not kept.
+    func place(of request: WorldLedger.Request) async throws -> ChangePlace? {
+        try await read { reader in
+            guard let bucket = try reader.records.bucket(named: WorldServer.bucket),
+                case .accepted(let place)? = try reader.records.request(request.ident, request.key, of: bucket)
+            else { return nil }
+            return place
+        }
+    }
+}

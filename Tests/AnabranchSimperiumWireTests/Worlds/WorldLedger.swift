@@ -1,0 +1,47 @@
+import AnabranchCore
+
+@testable import AnabranchSimperiumWire
+
+/// What has happened in a world, for the end: that nothing of it is lost, and that enough has happened.
+final class WorldLedger {
+    /// Something that random worlds have to come to.
+    enum Event: String, CaseIterable, Sendable {
+        case rebased, recreated, folded, healed, toldEarly, unknownVersion, severalPages, listedBesideChanges
+        case notFound, badVersion, repeated, changedNothing, wholeEntity, hiddenVersion, emptied
+        case cut, wentBack, crashed, clientRestarted, serverStopped, lostWithServer, keptByServer, doorMissed, forgotten
+        case daysPassed, anothersAnswer, resentLarger, writtenByHTTP, refusedByHTTP, writtenByServer
+        case realmWrote, realmErased, realmReset, clockAhead, clockBehind
+    }
+
+    private(set) var counts: [Event: Int] = [:]
+    /// The first thing that is not as it should be.
+    private(set) var failure: String?
+    /// The bodies that clients were told, by key and version.
+    private(set) var bodies: [String: [Int64: EntityBody]] = [:]
+    /// The changes that were accepted for requests, by key and `ccid`.
+    private(set) var accepted: [Request: ChangePlace] = [:]
+
+    struct Request: Hashable {
+        let key: String
+        let ident: String
+    }
+
+    func count(_ event: Event) { counts[event, default: 0] += 1 }
+
+    func fail(_ text: String) { failure = failure ?? text }
+
+    func record(_ body: EntityBody, of key: String, _ version: Int64, from name: String) {
+        if let known = bodies[key]?[version], known != body {
+            fail("\(name) has \(key).\(version) as \(JSONValue.object(body).encoded), others \(known)")
+        }
+        bodies[key, default: [:]][version] = body
+    }
+
+    func record(_ request: Request, acceptedAt place: ChangePlace) {
+        if let known = accepted[request], known != place { fail("accepted twice: \(request)") }
+        accepted[request] = place
+    }
+
+    /// The history has begun anew.
+    func forgetPlaces() { accepted = [:] }
+}
