@@ -133,7 +133,7 @@ struct ChannelWatch {
     private mutating func takeError(_ code: JSONValue, _ request: WorldLedger.Request) {
         switch code {
         case 404: ledger.count(.notFound)
-        case 405, 440: ledger.count(.badVersion)
+        case 405: ledger.count(.badVersion)
         case 412: ledger.count(.changedNothing)
         case 409: ledger.count(.repeated)
         default: fail("error \(code.encoded) for \(request)")

@@ -52,6 +52,7 @@ extension ModelClient {
 
     private func ghost(_ key: String, _ version: Int64, _ body: EntityBody) -> Ghost {
         ledger.record(body, of: key, version, from: name)
+        ghostPorts[key] = port
         return Ghost(version: version, body: body)
     }
 
@@ -81,6 +82,9 @@ extension ModelClient {
         let body = try? JSONValue(parsing: (lines.count > 1 ? lines[1] : "").utf8, depthMax: 200)["data"]?.members
         if let change = gaps.removeValue(forKey: key) {
             if let body, let version = Int64(name[1]) {
+                if let old = kept.ghosts[key], old.version > version, ghostPorts[key] == port {
+                    ledger.fail("\(self.name) goes back to \(key).\(version) from \(old.version)")
+                }
                 kept.ghosts[key] = ghost(key, version, body)
                 excused.insert(key)
                 await takeModification(change, key)
@@ -145,7 +149,10 @@ extension ModelClient {
         // Node answers with a deletion of its own.
         guard let request = kept.requests[key] else {
             kept.copies[key] = nil
-            return await sendDeletion(key)
+            await sendDeletion(key)
+            guard deletionsTold[key] == 1, let ident = kept.requests[key]?.ident else { return }
+            ledger.echoes.insert(WorldLedger.Request(key: key, ident: ident))
+            return
         }
         if change["ccids"] == [] { excused.insert(key) }
         if !request.isDeletion { kept.owedDeletions.insert(key) }
@@ -169,7 +176,7 @@ extension ModelClient {
             }
             return
         }
-        let base = source == nil ? [:] : old?.body ?? [:]
+        let base: EntityBody = source == nil ? [:] : old?.body ?? [:]
         guard let body = try? diff.applied(to: base, bytesMax: .max) else {
             return ledger.fail("it does not apply at \(name): \(change.encoded) to \(JSONValue.object(base).encoded)")
         }

@@ -45,6 +45,10 @@ final class ModelClient {
     var isStartingOver = false
     /// Changes that android is told while it fetches what was listed.
     var held: [JSONValue] = []
+    /// How often the client was told of deletions by others, by the entity.
+    private(set) var deletionsTold: [String: Int] = [:]
+    /// The ports of the servers that have told the ghosts.
+    var ghostPorts: [String: Int] = [:]
     /// Requests that were made on this connection.
     var madeHere: Set<String> = []
     /// Entities of node of which an edit was made and answered on this connection: their copies are put right if they
@@ -66,6 +70,7 @@ final class ModelClient {
     }
 
     var isConnected: Bool { socket != nil }
+    var port: Int? { server?.port }
     var hasUnread: Bool { !inbox.isEmpty }
     var isBusy: Bool {
         !kept.requests.isEmpty || !gaps.isEmpty || !fetches.isEmpty || isListing || !kept.owedDeletions.isEmpty
@@ -139,7 +144,7 @@ final class ModelClient {
         await cut()
         if kind == .node {
             processes += 1
-            (name, kept) = ("\(tag).\(processes)", Kept())
+            (name, kept, deletionsTold) = ("\(tag).\(processes)", Kept(), [:])
         } else {
             kept = saved
         }
@@ -178,6 +183,9 @@ final class ModelClient {
         guard text.hasPrefix("c:") else { return inbox.append(.message(text)) }
         let changes = json.array ?? []
         watch.take(changes)
+        for change in changes where change["o"] == "-" && change["clientid"] != .string(name) {
+            deletionsTold[change["id"]?.string ?? "", default: 0] += 1
+        }
         inbox += changes.map { Arrival.change($0) } + [.endOfChanges]
     }
 

@@ -23,6 +23,11 @@ extension World {
                 return ledger.fail("no rest: \(clients.filter { $0.isBusy || $0.hasUnread }.map(\.name))")
             }
             for client in clients {
+                // The server may have closed the connection.
+                if !client.isConnected {
+                    try await client.connect(to: server)
+                    try await settle(server, after: client)
+                }
                 await client.read()
                 if rounds.isMultiple(of: 4) { await client.waitLong() }
                 try await settle(server, after: client)

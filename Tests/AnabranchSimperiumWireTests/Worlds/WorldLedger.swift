@@ -20,6 +20,10 @@ final class WorldLedger {
     private(set) var bodies: [String: [Int64: EntityBody]] = [:]
     /// The changes that were accepted for requests, by key and `ccid`.
     private(set) var accepted: [Request: ChangePlace] = [:]
+    /// The deletions by which node has answered somebody else's: as long as the server runs and no time passes, none of
+    /// them is accepted.
+    var echoes: Set<Request> = []
+    var isCalm = false
 
     struct Request: Hashable {
         let key: String
@@ -39,6 +43,7 @@ final class WorldLedger {
 
     func record(_ request: Request, acceptedAt place: ChangePlace) {
         if let known = accepted[request], known != place { fail("accepted twice: \(request)") }
+        if isCalm, echoes.contains(request) { fail("an echo has deleted: \(request)") }
         accepted[request] = place
     }
 
