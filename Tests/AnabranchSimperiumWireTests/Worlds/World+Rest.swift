@@ -102,14 +102,10 @@ extension World {
             let told = bodies.keys.max() ?? 0
             if told > content.newest[key] ?? 0 { ledger.fail("\(key).\(told) was told, and is lost") }
         }
-        try await findAccepted(server)
-    }
-
-    /// Whatever was told as accepted is kept as such.
-    private func findAccepted(_ server: WorldServer) async throws {
-        for (request, place) in ledger.accepted {
-            let kept = try await server.file?.place(of: request)
-            if kept != place { ledger.fail("\(request) was accepted, and is \(kept.map { "\($0)" } ?? "forgotten")") }
+        // Whatever was told as accepted is kept as such.
+        let kept = try await server.file?.places(of: Array(ledger.accepted.keys)) ?? [:]
+        for (request, place) in ledger.accepted where kept[request] != place {
+            ledger.fail("\(request) was accepted, and is \(kept[request].map { "\($0)" } ?? "forgotten")")
         }
     }
 

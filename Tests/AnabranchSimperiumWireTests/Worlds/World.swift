@@ -125,9 +125,11 @@ final class World {
         try await server.finish()
         for client in clients { await client.pump() }
         for client in clients {
-            for (request, position) in client.watch.takeRepetitions() {
-                guard let place = try await server.file?.place(of: request) else { continue }
-                if place > position { ledger.fail("\(client.name) is told of a repetition, not of what: \(request)") }
+            let repetitions = client.watch.takeRepetitions()
+            guard !repetitions.isEmpty, let places = try await server.file?.places(of: repetitions.map(\.request))
+            else { continue }
+            for (request, position) in repetitions where places[request].map({ $0 > position }) ?? false {
+                ledger.fail("\(client.name) is told of a repetition, not of what: \(request)")
             }
         }
     }
@@ -157,13 +159,17 @@ final class World {
 }
 
 extension SyncedBuckets {
-    /// The change that was accepted for a request; nil if it is not kept.
-    func place(of request: WorldLedger.Request) async throws -> ChangePlace? {
-        try await read { reader in
-            guard let bucket = try reader.records.bucket(named: WorldServer.bucket),
-                case .accepted(let place)? = try reader.records.request(request.ident, request.key, of: bucket)
-            else { return nil }
-            return place
+    /// The changes that were accepted for requests, as far as they are kept.
+    func places(of requests: [WorldLedger.Request]) async throws -> [WorldLedger.Request: ChangePlace] {
+        try await read { reader -> [WorldLedger.Request: ChangePlace] in
+            var places: [WorldLedger.Request: ChangePlace] = [:]
+            guard let bucket = try reader.records.bucket(named: WorldServer.bucket) else { return places }
+            for request in requests {
+                if case .accepted(let place)? = try reader.records.request(request.ident, request.key, of: bucket) {
+                    places[request] = place
+                }
+            }
+            return places
         }
     }
 }

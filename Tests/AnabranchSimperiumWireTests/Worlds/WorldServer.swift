@@ -82,7 +82,9 @@ struct WorldServer: Sendable {
             isNode: false)
         typealias Answer = CheckedContinuation<ServerVersion, any Error>
         let head = try await withCheckedThrowingContinuation { (answer: Answer) in
-            file.submit(probe, to: Self.bucket, BucketSettings()) { answer.resume(with: $0.map(\.version)) }
+            file.submit(probe, to: Self.bucket, BucketSettings()) { result in
+                answer.resume(with: result.map { $0.version })
+            }
         }
         guard head.rawValue > 0 else { return }
         let before = ChangePlace.end(of: ServerVersion(rawValue: head.rawValue - 1))
