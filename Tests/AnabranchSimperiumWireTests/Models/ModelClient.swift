@@ -240,6 +240,8 @@ final class ModelClient {
 
     func list() async {
         await finishChanges()
+        // If it is cut off meanwhile, it begins with this.
+        kept.cv = nil
         beginListing()
         await say(listing())
     }

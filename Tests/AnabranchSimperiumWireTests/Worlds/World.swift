@@ -126,7 +126,7 @@ final class World {
         for client in clients { await client.pump() }
         for client in clients {
             let repetitions = client.watch.takeRepetitions()
-            guard !repetitions.isEmpty, let places = try await server.file?.places(of: repetitions.map(\.request))
+            guard !repetitions.isEmpty, let places = try await server.file?.places(of: repetitions.map { $0.request })
             else { continue }
             for (request, position) in repetitions where places[request].map({ $0 > position }) ?? false {
                 ledger.fail("\(client.name) is told of a repetition, not of what: \(request)")
