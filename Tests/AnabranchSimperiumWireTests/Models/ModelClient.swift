@@ -253,7 +253,7 @@ final class ModelClient {
         await say("cv:\(cv)")
     }
 
-    /// What was under way before the connection is sent again after the first answer; by a browser, what was never sent.
+    /// What was under way before the connection is sent again after the first answer; by a browser, what never was.
     func catchUp() async {
         isCaughtUp = true
         guard kind == .browser else { return await resend() }

@@ -8,7 +8,7 @@ import NIOHTTP1
 
 extension World {
     func step(_ server: WorldServer) async throws {
-        if !ledger.isCalm { clock.advance(by: UInt64(random.below(2))) }
+        if !ledger.isEternal { clock.advance(by: UInt64(random.below(2))) }
         let client = random.pick(clients)
         switch random.below(20) {
         case 0: try await end(client)
@@ -144,7 +144,7 @@ extension World {
     private func stepOfTime(_ server: WorldServer) async throws {
         let seconds = random.pick([11, 11, 601, 86_400, Self.forgettingSeconds])
         // More than once, and Realm clients that were away expire.
-        guard !ledger.isCalm, seconds < Self.forgettingSeconds || random.isOne(in: 4) else { return }
+        guard !ledger.isEternal, seconds < Self.forgettingSeconds || random.isOne(in: 4) else { return }
         tell("\(seconds) seconds pass")
         clock.advance(by: seconds)
         guard seconds >= 86_400 else { return }

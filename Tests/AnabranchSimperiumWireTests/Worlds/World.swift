@@ -41,7 +41,7 @@ final class World {
             devices.append(RealmDevice(release, clock, secondsAhead: Double(hours) * 3_600, ledger))
         }
         trims = random.isOne(in: 2)
-        ledger.isCalm = random.isOne(in: 4)
+        ledger.isEternal = random.isOne(in: 4)
         (self.ledger, self.clock, self.random, self.devices) = (ledger, clock, random, devices)
     }
 
@@ -50,7 +50,7 @@ final class World {
     /// - Returns: the first thing that is not as it should be; nil if there is none.
     func run() async -> String? {
         do {
-            let runs = ledger.isCalm ? 1 : 1 + max(0, random.below(4) - 1)
+            let runs = ledger.isEternal ? 1 : 1 + max(0, random.below(4) - 1)
             for number in 1...runs {
                 try await live(isFirst: number == 1, isLast: number == runs)
                 if let failure = ledger.failure { return failure }

@@ -20,10 +20,10 @@ final class WorldLedger {
     private(set) var bodies: [String: [Int64: EntityBody]] = [:]
     /// The changes that were accepted for requests, by key and `ccid`.
     private(set) var accepted: [Request: ChangePlace] = [:]
-    /// The deletions by which node has answered somebody else's: as long as the server runs and no time passes, none of
-    /// them is accepted.
+    /// The deletions by which node has answered somebody else's.
     var echoes: Set<Request> = []
-    var isCalm = false
+    /// True if the server runs all the time, and no time passes: then it accepts none of those.
+    var isEternal = false
 
     struct Request: Hashable {
         let key: String
@@ -43,7 +43,7 @@ final class WorldLedger {
 
     func record(_ request: Request, acceptedAt place: ChangePlace) {
         if let known = accepted[request], known != place { fail("accepted twice: \(request)") }
-        if isCalm, echoes.contains(request) { fail("an echo has deleted: \(request)") }
+        if isEternal, echoes.contains(request) { fail("an echo has deleted: \(request)") }
         accepted[request] = place
     }
 
