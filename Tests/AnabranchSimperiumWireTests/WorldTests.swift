@@ -4,7 +4,7 @@ import Testing
 /// Models of the wire's clients, Realm clients of several releases, and the server's own writes on one file, with
 /// everything that may go wrong: at rest, all have what the server has (`Spec/Simperium.md`).
 @Suite(.timeLimit(.minutes(30))) struct WorldTests {
-    private static let usualCount: UInt64 = 60
+    private static let usualCount: UInt64 = 100
     /// How many worlds go on beside each other: one waits for the loopback interface most of the time.
     private static let width = 4
 
