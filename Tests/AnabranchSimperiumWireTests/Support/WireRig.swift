@@ -37,15 +37,29 @@ struct WireRig: Sendable {
     /// What outlives the server.
     final class Disk: Sendable {
         let store: any HistoryStore
-        let accounts: any AccountStore = InMemoryAccountStore()
+        let accounts: any AccountStore
         let folder: URL
         let clock = Clock()
 
         /// - Parameter isDurable: true for files, false for memory.
         init(isDurable: Bool = false) throws {
-            folder = FileManager.default.temporaryDirectory.appendingPathComponent("simperium-\(UUID().uuidString)")
-            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            folder = try Self.makeFolder()
             store = isDurable ? try SQLiteStore(directory: folder.path) : InMemoryStore()
+            accounts = InMemoryAccountStore()
+        }
+
+        /// The disk of the same accounts when a backup has taken the place of the store.
+        init(restoring backup: InMemoryStore, of disk: Disk) throws {
+            folder = try Self.makeFolder()
+            var random = SystemRandomNumberGenerator()
+            backup.renewSalts(using: &random)
+            (store, accounts) = (backup, disk.accounts)
+        }
+
+        private static func makeFolder() throws -> URL {
+            let folder = FileManager.default.temporaryDirectory.appendingPathComponent("simperium-\(UUID().uuidString)")
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            return folder
         }
 
         deinit { try? FileManager.default.removeItem(at: folder) }
