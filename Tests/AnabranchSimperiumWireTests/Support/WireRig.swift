@@ -53,7 +53,8 @@ struct WireRig: Sendable {
             folder = try Self.makeFolder()
             var random = SystemRandomNumberGenerator()
             backup.renewSalts(using: &random)
-            (store, accounts) = (backup, disk.accounts)
+            store = backup
+            accounts = disk.accounts
         }
 
         private static func makeFolder() throws -> URL {
