@@ -50,6 +50,13 @@ struct FileRequest: Sendable {
         }
     }
 
+    /// True if the request is an IDENT with a set of queries that takes some time to read.
+    var hasLongSet: Bool {
+        if case .identify = request { cost > Self.longSetBytesMin } else { false }
+    }
+
+    private static let longSetBytesMin = 4 << 10
+
     /// True if the request brings only progress, which nobody waits for.
     var saysOnlyProgress: Bool {
         if case .integrate(let upload) = request { upload.changesetCount == 0 } else { false }

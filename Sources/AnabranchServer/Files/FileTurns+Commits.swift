@@ -3,6 +3,22 @@ import Metrics
 
 /// The commits of turns.
 extension FileTurns {
+    /// The least number of clients with uploads that deferred commits wait for, and the longest wait, in milliseconds.
+    private static let gatheredClientsMin = 8, gatheringMillisecondsMax = 100
+
+    /// True while deferred commits wait for more: uploads of many clients are stored together, each of which would
+    /// otherwise be a commit, since a turn is short. During that time nothing is done with the file that has a commit
+    /// of its own.
+    var isGathering: Bool {
+        guard pending == nil, let sessions, let flexible = sessions.flexible, sessions.file.isAhead,
+            flexible.waitingClientCount >= Self.gatheredClientsMin, !flexible.isDraftFull, jobs.isEmpty,
+            !sessions.hasClientFileRequests, !sessions.file.isProgressDue, !isMaintenanceWaiting, !environment.isEnding
+        else { return false }
+        let start = gatheringStart ?? .now
+        gatheringStart = start
+        return .now - start < .milliseconds(min(flexible.waitingClientCount / 2, Self.gatheringMillisecondsMax))
+    }
+
     func completed(_ commit: Commit, of file: SyncedFile) -> Commit {
         let completed = file.completed(commit)
         if let failure = file.takeObserverFailure() { environment.log.write(failure, path: path) }

@@ -20,9 +20,11 @@ final class FileTurns {
     let notify: (VirtualPath, FileNotice) -> Void
     private let deliver: (TurnReplies) -> Void
     private(set) var sessions: FileSessions?
-    private var jobs = CircularBuffer<FileJob>(initialCapacity: 1)
+    private(set) var jobs = CircularBuffer<FileJob>(initialCapacity: 1)
     // Slices of arrays would keep the removed elements.
     private var requests = CircularBuffer<FileRequest>(initialCapacity: 1)
+    /// IDENTs with long sets of queries, which take some time to read, and what their sessions ask for after them.
+    private var longIdents = CircularBuffer<FileRequest>(initialCapacity: 1)
     private var liveScans = CircularBuffer<FileRequest>(initialCapacity: 1)
     private var catchUps = CircularBuffer<FileRequest>(initialCapacity: 1)
     /// Scans that take more than one step, and are handled again.
@@ -41,9 +43,7 @@ final class FileTurns {
     /// True if the next commit is one of uploads, if there are any.
     var areUploadsNext = false
     /// The time since which deferred commits wait for uploads that are stored with them.
-    private var gatheringStart: ContinuousClock.Instant?
-    /// The least number of clients with uploads that they wait for, and the longest wait, in milliseconds.
-    private static let gatheredClientsMin = 8, gatheringMillisecondsMax = 100
+    var gatheringStart: ContinuousClock.Instant?
     /// True while `MergeBudget` knows of the merge.
     var isLongMerge = false
     private var cachedByteCount = 0
@@ -87,7 +87,8 @@ final class FileTurns {
         self.jobs.append(contentsOf: jobs)
         for request in requests {
             guard case .scan = request.request else {
-                self.requests.append(request)
+                let isLong = request.hasLongSet || longIdents.contains { $0.session == request.session }
+                if isLong { longIdents.append(request) } else { self.requests.append(request) }
                 continue
             }
             if sessions?.isLive(request.session) ?? false {
@@ -100,7 +101,7 @@ final class FileTurns {
 
     /// The kind of turn that is needed next; nil if nothing waits.
     var nextTurn: TurnKind? {
-        let hasRequests = !requests.isEmpty || !liveScans.isEmpty
+        let hasRequests = !requests.isEmpty || !longIdents.isEmpty || !liveScans.isEmpty
         if isFollowDue || hasRequests || jobs.contains(where: canRun) { return .short }
         if let sessions,
             sessions.hasClientFileRequests || sessions.file.isProgressDue || hasNewUploads || sessions.hasNewSearches
@@ -209,6 +210,7 @@ final class FileTurns {
         // In turn, so that none of them waits for ever.
         if sessions?.flexible != nil, !areUploadsNext { updateClientFiles() }
         handle(&requests, until: limit)
+        handleLongIdents(until: limit)
         handle(&liveScans, until: limit)
         if sessions?.hasNewSearches ?? false { search(until: limit) }
         // The uploads of a flexible file are stored together with the changes of requests.
@@ -220,19 +222,6 @@ final class FileTurns {
         writeDueProgress()
         if hasNewUploads { merge(until: limit) }
         if areJobsLast { runJobs(until: limit) }
-    }
-
-    /// True while deferred commits wait for more: uploads of many clients are stored together, each of which would
-    /// otherwise be a commit, since a turn is short. During that time nothing is done with the file that has a commit
-    /// of its own.
-    private var isGathering: Bool {
-        guard pending == nil, let sessions, let flexible = sessions.flexible, sessions.file.isAhead,
-            flexible.waitingClientCount >= Self.gatheredClientsMin, !flexible.isDraftFull, jobs.isEmpty,
-            !sessions.hasClientFileRequests, !sessions.file.isProgressDue, !isMaintenanceWaiting, !environment.isEnding
-        else { return false }
-        let start = gatheringStart ?? .now
-        gatheringStart = start
-        return .now - start < .milliseconds(min(flexible.waitingClientCount / 2, Self.gatheringMillisecondsMax))
     }
 
     private func takeLongTurn(until limit: StepLimit) {
@@ -282,6 +271,17 @@ final class FileTurns {
         }
         // A file with little to do does not keep the memory for a long queue.
         if queue.isEmpty, queue.capacity > 64 { queue = CircularBuffer(initialCapacity: 1) }
+    }
+
+    /// Handles IDENTs with long sets, at least one: what others ask for in the meantime does not wait for all of them.
+    private func handleLongIdents(until limit: StepLimit) {
+        while pending == nil, sessions?.flexible?.isDraftFull != true, let first = longIdents.first {
+            // What the session has asked for before comes first.
+            if requests.contains(where: { $0.session == first.session }) { return }
+            var next: CircularBuffer = [longIdents.removeFirst()]
+            handle(&next, until: limit)
+            if limit.isOver { return }
+        }
     }
 
     /// - Returns: the reason why the session gets no file.

@@ -56,6 +56,27 @@ import Testing
         #expect(client.doneBytes == client.submittedBytes)
     }
 
+    /// Reading a long set takes some time, and there may be many.
+    @Test func othersGoOnWhileLongSetsAreRead() throws {
+        let rig = Self.rig(), quick = try Self.client(of: rig, objects: 1), slow = try rig.join(Self.path, count: 20)
+        for client in slow {
+            rig.submit(.close, of: client)
+            rig.submit(.open(BindRequest(partition: client.path.bytes, needsFileIdent: false)), of: client)
+        }
+        rig.finish()
+        let set = Self.set(1, "n IN {" + (0..<2_000).map { "\($0)" }.joined(separator: ", ") + "}")
+        for client in slow {
+            client.events = []
+            rig.submit(.identify(IdentRequest(file: client.file, subscriptions: set), hasRestarted: false), of: client)
+        }
+        rig.upload([Self.object(50)], from: 3, of: quick)
+        try rig.takeTurns { try Self.count(in: rig) == 2 }
+        #expect(try Self.count(in: rig) == 2)
+        #expect(slow.count { !$0.events.isEmpty } < 15)
+        rig.finish()
+        #expect(slow.allSatisfy { $0.errors.isEmpty && !$0.events.isEmpty && $0.doneBytes == $0.submittedBytes })
+    }
+
     /// A letter can have any number of accents.
     @Test func whatIsRefusedIsAShortLineOfTheLog() {
         let lines = LogLines(), query = "n == \"a\(String(repeating: "\u{301}", count: 100_000))\""
