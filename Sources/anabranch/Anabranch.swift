@@ -16,9 +16,9 @@ struct Anabranch: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               anabranch serve --dev --data ./data --listen 127.0.0.1:9090
-              anabranch admin sessions --data ./data
+              anabranch admin users add --data ./data --app my-app --email ann@example.com
+              anabranch import Task.json --data ./data --path my-app --class Task
               anabranch backup --data ./data --to ./backup-monday
-              anabranch explain 41 --data ./data --path '/"notes"'
             """,
         version: BuildInfo.text(of: "anabranch"),
         groupedSubcommands: [
