@@ -130,8 +130,9 @@ extension AppServices {
         }
     }
 
-    private func count(email outcome: String) {
-        Counter(label: "anabranch_emails_total", dimensions: [("outcome", outcome)], factory: metrics).increment()
+    func count(email outcome: String, by number: Int = 1) {
+        Counter(label: "anabranch_emails_total", dimensions: [("outcome", outcome)], factory: metrics)
+            .increment(by: number)
     }
 }
 

@@ -68,6 +68,8 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         self.issuers = issuers
         // From the beginning, with 0: an alert sees the first refusal as an increase.
         for outcome in ["limited", "ok", "refused"] { count(outcome, by: 0) }
+        guard settings.apps.values.contains(where: { !$0.emails.isEmpty }) else { return }
+        for outcome in ["failed", "limited", "sent"] { count(email: outcome, by: 0) }
     }
 
     var now: Int64 { Int64(clamping: unixSeconds()) }

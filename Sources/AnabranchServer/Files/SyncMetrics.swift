@@ -88,6 +88,7 @@ struct SyncMetrics: Sendable {
         scanDuration = Timer(label: "anabranch_scan_duration", factory: factory)
         // From the beginning, with 0: an alert sees the first refusal as an increase.
         for refusal in SessionRefusal.allCases { refusals(refusal).increment(by: 0) }
+        for reason in ExpiryReason.allCases { count(expiry: reason, by: 0) }
     }
 
     func committed(_ report: IntegrationReport, in duration: Duration) {
@@ -110,9 +111,13 @@ struct SyncMetrics: Sendable {
         trimmedBytes.increment(by: report.trimmedBytes - before.trimmedBytes)
         archivedEntries.increment(by: report.archivedEntries - before.archivedEntries)
         archivedBytes.increment(by: report.archivedBytes - before.archivedBytes)
-        for file in report.expired[before.expired.count...] {
-            count("anabranch_client_files_expired_total", [("reason", file.reason.rawValue)])
-        }
+        for file in report.expired[before.expired.count...] { count(expiry: file.reason) }
+    }
+
+    private func count(expiry reason: ExpiryReason, by number: Int = 1) {
+        Counter(
+            label: "anabranch_client_files_expired_total", dimensions: [("reason", reason.rawValue)], factory: factory
+        ).increment(by: number)
     }
 
     func refusedSession(because refusal: SessionRefusal) {

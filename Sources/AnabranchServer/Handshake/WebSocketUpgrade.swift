@@ -225,7 +225,10 @@ final class WebSocketUpgrade {
 }
 
 extension Admission {
-    /// The label of the counter.
+    /// The labels of the counter.
+    static let outcomes = ["admitted", "token_refused", "unavailable", "user_refused"]
+
+    /// The label of the counter, one of `outcomes`.
     fileprivate var outcome: String {
         switch self {
         case .admitted: "admitted"

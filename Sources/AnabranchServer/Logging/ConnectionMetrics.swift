@@ -22,6 +22,10 @@ struct ConnectionMetrics: Sendable {
         readingsDelayed = Counter(label: "anabranch_readings_delayed_total", factory: factory)
         // From the beginning, with 0: an alert sees the first refusal as an increase.
         for limit in ["address", "connections", "user"] { refusals(limit).increment(by: 0) }
+        for outcome in Admission.outcomes { count("anabranch_handshakes_total", [("outcome", outcome)], by: 0) }
+        for budget in ["bodies", "messages", "texts", "uploads"] {
+            count("anabranch_memory_waits_total", [("budget", budget)], by: 0)
+        }
     }
 
     func answered(_ status: HTTPResponseStatus) {
@@ -50,13 +54,13 @@ struct ConnectionMetrics: Sendable {
         Counter(label: "anabranch_logins_ended_connections_total", factory: factory).increment(by: connections)
     }
 
-    /// Counts a message that had to wait for memory of a budget: `messages` or `uploads`.
+    /// Counts a wait for memory of a budget: `bodies`, `messages`, `texts` or `uploads`.
     func waitedForMemory(of budget: String) {
         count("anabranch_memory_waits_total", [("budget", budget)])
     }
 
-    private func count(_ label: String, _ dimensions: [(String, String)]) {
-        Counter(label: label, dimensions: dimensions, factory: factory).increment()
+    private func count(_ label: String, _ dimensions: [(String, String)], by number: Int = 1) {
+        Counter(label: label, dimensions: dimensions, factory: factory).increment(by: number)
     }
 }
 

@@ -54,6 +54,9 @@ import Testing
                 "# TYPE anabranch_scan_duration_seconds histogram", "anabranch_scan_duration_seconds_count 1",
                 "anabranch_scan_duration_seconds_bucket{le=\"+Inf\"} 1",
                 "anabranch_http_answers_total{status=\"201\"} 1", "anabranch_store_failures_total 0",
+                "anabranch_handshakes_total{outcome=\"user_refused\"} 0",
+                "anabranch_memory_waits_total{budget=\"uploads\"} 0",
+                "anabranch_client_files_expired_total{reason=\"pinned_bytes\"} 0",
             ] { #expect(lines.contains(line), "\(line) is missing") }
             try await client.close()
         }
