@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Two phones write visits, off line; a manager asks for a report in psql and changes what phones show:
+# Two phones write visits, offline; a manager asks for a report in psql and changes what phones show:
 #     Examples/Bridge/run.sh postgres://localhost/visits
 # The database is an empty one. anabranch has to be in the path, built with the trait Postgres, and psql.
 set -euo pipefail

@@ -24,7 +24,7 @@ for name in oslo porto; do
 done
 for name in oslo porto; do sync "$name"; done
 
-echo "# Both sell, off line"
+echo "# Both sell, offline"
 shop oslo.sqlite sell ann@example.com 'Track 7' 'Track 8'
 shop oslo.sqlite playlist 'New' 'Track 1' 'Track 2'
 shop oslo.sqlite rename 'Artist 3' 'The Same Artist'

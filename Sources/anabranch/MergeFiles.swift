@@ -17,7 +17,7 @@ struct MergeFilesCommand: ParsableCommand {
             name them. One whose only file has another spelling needs nothing.
 
             The file with the usual spelling stays, or else the first one. It gets all that the others hold, as if a \
-            device had written it off line: objects and elements of both, and of a field that both hold the newer \
+            device had written it offline: objects and elements of both, and of a field that both hold the newer \
             value. An object that one file has and the other has erased is there again. Then the others are deleted. \
             Their clients get a client reset, in which the SDKs keep what was not uploaded; those of the file that \
             stays download what is new.

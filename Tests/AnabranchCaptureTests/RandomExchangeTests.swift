@@ -5,7 +5,7 @@ import Testing
 
 @testable import AnabranchCapture
 
-/// Random writers of two databases, off line and on line at random, and a server (`Spec/Capture.md`, section 3).
+/// Random writers of two databases, offline and online at random, and a server (`Spec/Capture.md`, section 3).
 @Suite(.timeLimit(.minutes(30))) struct RandomExchangeTests {
     private static let environment = ProcessInfo.processInfo.environment
 

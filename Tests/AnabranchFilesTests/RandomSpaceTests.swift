@@ -7,7 +7,7 @@ import Testing
 
 @testable import AnabranchFiles
 
-/// Random operations on two and three devices, off line and on line, with clocks apart and restarts at any time.
+/// Random operations on two and three devices, offline and online, with clocks apart and restarts at any time.
 @Suite(.timeLimit(.minutes(30))) struct RandomSpaceTests {
     private static let environment = ProcessInfo.processInfo.environment
 
@@ -96,7 +96,7 @@ private final class RandomSpaces {
                 devices[index] = try await open(index, device.folder)
             }
         } catch is SpaceError {
-            // It makes no sense here, or the content is on a device that is off line.
+            // It makes no sense here, or the content is on a device that is offline.
         }
     }
 

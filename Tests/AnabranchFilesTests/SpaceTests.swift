@@ -129,7 +129,7 @@ import Testing
 
     // MARK: Status, versions
 
-    /// Off line it is pending; at the server: not. A newer version is known before its bytes, and shown when asked.
+    /// Offline it is pending; at the server: not. A newer version is known before its bytes, and shown when asked.
     @Test func aHandleStaysAtItsVersion() async throws {
         try await FilesRig.run { rig in
             let one = try await rig.device("one") { $0.policy = .manual }

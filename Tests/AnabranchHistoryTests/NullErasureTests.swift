@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    /// Two clients off line: the first makes two transactions, of which only one is uploaded at first.
+    /// Two clients offline: the first makes two transactions, of which only one is uploaded at first.
     private struct Round: CustomStringConvertible {
         var value: Payload
         var start: [Action]

@@ -6,7 +6,7 @@ import Testing
 
 @testable import AnabranchReplica
 
-/// What a client reset makes of sets, dictionaries and fields that were changed off line (`Spec/Replica.md`, section
+/// What a client reset makes of sets, dictionaries and fields that were changed offline (`Spec/Replica.md`, section
 /// 4): what both sides have done to different keys stays, and of one key what was done here.
 @Suite struct KeyedRecoveryTests {
     /// Where values have names. In a set a value is its own name.
@@ -44,7 +44,7 @@ import Testing
         [.clear, .put(1)], [.put(4), .clear, .commit, .put(5)], [.put(1), .put(1)],
     ]
 
-    @Test("each operation, off line, against each other one on the server", arguments: Kind.allCases)
+    @Test("each operation, offline, against each other one on the server", arguments: Kind.allCases)
     func pairs(kind: Kind) throws {
         for own in Self.programs {
             for others in Self.programs + (kind.hasLinks ? [[.lose(1)], [.lose(2), .put(4)]] : []) {
@@ -97,7 +97,7 @@ import Testing
     }
 }
 
-/// Values with names, a client that is off line, and another one that writes meanwhile.
+/// Values with names, a client that is offline, and another one that writes meanwhile.
 private final class KeyedWorld {
     private let kind: KeyedRecoveryTests.Kind
     private let server: RecoveryServer
@@ -225,7 +225,7 @@ private final class KeyedWorld {
 
     // MARK: Steps
 
-    /// What is done off line, what is done meanwhile, and the reset.
+    /// What is done offline, what is done meanwhile, and the reset.
     func run(_ own: [KeyedRecoveryTests.Step], _ others: [KeyedRecoveryTests.Step]) throws {
         let pause = others.count / 2
         try perform(Array(others[..<pause]), isOwn: false)

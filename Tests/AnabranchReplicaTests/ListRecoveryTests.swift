@@ -7,7 +7,7 @@ import Testing
 
 @testable import AnabranchReplica
 
-/// What a client reset makes of lists that were changed off line (`Spec/Replica.md`, section 4).
+/// What a client reset makes of lists that were changed offline (`Spec/Replica.md`, section 4).
 @Suite struct ListRecoveryTests {
     /// Where a list is. Its elements are told apart by numbers.
     enum Kind: String, CaseIterable, CustomTestStringConvertible {
@@ -98,7 +98,7 @@ import Testing
         [.append, .commit, .erase(0), .commit, .insert(1)],
     ]
 
-    @Test("each list operation, off line, against each other one on the server", arguments: Kind.allCases)
+    @Test("each list operation, offline, against each other one on the server", arguments: Kind.allCases)
     func pairs(kind: Kind) throws {
         for own in Self.programs {
             for others in Self.programs { try Self.check(own, others, kind, .partition, count: 3) }
@@ -204,7 +204,7 @@ import Testing
     }
 }
 
-/// A list, a client that is off line, and another one that writes meanwhile.
+/// A list, a client that is offline, and another one that writes meanwhile.
 private final class World {
     let kind: ListRecoveryTests.Kind
     private let server: RecoveryServer
@@ -253,7 +253,7 @@ private final class World {
         try object.list("holders").appendObject()
     }
 
-    /// What is done off line, what is done meanwhile, and the reset.
+    /// What is done offline, what is done meanwhile, and the reset.
     func run(_ own: [ListRecoveryTests.Step], _ others: [ListRecoveryTests.Step]) throws {
         let pause = others.count / 2
         try perform(Array(others[..<pause]), of: &other, from: Self.othersBase)

@@ -126,7 +126,7 @@ import Testing
             await node.socket.cut()
             try await other.make("M", "m", ["v": .adds("m")])
             let again = try await Conversation(rig, login)
-            // An edit made off line, a repeated one, and one that is refused, before it says what it knows.
+            // An edit made offline, a repeated one, and one that is refused, before it says what it knows.
             let ident = try await again.send("M", "k", ["v": .edits("=2\t+D"), "sv": 1])
             _ = try await other.change()
             try await again.say(Conversation.change("M", "k", ident, ["v": .edits("=2\t+D"), "sv": 1]))

@@ -31,7 +31,7 @@ import Testing
                 9 tables captured, 0 rows noted
                 1489 collected, 0 applied, 0 waiting
                 0 collected, 1489 applied, 0 waiting
-                # Both sell, off line
+                # Both sell, offline
                 # oslo
                 \(report)
                 # porto

@@ -52,7 +52,7 @@ import Testing
             anabranch client --path "$path" --data A watch --url $url >watched &
             watch=$!
             until grep -q running watched; do sleep 0.05; done
-            # Off line, with a server that is gone, and beside a replica that was killed.
+            # Offline, with a server that is gone, and beside a replica that was killed.
             { note 1 'oat milk'; note 2 eggs; } | client "$path" B write --each 1
             kill -9 $watch; wait $watch || true
             crash

@@ -84,9 +84,9 @@ import Testing
         try write(gzip: trace, to: "apart.json.gz")
         let answer = try await LabProcess.run(["replay", "trace", path("apart.json.gz")])
         #expect(answer.status == 0)
-        #expect(answer.complaint.hasPrefix("apart: cannot be followed, and so is only replayed off line: "))
+        #expect(answer.complaint.hasPrefix("apart: cannot be followed, and so is only replayed offline: "))
         #expect(answer.complaint.split(separator: "\n").count == 1)
-        #expect(answer.output.hasPrefix("apart, off line, indexed: 4 transactions in "))
+        #expect(answer.output.hasPrefix("apart, offline, indexed: 4 transactions in "))
         #expect(answer.output.split(separator: "\n").count == 1)
     }
 

@@ -4,7 +4,7 @@ import AnabranchCore
 import Foundation
 import Synchronization
 
-/// Files and folders that are there off line, and that all devices of a store share (`Spec/Files.md`).
+/// Files and folders that are there offline, and that all devices of a store share (`Spec/Files.md`).
 ///
 ///     let store = try await SyncedStore("files.store")
 ///     try await client.add(store, partition: "files")
@@ -64,7 +64,7 @@ public final class FileSpace: Sendable {
     /// - Parameters:
     ///   - store: it is synchronized by partition, with a client of the caller's.
     ///   - folder: for the contents; made if it is missing. No two spaces may share it.
-    ///   - service: where contents are kept; nil to work off line.
+    ///   - service: where contents are kept; nil to work offline.
     /// - Throws: `SpaceError`; an error of the store.
     public init(
         _ store: SyncedStore, folder: String, service: FileService?, settings: SpaceSettings = SpaceSettings()

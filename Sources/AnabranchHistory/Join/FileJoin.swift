@@ -1,7 +1,7 @@
 package import AnabranchCore
 
 /// Brings all that a synced file holds into another one, which then is the only one of the two (`Spec/Protocol.md`,
-/// section 4.2), as a device would that has written it off line and uploads it. So the merge decides where both hold
+/// section 4.2), as a device would that has written it offline and uploads it. So the merge decides where both hold
 /// something, and nothing that only one of them holds is lost.
 package struct FileJoin {
     /// The result of a join.

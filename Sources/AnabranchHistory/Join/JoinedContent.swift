@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// The content of a synced file, as writes of a device that was never on line: each field at the time when it was last
+/// The content of a synced file, as writes of a device that was never online: each field at the time when it was last
 /// written.
 struct JoinedContent: Sendable {
     /// Fields of an object that are written in one changeset.

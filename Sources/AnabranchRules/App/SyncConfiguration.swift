@@ -11,7 +11,7 @@ package struct SyncConfiguration: Hashable, Sendable {
     package var isRecoveryDisabled = false
     /// The database whose collections are synced; nil for all.
     package var databaseName: String?
-    /// The days off line after which a client is reset; nil if not stated.
+    /// The days offline after which a client is reset; nil if not stated.
     package var offlineDaysOfClient: Int?
     /// The asymmetric classes: clients write to them and never read.
     package var asymmetricClasses: Set<String> = []

@@ -5,9 +5,9 @@ import Foundation
 struct BenchServerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "server",
-        abstract: "Time the server's integration of clients that come back after a time off line.",
+        abstract: "Time the server's integration of clients that come back after a time offline.",
         discussion: """
-            The clients of one file start from the same state, make their transactions off line and upload them one \
+            The clients of one file start from the same state, make their transactions offline and upload them one \
             client after the other, to a server in memory: on objects of their own, or all on one list.
 
             Prints a JSON line for each number of clients: "ms", the time that the server takes to integrate all of \

@@ -77,7 +77,7 @@ actor DrillClient {
         }
     }
 
-    /// Makes a local transaction, on or off line, once it has a file.
+    /// Makes a local transaction, on or offline, once it has a file.
     func write() async throws {
         guard await hasFile else { return }
         random = try await client.write { [random] transaction in

@@ -7,9 +7,9 @@ import Foundation
 struct FuzzConvergenceCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "convergence",
-        abstract: "Prove that replicas which write off line end in one state.",
+        abstract: "Prove that replicas which write offline end in one state.",
         discussion: """
-            At random: in each round some replicas make random modifications of every kind, go off line and come back, \
+            At random: in each round some replicas make random modifications of every kind, go offline and come back, \
             with equal, exact, skewed or arbitrary clocks, around a server in memory. At the end all replicas, and a \
             newcomer that knows the server's log alone, must have one state. Round number i has the seed S + i and is \
             repeated by it alone. The first failure ends the run with exit status 1; it is shrunk and told step by \

@@ -12,7 +12,7 @@ struct FuzzFlexibleCommand: AsyncParsableCommand {
         discussion: """
             At random: four clients of one file, of releases from 12.0 to 14.14, with queries over every type of \
             property and with roles that forbid some of it. They write what they may and what they may not, change \
-            their queries on and off line, lose connections and messages; their processes and the server end and \
+            their queries on and offline, lose connections and messages; their processes and the server end and \
             begin again, the rules change, and the server writes itself and forgets what nobody needs any more, also \
             client files that were away for too long. Every message goes in its bytes. No client meets anything that \
             a real one would not survive, and whenever there is nothing more to be said to one it has exactly the \

@@ -18,7 +18,7 @@ struct FuzzHistoryCommand: AsyncParsableCommand {
             go on get the same from both, byte for byte; both have one log, above where the other begins, which an \
             archive has below; and one state; clients that join later read it through generations.
 
-            In a run with an odd seed clients that join later write as well, off line and in the middle of a \
+            In a run with an odd seed clients that join later write as well, offline and in the middle of a \
             generation. All have the server's state in the end.
 
             EXAMPLES

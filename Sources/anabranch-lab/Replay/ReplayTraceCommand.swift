@@ -10,7 +10,7 @@ struct ReplayTraceCommand: ParsableCommand {
         abstract: "Replay a recorded history of collaborative editing through clients and a server in memory.",
         discussion: """
             The document is a list of one-character strings in one object. The history is replayed as it was recorded, \
-            where the text must end as recorded, and with all users off line to the end. If the exchanges do not fit \
+            where the text must end as recorded, and with all users offline to the end. If the exchanges do not fit \
             one server between them, as where people wrote for days without a network, only the latter is done, and \
             standard error says so. At the end all clients and \
             the server's log must have the same state. Times are of everything: local transactions, merges on both \
@@ -51,7 +51,7 @@ struct ReplayTraceCommand: ParsableCommand {
                     if !isOffline, let schedule { try replay.follow(schedule) } else { try replay.stayOffline() }
                 }
                 let outcome = TraceOutcome(
-                    trace: name, replay: isOffline ? "off line" : "followed",
+                    trace: name, replay: isOffline ? "offline" : "followed",
                     strategy: strategy == .indexed ? "indexed" : "pairwise", transactions: trace.txns.count,
                     seconds: time.inSeconds, isStateEqual: try replay.isStateEqual(),
                     endsAsRecorded: isOffline ? nil : try replay.texts().allSatisfy { $0 == trace.endContent })
@@ -67,7 +67,7 @@ struct ReplayTraceCommand: ParsableCommand {
         do {
             return try TraceSchedule(of: trace)
         } catch {
-            StandardError.write("\(name): cannot be followed, and so is only replayed off line: \(error)\n")
+            StandardError.write("\(name): cannot be followed, and so is only replayed offline: \(error)\n")
             return nil
         }
     }

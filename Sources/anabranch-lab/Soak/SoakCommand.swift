@@ -9,7 +9,7 @@ struct SoakCommand: AsyncParsableCommand {
         discussion: """
             Starts `anabranch serve --dev` and --clients clients in this process, half of them in a file that is \
             synchronized by partition, half in one of flexible sync. They write --rate transactions a second to a \
-            bounded number of objects, and are off line now and then; one after another is thrown away and begins \
+            bounded number of objects, and are offline now and then; one after another is thrown away and begins \
             anew, and its old client file is let expire. The server is maintained, backed up, ended and killed, and \
             begins again, in each third of the time alike. So everything has a size that it stays at.
 

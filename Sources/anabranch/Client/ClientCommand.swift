@@ -5,7 +5,7 @@ import AnabranchHistory
 import ArgumentParser
 import Foundation
 
-/// `anabranch client`: a replica that is written and read off line and syncs with a server.
+/// `anabranch client`: a replica that is written and read offline and syncs with a server.
 struct ClientCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "client",

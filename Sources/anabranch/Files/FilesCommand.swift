@@ -5,7 +5,7 @@ import ArgumentParser
 import CommandSupport
 import Foundation
 
-/// `anabranch files`: a space of files and folders that are there off line.
+/// `anabranch files`: a space of files and folders that are there offline.
 struct FilesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "files",

@@ -12,7 +12,7 @@ struct OverTheAirCommand: AsyncParsableCommand {
         commandName: "ota",
         abstract: "A device that syncs property lists.",
         discussion: """
-            The records of a device are in a SQLite file. They are read and edited off line; `sync` brings what was \
+            The records of a device are in a SQLite file. They are read and edited offline; `sync` brings what was \
             edited to a server with `property-list` in its configuration, and what others have done comes back. A \
             session that is cut off goes on with the next call from the last checkpoint; nothing is sent twice.
 

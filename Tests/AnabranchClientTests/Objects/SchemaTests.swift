@@ -88,7 +88,7 @@ import Testing
                     await client.stop()
                     try await store.close()
                 }
-                // Both add it off line, and the first one has set a value before the second one's default.
+                // Both add it offline, and the first one has set a value before the second one's default.
                 let one = try await SyncedStore(path("one"), New.self)
                 #expect(one.possibleRenames.isEmpty)
                 try await one.write { tx in

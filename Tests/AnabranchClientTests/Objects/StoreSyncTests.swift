@@ -7,7 +7,7 @@ import Testing
 
 /// Stores that synchronize: an application that knows objects alone.
 @Suite(.timeLimit(.minutes(30))) struct StoreSyncTests {
-    /// Both write off line, then connect: what was changed in different places is there from both.
+    /// Both write offline, then connect: what was changed in different places is there from both.
     @Test(arguments: [SyncMode.partition, .flexible]) func changesOfBothAreMerged(_ mode: SyncMode) async throws {
         try await withTwo(mode) { one, two async throws in
             try await one.store.write { tx in

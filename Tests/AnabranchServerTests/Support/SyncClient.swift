@@ -47,7 +47,7 @@ final class SyncClient {
 
     var isConnected: Bool { socket != nil }
 
-    /// A local transaction, on or off line.
+    /// A local transaction, on or offline.
     func change(_ changeset: [UInt8], at timestamp: ChangesetTime) {
         version += 1
         let base = download.serverVersion

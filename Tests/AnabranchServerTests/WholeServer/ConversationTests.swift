@@ -10,7 +10,7 @@ import Testing
 
 /// Clients talk to a server over real sockets.
 @Suite(.serialized, .timeLimit(.minutes(30))) struct ConversationTests {
-    @Test("two clients with interleaved changes off line receive what the log demands", arguments: [false, true])
+    @Test("two clients with interleaved changes offline receive what the log demands", arguments: [false, true])
     func twoClients(onDisk: Bool) async throws {
         let directory = FileManager.default.temporaryDirectory.appending(path: "anabranch-\(UUID())").path()
         defer { try? FileManager.default.removeItem(atPath: directory) }

@@ -70,7 +70,7 @@ import Testing
             try await writer.settle()
             #expect(try writer.dogs == ["Rex", "Ada", "Old"])
 
-            // Off line it asks for something else, and writes.
+            // Offline it asks for something else, and writes.
             reader.disconnect()
             try reader.client.write(at: 5) { try $0.object("Dog", key: 4)?.set("age", to: .int(10)) }
             _ = try reader.client.subscribe(#"{"Dog":"(name == \"Ada\")"}"#)

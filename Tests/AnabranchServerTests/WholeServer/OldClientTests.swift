@@ -103,7 +103,7 @@ import Testing
 
     // MARK: Erased entries
 
-    /// Two devices erase the same entries off line; all dictionaries of one object have such an entry.
+    /// Two devices erase the same entries offline; all dictionaries of one object have such an entry.
     private static func erasedTwice(in rig: WireRig) throws {
         let first = try Client(rig, .newest), second = try Client(rig, .newest)
         var graph = ObjectGraph()

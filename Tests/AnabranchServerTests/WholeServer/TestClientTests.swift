@@ -63,14 +63,14 @@ import Testing
             await ann.disconnect()
         }
         #expect(await !ann.isConnected)
-        try await ann.write { try $0.object("Note", key: 1)?["text"] = "written off line" }
+        try await ann.write { try $0.object("Note", key: 1)?["text"] = "written offline" }
         try await withServer(store: store) { server in
             try await ann.connect(to: "ws://127.0.0.1:\(server.port)")
             try await ann.upload()
             let ben = Self.client()
             try await ben.connect(to: "ws://127.0.0.1:\(server.port)")
             try await ben.download()
-            #expect(try await ben.read(Self.text) == "written off line")
+            #expect(try await ben.read(Self.text) == "written offline")
         }
     }
 

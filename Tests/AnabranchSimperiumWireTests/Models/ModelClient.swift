@@ -98,7 +98,7 @@ final class ModelClient {
         let isWithin = kind == .android || kind == .browser && kept.cv == nil
         await sayWhole("0:init:\(opening(isWithin ? command : nil))")
         if kind == .node {
-            // What was made off line comes before it says what it knows.
+            // What was made offline comes before it says what it knows.
             for key in kept.requests.keys.sorted() where kept.requests[key]?.isSaid == false { await say(request: key) }
         }
         if isFirst { return await resend() }

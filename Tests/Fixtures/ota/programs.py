@@ -174,7 +174,7 @@ class ProgramDevice(devices.Device):
 
 
 class RealmClient:
-    """A Realm client that edits texts of the same objects off line, and makes and erases some."""
+    """A Realm client that edits texts of the same objects offline, and makes and erases some."""
 
     CLASSES = {"example.contacts": ("Contact", "name"), "example.calendars": ("Event", "title"),
                "example.bookmarks": ("Bookmark", "url")}

@@ -3,7 +3,7 @@ import AnabranchFiles
 import Foundation
 
 /// Keeps a folder equal to those of other machines: `FilesMirror FOLDER SERVER`. The folder `.mirror` in it has what is
-/// needed for that. It goes on off line; what two machines have changed at once stays twice.
+/// needed for that. It goes on offline; what two machines have changed at once stays twice.
 @main
 struct FilesMirror {
     /// A file as folder and space have both had it.

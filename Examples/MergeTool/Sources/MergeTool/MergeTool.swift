@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// Two replicas write off line. Their changesets are merged, and both come to one state.
+/// Two replicas write offline. Their changesets are merged, and both come to one state.
 @main
 struct MergeTool {
     static func main() throws {

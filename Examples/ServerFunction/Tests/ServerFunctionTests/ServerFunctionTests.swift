@@ -18,7 +18,7 @@ import Testing
         var state = "placed"
     }
 
-    /// Two devices order off line what there is only once. Their orders are decided about when they come.
+    /// Two devices order offline what there is only once. Their orders are decided about when they come.
     @Test func whatThereIsOnceIsSoldOnce() async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("shop-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

@@ -21,7 +21,7 @@ struct TaskList: View {
         }
         .overlay { if !items.isLoaded { ProgressView() } }
         .safeAreaInset(edge: .bottom) {
-            Text(sync.status.isOnline ? "on line" : "off line, \(sync.status.pendingTransactions) waiting")
+            Text(sync.status.isOnline ? "online" : "offline, \(sync.status.pendingTransactions) waiting")
         }
     }
 

@@ -19,7 +19,7 @@ struct Tasks {
 
     static let help = """
         A line adds a task. x 2 ticks the second one, - 2 removes it, = 2 TEXT gives it another text.
-        off goes off line, on comes back, quit ends the program.
+        off goes offline, on comes back, quit ends the program.
         """
 
     let store: SyncedStore
@@ -68,7 +68,7 @@ struct Tasks {
         for await status in store.statusUpdates {
             let waiting = status.pendingTransactions
             await screen.show(
-                status: (status.isOnline ? "on line" : "off line") + (waiting > 0 ? ", \(waiting) waiting" : ""))
+                status: (status.isOnline ? "online" : "offline") + (waiting > 0 ? ", \(waiting) waiting" : ""))
         }
     }
 
@@ -106,7 +106,7 @@ struct Tasks {
 /// What the window shows, each time that something of it changes.
 actor Screen {
     private var items: [Tasks.Item] = []
-    private var status = "off line"
+    private var status = "offline"
     private var note = ""
 
     func show(items: [Tasks.Item]) {

@@ -80,19 +80,19 @@ import Testing
         try two.type("x 1")
         #expect(await one.shows("1. [x] water the plants"))
 
-        // Off line the list is there, and what is typed waits.
+        // Offline the list is there, and what is typed waits.
         try one.type("off")
-        #expect(await one.shows("-- off line --"))
+        #expect(await one.shows("-- offline --"))
         try one.type("= 1 water the roses")
         #expect(await one.shows("1. [x] water the roses"))
-        #expect(await one.shows("-- off line, 1 waiting --"))
+        #expect(await one.shows("-- offline, 1 waiting --"))
         try two.type("x 1")
         #expect(await two.shows("1. [ ] water the plants"))
         try one.type("on")
         #expect(await one.shows("1. [ ] water the roses"))
         #expect(await two.shows("1. [ ] water the roses"))
         try two.type("- 1")
-        #expect(await one.shows("\n-- on line --"))
+        #expect(await one.shows("\n-- online --"))
 
         #expect(try one.close() == 0)
         #expect(try two.close() == 0)
