@@ -17,7 +17,7 @@ phone() { anabranch client "${@:2}" --data "$1" --path '/"visits"'; }
 sync() { phone "$1" read --url "$url" >/dev/null; }
 bridge() { anabranch bridge run --db "$db" --data bridge --path '/"visits"' --url "$url"; }
 
-echo "# Phones write, and come on line later"
+echo "# Phones write, and come online later"
 for name in ann bob; do cat "$here/classes.jsonl" "$here/$name.jsonl" | phone "$name" write; done
 for name in ann bob; do sync "$name"; done
 
