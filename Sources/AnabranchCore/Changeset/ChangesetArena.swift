@@ -165,7 +165,7 @@ public struct ChangesetArena: Sendable {
 
     // MARK: Values
 
-    /// The class name and primary key behind an object number of this arena.
+    /// The class name and primary key that an object number of this arena stands for.
     public func primaryKey(of object: ObjectKeyID) -> (className: NameID, key: PrimaryKey) {
         let key = objects.keys[Int(object.rawValue)]
         let value: PrimaryKey =
