@@ -16,7 +16,7 @@ struct InspectCommand: ParsableCommand {
             Without --path: a line for each synced file. With it: the file's state, or the one that it had at an \
             earlier version, as the canonical JSON of Spec/State.md, part E, on one line. Earlier states are made from \
             the log, and once it has lost its beginning from a bootstrap generation or the archive (Spec/Explain.md, \
-            section 4). Nothing is changed, and a server that runs goes on meanwhile.
+            section 4). Nothing is changed, and a running server keeps serving.
 
             With --class and --query: a line for each object of the class that matches, [primary key, fields], in the \
             language of the Realm SDKs (Spec/Query.md), SORT, DISTINCT and LIMIT included. The class has the name that \

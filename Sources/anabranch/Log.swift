@@ -13,10 +13,10 @@ struct LogCommand: ParsableCommand {
         abstract: "Print the history of a synced file, newest first.",
         discussion: """
             A line for each version of the log, and then of the archive if there is one: its number, when its changes \
-            were made, by whom, how many bytes they have, and what they begin with. `anabranch show` prints all of a \
+            were made, their author, their size in bytes, and their beginning. `anabranch show` prints all of a \
             version, `anabranch explain` why it is so. With --object: only the versions of the log that changed that \
             object. With --edits: a line for each group of versions by one author on the same objects, without a long \
-            pause between them. A server that runs goes on meanwhile.
+            pause between them. A running server keeps serving.
 
             EXAMPLES
               anabranch log --data ./data --path '/"notes"'
@@ -171,7 +171,7 @@ struct ShowCommand: ParsableCommand {
         abstract: "Print a version of a synced file: who made it, when, and every instruction.",
         discussion: """
             The instructions are those of the log, as they were merged with what came before, in the words of \
-            `anabranch changeset print`. A server that runs goes on meanwhile.
+            `anabranch changeset print`. A running server keeps serving.
 
             EXAMPLES
               anabranch show 41 --data ./data --path '/"notes"'

@@ -14,14 +14,14 @@ struct RestoreCommand: ParsableCommand {
             missing, checks all of the copy, and prepares it to be served. The backup stays as it is, and can be \
             restored again. What an incremental backup needs of earlier ones is looked for where they were when it \
             was made, and beside it; --base names other places. Without --from: prepares the data directory itself, \
-            which is a copy of data that was made by other means; with --in-place it is a copy of a backup, and is \
-            none any more then.
+            which is a copy of data that was made by other means; with --in-place it is a copy of a backup, which it \
+            then no longer is.
 
-            A server went on after a backup was made, and clients were told of what the backup lacks. So the newest \
-            version of each synced file gets another salt. Clients that had seen that version or a later one are told \
-            to reset (208 to 211; 222 for a file without a version), and then synchronize what they have not uploaded \
-            according to their reset mode. All others go on. Never start a server on a copy without this command: \
-            clients that had been told more would stop for ever, without an error.
+            A server went on after a backup was made, and clients received what the backup lacks. So the newest \
+            version of each synced file gets another salt. Clients that have seen that version or a later one have to \
+            reset (208 to 211; 222 for a file without a version), and then handle what they have not uploaded \
+            according to their reset mode. All others continue. Never start a server on a copy without this command: \
+            clients that have received more would stop syncing for ever, without an error.
 
             No server may run on the data directory. Prints a line for each synced file, and a summary. All is \
             checked before anything is changed: with exit status 1 nothing is, or it says that something may be. Then \

@@ -23,7 +23,7 @@ struct VerifyCommand: ParsableCommand {
             command that joins them: they are no damage.
 
             While a server runs, each database is checked as it was at one moment. The server \
-            goes on; its write-ahead logs grow by what is written meanwhile.
+            goes on; its write-ahead logs grow by what is written during that time.
 
             An incremental backup is made whole for this in a directory anabranch-XXXXXX, in that of temporary files \
             (TMPDIR), which needs as much space as the data. It has keys and password hashes; only you can read it, \

@@ -44,7 +44,7 @@ struct AdminExpire: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "expire", abstract: "Let a client file expire. This cannot be undone.",
         discussion: """
-            Its client is told to reset: it downloads the file again, and what it had not uploaded is handled as the \
+            Its client has to reset: it downloads the file again, and what it had not uploaded is handled as the \
             application has chosen for client resets. What is kept because of it alone goes with the next maintenance: \
             --dry-run says how much that is, and who keeps the log then. `admin maintain` does it at once.
 

@@ -8,7 +8,7 @@ struct AdminCommand: AsyncParsableCommand {
         commandName: "admin",
         abstract: "Look into a running server, and intervene.",
         discussion: """
-            Speaks to the server's admin interface. On the server's machine the data directory tells where that is and \
+            Sends requests to the server's admin interface. On its machine the data directory says where that is and \
             what its token is: give --data or the server's --config. Elsewhere --at and --token-file do, or \
             ANABRANCH_ADMIN_AT and ANABRANCH_ADMIN_TOKEN in the environment. Lists come as tables, or with --json as \
             the server sends them. The exit status is 0 if the server did what it was asked, and 1 if not.

@@ -7,7 +7,7 @@ struct AdminDelete: AsyncParsableCommand {
         commandName: "delete", abstract: "Delete a synced file, or those of a user. This cannot be undone.",
         discussion: """
             With --path, the file goes with all that is stored of it: log, state, what was received, and its client \
-            files. Its clients are told to reset (208; later 208, 209 or 211): they download the file again, which is \
+            files. Its clients have to reset (208; later 208, 209 or 211): they download the file again, which is \
             empty then, and what they had not uploaded is handled as the application has chosen for client resets.
 
             With --user, each file goes in which nobody else has ever taken part. In the others what the user has \

@@ -4,7 +4,7 @@ import Foundation
 
 struct AdminDoors: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "doors", abstract: "What other wires keep beside the log, and how many clients they have.",
+        commandName: "doors", abstract: "The records of other wires, and how many clients they have.",
         discussion: """
             A door serves programs that keep no log of their own, such as Simperium's clients. What it has to remember \
             of them are records beside the log: a line for each kind, with the number of files that have some, of \
@@ -12,7 +12,7 @@ struct AdminDoors: AsyncParsableCommand {
             not run. All records of the store are looked at for it, or those of one file.
 
             With --drop, the records of a door go from a file: once it is out of the configuration, since the door \
-            would have to begin anew otherwise. Objects stay.
+            would have to start over otherwise. Objects stay.
 
             EXAMPLES
               anabranch admin doors

@@ -5,7 +5,7 @@ import NIOCore
 
 struct AdminFile: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "file", abstract: "One synced file: what it keeps of the past, and because of whom.",
+        commandName: "file", abstract: "One synced file: its kept history, and the clients it is kept for.",
         discussion: """
             A log keeps what some client may still need: the line `kept by` names the client file that needs most. If \
             its device is gone for good, `admin expire --dry-run` says what could go without it. A line `full` says \

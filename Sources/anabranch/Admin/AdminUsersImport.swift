@@ -15,7 +15,7 @@ struct AdminUsersImport: AsyncParsableCommand {
             cannot log in with the address until one is set.
 
             A line whose user is there already, with the same ident, changes nothing, so an import that was stopped \
-            can be repeated. A line with a mistake is told on standard error, with its number, and the others go on; \
+            can be repeated. A line with a mistake is reported on standard error, with its number; the others go on; \
             the exit status is then 1.
 
             EXAMPLES

@@ -100,7 +100,7 @@ struct CapturePause: AsyncParsableCommand {
         abstract: "Drop the triggers, for a change of the schema.",
         discussion: """
             Identities stay. `run` waits until `resume`, which makes the triggers again; then rows are compared with \
-            what was known of them, so that what was written meanwhile is synced as well.
+            their known content, so that rows written during the pause are synced as well.
 
             EXAMPLES
               anabranch capture pause --db app.sqlite

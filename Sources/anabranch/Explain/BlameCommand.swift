@@ -13,7 +13,7 @@ struct BlameCommand: ParsableCommand {
             A line for each property, element of a list, entry of a dictionary and member of a set: its place, its \
             value, and the version that wrote it, or created what it stands in. Only versions that changed the object \
             are read. `anabranch log --object` prints its history, `anabranch explain` what a version lost. Nothing is \
-            changed, and a server that runs goes on meanwhile.
+            changed, and a running server keeps serving.
 
             EXAMPLES
               anabranch blame Note/7 --data ./data --path '/"notes"'

@@ -13,7 +13,7 @@ struct DiffCommand: ParsableCommand {
             For each object that is new (+), erased (-) or changed (~) a line with its class and key, and a line for \
             each property that differs, with the value before and after. Values are as an export has them \
             (Spec/Export.md, section 2). States are made from the log, as `anabranch inspect --at` makes them. \
-            Nothing is changed, and a server that runs goes on meanwhile.
+            Nothing is changed, and a running server keeps serving.
 
             EXAMPLES
               anabranch diff 41 58 --data ./data --path '/"notes"'

@@ -16,7 +16,7 @@ struct ExplainCommand: ParsableCommand {
             each instruction of the upload: kept, changed or lost; and for each rule that had an effect its code and \
             sentence (Spec/Transform.md), the other instruction, and who made it, when and with which release. It \
             merges again and compares the result with the log. What a device uploaded is kept for \
-            history.explain-days days. Nothing is changed, and a server that runs goes on meanwhile.
+            history.explain-days days. Nothing is changed, and a running server keeps serving.
 
             EXAMPLES
               anabranch explain 41 --data ./data --path '/"notes"'

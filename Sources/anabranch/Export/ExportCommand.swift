@@ -14,7 +14,7 @@ struct ExportCommand: ParsableCommand {
         discussion: """
             First come the classes, then the objects, in an order that only their contents decide: equal states have \
             equal exports (Spec/Export.md). `anabranch import` takes them. The export is of one version, which a line \
-            on standard error names; a server that runs goes on meanwhile, and its write-ahead logs grow by what is \
+            on standard error names; a running server keeps serving, and its write-ahead logs grow by what is \
             written. Objects of asymmetric classes are not in the state: see `anabranch admin ingested`.
 
             With --documents or --csv the objects of one class are printed for programs of others: MongoDB's tools, \

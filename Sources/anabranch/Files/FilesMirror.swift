@@ -17,7 +17,7 @@ struct FilesMirror: AsyncParsableCommand {
             moved or renamed stays the same file.
 
             Links and special files are left alone, and nothing outside of the folder is touched. A name that the disk \
-            cannot have is told on standard error and passed over. What the folder and the space had in common is \
+            cannot have is reported on standard error and skipped. What the folder and the space had in common is \
             remembered beside the replica, so changes that are made while nothing runs are understood as well.
 
             EXAMPLES

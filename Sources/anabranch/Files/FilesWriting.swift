@@ -67,7 +67,7 @@ struct FilesMove: AsyncParsableCommand {
         commandName: "mv",
         abstract: "Move or rename a file or folder of the space.",
         discussion: """
-            It stays the same file: an edit that another device makes meanwhile is seen in the new place.
+            It stays the same file: a concurrent edit on another device is seen in the new place.
 
             EXAMPLES
               anabranch files mv /note.txt /plans/plan.txt --data ./spaces \\
@@ -94,7 +94,7 @@ struct FilesRemove: AsyncParsableCommand {
         commandName: "rm",
         abstract: "Delete files, and folders with everything below them.",
         discussion: """
-            They go to the trash, unless somebody edits them meanwhile.
+            They go to the trash, unless somebody edits them at the same time.
 
             EXAMPLES
               anabranch files rm /note.txt /plans --data ./spaces --path 'my-app/"files"'

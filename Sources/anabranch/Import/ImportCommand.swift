@@ -15,14 +15,14 @@ struct ImportCommand: AsyncParsableCommand {
             with gzip; and .realm files of devices. Each \
             object is created, or given the fields that the line has, by its primary key; what is there already is \
             not written again, so an import can be repeated. Clients download it like everything that others write. \
-            A line with a mistake is told on standard error, with its number, its field and the reason, and the \
+            A line with a mistake is reported on standard error, with its number, its field and the reason; the \
             others go on; the exit status is then 1. An import that was interrupted says how to go on.
 
             The server has to run: it is found as `anabranch admin` finds it. A partition that is missing is made.
 
             Documents need a class (--class) and a schema: by default the one that the synced file has; with --schema \
             that of App Services, a schema.json or the folder of an exported app, with which fields that link to \
-            other classes are known; with --infer one that fits all documents, which is told on standard error. \
+            other classes are known; with --infer one that fits all documents, which is printed on standard error. \
             --infer --dry-run prints it as lines that can be changed and given as --schema. Fields that the schema \
             does not have are left out, and counted at the end. With --partition-key each document goes to the \
             partition that the field names, and one file can fill all partitions of an app (Spec/Export.md). A \
@@ -30,7 +30,7 @@ struct ImportCommand: AsyncParsableCommand {
 
             A table of CSV, a file whose name ends in .csv or any with --csv, has the names of the fields in its \
             first line, and needs a class and a schema as documents do. All of it is looked at before anything is \
-            written: if a cell, a record or a name is wrong, each is told and nothing is written.
+            written: if a cell, a record or a name is wrong, each is reported and nothing is written.
 
             A Realm file (Spec/RealmFile.md) is read as `anabranch realm-file export` reads it, and whole before \
             anything is written: lines are those of the export. Objects of asymmetric classes are left out and \

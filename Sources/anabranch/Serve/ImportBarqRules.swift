@@ -18,7 +18,7 @@ struct ImportBarqRules: ParsableCommand {
             role for admins, which applies where %%user.data.admin is true, and one with the rule. Classes without a \
             rule have no role: nobody may do anything with them.
 
-            Prints the files that it writes, and keys that have no effect here. Every mistake is told on standard \
+            Prints the files that it writes, and keys that have no effect here. Mistakes are printed on standard \
             error, with the number of its rule; then nothing is written, and the exit status is 1.
 
             EXAMPLES
