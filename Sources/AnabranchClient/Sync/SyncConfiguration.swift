@@ -65,7 +65,7 @@ public protocol RouteProvider: Sendable {
 
 /// The server's response to the last route, passed when another one is requested.
 public enum RouteNews: Sendable {
-    /// No news: the last route is still valid.
+    /// Nothing has changed: the last route is still valid.
     case none
     /// The token is not accepted.
     case tokenIsBad

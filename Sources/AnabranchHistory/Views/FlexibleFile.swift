@@ -314,7 +314,7 @@ package final class FlexibleFile {
 
     /// The result of a search.
     package struct SearchOutcome: Sendable {
-        /// The reason why the set is refused, in the words that the client is told; nil if it is not.
+        /// The reason why the set is refused, in the words for the client; nil if it is not.
         package let refusal: String?
     }
 

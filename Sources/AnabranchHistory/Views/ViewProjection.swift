@@ -232,7 +232,7 @@ extension ViewProjection {
     ///   - role: the role that the view gets there; for objects that the range does not touch, the caller still has to
     ///     apply it.
     ///   - clientVersion: the newest one of the client that the log has.
-    ///   - longRangeBytes: the size, in bytes, above which a range is told as whole objects, if that is shorter.
+    ///   - longRangeBytes: the size, in bytes, above which a range is sent as whole objects, if that is shorter.
     ///   - looks: the findings about the range from an earlier call that took too long.
     ///   - instant: a clock.
     ///   - limit: the step that begins when the range is read.

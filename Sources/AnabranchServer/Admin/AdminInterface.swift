@@ -34,7 +34,7 @@ public struct AdminInterface: Sendable {
     let accounts: any AccountStore
     let metrics: PrometheusMetrics
     let onListening: @Sendable (SocketAddress) -> Void
-    /// Makes the pages that the listener shows to people beside its endpoints; nil for none.
+    /// Makes the web pages that the listener serves in addition to its endpoints; nil for none.
     package var makePages: (@Sendable (AdminAccess) -> any AdminPages)?
 
     /// An interface to a server with these stores.

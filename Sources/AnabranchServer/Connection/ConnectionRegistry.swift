@@ -108,7 +108,7 @@ final class ReplyQueue: Sendable {
         var replies: [FileReply] = []
         /// The cost of the requests that are done.
         var doneBytes = 0
-        /// True once the event loop has been told to drain.
+        /// True once the event loop has been notified to drain.
         fileprivate var isNotified = false
         fileprivate var notifiesOfAll = false
 

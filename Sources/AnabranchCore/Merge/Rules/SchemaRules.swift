@@ -2,7 +2,7 @@
 // kind the first is the major one. Rule R8 is in `ClassErasure.swift`, because it adds an instruction.
 
 extension PairRules {
-    /// R1. Both sides declare the class: neither needs to hear of it, unless they disagree on what it is.
+    /// R1. Both sides declare the class: neither needs the other's declaration, unless they contradict each other.
     static func addTableVersusAddTable(
         _ major: inout Instruction, _ minor: inout Instruction, in arena: ChangesetArena
     ) throws(TransformError) {
@@ -41,7 +41,7 @@ extension PairRules {
         minor.discard()
     }
 
-    /// R9. Both sides declare the column: neither needs to hear of it, unless they disagree on what it is.
+    /// R9. Both sides declare the column: neither needs the other's declaration, unless they contradict each other.
     static func addColumnVersusAddColumn(
         _ major: inout Instruction, _ minor: inout Instruction, in arena: ChangesetArena
     ) throws(TransformError) {
