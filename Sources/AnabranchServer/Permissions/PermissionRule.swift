@@ -151,8 +151,8 @@ struct PermissionRule: Equatable, Sendable {
             let ident = path.contains("${user}") ? ", with 24 hexadecimal digits for ${user}," : ""
             let reason =
                 isJSON
-                ? "no partition value: null, a text, an integer, an ObjectId or a UUID"
-                : "no JSON, as partition values are; that of a string has its own quotation marks: '\"\(path)\"'"
+                ? "not a partition value: null, a text, an integer, an ObjectId or a UUID"
+                : "not JSON, as partition values are; that of a string has its own quotation marks: '\"\(path)\"'"
             return """
                 \(rule): path: matches only clients that send these bytes as they are, which no SDK does: \
                 '\(path)'\(ident) is \(reason)
