@@ -146,7 +146,8 @@ import Testing
             ("path: '${user}-x'", "is not JSON"), (#"path: '{"$oid": *}'"#, "is not a partition value"),
             (#"path: '{"$numberLong":"99999999999999999999"}'"#, "is not a partition value"),
             // An ident is 24 hexadecimal digits.
-            ("path: '${user}'", "with 24 hexadecimal digits for ${user}, is not JSON"), ("path: '*-${user}'", "not JSON"),
+            ("path: '${user}'", "with 24 hexadecimal digits for ${user}, is not JSON"),
+            ("path: '*-${user}'", "not JSON"),
             (#"path: '{"$numberLong":"${user}"}'"#, "is not a partition value"),
             (#"path: '{"$uuid":"${user}"}'"#, "is not a partition value"),
             (#"path: '{"$oid":"a${user}*"}'"#, "is not a partition value"), (#"path: '{"$oid":"${user}*"}'"#, nil),
