@@ -28,6 +28,12 @@ package struct PendingRecords {
         changes.values.flatMap(\.values).sorted { $0.place < $1.place }
     }
 
+    /// The newest version of the log that the records go with.
+    package func head() throws(HistoryError) -> SaltedVersion {
+        let head = try view.head()
+        return SaltedVersion(version: head.version, salt: head.versionSalt)
+    }
+
     /// The content of a record; nil if there is none.
     package func value(at place: RecordPlace) throws(HistoryError) -> [UInt8]? {
         if let change = changes[Kind(place)]?[place.key] { return change.value }

@@ -56,25 +56,26 @@ final class SyncedBuckets: Sendable {
     // MARK: Channels
 
     /// Opens the door of the file, which is created if it does not exist, and begins a new history if entries were
-    /// missed.
+    /// missed, or the log was replaced by that of a backup.
     func openDoor() async throws {
         while true {
-            let found = Mutex<DoorRow?>(nil),
-                version = try await write { _, records in
-                    let door = try records.door()
-                    found.withLock { $0 = door }
-                }
-            let door = found.withLock { $0 }
-            if door?.position == version { return }
+            let found = Mutex<(door: DoorRow?, head: SaltedVersion)?>(nil)
+            let version = try await write { _, records in
+                let (door, head) = (try records.door(), try records.head())
+                found.withLock { $0 = (door, head) }
+            }
+            guard let (door, head) = found.withLock({ $0 }) else { return }
+            if door?.position == version, door?.logSalt == head.salt { return }
             let settings = settings, now = now
             _ = try await write { transaction, records in
                 guard try records.door() == door else { return }
                 guard let door else {
                     let salt = UInt64.random(in: 1 ... .max)
-                    return records.set(DoorRow(position: version, salt: salt, bucketCount: 0))
+                    return records.set(
+                        DoorRow(position: head.version, logSalt: head.salt, salt: salt, bucketCount: 0))
                 }
                 var recorder = ChangeRecorder(settings, now: now, door: door)
-                try recorder.renew(at: version, transaction.state, &records)
+                try recorder.renew(at: head, transaction.state, &records)
             }
         }
     }

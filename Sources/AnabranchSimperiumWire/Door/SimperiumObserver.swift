@@ -18,7 +18,8 @@ struct SimperiumObserver: RecordObserver {
                 try recorder.record(step, of: app, &records)
             } else {
                 // It has missed entries.
-                try recorder.renew(at: step.entry.version, step.after, &records)
+                let position = SaltedVersion(version: step.entry.version, salt: step.entry.salt)
+                try recorder.renew(at: position, step.after, &records)
             }
         } catch let error as HistoryError {
             throw error
@@ -59,7 +60,7 @@ struct ChangeRecorder {
         let (objects, erasedClasses) = try step.touched()
         let before = door.position
         try records.recordDay(at: now, after: before, settings)
-        door.position = step.entry.version
+        (door.position, door.logSalt) = (step.entry.version, step.entry.salt)
         records.set(door)
         var noted: [[UInt8]: Set<PrimaryKey>] = [:]
         for object in objects {
@@ -189,8 +190,8 @@ struct ChangeRecorder {
 
     /// Begins a new history from the present state, since the changes that led to it are unknown. Every version rises,
     /// so that nothing that a client has is mistaken for the present entity.
-    mutating func renew(at version: ServerVersion, _ graph: ObjectGraph, _ records: inout PendingRecords) throws {
-        door.position = version
+    mutating func renew(at position: SaltedVersion, _ graph: ObjectGraph, _ records: inout PendingRecords) throws {
+        (door.position, door.logSalt) = (position.version, position.salt)
         door.salt = .random(in: 1 ... .max)
         door.kept = KeptBytes()
         try records.eraseCounts()

@@ -17,6 +17,8 @@ enum RecordKind: UInt8, CaseIterable {
 struct DoorRow: Equatable {
     /// The last entry that the door has seen.
     var position: ServerVersion
+    /// The salt of that entry: another one after a backup was restored, whose log goes on otherwise.
+    var logSalt: Salt
     /// The number of the history.
     var salt: UInt64
     /// The number of buckets so far.
@@ -104,18 +106,16 @@ extension PendingRecords {
         guard let bytes = try value(at: RecordKind.door.place([])) else { return nil }
         var reader = RecordReader(bytes)
         var door = DoorRow(
-            position: ServerVersion(rawValue: try reader.number()), salt: try reader.number(),
-            bucketCount: try reader.number())
-        // Doors of earlier releases did not count.
-        if !reader.rest.isEmpty {
-            door.kept = KeptBytes(day: try reader.number(), ofDay: try reader.number(), total: try reader.number())
-        }
+            position: ServerVersion(rawValue: try reader.number()), logSalt: Salt(rawValue: try reader.number()),
+            salt: try reader.number(), bucketCount: try reader.number())
+        door.kept = KeptBytes(day: try reader.number(), ofDay: try reader.number(), total: try reader.number())
         return door
     }
 
     mutating func set(_ door: DoorRow) {
         var writer = RecordWriter()
         writer.append(door.position.rawValue)
+        writer.append(door.logSalt.rawValue)
         writer.append(door.salt)
         writer.append(door.bucketCount)
         writer.append(door.kept.day)
