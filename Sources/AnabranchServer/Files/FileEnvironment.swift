@@ -31,12 +31,15 @@ final class FileEnvironment: Sendable {
     let unixSeconds: @Sendable () -> UInt64
     /// The clock by which the server's own changes compete with those of clients, to the millisecond.
     let now: @Sendable () -> ChangesetTime
-    /// Begins one step of a turn.
-    let beginStep: @Sendable () -> StepLimit
+    private let makeStep: (@Sendable () -> StepLimit)?
+    /// The number of files that wait for a short turn.
+    let readyCount = Atomic(0)
     /// The source of the salts of files.
     private let randomness: @Sendable () -> any RandomNumberGenerator
     /// The duration of a step of a turn, in milliseconds, unless the step is a single piece of work that cannot be cut.
     static let stepMillisecondsMax: Int64 = 10
+    /// The number of files with which steps become shorter, so that it does not take long until each has its turn.
+    private static let crowd = 16
     private let isEndingFlag = Atomic(false)
 
     /// - Parameters:
@@ -45,15 +48,14 @@ final class FileEnvironment: Sendable {
     ///   - names: the files of the store that paths mean.
     ///   - budget: the memory of requests that are not done yet.
     ///   - messageMemory: the memory of long messages.
+    ///   - beginStep: begins a step; nil for the clock of the machine.
     ///   - monotonicSeconds: a clock that never goes back; nil for the machine's.
     ///   - now: the clock for the times of changes.
     init(
         store: any HistoryStore, names: FileNames = FileNames(), committerThreads: Int = 2,
         options: FileOptions = FileOptions(), metrics: SyncMetrics, logger: Logger,
         budget: MemoryBudget = MemoryBudget(bytesMax: .max), messageMemory: MemoryBudget = MemoryBudget(bytesMax: .max),
-        beginStep: @escaping @Sendable () -> StepLimit = {
-            StepLimit(milliseconds: FileEnvironment.stepMillisecondsMax)
-        },
+        beginStep: (@Sendable () -> StepLimit)? = nil,
         randomness: @escaping @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() },
         unixSeconds: @escaping @Sendable () -> UInt64, monotonicSeconds: (@Sendable () -> UInt64)? = nil,
         now: @escaping @Sendable () -> ChangesetTime = { Date().changesetTime }
@@ -75,10 +77,21 @@ final class FileEnvironment: Sendable {
             self.store, options.history, logger: logger, unixSeconds: unixSeconds, monotonicSeconds: monotonicSeconds)
         self.budget = budget
         self.messageMemory = messageMemory
-        self.beginStep = beginStep
+        makeStep = beginStep
         self.randomness = randomness
         self.unixSeconds = unixSeconds
         self.now = now
+    }
+
+    /// Begins one step of a turn.
+    func beginStep() -> StepLimit {
+        if let makeStep { return makeStep() }
+        return StepLimit(milliseconds: Self.stepMilliseconds(whileReady: readyCount.load(ordering: .relaxed)))
+    }
+
+    /// The duration of a step while so many files wait for a short turn, in milliseconds.
+    static func stepMilliseconds(whileReady count: Int) -> Int64 {
+        max(1, stepMillisecondsMax * Int64(crowd) / Int64(max(crowd, count)))
     }
 
     /// True once nobody waits for long merges any more.

@@ -273,7 +273,12 @@ final class FileQueues: Sendable {
         }
     }
 
-    private func beginTurn() -> FileQueue.Turn? { state.withLock { $0.ready.popFirst()?.begin() } }
+    private func beginTurn() -> FileQueue.Turn? {
+        state.withLock { state in
+            defer { environment.readyCount.store(state.ready.shortCount, ordering: .relaxed) }
+            return state.ready.popFirst()?.begin()
+        }
+    }
 
     private func finishCommit(of queue: FileQueue, _ failure: HistoryError?) {
         state.withLock { state in

@@ -14,6 +14,9 @@ struct ReadyFiles {
     private var promoted: Set<ObjectIdentifier> = []
     private var shortTurns = 0
 
+    /// The number of those that wait for a short turn.
+    var shortCount: Int { short.count }
+
     mutating func append(_ file: FileQueue, for kind: TurnKind) {
         switch kind {
         case .short: short.append(file)

@@ -80,6 +80,16 @@ import Testing
             request: request)
     }
 
+    /// However many files somebody keeps busy.
+    @Test func stepsAreShorterWhileManyFilesWait() {
+        let lengths = [0, 16, 32, 160, 100_000].map { FileEnvironment.stepMilliseconds(whileReady: $0) }
+        #expect(lengths == [10, 10, 5, 1, 1])
+        let environment = Self.environment(InMemoryStore()), files = FileQueues(environment, threads: nil) { _ in }
+        for number in 0..<40 as Range<UInt64> { files.submit(Self.bind(number, to: "//\(number)")) }
+        files.takeTurn()
+        #expect(environment.readyCount.load(ordering: .relaxed) == 39)
+    }
+
     /// A file keeps it until it comes to the request.
     @Test func theSetOfAnIdentCounts() {
         let set = SubscriptionSet(version: 1, query: Array(#"{"T":"TRUEPREDICATE"}"#.utf8))
