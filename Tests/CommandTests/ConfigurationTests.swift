@@ -311,15 +311,32 @@ import Testing
 
     /// Nothing else says who may write what.
     @Test func aServerStartsOnlyWithAWordOnPermissions() throws {
-        #expect(
-            try Self.configuration("apps: {a: {providers: [anon-user]}}").missingRules?.hasPrefix("rules: ") == true)
-        #expect(try Self.configuration().missingRules != nil)
-        #expect(try Self.configuration("rules: everybody").missingRules == nil)
+        func missing(_ yaml: String) throws -> [String] {
+            try Self.configuration(yaml).missingPermissions.map { String($0.prefix { $0 != "," }) }
+        }
+        let partitions = "a: {providers: [anon-user]}", flexible = "b: {providers: [anon-user], sync: flexible"
+        #expect(try missing("apps: {\(partitions)}") == ["rules: not set"])
+        #expect(try missing("user-without-token: x") == ["rules: not set"])
+        #expect(try missing("") == [], "nobody is let in")
+        #expect(try missing("{rules: everybody, apps: {\(partitions)}}") == [])
         #expect(try Self.configuration("rules: everybody").rules == .everybody)
         #expect(try Self.configuration("rules: /rules.yaml").rules == .file("/rules.yaml"))
-        #expect(try Self.configuration(flags: ["dev": "true"]).missingRules == nil)
+        #expect(try missing("apps: {\(flexible)}}") == ["apps: b: app-config is not set"])
         #expect(
-            try Self.configuration("apps: {a: {providers: [anon-user], sync: flexible}}").missingRules == nil)
+            try missing("apps: {\(partitions), \(flexible)}}") == ["rules: not set", "apps: b: app-config is not set"])
+        #expect(try missing("apps: {\(flexible), app-config: everybody}}") == [])
+        #expect(try Self.configuration("apps: {\(flexible), app-config: everybody}}").exportPaths == [:])
+        #expect(try missing("apps: {\(flexible), app-config: /exported}}") == [])
+        #expect(try missing("{dev: true, apps: {\(partitions), \(flexible)}}}") == [])
+    }
+
+    @Test func rulesThatDecideNothingAreNoted() throws {
+        let note = "rules: no app has partitions, so they decide nothing"
+        let flexible = "apps: {a: {providers: [anon-user], sync: flexible, app-config: everybody}}"
+        #expect(try Self.configuration("{rules: r.yaml, \(flexible)}").notices == [note])
+        #expect(try Self.configuration("{rules: everybody, \(flexible)}").notices == [])
+        #expect(try Self.configuration("{rules: r.yaml, dev: true, \(flexible)}").notices == [])
+        #expect(try Self.configuration("{rules: r.yaml, apps: {a: {providers: [anon-user]}}}").notices == [])
     }
 
     @Test(arguments: [
@@ -363,7 +380,8 @@ import Testing
             .deletingLastPathComponent()
         let example = try Configuration(
             file: root.appendingPathComponent("scripts/deploy/anabranch.yaml").path, environment: [:], flags: [:])
-        #expect(!example.isClosed && !example.isInsecure && !example.isDevelopment && example.missingRules == nil)
+        #expect(!example.isClosed && !example.isInsecure && !example.isDevelopment)
+        #expect(example.missingPermissions == [])
         #expect(example.adminListen?.isLoopback == true && example.data == "/var/lib/anabranch")
     }
 

@@ -28,8 +28,8 @@ public struct AppSettings: Equatable, Sendable {
     public var isFlexible = false
     /// The forks of Realm's SDKs whose clients may use the app, with tokens of its issuer.
     public var forks: [WireDialect: ForkSettings] = [:]
-    /// The folder of the app as exported from App Services: its rules, its classes, and its kind of sync. If nil,
-    /// everybody may do everything.
+    /// The folder of the app as exported from App Services: its rules, its classes, and its kind of sync. If nil, or
+    /// the word `everybody`, everybody may do everything.
     public var exportPath: String?
 
     /// An app with these ways to log in.

@@ -63,13 +63,13 @@ struct AttackedServer: Sendable {
     static let rulesPath = "data_sources/db/shop/\(AttackedObjects.className)/rules.json"
 
     var configuration: String {
-        let export = rules == nil ? "" : ", app-config: \(Self.exportName)"
+        let export = rules == nil ? "everybody" : Self.exportName
         let simperium = servesSimperium ? ", simperium: {}" : ""
         return """
             rules: everybody
             apps:
-              \(AttackedApp.flexible.rawValue): {providers: [anon-user], sync: flexible\(export)}
-              \(AttackedApp.otherFlexible.rawValue): {providers: [anon-user], sync: flexible}
+              \(AttackedApp.flexible.rawValue): {providers: [anon-user], sync: flexible, app-config: \(export)}
+              \(AttackedApp.otherFlexible.rawValue): {providers: [anon-user], sync: flexible, app-config: everybody}
               \(AttackedApp.partitions.rawValue): {providers: [anon-user, local-userpass]\(simperium)}
             \(settings)
 

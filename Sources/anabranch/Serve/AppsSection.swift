@@ -75,7 +75,8 @@ struct AppsSection {
             case "app-config":
                 settings.exportPath = value.scalar?.string
                 if settings.exportPath?.isEmpty ?? true {
-                    problems.append("\(place): app-config: \(Self.found(value)); allowed: the path of a folder")
+                    problems.append(
+                        "\(place): app-config: \(Self.found(value)); allowed: the path of a folder, or everybody")
                 }
             case "destructive-schema":
                 if let rule = value.scalar.flatMap({ DestructiveSchema(rawValue: $0.string) }) {

@@ -29,8 +29,8 @@ struct ConfigCommand: AsyncParsableCommand {
             discussion: """
                 Finds every mistake at once: settings and values that do not exist, settings that contradict each \
                 other, files of rules, certificates, keys, passwords, programs and folders of exported apps that \
-                are missing or cannot be used, and rules that are not set, without which no server starts. Nothing \
-                is changed, and a server may be running. Prints a line for each mistake on standard error, and on \
+                are missing or cannot be used, and rules or folders that are not set, without which no server starts. \
+                Nothing is changed, and a server may be running. Prints a line for each mistake on standard error, and on \
                 standard output each rule in words, what exported apps ask for that has no effect here, and which \
                 issuers do not hand out their keys now; the exit status is 0 if there is no mistake, and 1 if there \
                 is one.
@@ -44,16 +44,11 @@ struct ConfigCommand: AsyncParsableCommand {
         func run() async throws {
             let sources = options.sources()
             var problems = sources.problems + sources.configuration.contradictions
-            // Rules may be among what cannot be read.
-            if sources.problems.isEmpty, !sources.configuration.isClosed,
-                let missing = sources.configuration.missingRules
-            {
-                problems.append(missing)
-            }
+            // What could not be read is not missing.
+            if sources.problems.isEmpty { problems += sources.configuration.missingPermissions }
             let files = await NamedFiles.check(sources.configuration)
             problems += files.problems
             for rule in files.rules { print(rule) }
-            // What could not be read is not missing.
             let notices = sources.problems.isEmpty ? sources.configuration.notices : []
             for notice in notices + files.notices { print("note: \(notice)") }
             if options.server.config == nil { print("note: no file was looked at: --config names one") }

@@ -90,7 +90,7 @@ struct Configuration {
     var isClosed: Bool { !isDevelopment && apps.isEmpty && userWithoutToken == nil }
 
     /// The folders of exported apps, by the apps' ids here.
-    var exportPaths: [String: String] { apps.compactMapValues(\.exportPath) }
+    var exportPaths: [String: String] { apps.compactMapValues(\.exportPath).filter { $0.value != "everybody" } }
 
     /// The keys of the server's own tokens.
     var keyPath: String { inData("keys.json") }

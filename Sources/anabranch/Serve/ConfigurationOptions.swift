@@ -71,7 +71,7 @@ struct ServerOptions: ParsableArguments {
         help: ArgumentHelp(
             """
             Who may read and write what: a file of rules (Spec/Admin.md, section 5), or everybody if every user may \
-            do everything. (default: none, and then only --dev, or an app of flexible sync alone, starts)
+            do everything. (default: none, and then only --dev, or apps of flexible sync alone, start)
             """, valueName: "file"))
     var rules: String?
 

@@ -64,22 +64,36 @@ extension Configuration {
         return problems
     }
 
-    /// Notices that nobody can log in, which may be meant.
+    /// Notices that nobody can log in, or that rules decide nothing, which may be meant.
     var notices: [String] {
         let empty = apps.filter { $0.value.providers.isEmpty && $0.value.forks.isEmpty }.keys.sorted()
-        return (isClosed ? ["no apps are configured, so nobody is let in"] : [])
-            + empty.map { "apps: \($0): there are no providers, so nobody can log in" }
+        var notices = isClosed ? ["no apps are configured, so nobody is let in"] : []
+        if case .file = rules, !isClosed, !hasPartitions {
+            notices.append("rules: no app has partitions, so they decide nothing")
+        }
+        return notices + empty.map { "apps: \($0): there are no providers, so nobody can log in" }
     }
 
-    /// The notice that nothing is said about permissions. Development needs none, nor do apps of flexible sync, whose
-    /// roles say it.
-    var missingRules: String? {
-        let hasPartitions = apps.isEmpty || userWithoutToken != nil || apps.values.contains { !$0.isFlexible }
-        guard rules == nil, !isDevelopment, hasPartitions else { return nil }
-        return """
+    private var hasPartitions: Bool {
+        isDevelopment || userWithoutToken != nil || apps.values.contains { !$0.isFlexible }
+    }
+
+    /// What nobody has said about permissions: a line for all partitions, and one for each app of flexible sync.
+    /// Development needs none.
+    var missingPermissions: [String] {
+        guard !isDevelopment else { return [] }
+        let partitions = """
             rules: not set, so every user may read and write every partition: name a file that says who may do what, \
             or write rules: everybody if that is meant
             """
+        let open = apps.filter { $0.value.isFlexible && $0.value.exportPath == nil }.keys.sorted()
+        return (rules == nil && hasPartitions ? [partitions] : [])
+            + open.map { app in
+                """
+                apps: \(app): app-config is not set, so every user may read and write every object: name the folder of \
+                the exported app, or write app-config: everybody if that is meant
+                """
+            }
     }
 }
 

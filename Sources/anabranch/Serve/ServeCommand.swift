@@ -45,7 +45,8 @@ struct ServeCommand: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try options.configuration()
-        if !configuration.isClosed, let missing = configuration.missingRules { throw InputError(description: missing) }
+        let missing = configuration.missingPermissions
+        guard missing.isEmpty else { throw InputError(description: missing.joined(separator: "\n")) }
         MemoryAllocation.giveBackWhatIsFree()
         let trail = AuditTrail(inDirectory: configuration.data)
         var logger = Logger(
@@ -228,12 +229,6 @@ struct ServeCommand: AsyncParsableCommand {
                 nobody is let in, because no apps are configured: name them in a file for --config, or start with \
                 --dev to develop
                 """)
-        }
-        for (app, settings) in configuration.apps.sorted(by: { $0.key < $1.key })
-        where settings.isFlexible && settings.exportPath == nil {
-            logger.warning(
-                "an app of flexible sync has no app-config: all its users can read and write everything",
-                metadata: ["app": "\(app)"])
         }
         if !configuration.listen.isLoopback, configuration.tlsCertificate == nil {
             logger.warning("tokens and passwords travel in the open", metadata: ["listen": "\(configuration.listen)"])
