@@ -214,11 +214,11 @@ import Testing
         let file = fixture.file, ident = fixture.client.ident
         file.entriesMax = 0
         for key in 0..<256 as Range<Int64> { try fixture.create(key) }
-        #expect(file.takeNews().contains(ident))
+        #expect(file.takeClientsToNotify().contains(ident))
         try fixture.integrate()
-        _ = file.takeNews()
+        _ = file.takeClientsToNotify()
         for key in 256..<276 as Range<Int64> { try fixture.create(key) }
-        #expect(!file.takeNews().contains(ident))
+        #expect(!file.takeClientsToNotify().contains(ident))
         #expect(file.views[ident]?.log.entries.count == 256)
         try fixture.upload()
         #expect(file.takeNews(of: ident))
@@ -226,9 +226,9 @@ import Testing
         #expect(try fixture.objectCount() == 276)
         // Now it is told at once.
         try fixture.upload()
-        _ = file.takeNews()
+        _ = file.takeClientsToNotify()
         try fixture.create(276)
-        #expect(file.takeNews().contains(ident))
+        #expect(file.takeClientsToNotify().contains(ident))
         try fixture.test.verify()
     }
 

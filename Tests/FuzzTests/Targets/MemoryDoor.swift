@@ -32,7 +32,7 @@ final class MemoryDoor {
             let store = InMemoryStore()
             let door = try? MemoryDoor(on: store, form)
             let version = try? door?.write { transaction, records in
-                if form == .typed { try Self.addClass(to: transaction) }
+                if form == .typed { try MemoryDoor.addClass(to: transaction) }
                 records.set(DoorRow(position: 0, logSalt: 0, salt: 0x5A17, bucketCount: 0))
                 return []
             }
