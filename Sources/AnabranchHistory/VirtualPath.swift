@@ -43,6 +43,9 @@ extension VirtualPath {
     /// The path of the one synced file that an app of flexible sync has.
     public init(app: String) { self.init(app) }
 
+    /// The id of the app that the path begins with; empty if the file belongs to none.
+    package var app: String { String(decoding: bytes.prefix { $0 != UInt8(ascii: "/") }, as: UTF8.self) }
+
     /// The partition that the path ends with; nil for that of an app of flexible sync. An app's id contains no slash.
     package var partition: ArraySlice<UInt8>? {
         bytes.firstIndex(of: UInt8(ascii: "/")).map { bytes[($0 + 1)...] }

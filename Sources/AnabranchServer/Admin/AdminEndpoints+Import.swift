@@ -76,11 +76,11 @@ extension AdminEndpoints {
         let parts = path.bytes.split(separator: UInt8(ascii: "/"), maxSplits: 1, omittingEmptySubsequences: false)
         let app = String(decoding: parts[0], as: UTF8.self)
         if let apps = admin.settings.apps, !app.isEmpty, !apps.contains(exactly: app) { throw Self.noSuch("app") }
-        let isFlexible = server.files.environment.options.isFlexible(VirtualPath(app))
-        if parts.count == 1, !isFlexible {
+        let mode = server.modes.mode(ofApp: app)
+        if parts.count == 1, mode != .flexible {
             throw .badRequest("the app is not one of flexible sync: a partition is named APP/VALUE, as in app/\"a\"")
         }
-        if parts.count == 2, isFlexible {
+        if parts.count == 2, mode == .flexible {
             throw .badRequest("the app is one of flexible sync, and has no partitions: its file is '\(app)'")
         }
         if parts.count == 2, !app.isEmpty, (try? JSONValue(parsing: parts[1])) == nil {

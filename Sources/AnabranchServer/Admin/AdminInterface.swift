@@ -65,6 +65,7 @@ struct ServerOperations: Sendable {
     /// True while clients are served: from the moment the server listens until it begins to shut down.
     let isServing: @Sendable () -> Bool
     let doors: [any RecordDoor]
+    let modes: AppModes
     /// The clock, in seconds since 1970.
     let unixSeconds: @Sendable () -> UInt64
 }

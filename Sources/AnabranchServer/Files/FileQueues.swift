@@ -157,12 +157,15 @@ final class FileQueues: Sendable {
     /// - Returns: whether it is gone.
     /// - Throws: what the store throws; `storeFailed` if the server has ended.
     func delete(_ path: VirtualPath, onlyOf user: String?) async throws -> Bool {
-        let names = environment.names, path = names.file(at: path)
+        let environment = environment, path = environment.names.file(at: path)
         return try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Bool, any Error>) in
             let job = FileJob(comesAfterMerge: false) { file in
                 guard let file else { return continuation.resume(throwing: HistoryError.serverHasEnded) }
                 file.delete(onlyOf: user) { outcome in
-                    if case .success(true) = outcome { names.remove(path) }
+                    if case .success(true) = outcome {
+                        environment.names.remove(path)
+                        environment.options.onDeletion(path)
+                    }
                     continuation.resume(with: outcome)
                 }
             }

@@ -282,6 +282,7 @@ final class FileSessions {
     /// away, which is the same for most of them, until the step is over. The others get the number of the newest
     /// version, and request a DOWNLOAD when they can send one.
     func announce(until limit: StepLimit) {
+        if announcedVersion == 0, file.version > 0 { environment.options.onFirstVersion(file.path) }
         if let flexible {
             for ident in flexible.takeClientsToNotify().sorted() {
                 guard let key = sessionOfClientFile[ident], !isIdentifying(key) else { continue }

@@ -19,8 +19,8 @@ final class WebSocketUpgrade {
     private let logger: Logger
     private let dialects: [WireDialect]
     private let expiredTokens: ExpiredTokens
-    /// The kind of sync of an app whose client came with a kind.
-    private let mode: (_ app: String, _ offered: SyncMode) -> SyncMode
+    /// The kind of sync of an app; nil if clients of both kinds may come.
+    private let mode: (_ app: String) -> SyncMode?
     /// Adds the handlers of the sync protocol to the socket's pipeline.
     private let onUpgrade: (any Channel, AcceptedHandshake) throws -> Void
     private let text: TextUpgrade?
@@ -37,14 +37,14 @@ final class WebSocketUpgrade {
     ///   - messageBytesMax: the longest frame, in bytes.
     ///   - dialects: those that are served.
     ///   - expiredTokens: those that clients of forks have come with.
-    ///   - mode: the kind of sync of an app whose client came with a kind.
+    ///   - mode: the kind of sync of an app; nil if clients of both kinds may come.
     ///   - text: the wires of text messages; nil for none.
     ///   - onUpgrade: called when the socket is a WebSocket, on its event loop.
     init(
         authenticator: any Authenticator, origin: ClientOrigin, addresses: OpenChannels, users: ConnectionLimit,
         basePath: String = "", messageBytesMax: Int, metrics: ConnectionMetrics, logger: Logger,
         dialects: [WireDialect] = [.realm], expiredTokens: ExpiredTokens = ExpiredTokens(),
-        mode: @escaping (_ app: String, _ offered: SyncMode) -> SyncMode = { _, _ in .partition },
+        mode: @escaping (_ app: String) -> SyncMode? = { _ in .partition },
         text: TextUpgrade? = nil, onUpgrade: @escaping (any Channel, AcceptedHandshake) throws -> Void
     ) {
         self.authenticator = authenticator
@@ -158,7 +158,7 @@ final class WebSocketUpgrade {
                 metrics.turnedAway("user")
                 return refuse(.unavailable)
             }
-            let negotiation = handshake.negotiation(for: mode(principal.app, handshake.negotiation.mode))
+            let negotiation = mode(principal.app).map { handshake.negotiation(for: $0) } ?? handshake.negotiation
             return accept(accepted(handshake, negotiation, principal))
         case .tokenRefused(let reason):
             if handshake.credentials.dialect.hasTokensOfIssuers,

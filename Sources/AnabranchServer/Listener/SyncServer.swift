@@ -73,7 +73,7 @@ public final class SyncServer: Service {
         self.settings = settings
         expiredTokens = ExpiredTokens(unixSeconds: unixSeconds)
         refusals = RecentRefusals(unixSeconds: unixSeconds)
-        modes = AppModes(settings, store: store)
+        modes = AppModes(settings, store: store, logger: logger)
         newFiles = UserQuota(perMinuteMax: settings.newFilesPerMinuteMax)
         newClientFiles = UserQuota(perMinuteMax: settings.newClientFilesPerMinuteMax)
         queryTime = UserQuota(perMinuteMax: settings.queryMillisecondsPerMinuteMax)
@@ -136,7 +136,7 @@ public final class SyncServer: Service {
         let operations = ServerOperations(
             connections: connections, files: files, socketCount: { channels.count },
             isServing: { [self] in isServing.load(ordering: .acquiring) }, doors: doors.withLock { $0 },
-            unixSeconds: unixSeconds)
+            modes: modes, unixSeconds: unixSeconds)
         let adminListener = try await listenForOperator(on: group, operations)
         let listener = try await listen(host: settings.host, port: settings.port, on: group) { [self] channel in
             connectionMetrics.connectionsAccepted.increment()
@@ -228,7 +228,7 @@ public final class SyncServer: Service {
             authenticator: authenticator, origin: origin, addresses: channels, users: users,
             basePath: settings.basePath, messageBytesMax: settings.limits.messageBytesMax,
             metrics: connectionMetrics, logger: logger, dialects: [.realm] + settings.forks,
-            expiredTokens: expiredTokens, mode: modes.mode, text: texts
+            expiredTokens: expiredTokens, mode: modes.mode(ofApp:), text: texts
         ) { [self] channel, handshake in
             let id = connections.newID()
             var logger = logger
@@ -277,6 +277,8 @@ public final class SyncServer: Service {
         options.adoptsUnownedClientFiles = settings.adoptsUnownedClientFiles
         options.destructiveSchema = { settings.destructiveSchema(of: $0) }
         options.isFlexible = { [modes] in modes.isFlexible($0) }
+        options.onFirstVersion = { [modes] in modes.decide(by: $0) }
+        options.onDeletion = { [modes] in modes.forget($0) }
         options.export = { [exports] path in exports?.export(of: String(decoding: path.bytes, as: UTF8.self)) }
         let doors = doors.withLock { $0 }
         options.observers = { path in doors.compactMap { $0.observer(of: path) } }

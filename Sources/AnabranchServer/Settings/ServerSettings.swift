@@ -77,8 +77,8 @@ public struct ServerSettings: Sendable {
     public var flexibleApps: Set<String> = []
     /// The forks of Realm's SDKs whose clients are served as well as Realm's own (`Spec/Forks.md`).
     public var forks: [WireDialect] = []
-    /// For development: the first client of any other app decides whether it has partitions or subscribes to queries,
-    /// for as long as the store has files of the app.
+    /// For development: the first change of any other app decides whether it has partitions or its clients subscribe to
+    /// queries, for as long as the store has files of the app with changes.
     public var takesModeOfFirstClient = false
     /// How large an object can grow, in bytes: each change of an object writes all of it. A value has 16 MiB at most,
     /// so an object with such a value and some more fields is accepted.
@@ -119,7 +119,7 @@ public struct ServerSettings: Sendable {
 
     /// The rule for a synced file, whose path begins with the id of its app.
     func destructiveSchema(of path: VirtualPath) -> DestructiveSchema {
-        let app = String(decoding: path.bytes.prefix { $0 != UInt8(ascii: "/") }, as: UTF8.self)
+        let app = path.app
         return destructiveSchemaByApp[exactly: app] ?? destructiveSchema
     }
 }

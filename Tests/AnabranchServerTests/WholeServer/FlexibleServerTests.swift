@@ -187,38 +187,72 @@ import Testing
         }
     }
 
-    @Test func inDevelopmentTheFirstClientDecides() async throws {
+    private static func development() -> ServerSettings {
         var settings = ServerSettings.small
         settings.takesModeOfFirstClient = true
-        try await withServer(settings: settings) { server in
+        return settings
+    }
+
+    @Test func inDevelopmentTheFirstChangeDecides() async throws {
+        try await withServer(settings: Self.development()) { server in
             func open(_ app: String, _ name: String) async throws -> WebSocketClient {
                 try await WebSocketClient.open(
                     port: server.port, path: "/api/client/v2.0/app/\(app)/realm-sync", offer: "com.mongodb.\(name)#14")
             }
-            var device = FlexibleDevice(CoreVersion(14, 14), 14)
-            try await device.connect(port: server.port)
+            var device = try await Self.writer(at: server)
             try await device.settle()
             #expect(try await open("pets", "realm-sync").message().description.contains("113"))
-            let partition = try await open("others", "realm-sync")
-            try await partition.send("bind 1 1 0 1 0\nx")
-            #expect(try await partition.message().kind == "ident")
+            _ = try await server.server.write(to: VirtualPath("others/\"x\"")) { try $0.addDogs() }
             #expect(try await open("others", "realm-query-sync").message().description.contains("114"))
         }
     }
 
-    /// By the files that it has.
+    /// Neither a client that came, nor its queries of classes that are not there.
+    @Test func inDevelopmentWhatIsRefusedDecidesNothing() async throws {
+        try await withServer(settings: Self.development()) { server in
+            var device = FlexibleDevice()
+            try await device.connect(port: server.port)
+            _ = try device.client.subscribe(#"{"None":"(TRUEPREDICATE)"}"#)
+            try await device.settle()
+            device.disconnect()
+            let partition = try await WebSocketClient.open(
+                port: server.port, path: "/api/client/v2.0/app/pets/realm-sync", offer: "com.mongodb.realm-sync#14")
+            try await partition.send("bind 1 1 0 1 0\nx")
+            #expect(try await partition.message().kind == "ident")
+        }
+    }
+
+    @Test func inDevelopmentADeletedFileReleasesItsApp() async throws {
+        try await withServer(settings: Self.development()) { server in
+            var writer = try await Self.writer(at: server)
+            writer.disconnect()
+            #expect(try await server.server.delete(VirtualPath("pets")))
+            _ = try await server.server.write(to: VirtualPath("pets/\"x\"")) { try $0.addDogs() }
+            let flexible = try await WebSocketClient.open(
+                port: server.port, path: "/api/client/v2.0/app/pets/realm-sync",
+                offer: "com.mongodb.realm-query-sync#14")
+            #expect(try await flexible.message().description.contains("114"))
+        }
+    }
+
+    /// By the files that have changes.
     @Test func theStoreRemembersHowAnAppSyncs() throws {
         let store = InMemoryStore()
-        for path in ["pets", "others/\"x\"", "empty/"] { _ = try store.open(VirtualPath(path)) }
-        var settings = ServerSettings.small
-        settings.takesModeOfFirstClient = true
-        let modes = AppModes(settings, store: store)
-        #expect(modes.mode(ofApp: "pets", offered: .partition) == .flexible)
-        #expect(modes.mode(ofApp: "others", offered: .flexible) == .partition)
-        #expect(modes.mode(ofApp: "empty", offered: .flexible) == .partition)
-        #expect(modes.mode(ofApp: "new", offered: .flexible) == .flexible)
-        #expect(modes.mode(ofApp: "new", offered: .partition) == .flexible)
+        for path in ["pets", "others/\"x\"", "empty/", "new/\"x\""] {
+            let file = try SyncedFile(path: VirtualPath(path), store: store)
+            _ = try file.allocateIdents(for: [nil], at: 1)
+            if !path.hasPrefix("new") { _ = try file.write(at: 1, idempotencyKey: nil) { try $0.addDogs() } }
+        }
+        let modes = AppModes(Self.development(), store: store, logger: .quiet)
+        #expect(modes.mode(ofApp: "pets") == .flexible)
+        #expect(modes.mode(ofApp: "others") == .partition && modes.mode(ofApp: "empty") == .partition)
+        #expect(modes.mode(ofApp: "new") == nil)
         #expect(modes.isFlexible(VirtualPath("new")) && modes.isFlexible(VirtualPath("pets")))
         #expect(!modes.isFlexible(VirtualPath("pets/")) && !modes.isFlexible(VirtualPath("others")))
+        modes.decide(by: VirtualPath("new/\"x\""))
+        modes.decide(by: VirtualPath("new"))
+        #expect(modes.mode(ofApp: "new") == .partition && !modes.isFlexible(VirtualPath("new")))
+        modes.forget(VirtualPath("new/\"x\""))
+        #expect(modes.mode(ofApp: "new") == nil)
     }
 }
