@@ -1,5 +1,6 @@
 package import AnabranchCore
 package import AnabranchHistory
+import AnabranchProtocol
 import AnabranchRules
 
 /// The permissions of a user on a synced file, as sync decides them, and what has decided.
@@ -83,28 +84,31 @@ extension AdminAccess {
     /// The permissions of a user on a synced file.
     /// - Returns: nil if there is no such user.
     package func access(of user: String, to path: VirtualPath) async -> UserAccess? {
-        let environment = endpoints.server.files.environment
-        let account: User?, isFlexible: Bool
+        let app = path.app, modes = endpoints.server.modes
+        let account: User?, mode: SyncMode?
         do throws(HTTPError) {
             // Both may read a store.
-            (account, isFlexible) = try await endpoints.accounts { accounts throws(AccountError) in
-                (try accounts.user(user), environment.options.isFlexible(path))
+            (account, mode) = try await endpoints.accounts { accounts throws(AccountError) in
+                (try accounts.user(user), modes.mode(ofApp: app))
             }
         } catch { return UserAccess(user: user, decision: .refused("the accounts cannot be read now")) }
-        let app = String(decoding: path.bytes.prefix { isFlexible || $0 != UInt8(ascii: "/") }, as: UTF8.self)
         let services = authenticator as? AppServices
         guard let account else {
             guard services == nil || services?.settings.userWithoutToken == user else { return nil }
             return UserAccess(
-                user: user, decision: decision(for: [Principal(app: app, user: user)], on: path, isFlexible),
+                user: user, decision: decision(for: [Principal(app: app, user: user)], on: path, mode),
                 notes: [
                     "The user has no account: clients without a token come as this user, and nothing else is known."
                 ])
         }
         guard account.app == app else {
-            return UserAccess(
-                user: user,
-                decision: .refused("the user belongs to the app \(account.app), the file to another one"))
+            var reason = "the user belongs to the app \(account.app), the file to another one"
+            if let services, services.settings.apps[exactly: app] == nil {
+                let text = String(decoding: path.partition ?? path.bytes[...], as: UTF8.self)
+                let isJSON = (try? JSONValue(parsing: text.utf8)) != nil
+                reason += "; did you mean '\(account.app)/\(isJSON ? text : "\"\(text)\"")'?"
+            }
+            return UserAccess(user: user, decision: .refused(reason))
         }
         var notes: [String] = []
         if account.isDisabled { notes.append("The user is disabled: no client can connect until that ends.") }
@@ -115,13 +119,19 @@ extension AdminAccess {
             if !forks.isEmpty, identity.provider == Provider.customToken.rawValue { principal.subject = identity.name }
             return principal
         }
-        return UserAccess(user: user, decision: decision(for: principals, on: path, isFlexible), notes: notes)
+        return UserAccess(user: user, decision: decision(for: principals, on: path, mode), notes: notes)
     }
 
     private func decision(
-        for principals: [Principal], on path: VirtualPath, _ isFlexible: Bool
+        for principals: [Principal], on path: VirtualPath, _ mode: SyncMode?
     ) -> UserAccess.Decision {
-        guard !isFlexible else {
+        if path.partition != nil, mode == .flexible {
+            return .refused("\(path.app) is an app of flexible sync; its only file is \(path.app)")
+        }
+        if path.partition == nil, mode == .partition {
+            return .refused(#"\#(path.app) is an app with partitions; name one, as in \#(path.app)/"a""#)
+        }
+        guard path.partition != nil else {
             // The name that an issuer gives counts, whatever other ways to log in there are.
             guard let principal = principals.first(where: { $0.subject != nil }) ?? principals.last else {
                 return .refused("the user has no way to log in")

@@ -21,6 +21,7 @@ final class WebSocketUpgrade {
     private let expiredTokens: ExpiredTokens
     /// The kind of sync of an app; nil if clients of both kinds may come.
     private let mode: (_ app: String) -> SyncMode?
+    private let refusals: RecentRefusals?
     /// Adds the handlers of the sync protocol to the socket's pipeline.
     private let onUpgrade: (any Channel, AcceptedHandshake) throws -> Void
     private let text: TextUpgrade?
@@ -38,6 +39,7 @@ final class WebSocketUpgrade {
     ///   - dialects: those that are served.
     ///   - expiredTokens: those that clients of forks have come with.
     ///   - mode: the kind of sync of an app; nil if clients of both kinds may come.
+    ///   - refusals: where clients of the wrong kind are recorded, for an operator; nil for nowhere.
     ///   - text: the wires of text messages; nil for none.
     ///   - onUpgrade: called when the socket is a WebSocket, on its event loop.
     init(
@@ -45,7 +47,8 @@ final class WebSocketUpgrade {
         basePath: String = "", messageBytesMax: Int, metrics: ConnectionMetrics, logger: Logger,
         dialects: [WireDialect] = [.realm], expiredTokens: ExpiredTokens = ExpiredTokens(),
         mode: @escaping (_ app: String) -> SyncMode? = { _ in .partition },
-        text: TextUpgrade? = nil, onUpgrade: @escaping (any Channel, AcceptedHandshake) throws -> Void
+        refusals: RecentRefusals? = nil, text: TextUpgrade? = nil,
+        onUpgrade: @escaping (any Channel, AcceptedHandshake) throws -> Void
     ) {
         self.authenticator = authenticator
         self.origin = origin
@@ -58,6 +61,7 @@ final class WebSocketUpgrade {
         self.dialects = dialects
         self.expiredTokens = expiredTokens
         self.mode = mode
+        self.refusals = refusals
         self.text = text
         self.onUpgrade = onUpgrade
     }
@@ -159,7 +163,9 @@ final class WebSocketUpgrade {
                 return refuse(.unavailable)
             }
             let negotiation = mode(principal.app).map { handshake.negotiation(for: $0) } ?? handshake.negotiation
-            return accept(accepted(handshake, negotiation, principal))
+            let admitted = accepted(handshake, negotiation, principal)
+            if let refusal = negotiation.refusal { record(refusal, of: admitted) }
+            return accept(admitted)
         case .tokenRefused(let reason):
             if handshake.credentials.dialect.hasTokensOfIssuers,
                 let message = expiredTokens.refusal(of: handshake.credentials.token, because: reason)
@@ -201,6 +207,20 @@ final class WebSocketUpgrade {
         let why: Logger.Metadata = ["code": "\(message.code.rawValue)", "reason": "\(message.message)"]
         logger.notice("connection refused", metadata: told.metadata.merging(why) { $1 })
         return accept(told)
+    }
+
+    /// Tells the operator of a client of the wrong kind or version, which is let in to be told so.
+    private func record(_ refusal: ErrorMessage, of handshake: AcceptedHandshake) {
+        let reason =
+            switch refusal.code {
+            case .switchToFlexibleSync: "the client has partitions, the app is flexible"
+            case .switchToPartitionSync: "the client is flexible, the app has partitions"
+            default: refusal.message
+            }
+        let why: Logger.Metadata = ["code": "\(refusal.code.rawValue)", "reason": "\(reason)"]
+        logger.notice("connection refused", metadata: handshake.metadata.merging(why) { $1 })
+        guard let user = handshake.principal.user else { return }
+        refusals?.record(of: user, path: handshake.app, code: "\(refusal.code.rawValue)", reason: reason)
     }
 
     private func accept(_ handshake: AcceptedHandshake) -> HTTPHeaders {

@@ -228,7 +228,7 @@ public final class SyncServer: Service {
             authenticator: authenticator, origin: origin, addresses: channels, users: users,
             basePath: settings.basePath, messageBytesMax: settings.limits.messageBytesMax,
             metrics: connectionMetrics, logger: logger, dialects: [.realm] + settings.forks,
-            expiredTokens: expiredTokens, mode: modes.mode(ofApp:), text: texts
+            expiredTokens: expiredTokens, mode: modes.mode(ofApp:), refusals: refusals, text: texts
         ) { [self] channel, handshake in
             let id = connections.newID()
             var logger = logger
