@@ -97,7 +97,7 @@ import Testing
     @Test func anEntityHasALimit() async throws {
         try await WireRig.runTyped {
             $0.apps[WireRig.app]?.buckets["note"]?.entityBytesMax = 2_000
-        } _: { _, _, one, _ in
+        } _: { _, _, one, _ async throws in
             let text = String(repeating: "x", count: 1_950)
             // What the class adds counts.
             #expect(try await one.make("M", "k", ["d": .object(["t": .string(text)])])["error"] == 413)
@@ -106,7 +106,7 @@ import Testing
     }
 
     @Test func listsOfManyElementsAreWrittenByTheirDifference() async throws {
-        try await WireRig.runTyped { rig, login, one, _ in
+        try await WireRig.runTyped { _, _, one, _ async throws in
             var random = Array(0..<20_000).map { JSONValue.integer(Int64($0 * 7_919 % 20_011)) }
             #expect(try await one.make("M", "k", ["d": .object(["list": .array(random)])])["ev"] == 1)
             random.insert(-1, at: 10_000)

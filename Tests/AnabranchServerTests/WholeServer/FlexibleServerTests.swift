@@ -241,7 +241,7 @@ import Testing
         for path in ["pets", "others/\"x\"", "empty/", "new/\"x\""] {
             let file = try SyncedFile(path: VirtualPath(path), store: store)
             _ = try file.allocateIdents(for: [nil], at: 1)
-            if !path.hasPrefix("new") { _ = try file.write(at: 1, idempotencyKey: nil) { try $0.addDogs() } }
+            if !path.hasPrefix("new") { _ = try file.write(idempotencyKey: nil, at: 1) { try $0.addDogs() } }
         }
         let modes = AppModes(Self.development(), store: store, logger: .quiet)
         #expect(modes.mode(ofApp: "pets") == .flexible)

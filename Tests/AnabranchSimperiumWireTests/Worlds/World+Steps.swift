@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchServer
+import AnabranchTesting
 import Foundation
 import NIOHTTP1
 
