@@ -37,6 +37,8 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
         case interruptedBootstrap
         /// The store could not do its work now: disk full, input/output error, connection lost. Nothing was changed.
         case storeFailed
+        /// The disk, the store or the file has as much as it may hold: nothing is added to it.
+        case noRoom
         /// The upload has crashed the process too often: the client has to send it again later.
         case uploadPutOff
         /// Somebody else has taken over the file, or its log does not end where the commit expected it to.
@@ -78,7 +80,7 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
         case .storeFailed, .uploadPutOff, .leaseLost, .storeDamaged, .storeUnusable: true
         case .backlogFull, .badClientFileIdent, .badServerVersion, .badClientVersion, .divergingHistories,
             .badChangeset, .tooLarge, .badOriginFileIdent, .destructiveSchemaChange, .clientTooOld,
-            .clientFileExpired, .userMismatch, .writeNotAllowed, .interruptedBootstrap, .conflict, .superseded:
+            .clientFileExpired, .userMismatch, .writeNotAllowed, .interruptedBootstrap, .conflict, .superseded, .noRoom:
             false
         }
     }
@@ -86,7 +88,7 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
     /// True if the same request can succeed later without the client changing anything.
     public var isTransient: Bool {
         switch code {
-        case .backlogFull, .interruptedBootstrap, .conflict, .superseded: true
+        case .backlogFull, .interruptedBootstrap, .conflict, .superseded, .noRoom: true
         default: isStoreFailure
         }
     }

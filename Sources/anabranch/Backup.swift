@@ -1,5 +1,6 @@
 import AnabranchHistory
 import AnabranchSQLite
+import AnabranchServer
 import ArgumentParser
 import CommandSupport
 
@@ -73,7 +74,7 @@ struct BackupCommand: ParsableCommand {
         }
         let summary = try backup.run(isVerified: verify) { progress.show($0) }
         progress.end()
-        let whole = base.isEmpty ? "" : " of \(CopyProgress.size(summary.wholeBytes))"
+        let whole = base.isEmpty ? "" : " of \(summary.wholeBytes.inBytes)"
         let damages = summary.damages.isEmpty ? "no damage" : counted(summary.damages.count, "damage")
         let verdict = verify ? ", \(damages)" : ""
         var users = summary.userCount.map { counted($0, "user") } ?? "no accounts"
@@ -81,7 +82,7 @@ struct BackupCommand: ParsableCommand {
         print(
             """
             \(to): \(counted(summary.fileCount, "file")), \(users), \
-            \(CopyProgress.size(summary.bytes))\(whole) in \(progress.seconds) s\(verdict)
+            \(summary.bytes.inBytes)\(whole) in \(progress.seconds) s\(verdict)
             It has the keys that sign tokens and the hashes of passwords: keep it secret.
             """)
         guard !summary.damages.isEmpty else { return }

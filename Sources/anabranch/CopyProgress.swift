@@ -1,4 +1,5 @@
 import AnabranchSQLite
+import AnabranchServer
 import Foundation
 
 /// Reports on standard error how far the copy of a store is.
@@ -32,22 +33,12 @@ struct CopyProgress {
         let total = max(progress.total, progress.done)
         let sum =
             switch progress.step {
-            case .copying: "copied \(size(progress.done)) of \(size(total))"
-            case .comparing: "compared \(size(progress.done)) of \(size(total)) with the base"
+            case .copying: "copied \(progress.done.inBytes) of \(total.inBytes)"
+            case .comparing: "compared \(progress.done.inBytes) of \(total.inBytes) with the base"
             case .checking: "checked \(progress.done) of \(total) files"
             }
         let share = Double(progress.done) / Double(max(1, total)), seconds = elapsed / .seconds(1)
         guard share > 0, share < 1, seconds >= 1 else { return sum }
         return sum + String(format: ", about %.0f s left", seconds * (1 - share) / share)
-    }
-
-    /// A size as people read it.
-    static func size(_ bytes: Int) -> String {
-        switch bytes {
-        case ..<1024: "\(bytes) B"
-        case ..<(1 << 20): String(format: "%.1f KiB", Double(bytes) / 1024)
-        case ..<(1 << 30): String(format: "%.1f MiB", Double(bytes) / Double(1 << 20))
-        default: String(format: "%.1f GiB", Double(bytes) / Double(1 << 30))
-        }
     }
 }

@@ -179,6 +179,9 @@ public protocol HistoryStore: Sendable {
     /// True if reading costs next to nothing, so that nothing that was read or written need be kept a second time.
     var isInMemory: Bool { get }
 
+    /// The folder that the store is in, for messages; nil if it is in none.
+    var location: String? { get }
+
     /// The room that is left where the store is, in bytes; nil if it does not know.
     var freeBytes: Int? { get }
 
@@ -360,6 +363,9 @@ extension HistoryStore {
 
     /// 1: by default a store commits one transaction at a time.
     public var shardCount: Int { 1 }
+
+    /// Nil: not in a folder.
+    public var location: String? { nil }
 
     /// Nil: not known.
     public var freeBytes: Int? { nil }

@@ -114,6 +114,9 @@ public final class SQLiteStore: Sendable {
         directory.release()
     }
 
+    /// The path of the data directory.
+    public var location: String? { directory.url.path }
+
     /// The bytes that the file system gives to a user without privileges.
     public var freeBytes: Int? { directory.freeBytes }
 

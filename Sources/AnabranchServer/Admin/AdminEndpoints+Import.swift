@@ -65,7 +65,7 @@ extension AdminEndpoints {
         case let error as HTTPError: error
         case let error as ApplyError where error.code != .unavailable:
             HTTPError(status: .conflict, code: "SchemaMismatch", message: "the classes do not fit: \(error)")
-        case let error as HistoryError where [.storeFailed, .storeUnusable].contains(error.code):
+        case let error as HistoryError where [.storeFailed, .noRoom, .storeUnusable].contains(error.code):
             HTTPError(status: .serviceUnavailable, code: "StoreUnusable", message: error.reason)
         default: blocking.internalError(error)
         }

@@ -203,6 +203,8 @@ struct CommittedStore: ViewStore {
 
     func recordTime(_ time: UInt64) throws(HistoryError) { try base.recordTime(time) }
 
+    var location: String? { base.location }
+
     var freeBytes: Int? { base.freeBytes }
 
     var usedBytes: Int? { base.usedBytes }

@@ -90,6 +90,8 @@ struct FileLog {
     }
 
     func write(_ error: HistoryError, path: VirtualPath, client: ClientFileID? = nil) {
+        // The operator hears of it once, and not with each client that tries again.
+        guard error.code != .noRoom else { return }
         metrics.failed(error)
         var metadata: Logger.Metadata = ["path": "\(path.abbreviated)", "error": "\(error.withWireCode)"]
         if let client { metadata["client"] = "\(client)" }

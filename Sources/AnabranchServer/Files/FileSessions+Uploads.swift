@@ -34,13 +34,13 @@ extension FileSessions {
 
     /// Checks that the log may grow. While it is full, maintenance is asked from time to time to look for entries that
     /// can go.
-    /// - Throws: `storeFailed` while the log holds more than it may.
+    /// - Throws: `noRoom` while the log holds more than it may.
     func requireRoom() throws(HistoryError) {
         let policy = environment.options.history
         guard policy.isFull(file.head) else { return }
         if environment.fullFiles.isRoundDue(for: file.path, at: environment.unixSeconds()) { file.requestTrim() }
         throw HistoryError(
-            .storeFailed, "the log of the file has more than \(policy.logBytesMax) bytes: nothing is added to it")
+            .noRoom, "the log of the file has more than \(policy.logBytesMax) bytes: nothing is added to it")
     }
 }
 

@@ -122,8 +122,8 @@ extension FileTurns {
         because error: any Error, _ complete: @escaping (Result<Made, any Error>) -> Void
     ) {
         if let error = error as? HistoryError {
-            // A write to a relay fails although its store has not.
-            if error.isTransient, error.code != .storeUnusable {
+            // A write to a relay fails although its store has not, and one without room has not begun.
+            if error.isTransient, ![.storeUnusable, .noRoom].contains(error.code) {
                 close(because: error)
             } else {
                 environment.log.write(error, path: path)

@@ -7,16 +7,17 @@ import Synchronization
 final class SpaceReserve: Sendable {
     /// The reason why there is no room.
     enum Shortage: Equatable {
-        /// The disk has less than the given number of bytes free.
-        case disk(bytesMin: Int)
+        /// The disk has less free than it must have, in bytes.
+        case disk(path: String, free: Int, bytesMin: Int)
         /// The store has more in use than it may.
         case store(bytes: Int, bytesMax: Int)
 
         var reason: String {
             switch self {
-            case .disk(let bytesMin): "the disk has less than \(bytesMin) bytes free"
+            case .disk(let path, let free, let bytesMin):
+                "\(free.inBytes) are free at \(path), and free-bytes wants \(bytesMin.inBytes)"
             case .store(let bytes, let bytesMax):
-                "the store has \(bytes) bytes in use, more than store-bytes (\(bytesMax))"
+                "the databases have \(bytes.inBytes) in use, and store-bytes allows \(bytesMax.inBytes)"
             }
         }
     }
@@ -53,7 +54,9 @@ final class SpaceReserve: Sendable {
     /// The present shortage; nil if there is room.
     var shortage: Shortage? {
         let (freeBytes, usedBytes) = latest
-        if let freeBytes, freeBytes < freeBytesMin { return .disk(bytesMin: freeBytesMin) }
+        if let freeBytes, freeBytes < freeBytesMin {
+            return .disk(path: store.location ?? "the disk", free: freeBytes, bytesMin: freeBytesMin)
+        }
         guard let usedBytes, usedBytes > usedBytesMax else { return nil }
         return .store(bytes: usedBytes, bytesMax: usedBytesMax)
     }
@@ -83,9 +86,9 @@ final class SpaceReserve: Sendable {
         return answer.withLock { ($0.freeBytes, $0.usedBytes) }
     }
 
-    /// - Throws: `storeFailed` unless there is room.
+    /// - Throws: `noRoom` unless there is room.
     func require() throws(HistoryError) {
         guard let shortage else { return }
-        throw HistoryError(.storeFailed, "\(shortage.reason): nothing is added to the store")
+        throw HistoryError(.noRoom, "\(shortage.reason): nothing is added to the store")
     }
 }

@@ -21,7 +21,8 @@ extension ErrorCode {
         case .userMismatch: self = .userMismatch
         case .writeNotAllowed: self = .writeNotAllowed
         case .interruptedBootstrap: self = .sessionClosed
-        case .storeFailed, .uploadPutOff, .leaseLost, .storeDamaged, .storeUnusable, .tooLarge, .conflict, .superseded:
+        case .storeFailed, .noRoom, .uploadPutOff, .leaseLost, .storeDamaged, .storeUnusable, .tooLarge, .conflict,
+            .superseded:
             self = .otherSessionError
         }
     }

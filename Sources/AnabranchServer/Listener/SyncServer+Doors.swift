@@ -26,7 +26,7 @@ extension SyncServer {
     }
 
     /// Checks that something may be added to the disk of the store: a door that keeps something beside it asks before.
-    /// - Throws: `SyncServerError` if the server does not run; `storeFailed` while too little is free.
+    /// - Throws: `SyncServerError` if the server does not run; `noRoom` while too little is free.
     package func requireSpace() throws { try runningFiles().environment.space.require() }
 
     /// The version that the clients of a file have all seen: none of them can send a change that was made before it.

@@ -2,6 +2,7 @@ import AnabranchCore
 import AnabranchExplain
 import AnabranchHistory
 import AnabranchSQLite
+import AnabranchServer
 import ArgumentParser
 import CommandSupport
 import Foundation
@@ -88,7 +89,7 @@ struct ExportCommand: ParsableCommand {
                 bytes += pending.count
                 try output(pending)
                 pending.removeAll(keepingCapacity: true)
-                line.tell { "\(counted(count, "object")), \(CopyProgress.size(bytes))" }
+                line.tell { "\(counted(count, "object")), \(bytes.inBytes)" }
             }
             try output(pending)
             line.end()

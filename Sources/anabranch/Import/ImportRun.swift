@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchRealmFile
 import AnabranchRules
+import AnabranchServer
 import ArgumentParser
 import CommandSupport
 import Foundation
@@ -167,7 +168,7 @@ struct ImportRun {
     }
 
     static func line(count: Int, _ bytes: Int, of total: Int?, after elapsed: Duration) -> String {
-        guard let total, total > 0 else { return "\(counted(count, "line")), \(CopyProgress.size(bytes))" }
+        guard let total, total > 0 else { return "\(counted(count, "line")), \(bytes.inBytes)" }
         let share = min(1, Double(bytes) / Double(total)), width = 20, done = Int(share * Double(width))
         let bar = String(repeating: "#", count: done) + String(repeating: "-", count: width - done)
         let seconds = elapsed / .seconds(1)

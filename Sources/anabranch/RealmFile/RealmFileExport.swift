@@ -1,4 +1,5 @@
 import AnabranchRealmFile
+import AnabranchServer
 import ArgumentParser
 import CommandSupport
 import Foundation
@@ -102,7 +103,7 @@ struct RealmFileExportCommand: ParsableCommand {
                 bytes += pending.count
                 try output(pending)
                 pending.removeAll(keepingCapacity: true)
-                line.tell { "\(counted(count, "line")), \(CopyProgress.size(bytes))" }
+                line.tell { "\(counted(count, "line")), \(bytes.inBytes)" }
             }
             try output(pending)
             line.end()

@@ -1,5 +1,6 @@
 import AnabranchHistory
 import AnabranchProtocol
+import Metrics
 import Testing
 
 @testable import AnabranchServer
@@ -22,6 +23,23 @@ import Testing
         #expect(!message.message.contains("disk"), "the reason is for the server's log")
         #expect(error.withWireCode == "201 \(code): the disk is full")
     }
+
+    /// The file stays open, and the operator is told of it once.
+    @Test func aFullDiskIsTransientAndNoFailureOfTheStore() {
+        let error = HistoryError(.noRoom, "the disk is full"), message = ErrorMessage(error)
+        #expect(!error.isStoreFailure && error.isTransient)
+        #expect(message.code == .otherSessionError && message.action == .transient && message.triesAgain)
+        let log = LogLines()
+        FileLog(metrics: SyncMetrics(factory: NOOPMetricsHandler.instance), logger: log.logger)
+            .write(error, path: VirtualPath("/a"))
+        #expect(log.text.isEmpty)
+    }
+
+    @Test(arguments: [
+        (0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (256 << 20, "256.0 MiB"), (80 << 30, "80.0 GiB"),
+        (.max, "8.0 EiB"),
+    ])
+    func bytesArePrintedForPeople(_ bytes: Int, _ text: String) { #expect(bytes.inBytes == text) }
 
     /// Only what a person has to do something about keeps a client away for minutes.
     @Test func damageAndUploadsThatArePutOffAskForALongDelay() {

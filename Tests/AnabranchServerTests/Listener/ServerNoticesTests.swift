@@ -6,12 +6,12 @@ import Testing
     @Test func anOperatorHearsOnceThatThereIsNoRoomAndOnceThatThereIs() {
         let log = LogLines()
         var notices = ServerNotices(logger: log.logger)
-        let full = SpaceReserve.Shortage.disk(bytesMin: 7)
+        let full = SpaceReserve.Shortage.disk(path: "/data", free: 6, bytesMin: 7_000)
         for shortage in [nil, full, full, .store(bytes: 9, bytesMax: 8), nil, nil] { notices.tell(shortage) }
         let lines = log.text.split(separator: "\n")
         #expect(lines.count == 2)
         #expect(lines.first?.hasPrefix("warning changes of clients and new files wait") == true)
-        #expect(lines.first?.contains("the disk has less than 7 bytes free") == true)
+        #expect(lines.first?.contains("6 B are free at /data, and free-bytes wants 6.8 KiB") == true)
         #expect(lines.last?.hasPrefix("notice there is room again") == true)
     }
 
