@@ -68,6 +68,11 @@ import Testing
         #expect(all.data == "flag")
         #expect(all.listen.description == "127.0.0.1:2")
         #expect(all.logLevel == .debug)
+        let file = FileManager.default.temporaryDirectory.appendingPathComponent("\(UUID().uuidString).yaml").path
+        try Data(yaml.replacing("file", with: "/file").utf8).write(to: URL(fileURLWithPath: file))
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        let sources = ConfigurationSources(file: file, environment: environment, flags: ["listen": "127.0.0.1:3"])
+        #expect(sources.overridden == ["data: environment of ANABRANCH_DATA counts, not /file of \(file)"])
         let none = try Self.configuration()
         #expect(none.data == "./data")
         #expect(none.listen.description == "127.0.0.1:9090")

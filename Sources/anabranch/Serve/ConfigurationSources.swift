@@ -103,6 +103,8 @@ struct ConfigurationSources {
     /// The settings that some source has set.
     private(set) var names: Set<String> = []
     private(set) var problems: [String] = []
+    /// The settings of the file that the environment overrides, which may have been forgotten there: a line for each.
+    private(set) var overridden: [String] = []
 
     init(file: String?, environment: [String: String], flags: [String: String]) {
         let settings = Setting.all
@@ -110,7 +112,12 @@ struct ConfigurationSources {
         let variables = Dictionary(settings.map { ($0.variable, $0) }) { first, _ in first }
         for (name, value) in environment.sorted(by: { $0.key < $1.key }) where name.hasPrefix("ANABRANCH_") {
             // Scripts use the prefix for variables of their own.
-            if let setting = variables[name] { set(setting, value, source: "environment variable \(name)") }
+            guard let setting = variables[name] else { continue }
+            let old = names.contains(setting.name) ? setting.get(configuration) : nil
+            set(setting, value, source: "environment variable \(name)")
+            if let file, let old, let new = setting.get(configuration), new != old, flags[setting.name] == nil {
+                overridden.append("\(setting.name): \(new) of \(name) counts, not \(old) of \(file)")
+            }
         }
         for setting in settings {
             if let value = flags[setting.name] { set(setting, value, source: "--\(setting.name)") }

@@ -44,7 +44,7 @@ struct ServeCommand: AsyncParsableCommand {
     @OptionGroup var options: ConfigurationOptions
 
     func run() async throws {
-        let configuration = try options.configuration()
+        let sources = options.sources(), configuration = try Configuration(sources)
         let missing = configuration.missingPermissions
         guard missing.isEmpty else { throw InputError(description: missing.joined(separator: "\n")) }
         MemoryAllocation.giveBackWhatIsFree()
@@ -53,6 +53,9 @@ struct ServeCommand: AsyncParsableCommand {
             label: "anabranch", factory: { _ in AuditHandler(configuration.logFormat.handler(), trail) })
         logger.logLevel = configuration.logLevel
         logger.info("starting", metadata: ["version": "\(BuildInfo.version)", "commit": "\(BuildInfo.commit)"])
+        for note in sources.overridden {
+            logger.notice("the environment overrides the configuration file", metadata: ["note": "\(note)"])
+        }
         announce(configuration, logger)
         var settings = configuration.server(cores: ProcessInfo.processInfo.activeProcessorCount)
         try raiseOpenFileLimit(for: &settings.connectionsMax, haveChunks: !configuration.files.isEmpty, logger)
