@@ -2,7 +2,7 @@ import AnabranchCore
 import AnabranchRules
 import Yams
 
-/// A mistake in a file of rules; the description names the rule.
+/// The mistakes in a file of rules, a line for each that names its rule.
 struct PermissionRuleError: Error, Equatable, CustomStringConvertible {
     let description: String
 }
@@ -40,14 +40,19 @@ struct PermissionRule: Equatable, Sendable {
             throw PermissionRuleError(
                 description: "the file has to be a list of `rules`, like rules: [{path: '*', right: read}]")
         }
-        var rules: [PermissionRule] = []
+        var rules: [PermissionRule] = [], mistakes: [String] = []
         for (number, node) in entries.enumerated() {
-            var rule = try PermissionRule(node, name: "rule \(number + 1)")
+            var rule: PermissionRule
+            do { rule = try PermissionRule(node, name: "rule \(number + 1)") } catch {
+                mistakes.append("\(error)")
+                continue
+            }
             if let first = rules.firstIndex(where: \.matchesEverything) {
                 rule.notice = "rule \(number + 1): is never asked: rule \(first + 1) matches everything"
             }
             rules.append(rule)
         }
+        guard mistakes.isEmpty else { throw PermissionRuleError(description: mistakes.joined(separator: "\n")) }
         return rules
     }
 
@@ -79,40 +84,48 @@ struct PermissionRule: Equatable, Sendable {
         }
         var path: PathPattern?
         var permission: Permission?
-        var partition = "", wantedData = ""
+        var partition = "", wantedData = "", mistakes: [String] = []
         for (key, value) in mapping {
             let name = key.scalar?.string ?? ""
             let found = value.scalar.map { "'\($0.string)'" } ?? "this"
             let wrong = PermissionRuleError(
                 description: "\(rule): \(name): cannot be \(found); allowed: \(Self.forms[name] ?? "")")
-            switch name {
-            case "path":
-                guard let text = value.scalar?.string, let pattern = PathPattern(text) else { throw wrong }
-                guard !text.utf8.split(separator: "${user}".utf8).contains(where: { $0.contains("${".utf8) }) else {
-                    throw PermissionRuleError(
-                        description: """
-                            \(rule): path: \(found): only ${user} and * stand for something; a dollar sign itself is \
-                            \\u0024
-                            """)
+            do {
+                switch name {
+                case "path":
+                    guard let text = value.scalar?.string, let pattern = PathPattern(text) else { throw wrong }
+                    guard !text.utf8.split(separator: "${user}".utf8).contains(where: { $0.contains("${".utf8) })
+                    else {
+                        throw PermissionRuleError(
+                            description: """
+                                \(rule): path: \(found): only ${user} and * stand for something; a dollar sign itself \
+                                is \\u0024
+                                """)
+                    }
+                    (path, partition) = (pattern, text)
+                    notice = Self.notice(pattern, text, rule)
+                case "right":
+                    guard let word = value.scalar.flatMap({ Permission(rawValue: $0.string) }) else { throw wrong }
+                    permission = word
+                case "app":
+                    guard let word = value.scalar?.string else { throw wrong }
+                    app = word
+                case "users": users = try Self.texts(value, wrong)
+                case "providers": providers = try Self.texts(value, wrong)
+                case "data":
+                    data = try Self.data(value, wrong, rule)
+                    wantedData = try Self.json(value, rule).encoded
+                default: throw PermissionRuleError(description: "\(rule): there is no key '\(name)'; \(Self.keys)")
                 }
-                (path, partition) = (pattern, text)
-                notice = Self.notice(pattern, text, rule)
-            case "right":
-                guard let word = value.scalar.flatMap({ Permission(rawValue: $0.string) }) else { throw wrong }
-                permission = word
-            case "app":
-                guard let word = value.scalar?.string else { throw wrong }
-                app = word
-            case "users": users = try Self.texts(value, wrong)
-            case "providers": providers = try Self.texts(value, wrong)
-            case "data":
-                data = try Self.data(value, wrong, rule)
-                wantedData = try Self.json(value, rule).encoded
-            default: throw PermissionRuleError(description: "\(rule): there is no key '\(name)'; \(Self.keys)")
+            } catch {
+                mistakes.append("\(error)")
             }
         }
-        guard let path, let permission else {
-            throw PermissionRuleError(description: "\(rule): path and right have to be there")
+        if mapping["path"] == nil || mapping["right"] == nil {
+            mistakes.append("\(rule): path and right have to be there")
+        }
+        guard let path, let permission, mistakes.isEmpty else {
+            throw PermissionRuleError(description: mistakes.joined(separator: "\n"))
         }
         self.path = path
         self.permission = permission

@@ -14,7 +14,9 @@ enum NamedFiles {
         let logger = Logger(label: "anabranch", factory: { _ in SwiftLogNoOpLogHandler() })
         var problems: [String] = [], notices: [String] = [], rules: [String] = []
         func check(_ setting: String, _ read: () async throws -> Void) async {
-            do { try await read() } catch { problems.append("\(setting): \(error)") }
+            do { try await read() } catch {
+                problems += "\(error)".split(separator: "\n").map { "\(setting): \($0)" }
+            }
         }
         if case .file(let path) = configuration.rules {
             await check("rules") {

@@ -88,6 +88,27 @@ import Testing
         #expect(isAllowed("a*") && !isAllowed("ab"))
     }
 
+    @Test func everyMistakeIsNamed() throws {
+        let path = FileManager.default.temporaryDirectory.appendingPathComponent("\(UUID().uuidString).yaml").path
+        let text = "rules: [{path: a, right: all, color: red}, {path: a, right: read}, {paht: a, right: read}]"
+        try text.write(toFile: path, atomically: true, encoding: .utf8)
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        do {
+            _ = try PermissionRule.rules(inYAML: text)
+            Issue.record("accepted")
+        } catch {
+            let lines = FileError(path, "\(error)").description.split(separator: "\n")
+            for (line, words) in zip(
+                lines,
+                [
+                    "rule 1: right: cannot be 'all'", "rule 1: there is no key 'color'",
+                    "rule 3: there is no key 'paht'", "rule 3: path and right have to be there",
+                ])
+            { #expect(line.hasPrefix("\(path): \(words)"), "\(line)") }
+            #expect(lines.count == 4)
+        }
+    }
+
     @Test(arguments: [
         ("", "`rules`"), ("rules: 1", "`rules`"), ("rules: []\nmore: 1", "`rules`"), ("rules: [1]", "rule 1"),
         (
