@@ -312,6 +312,76 @@ import Testing
         #expect(broken.problems.count == 1 && broken.problems.first?.contains("sync/config.json") == true)
     }
 
+    /// A folder with files, which are gone afterwards.
+    private static func withFolder(
+        _ files: [String: String], _ body: (_ path: String) async throws -> Void
+    ) async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("check-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        for (name, text) in files {
+            let file = folder.appendingPathComponent(name)
+            try FileManager.default.createDirectory(
+                at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
+            try Data(text.utf8).write(to: file)
+        }
+        try await body(folder.path)
+    }
+
+    @Test func whatIsAllowedAndProbablyNotMeantIsNoted() async throws {
+        let files = [
+            "rules.yaml": """
+            rules:
+              - {path: '"a"', app: my-ap, right: read}
+              - {path: '"b"', users: [ann@example.com], right: read}
+            """,
+            "app/sync/config.json": #"{"type": "flexible"}"#, "app/realm_config.json": #"{"app_id": "tasks-abcde"}"#,
+            "app/data_sources/db/todo/Task/rules.json": #"{"roles": []}"#,
+        ]
+        try await Self.withFolder(files) { folder in
+            let found = await NamedFiles.check(
+                try Self.configuration(
+                    """
+                    data: \(folder)/new/data
+                    rules: \(folder)/rules.yaml
+                    apps:
+                      my-app: {providers: [anon-user]}
+                      tasks: {providers: [anon-user], sync: flexible, app-config: \(folder)/app}
+                    """))
+            #expect(found.problems == [])
+            for words in [
+                "rules: rule 1: app: there is no app 'my-ap'; did you mean 'my-app'? allowed: my-app, tasks",
+                "rules: rule 2: users: 'ann@example.com' is no ident, as `anabranch admin users` prints them, "
+                    + "so nobody is meant",
+                "apps: tasks: app-config: it is of the app 'tasks-abcde': clients have to ask for 'tasks'",
+            ] { #expect(found.notices.contains(words), "\(words) is not in \(found.notices)") }
+            #expect(found.rules.contains("tasks: class Task: nobody may do anything"))
+            let other = await NamedFiles.check(try Self.configuration("data: \(folder)/rules.yaml/data"))
+            #expect(other.problems == ["data: \(folder)/rules.yaml: is not a folder"])
+        }
+    }
+
+    @Test func rolesOfAnotherDatabaseAreNamed() async throws {
+        let files = [
+            "sync/config.json": #"{"type": "flexible", "database_name": "tudo"}"#,
+            "data_sources/db/todo/Task/rules.json": #"{"roles": []}"#,
+        ]
+        try await Self.withFolder(files) { folder in
+            let yaml = "apps: {a: {providers: [anon-user], sync: flexible, app-config: '\(folder)'}}"
+            let problems = await NamedFiles.check(try Self.configuration(yaml)).problems
+            let reason = "no roles for database 'tudo' of sync/config.json: data_sources has only 'todo'"
+            #expect(problems == ["apps: a: app-config: \(folder): \(reason)"])
+        }
+    }
+
+    @Test func bothListenersNeedAPlaceOfTheirOwn() {
+        func complaint(_ admin: String) -> String {
+            Self.complaint(flags: ["listen": "127.0.0.1:9090", "admin-listen": admin, "insecure": "true"])
+        }
+        #expect(complaint("127.0.0.1:9090").hasPrefix("listen and admin-listen: both are port 9090"))
+        #expect(complaint("0.0.0.0:9090").hasPrefix("listen and admin-listen: both are port 9090"))
+        #expect(complaint("127.0.0.2:9090") == "" && complaint("127.0.0.1:9091") == "")
+    }
+
     // MARK: What must not be by accident
 
     /// Nothing else says who may write what.

@@ -33,6 +33,11 @@ package struct AppExport: Sendable {
                 return RuleError(file: folder, place: "", reason: reason)
             }
             guard reader.isFlexible else { throw missing("sync/config.json of type flexible") }
+            if !reader.hasRules, let name = reader.sync.databaseName, !reader.otherDatabases.isEmpty {
+                let others = reader.otherDatabases.sorted().map { "'\($0)'" }.joined(separator: ", ")
+                let reason = "no roles for database '\(name)' of sync/config.json: data_sources has only \(others)"
+                throw RuleError(file: folder, place: "", reason: reason)
+            }
             guard reader.hasRules else { throw missing("roles") }
         }
         appID = reader.appID

@@ -22,6 +22,8 @@ struct AppReader {
     private(set) var isFlexible = false
     private(set) var providers: Set<String>?
     private var collections: [ExactString: Collection] = [:]
+    /// The databases of collections that are not synced.
+    private(set) var otherDatabases: Set<String> = []
     private var defaultRule: JSONNode?
     /// The roles in the place where the older form of sync has them.
     private var syncRoles: JSONNode?
@@ -165,6 +167,7 @@ struct AppReader {
         guard let name = sync.databaseName else { return }
         for (key, collection) in collections.sorted(by: { $0.key < $1.key }) where collection.database != name {
             collections[key] = nil
+            otherDatabases.insert(collection.database)
             let file = (collection.rules ?? collection.schema ?? collection.relationships)?.file ?? key.text
             notices.add(.notHere, file, "only the database \"\(name)\" is synced: this collection is not")
         }

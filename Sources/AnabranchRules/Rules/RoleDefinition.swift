@@ -12,6 +12,8 @@ struct RoleDefinition: Hashable, Sendable {
     let delete: RuleExpression
     /// The role as the file has it, as JSON.
     let source: String
+    /// The role as a sentence.
+    let words: String
 
     /// The fields of documents that it names.
     var fields: Set<String> { [read, write, insert, delete].reduce(into: []) { $0.formUnion($1.fields) } }
@@ -112,12 +114,47 @@ struct RoleReader {
         let reads = if let known = whole.read { known } else { try condition("read", of: node, "read", node) }
         let read = RuleExpression.and([mayRead, reads]), write = RuleExpression.and([mayWrite, writes])
         let isReadToo = try node["write_implies_read"]?.bool() ?? true
+        let others = node["additional_fields"]
+        let writing = [filters?["write"], node["write"] ?? others?["write"]]
         return RoleDefinition(
             name: name,
             applyWhen: try ExpressionReader(about: .user, constants: constants).expression(applyWhen),
             read: isReadToo ? .or([read, write]) : read, write: write,
             insert: .and([write, try condition("insert", of: node, "insert", node)]),
-            delete: .and([mayWrite, try condition("delete", of: node, "delete", node)]), source: node.value.encoded)
+            delete: .and([mayWrite, try condition("delete", of: node, "delete", node)]), source: node.value.encoded,
+            words: words(
+                name, applyWhen,
+                [
+                    ("read", [filters?["read"], node["read"] ?? others?["read"]]), ("change", writing),
+                    ("create", writing + [node["insert"]]), ("delete", [filters?["write"], node["delete"]]),
+                ], isReadToo: isReadToo))
+    }
+
+    /// A role as a sentence.
+    /// - Parameters:
+    ///   - permissions: the conditions of each, all of which have to be met.
+    ///   - isReadToo: true if objects that may be changed may be read, whatever the conditions of reading are.
+    private func words(
+        _ name: String, _ applyWhen: JSONNode, _ permissions: [(verb: String, conditions: [JSONNode?])], isReadToo: Bool
+    ) -> String {
+        var groups: [(verbs: [String], objects: String)] = []
+        for (verb, conditions) in permissions {
+            let values = conditions.map { $0?.value ?? false }, limits = values.filter { $0 != true && $0 != [:] }
+            let all = limits.isEmpty ? "all objects" : limits.map(\.encoded).joined(separator: " and ")
+            let objects = values.contains(false) ? "nothing" : all
+            if let known = groups.firstIndex(where: { $0.objects == objects }) {
+                groups[known].verbs.append(verb)
+            } else {
+                groups.append(([verb], objects))
+            }
+        }
+        let canChange = groups.contains { $0.verbs[0] == "change" && $0.objects != "nothing" }
+        if isReadToo, groups[0].objects != "all objects", canChange {
+            groups[0].objects += ", and what they may change"
+        }
+        let who = applyWhen.value == [:] ? "everybody" : "users with \(applyWhen.value.encoded)"
+        let rights = groups.map { "\($0.verbs.joined(separator: ", ")) \($0.objects)" }
+        return "role \(name), for \(who): \(rights.joined(separator: "; "))"
     }
 
     /// A permission of a role. Without it the role gives nothing, which its author may not expect.
@@ -176,6 +213,10 @@ struct RoleReader {
             name: name,
             applyWhen: try ExpressionReader(about: .user, constants: constants).expression(applyWhen),
             read: .or([try condition("read", of: node, "read", node), write]), write: write, insert: write,
-            delete: write, source: node.value.encoded)
+            delete: write, source: node.value.encoded,
+            words: words(
+                name, applyWhen,
+                [("read", [node["read"]])] + ["change", "create", "delete"].map { ($0, [node["write"]]) },
+                isReadToo: true))
     }
 }

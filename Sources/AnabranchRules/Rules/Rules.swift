@@ -42,6 +42,14 @@ package struct Rules: Sendable {
         self.init(classes: lists, defaultRoles: defaultRoles ?? RoleList(roles: []), notices: notices.notices)
     }
 
+    /// The roles as sentences, by class, in the order in which they are tried.
+    package var words: [String] {
+        let lists = classes.sorted { $0.key < $1.key }.map { ("class \($0.key.text)", $0.value) }
+        return (lists + [("all other classes", defaultRoles)]).flatMap { name, list in
+            list.roles.map { "\(name): \($0.words)" } + (list.roles.isEmpty ? ["\(name): nobody may do anything"] : [])
+        }
+    }
+
     /// The permissions of one user: for each class those of the first role that applies.
     package func rules(for user: RuleUser) -> UserRules {
         UserRules(classes: classes.mapValues { $0.access(of: user) }, others: defaultRoles.access(of: user))

@@ -84,7 +84,7 @@ struct PermissionRule: Equatable, Sendable {
         }
         var path: PathPattern?
         var permission: Permission?
-        var partition = "", wantedData = "", mistakes: [String] = []
+        var partition = "", wantedData = "", emails: [String] = [], mistakes: [String] = []
         for (key, value) in mapping {
             let name = key.scalar?.string ?? ""
             let found = value.scalar.map { "'\($0.string)'" } ?? "this"
@@ -110,7 +110,9 @@ struct PermissionRule: Equatable, Sendable {
                 case "app":
                     guard let word = value.scalar?.string else { throw wrong }
                     app = word
-                case "users": users = try Self.texts(value, wrong)
+                case "users":
+                    users = try Self.texts(value, wrong)
+                    emails = users?.map(\.text).filter { $0.contains("@") }.sorted() ?? []
                 case "providers": providers = try Self.texts(value, wrong)
                 case "data":
                     data = try Self.data(value, wrong, rule)
@@ -126,6 +128,11 @@ struct PermissionRule: Equatable, Sendable {
         }
         guard let path, let permission, mistakes.isEmpty else {
             throw PermissionRuleError(description: mistakes.joined(separator: "\n"))
+        }
+        if notice == nil, let email = emails.first {
+            notice = """
+                \(rule): users: '\(email)' is no ident, as `anabranch admin users` prints them, so nobody is meant
+                """
         }
         self.path = path
         self.permission = permission

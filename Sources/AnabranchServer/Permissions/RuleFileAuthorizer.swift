@@ -38,6 +38,11 @@ public final class RuleFileAuthorizer: Authorizer {
     /// The reasons why rules have no effect, one line for each.
     package var notices: [String] { rules.current.compactMap(\.notice) }
 
+    /// The apps that rules are limited to, by the numbers of the rules.
+    package var apps: [(rule: Int, app: String)] {
+        rules.current.enumerated().compactMap { number, rule in rule.app.map { (number + 1, $0) } }
+    }
+
     /// The rules as sentences, in the order in which they are tried.
     package var words: [String] { PermissionRule.words(of: rules.current) }
 

@@ -56,6 +56,12 @@ extension Configuration {
                 "\(name): \(address.host) is not a loopback address, and tokens and passwords would travel in "
                     + "the open: give a certificate, or pass --insecure if they may")
         }
+        let hosts = [listen.host, adminListen?.host ?? ""]
+        if listen.port != 0, listen.port == adminListen?.port,
+            hosts[0] == hosts[1] || hosts.contains("0.0.0.0") || hosts.contains("::")
+        {
+            problems.append("listen and admin-listen: both are port \(listen.port): give each its own")
+        }
         for (app, settings) in emails.sorted(by: { $0.key < $1.key }) {
             guard case .smtp(let server) = settings.way, server.user != nil else { continue }
             guard server.passwordFile == nil, smtpPassword == nil else { continue }

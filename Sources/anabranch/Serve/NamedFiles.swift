@@ -1,5 +1,6 @@
 import AnabranchRules
 import AnabranchServer
+import CommandSupport
 import Foundation
 import Logging
 import NIOSSL
@@ -23,6 +24,11 @@ enum NamedFiles {
                 let authorizer = try await RuleFileAuthorizer(path: path, logger: logger)
                 notices += authorizer.notices.map { "rules: \($0)" }
                 rules = authorizer.words
+                guard !configuration.isDevelopment, !configuration.apps.isEmpty else { return }
+                for (rule, app) in authorizer.apps where configuration.apps[app] == nil {
+                    let known = configuration.apps.keys.sorted()
+                    notices.append("rules: rule \(rule): app: \(KnownWords.unknown("app", app, of: known))")
+                }
             }
         }
         if configuration.tlsKey != nil {
@@ -31,7 +37,13 @@ enum NamedFiles {
         for (app, path) in configuration.exportPaths.sorted(by: { $0.key < $1.key }) {
             await check("apps: \(app): app-config") {
                 let exports = try await AppExports(directories: [app: path], logger: logger)
-                notices += exports.export(of: app)?.notices.map { "apps: \(app): \($0)" } ?? []
+                guard let export = exports.export(of: app) else { return }
+                rules += export.rules.words.map { "\(app): \($0)" }
+                notices += export.notices.map { "apps: \(app): \($0)" }
+                if let id = export.appID, id != app {
+                    notices.append(
+                        "apps: \(app): app-config: it is of the app '\(id)': clients have to ask for '\(app)'")
+                }
             }
         }
         for (app, settings) in configuration.apps.sorted(by: { $0.key < $1.key }) {
@@ -44,11 +56,25 @@ enum NamedFiles {
         for (app, settings) in configuration.emails.sorted(by: { $0.key < $1.key }) {
             await check("apps: \(app): email") { try settings.checkFiles() }
         }
+        await check("data") {
+            if let notice = try noticeOfFolder(configuration.data) { notices.append("data: \(notice)") }
+        }
         // Without the setting, or without the file, the server makes one.
         if let path = configuration.adminTokenFile, FileManager.default.fileExists(atPath: path) {
             await check("admin-token-file") { _ = try AdminToken(path: path, logger: logger) }
         }
         return (problems, notices, rules)
+    }
+
+    /// The reason why this user cannot write to a folder, or make it; nil if that is possible.
+    private static func noticeOfFolder(_ path: String) throws -> String? {
+        var place = URL(fileURLWithPath: path), isFolder: ObjCBool = false
+        while !FileManager.default.fileExists(atPath: place.path, isDirectory: &isFolder), place.path != "/" {
+            place.deleteLastPathComponent()
+        }
+        guard isFolder.boolValue else { throw InputError(description: "\(place.path): is not a folder") }
+        return FileManager.default.isWritableFile(atPath: place.path)
+            ? nil : "\(place.path): this user may not write there; the server's has to"
     }
 
     /// Certificate and key; nil if the configuration has none.
