@@ -42,17 +42,19 @@ extension SyncClient {
         guard let recovers = member.resetMode.recovers(isAllowed: isRecoveryAllowed, isRecovering: isRecovering) else {
             return await stop(ident, SyncError(.clientResetRequired, reason.reason))
         }
-        await download(freshFor: ident, RecoveredChanges(recovers))
+        await download(freshFor: ident, RecoveredChanges(recovers), because: reason)
     }
 
     private func isUnderWay(resetOf ident: SessionID) -> Bool {
         members.values.contains { $0.reset?.of == ident && !$0.isLeaving }
     }
 
-    private func download(freshFor ident: SessionID, _ recovery: RecoveredChanges) async {
+    private func download(
+        freshFor ident: SessionID, _ recovery: RecoveredChanges, because reason: SyncError? = nil
+    ) async {
         guard let member = members[ident], !isUnderWay(resetOf: ident) else { return }
         members[ident]?.rest += 1
-        await member.replica.beginReset()
+        await member.replica.beginReset(because: reason)
         do {
             // The server may not know the file that an earlier attempt has left.
             try ReplicaReset.removeFresh(member.replica.path)

@@ -46,10 +46,11 @@ enum RecoveredChanges: Equatable {
 
 extension SyncedReplica {
     /// Begins a client reset.
-    func beginReset() {
+    /// - Parameter reason: the server's; nil if the application has asked for it.
+    func beginReset(because reason: SyncError?) {
         session?.suspend()
         set(.resetting)
-        tell(.resetBegins)
+        tell(.resetBegins(because: reason))
     }
 
     /// The subscriptions for the fresh file; nil in partition-based sync.

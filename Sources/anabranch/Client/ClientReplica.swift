@@ -186,7 +186,8 @@ extension ClientOptions {
                 for change in changes {
                     say("merged away (\(change.rule.rawValue)): \(change.change), for \(change.winner)")
                 }
-            case .resetBegins: say("the server asks for a client reset")
+            case .resetBegins(let error):
+                say("the server asks for a client reset" + (error.map { ": \($0.reason)" } ?? ""))
             case .resetEnded(let report):
                 say(text(of: report))
                 discarded += report.discardedTransactions

@@ -70,7 +70,10 @@ import Testing
     ) async -> (resets: Int, stops: Int) {
         var resets = 0, stops = 0
         for await event in events {
-            if case .resetBegins = event { resets += 1 }
+            if case .resetBegins(let error) = event {
+                resets += 1
+                #expect(error?.reason.contains("write not allowed") == true, "\(String(describing: error))")
+            }
             if event.stop != nil { stops += 1 }
             if isOver(event) { break }
         }
