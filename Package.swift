@@ -374,7 +374,8 @@ let package = Package(
             name: "AnabranchSimperiumWireTests",
             dependencies: [
                 "AnabranchCore", "AnabranchHistory", "AnabranchServer", "AnabranchSimperium", "AnabranchSimperiumWire",
-                "AnabranchProtocol", "AnabranchSQLite", "AnabranchSimulation", "AnabranchTestClient", "AnabranchTesting",
+                "AnabranchProtocol", "AnabranchSQLite", "AnabranchSimulation", "AnabranchTestClient",
+                "AnabranchTesting",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchProtocol
 import Logging
 import NIOHTTP1
 import Synchronization
