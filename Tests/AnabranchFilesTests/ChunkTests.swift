@@ -155,7 +155,9 @@ import Testing
         try await FilesRig.run(quotaBytes: 10, wrap: wrap) { rig in
             let (one, two) = ([UInt8](repeating: 1, count: 6), [UInt8](repeating: 2, count: 6))
             try #require(interrupted.withLock { $0 }).meanwhile.withLock {
-                $0 = { #expect(try await rig.status("PUT", "chunks/\(ChunkHash(of: one))", body: one) == 201) }
+                $0 = { () async throws in
+                    #expect(try await rig.status("PUT", "chunks/\(ChunkHash(of: one))", body: one) == 201)
+                }
             }
             #expect(try await rig.status("PUT", "chunks/\(ChunkHash(of: two))", body: two) == 507)
             #expect(rig.store.contains(ChunkHash(of: one), of: FilesRig.path))
@@ -169,7 +171,7 @@ import Testing
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
         let history = try SQLiteStore(directory: folder.appendingPathComponent("data").path)
-        try await FilesRig.run(history: history, freeBytesMin: .max) { rig in
+        try await FilesRig.run(history: history, freeBytesMin: .max) { rig async throws in
             #expect(try await rig.status("PUT", "chunks/\(Self.hash)", body: Self.bytes) == 507)
             #expect(!rig.store.contains(Self.hash, of: FilesRig.path))
         }

@@ -283,7 +283,7 @@ import Testing
             _ = try await device.send([changes("a", textBytes: 150_000, hasMore: true)])
             let header = Message.Header(
                 deviceID: device.name, service: "sync", userID: rig.user, sequence: device.sequence + 1)
-            let more = try Message(header: header, body: [changes("b", textBytes: 150_000, hasMore: true)])
+            let more = Message(header: header, body: [changes("b", textBytes: 150_000, hasMore: true)])
             #expect(try await rig.ask(more.encoded(as: .xml), cookie: device.cookie).status == .serviceUnavailable)
             // Another user's session has room.
             let other = try #require(rig.wire.open("device", "another", DeviceRig.app))
