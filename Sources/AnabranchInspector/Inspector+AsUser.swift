@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchExplain
 import AnabranchHistory
 import AnabranchServer
 import NIOHTTP1
@@ -199,7 +200,7 @@ extension PageView {
         return found
     }
 
-    /// Says whether a user may read an object, and which of the user's clients have it.
+    /// Says what a user may do with an object, and which of the user's clients have it.
     fileprivate func verdict(
         on key: PrimaryKey, _ className: String, _ viewer: Viewer, _ clients: [Viewer.Client]
     ) throws -> JSONValue {
@@ -209,13 +210,26 @@ extension PageView {
             try Viewer(access: viewer.access, client: client).seen.objects(in: state)
                 .include(object, of: schema.name, in: state)
         }
-        return [
+        var members: [String: JSONValue] = [
             "exists": true, "readable": .bool(try isSeen(by: nil)), "seen": .bool(try isSeen(by: viewer.client)),
             "clients": .array(
                 try clients.map {
                     ["client": .integer(Int64(clamping: $0.ident.rawValue)), "has": .bool(try isSeen(by: $0))]
                 }),
         ]
+        if case .flexible(let roles) = viewer.access.decision {
+            let rights = try roles.rights(on: object, of: schema, in: state)
+            let texts = ValueTexts(of: state)
+            var cell = ValueText.cell, values: [JSONName: JSONValue] = [:]
+            for name in roles.fields(ofClass: className) {
+                guard let property = schema.property(named: Array(name.utf8)) else { continue }
+                values[JSONName(name)] = try JSONValue(parsing: cell.json(of: object.value(of: property), texts).utf8)
+            }
+            members["changeable"] = .bool(rights.change)
+            members["deletable"] = .bool(rights.delete)
+            members["values"] = .object(values)
+        }
+        return .object(members)
     }
 }
 

@@ -113,6 +113,13 @@ package struct Role: Sendable {
     /// The reason why the user may do nothing, if the rules name a field that the class lacks.
     package let problem: QueryError?
 
+    /// True if the user may change an object as it is, and delete it.
+    package func rights(
+        on object: StateObject, in source: some ObjectSource
+    ) throws(QueryError) -> (change: Bool, delete: Bool) {
+        (try write.matches(object, in: source), try delete.matches(object, in: source))
+    }
+
     init(_ access: Access, on schema: ClassSchema, of source: some ObjectSource) {
         var problem: QueryError?
         func query(_ filter: Filter) -> Query? {

@@ -59,6 +59,16 @@ package struct RolesOfUser: Sendable {
     /// True if there are no rules: everybody may do everything.
     package var areMissing: Bool { export == nil }
 
+    /// True if the user may change an object as it is, and delete it.
+    package func rights(
+        on object: StateObject, of schema: ClassSchema, in state: ObjectGraph
+    ) throws -> (change: Bool, delete: Bool) {
+        try rules.role(for: schema, of: state).rights(on: object, in: state)
+    }
+
+    /// The fields that the roles of a class name.
+    package func fields(ofClass name: String) -> Set<String> { export?.rules.fields(ofClass: name) ?? [] }
+
     /// The role that applies to the user for the objects of a class, those that were tried before it, and its
     /// conditions with the user's data filled in.
     package func json(of schema: ClassSchema, in state: ObjectGraph) -> JSONValue {

@@ -207,8 +207,11 @@ struct SyncConnection: ~Copyable {
             log("session running", session, ["from_version": "\(cursor.serverVersion)"])
         case .versionExposed, .queryRefused, .clientVersion, .newestVersion, .log:
             break
-        case .download, .flexibleDownload:
+        case .download:
             metrics.downloadsMade.increment()
+        case .flexibleDownload(let download):
+            metrics.downloadsMade.increment()
+            for error in download.compensations { record(undone: error, in: session) }
         case .failed(let error) where error.code.isConnectionLevel:
             return fail(error)
         case .failed(let error):
@@ -332,6 +335,18 @@ struct SyncConnection: ~Copyable {
             refusals?.record(of: user, path: path?.abbreviated, code: "\(error.code.rawValue)", reason: words)
         }
         machine.fail(session, error)
+    }
+
+    /// Records writes of the client that were undone, for an operator.
+    private func record(undone error: ErrorMessage, in session: SessionHandle) {
+        guard let user = principal.user, let rejection = error.rejection, let first = rejection.updates.first else {
+            return
+        }
+        let others = rejection.updates.count > 1 ? ", and \(rejection.updates.count - 1) more" : ""
+        let place = rejection.serverVersion.map { " in version \($0), which `anabranch explain` explains" } ?? ""
+        refusals?.record(
+            of: user, path: sessions[session]?.path.abbreviated, code: "\(error.code.rawValue)",
+            reason: "undone\(place): \(first.reason)\(others)")
     }
 
     /// Ends the connection with a message.

@@ -9,9 +9,9 @@ struct AdminWhy: AsyncParsableCommand {
         discussion: """
             In words, as the server decides now: in apps with partitions the rule that is the first to match, for each \
             way in which the user logs in; in flexible apps for each class the role that applies, the roles tried \
-            before it, and what it allows. With --object, whether the user may read that object, and which of the \
-            user's clients have it. Also the last refusals of the user's sessions and log-ins since the server was \
-            started. The file may be one that nobody has made yet. It needs the inspector, which shows the same in a \
+            before it, and what it allows. With --object, whether the user may read, change and delete that object, and \
+            which of the user's clients have it. Also the last refusals of the user's sessions, log-ins and writes \
+            since the server was started. The file may be one that nobody has made yet. It needs the inspector, which shows the same in a \
             browser.
 
             EXAMPLES
@@ -141,6 +141,16 @@ struct Reasons {
         let isReadable = found["readable"] == true
         var lines = ["\(object): the user may \(isReadable ? "" : "not ")read it"]
         let className = object.split(separator: "/").first.map(String.init) ?? ""
+        let role = (answer["classes"]?.array ?? []).first { $0["class"]?.string == className }
+        for (member, permission, word) in [
+            ("readable", "read", "read"), ("changeable", "write", "change"), ("deletable", "delete", "delete"),
+        ] where role != nil && found[member] == false {
+            let needed = role?["permissions"]?[permission] ?? false
+            let reason =
+                needed == false
+                ? "no object" : "those with \(needed.encoded), and it has \(found["values"]?.encoded ?? "{}")"
+            lines.append("    not \(word) it: the role allows that for \(reason)")
+        }
         let clients = found["clients"]?.array ?? []
         if answer["classes"] != nil, clients.isEmpty { lines.append("    the user has no client in this file") }
         for client in clients {
