@@ -96,6 +96,10 @@ import Testing
             #expect(guest.refusals.map(\.key) == [9])
             #expect(vet.refusals.allSatisfy { $0.reason == #"write to 0 in table "Dog" not allowed"# })
             #expect(try vet.client.file?.state.read { try $0.object("Dog", key: 0)?.value("age") } == .int(5))
+            let refusal = try #require(server.server.refusals.last(10, of: "vet").last)
+            #expect(refusal.code == "231" && refusal.path == "pets")
+            #expect(refusal.reason.hasPrefix("undone in version "), "\(refusal.reason)")
+            #expect(refusal.reason.hasSuffix(#"`anabranch explain` explains: write to 0 in table "Dog" not allowed"#))
 
             // One may be deleted, and the other is too old.
             try ada.client.write(at: 4) { transaction in
