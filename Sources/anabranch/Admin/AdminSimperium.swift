@@ -51,7 +51,7 @@ struct AdminSimperium: AsyncParsableCommand {
         if let seconds { request["seconds"] = .integer(Int64(seconds)) }
         if let level { request["level"] = .integer(Int64(Level.allCases.firstIndex(of: level) ?? 0)) }
         try await options.run { [request] client in
-            let answer = try await client.post("/v1/doors/act", request)
+            let answer = try await client.post("/v1/doors/act", JSONValue.object(request))
             guard !options.json, let told = try? JSONValue(parsing: Array(answer)) else { return show(answer) }
             if let level { return print("clients' logs: \(level.rawValue)") }
             switch action {
