@@ -145,7 +145,8 @@ extension LogCommand {
     private func forEachEntry(
         of file: StoredFile, countMax: Int, _ body: (LogEntry) throws -> Void
     ) throws {
-        let last = try until?.version(in: file) ?? .largest, base = try since?.version(in: file) ?? 0
+        let last = try until?.version(in: file, beforeAll: 0) ?? .largest
+        let base = try since?.version(in: file, beforeAll: 0) ?? 0
         guard let object else {
             do {
                 try file.forEachEntry(newest: countMax, upTo: last) { entry in

@@ -84,6 +84,11 @@ import Testing
         log = []
         try LogCommand.parse(options + ["--until", second, "--object", "Note/1"]).run { log.append($0) }
         #expect(log.map { $0.prefix(2) } == ["2 ", "1 "])
+        for (option, count) in [("--since", 3), ("--until", 0)] {
+            log = []
+            try LogCommand.parse(options + [option, "2023-11-14T22:13:19Z"]).run { log.append($0) }
+            #expect(log.count == count, "a time before the file was made")
+        }
         var explained: [String] = []
         try ExplainCommand.parse(["2"] + options).run { explained.append($0) }
         #expect(explained.contains("integrated by the server at 2023-11-14T22:14:20.000Z"))

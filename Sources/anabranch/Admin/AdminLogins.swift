@@ -24,7 +24,12 @@ struct UserArgument: ParsableArguments {
 
     /// The user's ident, requested from the server if only the address is given.
     func ident(_ client: AdminClient) async throws -> String {
-        if let user { return user }
+        if let user {
+            guard !user.contains("@") else {
+                throw AdminError(description: "there is no user \(user); for an address: --app APP --email \(user)")
+            }
+            return user
+        }
         struct Found: Decodable { var user: String }
         do {
             let answer = try await client.get("/v1/user", [("app", app), ("email", email)])

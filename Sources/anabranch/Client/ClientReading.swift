@@ -95,7 +95,13 @@ struct ClientQuery: AsyncParsableCommand {
 extension InputError {
     /// The error for a class that a state does not have.
     static func noClass(_ name: String, of state: ObjectGraph) -> InputError {
-        let names = state.classes.filter { $0.kind != .embedded }.map { String(decoding: $0.name, as: UTF8.self) }
+        noClass(
+            name,
+            of: state.classes.filter { $0.kind != .embedded }.map { String(decoding: $0.name, as: UTF8.self) })
+    }
+
+    /// - Parameter names: the classes that there are.
+    static func noClass(_ name: String, of names: [String]) -> InputError {
         guard !names.isEmpty else {
             return InputError(description: "there is no class \(name): there are no classes yet")
         }

@@ -193,10 +193,7 @@ extension ObjectAddress {
         }
         let classes = classes.filter { $0.kind != .embedded }, text = String(parts[1])
         guard let schema = classes.first(where: { $0.name.utf8.elementsEqual(parts[0].utf8) }) else {
-            throw InputError(
-                description: """
-                    there is no class \(parts[0]); allowed: \(classes.map(\.name).sorted().joined(separator: ", "))
-                    """)
+            throw InputError.noClass(String(parts[0]), of: classes.map(\.name))
         }
         guard let key = PrimaryKey(argument: text, of: schema.key) else {
             let type = schema.key.map { "\($0.type)" } ?? "GlobalKey, hi-lo in hexadecimal digits"

@@ -60,8 +60,11 @@ enum LogMoment: Equatable {
     // MARK: In a file
 
     /// The version.
+    /// - Parameter first: the version for a time before the file had one; nil to refuse such a time.
     /// - Throws: `InputError` if it is not known which version that was.
-    func version(in file: StoredFile, now: Date = Date()) throws -> ServerVersion {
+    func version(
+        in file: StoredFile, beforeAll first: ServerVersion? = nil, now: Date = Date()
+    ) throws -> ServerVersion {
         guard case .time(let time) = self else {
             guard case .version(let version) = self else { return file.head.version }
             return version
@@ -74,6 +77,7 @@ enum LogMoment: Equatable {
             (try view.version(at: time), try view.oldestIntegration())
         }
         if let found { return found }
+        if let first, oldest.map({ $0.version == 1 }) ?? (file.head.version == 0) { return first }
         guard let oldest else {
             throw InputError(
                 description: """

@@ -24,8 +24,9 @@ struct ServeCommand: AsyncParsableCommand {
             loopback addresses only, every app id is accepted, users log in anonymously or with e-mail address and \
             password, and clients that send no token are one fixed user.
 
-            The first line on standard output says where the server listens; the log goes to standard error, and says \
-            where the inspector is: pages that show data and history in a browser (Spec/Inspector.md). \
+            The first line on standard output says where the server listens, the second the base URL for apps, and \
+            where the inspector is: pages that show data and history in a browser (Spec/Inspector.md). The log goes \
+            to standard error. \
             Everything acknowledged to a client is in the data directory, which one process at a time can use; or in \
             PostgreSQL with --store (Spec/Postgres.md), so that a spare server on another machine can take over.
 
@@ -89,8 +90,9 @@ struct ServeCommand: AsyncParsableCommand {
             admin: try admin(configuration, store, accounts, metrics, logger),
             unixSeconds: unixSeconds,
             onListening: { address in
-                let host = address.ipAddress ?? listen.host
-                print("listening on \(host.contains(":") ? "[\(host)]" : host):\(address.port ?? listen.port)")
+                let bound = ListenAddress(host: address.ipAddress ?? listen.host, port: address.port ?? listen.port)
+                // In one write: who starts a server may read the first line only.
+                print("listening on \(bound)\n\(Self.ready(configuration, at: bound))")
                 fflush(nil)
             })
         simperium?.wire.attach(to: server)
@@ -103,6 +105,17 @@ struct ServeCommand: AsyncParsableCommand {
             services: [server], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger
         ).run()
         try stores.close()
+    }
+
+    /// The line for people: the addresses for apps and for a browser.
+    private static func ready(_ configuration: Configuration, at address: ListenAddress) -> String {
+        let scheme = configuration.tlsCertificate == nil ? "http" : "https"
+        let line = "ready: base URL \(configuration.publicURL ?? "\(scheme)://\(address.ofThisMachine)")"
+        guard configuration.inspector != nil, configuration.adminListen != nil,
+            let admin = try? AdminAddress(path: configuration.adminAddressPath)
+        else { return line }
+        let token = configuration.adminToken == nil ? ", token in \(configuration.adminTokenPath)" : ""
+        return "\(line); inspector: \(admin.url)\(token)"
     }
 
     /// Simperium's wire, and the routes of its HTTP requests; nil if no app serves its clients.
