@@ -63,8 +63,7 @@ public final class SyncedFile {
     private var deferred: Commit?
     /// True if `head`, `state` and `tail` are ahead of the store.
     package private(set) var isAhead = false
-    /// True after a failed commit, which may have succeeded if it failed late: `state` may be behind the store. Or it
-    /// was released as a whole.
+    /// True after a failed commit, which may have succeeded if it failed late: `state` may be behind the store.
     var isStateUncertain = false
     /// The number of objects that stay in memory between two commits.
     let cachedObjectsMax: Int
@@ -158,19 +157,11 @@ public final class SyncedFile {
     public var version: ServerVersion { head.version }
 
     /// The memory that is used only to make later work cheaper, in bytes: the newest part of the log and client files,
-    /// decoded log entries, objects of the state (as they are stored), and very many classes and columns.
+    /// decoded log entries, and objects of the state (as they are stored).
     package var cachedByteCount: Int {
         // Anything an integration has read since it began counts there, and cannot be freed before its end.
         let readBytes = isIntegrating ? max(0, (state?.readBytes ?? 0) - readBytesBefore) : 0
         return (tail?.byteCount ?? 0) + decodedEntries.arena.memoryBytes + (state?.loadedBytes ?? 0) - readBytes
-            + longSchemaBytes
-    }
-
-    /// The memory of the state's classes and columns, in bytes, if these are far more than apps have and can be read
-    /// again.
-    private var longSchemaBytes: Int {
-        guard let bytes = state?.schemaBytes, bytes >= 1 << 20 else { return 0 }
-        return isShared || store.isInMemory || defersCommits ? 0 : bytes
     }
 
     /// Frees it. Later reads go to the store.
@@ -178,8 +169,6 @@ public final class SyncedFile {
         tail = nil
         decodedEntries = DecodedEntryCache()
         state?.unload()
-        guard longSchemaBytes > 0, !isIntegrating, !isAhead else { return }
-        (state, isStateUncertain) = (ObjectGraph(), true)
     }
 
     /// Frees what scans share: to be called when nobody is likely to ask for the same again.

@@ -163,24 +163,6 @@ import Testing
         try test.verify()
     }
 
-    /// A client can add far more columns than apps have.
-    @Test func veryManyColumnsAreReleasedAndReadAgain() throws {
-        let test = try TestStore(.sqlite), file = try SyncedFile.open(in: test.store)
-        try file.write(at: 1) { tx in
-            for number in 0..<2 {
-                try tx.addClass("\(number)", key: "_id", .int)
-                for column in 0..<4_000 { try tx.addColumn("\(column)", .int, to: "\(number)") }
-            }
-        }
-        #expect(file.cachedByteCount > 1 << 20)
-        file.releaseCaches()
-        #expect(file.cachedByteCount == 0)
-        #expect(file.state?.schemaBytes == 0)
-        try file.write(at: 2) { tx in _ = try tx.create("1", key: .int(1), ["3999": .int(7)]) }
-        #expect(file.version == 2)
-        try test.verify()
-    }
-
     @Test func whatADroppedIntegrationHasReadCountsNoLonger() throws {
         let (file, test) = try Self.largeObjects()
         try file.enqueue(Upload([Self.touching(1...8)], base: 1), from: 2)

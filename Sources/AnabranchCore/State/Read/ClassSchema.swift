@@ -111,9 +111,6 @@ extension ObjectGraph {
     /// A number that grows with each class and each column that is added.
     package var schemaSize: Int { schema.classes.count + schema.slotCount }
 
-    /// The approximate memory of the classes and columns, in bytes.
-    package var schemaBytes: Int { 512 * schema.classes.count + 192 * schema.slotCount }
-
     /// The number of a class; cheaper than its schema.
     package func classID(of name: [UInt8]) -> ClassID? { schema.number(of: name) }
 
