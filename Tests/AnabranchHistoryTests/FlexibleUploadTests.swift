@@ -221,7 +221,7 @@ import Testing
         #expect(!file.takeClientsToNotify().contains(ident))
         #expect(file.views[ident]?.log.entries.count == 256)
         try fixture.upload()
-        #expect(file.takeNews(of: ident))
+        #expect(file.takeClientToNotify(ident))
         try fixture.integrate()
         #expect(try fixture.objectCount() == 276)
         // Now it is told at once.

@@ -90,7 +90,8 @@ import Testing
             let delta = TextDelta(from: "2024-02-29T12:00:00.000Z", to: "1969-12-31T23:59:58.499999999Z")
             let told = """
                 {"t":{"o":"d","v":"=4\\t+s"},"n":{"o":"r","v":1},"price":{"o":"-"},
-                "at":{"o":"d","v":\(JSONValue.string(delta.encoded).encoded)},"list":{"o":"r","v":[2,2]},"set":{"o":"r","v":["a","b","c"]},"dict":{"o":"O","v":{"a.b":{"o":"-"}}},
+                "at":{"o":"d","v":\(JSONValue.string(delta.encoded).encoded)},
+                "list":{"o":"r","v":[2,2]},"set":{"o":"r","v":["a","b","c"]},"dict":{"o":"O","v":{"a.b":{"o":"-"}}},
                 "place":{"o":"O","v":{"x":{"o":"r","v":3.5}}},
                 "places":{"o":"r","v":[{"x":1,"name":"new","visits":0},{"x":2.5,"name":"there","visits":2}]},
                 "tag":{"o":"-"},"r":{"o":"-"}}

@@ -260,8 +260,8 @@ public enum ReplicaEvent: Sendable {
     /// A merge with concurrent changes by others has discarded changes of this replica; the objects are as the merge
     /// has left them.
     case mergedAway([OverruledChange])
-    /// A client reset begins: the replica stays as it is until the fresh file takes its place. With the server's reason;
-    /// nil if the application has asked for it.
+    /// A client reset begins: the replica stays as it is until the fresh file takes its place. With the server's
+    /// reason; nil if the application has asked for it.
     case resetBegins(because: SyncError?)
     /// A client reset is over. The report names the backup, if there were changes that had not been uploaded.
     case resetEnded(ResetReport)

@@ -58,8 +58,8 @@ struct ObjectTable: Sendable {
         for index in keys.indices { change(&keys[index]) }
     }
 
-    /// Assigns the GlobalKeys without an owner, which a client made before it had an ident, to its client file. No object
-    /// can be looked up afterwards.
+    /// Assigns the GlobalKeys without an owner, which a client made before it had an ident, to its client file. No
+    /// object can be looked up afterwards.
     /// - Returns: whether there was one.
     @discardableResult
     mutating func adopt(_ ident: ClientFileID) -> Bool {

@@ -41,8 +41,8 @@ package struct ClockWatch: Equatable, Sendable {
     /// The operator says that the clock is right.
     package mutating func trust() { jump = nil }
 
-    /// The time by which client files may expire, and that the store is to remember, in seconds since 1970; nil if it is
-    /// not trusted.
+    /// The time by which client files may expire, and that the store is to remember, in seconds since 1970; nil if it
+    /// is not trusted.
     package func rememberedTime(wall: UInt64) -> UInt64? { jump == nil ? wall : nil }
 
     /// True if both have noticed the same.

@@ -179,7 +179,7 @@ extension SyncedFile {
                 }
             }
         }
-        for case let file? in seen where isOwnSession(of: file) { noteSeen(file) }
+        for case let file? in seen where isOwnSession(of: file) { recordSeen(file) }
     }
 
     /// Takes one step of a round; never while uploads are being merged.

@@ -66,8 +66,8 @@ extension SyncedFile {
     /// The age with which `ClientFile.lastSeen` is written again, in seconds: a day.
     static var seenPrecision: UInt64 { 86_400 }
 
-    /// Has `updateClientFiles` note that a client is there, if that was not noted lately or a node believes it away.
-    func noteSeen(_ file: ClientFile) { identified[file.ident] = file.foundAway > 0 ? 0 : file.lastSeen }
+    /// Has `updateClientFiles` record that a client is there, if that was not done lately or a node believes it away.
+    func recordSeen(_ file: ClientFile) { identified[file.ident] = file.foundAway > 0 ? 0 : file.lastSeen }
 
     /// True if client files have identified themselves that `updateClientFiles` may have to note.
     package var hasIdentified: Bool { !identified.isEmpty }
@@ -120,7 +120,7 @@ extension SyncedFile {
         file.foundAway = 0
         if file != found { try commit([file], at: stored) }
         if isNewHere { ownSessions[file.ident] = file.session }
-        noteSeen(file)
+        recordSeen(file)
         let queued = queue.progress(of: file.ident)
         return SessionProgress(
             download: request.download, threshold: queued?.progress ?? file.uploadCursor,

@@ -2,7 +2,8 @@ import AnabranchCore
 
 /// The objects that a log entry touches as they were before it: a changeset that makes them so again, stored with the
 /// entry. With it the state at an earlier version can be found out, as far as these objects are concerned. Where it
-/// would be long, as that of a long text that a query looks at, the objects are only named: they may have been anything.
+/// would be long, as that of a long text that a query looks at, the objects are only named: they may have been
+/// anything.
 struct BeforeImage {
     /// The tags of the field in `LogEntry.section`.
     private static let (tag, tagOfNames): (UInt8, UInt8) = (1, 2)

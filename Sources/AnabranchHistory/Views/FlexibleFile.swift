@@ -217,7 +217,7 @@ package final class FlexibleFile {
 
     /// The same for one client.
     /// - Returns: whether it has to be told something.
-    package func takeNews(of ident: ClientFileID) -> Bool { news.remove(ident) != nil }
+    package func takeClientToNotify(_ ident: ClientFileID) -> Bool { news.remove(ident) != nil }
 
     /// The number of entries with which a connected client has its share of `entriesMax`.
     var entriesOfViewMax: Int { max(Self.entriesOfViewMin, entriesMax / max(1, connected.count)) }

@@ -5,8 +5,9 @@ import NIOCore
 ///
 /// Events are handled in order, one by one, as long as there is room: while the connection's own requests to synced
 /// files occupy too much memory, nothing is handled; while those of all connections do, no UPLOAD is, nor a message
-/// with a long set of queries. A waiting message stays in the form in which it arrived, which is its smallest; and while one waits, the socket is not read. So a
-/// client cannot make the server keep more than one reading of its socket (`Spec/Limits.md`, section 7).
+/// with a long set of queries. A waiting message stays in the form in which it arrived, which is its smallest; and
+/// while one waits, the socket is not read. So a client cannot make the server keep more than one reading of its socket
+/// (`Spec/Limits.md`, section 7).
 struct InboundQueue: ~Copyable {
     /// Called once, on any thread, when there is room for a message that waits for the budget, with the number of that
     /// wait.

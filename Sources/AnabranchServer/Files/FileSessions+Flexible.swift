@@ -76,7 +76,9 @@ extension FileSessions {
             return queue(.upload(upload, time: time), of: key, charge)
         }
         if try flexible.recordProgress(upload, from: clientFile, at: time) {
-            if !isIdentifying(key), flexible.takeNews(of: clientFile) { reply(key, .versionExposed(file.version)) }
+            if !isIdentifying(key), flexible.takeClientToNotify(clientFile) {
+                reply(key, .versionExposed(file.version))
+            }
             return false
         }
         flexible.enqueue(upload, from: clientFile, at: time)

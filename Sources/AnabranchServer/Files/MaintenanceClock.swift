@@ -45,8 +45,8 @@ final class MaintenanceClock: Sendable {
         return compare(nil)
     }
 
-    /// The time at which a client is there, in seconds since 1970: never before the newest one that was trusted. Who comes
-    /// while the clock is behind would otherwise have been away for long once it is right.
+    /// The time at which a client is there, in seconds since 1970: never before the newest one that was trusted. Who
+    /// comes while the clock is behind would otherwise have been away for long once it is right.
     var seenTime: UInt64 { max(unixSeconds(), state.withLock { $0?.remembered ?? 0 }) }
 
     /// The number of seconds by which the clock has jumped; 0 if there is no evidence that it has.

@@ -245,10 +245,7 @@ final class WebSocketUpgrade {
 }
 
 extension Admission {
-    /// The labels of the counter.
-    static let outcomes = ["admitted", "token_refused", "unavailable", "user_refused"]
-
-    /// The label of the counter, one of `outcomes`.
+    /// The label of the counter, one of `ConnectionMetrics.handshakeOutcomes`.
     fileprivate var outcome: String {
         switch self {
         case .admitted: "admitted"

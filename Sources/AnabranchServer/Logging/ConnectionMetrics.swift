@@ -14,6 +14,9 @@ struct ConnectionMetrics: Sendable {
     let readingsDelayed: Counter
     let refused = RefusedConnections()
 
+    /// The labels of what comes of handshakes.
+    private static let handshakeOutcomes = ["admitted", "token_refused", "unavailable", "user_refused"]
+
     init(factory: any MetricsFactory = MetricsSystem.factory) {
         self.factory = factory
         connectionsAccepted = Counter(label: "anabranch_connections_accepted_total", factory: factory)
@@ -22,7 +25,7 @@ struct ConnectionMetrics: Sendable {
         readingsDelayed = Counter(label: "anabranch_readings_delayed_total", factory: factory)
         // From the beginning, with 0: an alert sees the first refusal as an increase.
         for limit in ["address", "connections", "user"] { refusals(limit).increment(by: 0) }
-        for outcome in Admission.outcomes { count("anabranch_handshakes_total", [("outcome", outcome)], by: 0) }
+        for outcome in Self.handshakeOutcomes { count("anabranch_handshakes_total", [("outcome", outcome)], by: 0) }
         for budget in ["bodies", "messages", "texts", "uploads"] {
             count("anabranch_memory_waits_total", [("budget", budget)], by: 0)
         }

@@ -18,7 +18,9 @@ extension JSONOperation {
         case (.object(let old), .object(let new)): self = .object(ObjectDiff(inDetailFrom: old, to: new))
         case (.array(let old), .array(let new)): self = .list(Self.edits(from: old, to: new))
         default:
-            guard let old, let difference = new.subtracting(old) else {
+            // A sum of large numbers is rounded.
+            guard let old, let difference = new.subtracting(old), old.adding(difference)?.isSameJSON(as: new) == true
+            else {
                 self.init(from: old, to: new)
                 return
             }

@@ -24,7 +24,7 @@ final class Channel {
     let file: SyncedBuckets
     let settings: BucketSettings
 
-    /// What the operator has asked the client so far.
+    /// The questions of the operator that the client was asked so far.
     var asked: ClientQuestions.Asked
     var bucket: Bucket?
     /// The place up to which changes were sent to the client; nil if it has not begun to listen.

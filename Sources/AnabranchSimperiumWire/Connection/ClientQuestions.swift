@@ -17,7 +17,7 @@ final class ClientQuestions: Sendable {
         let bucket: String
         let client: String
         let library: ClientLibrary
-        /// What the client has answered; nil if it has not.
+        /// The answer of the client; nil if there is none yet.
         var index: String?
     }
 
@@ -122,7 +122,7 @@ extension ClientLibrary {
     var answersQuestions: Bool { self != .node && self != .browser }
 }
 
-/// What a client says of its copies: their versions, and how many changes wait.
+/// The copies of a client as it describes them: their versions, and how many changes wait.
 struct ClientIndex {
     private(set) var versions: [ExactString: UInt64] = [:]
     let pendingCount: Int

@@ -57,7 +57,7 @@ extension SyncedBuckets {
         return channels
     }
 
-    /// The entities whose version is another one, of which the client has none, and which it has and the bucket has not.
+    /// The entities of other versions, those that the client lacks, and those that only the client has.
     private func compare(_ index: ClientIndex, with name: String) async throws -> [JSONName: JSONValue] {
         let namedMax = Self.namedMax
         return try await read { reader in

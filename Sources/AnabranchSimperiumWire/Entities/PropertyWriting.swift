@@ -231,7 +231,7 @@ private struct ValuePlace {
 }
 
 extension JSONValue {
-    /// What an empty property of a kind is.
+    /// The value of an empty property of a kind.
     fileprivate static func none(in collection: CollectionType) -> JSONValue {
         switch collection {
         case .list, .set: .array([])

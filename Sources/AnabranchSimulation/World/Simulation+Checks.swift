@@ -58,8 +58,8 @@ extension Simulation {
             "P4: client \(client.number) has another state at version \(progress.cursor.serverVersion)")
     }
 
-    /// Checks that nobody has to start over but for a backup that was restored, a copied file, or because it has expired
-    /// (P5); so not because it has changed nodes (N2).
+    /// Checks that nobody has to start over but for a backup that was restored, a copied file, or because it has
+    /// expired (P5); so not because it has changed nodes (N2).
     func checkReset(because error: ErrorMessage, _ client: SimulatedClient) throws {
         let codes: [ErrorCode] = [.badClientFileIdent, .badServerVersion, .badClientVersion, .divergingHistories]
         guard !client.isTwin, tally.marks[SimulationPlan.Fault.restore.rawValue] == nil else { return }

@@ -210,8 +210,8 @@ extension Simulation {
         if client.process?.isRecovering == false { ledger.recovered(client.number) }
     }
 
-    /// Starts a stopped client again, as its user does, and throws its file away if that does not help. Once nothing goes
-    /// wrong any more, it has to help, unless the app itself has made a mistake: then writes may be lost.
+    /// Starts a stopped client again, as its user does, and throws its file away if that does not help. Once nothing
+    /// goes wrong any more, it has to help, unless the app itself has made a mistake: then writes may be lost.
     func restart(_ client: SimulatedClient) throws {
         client.stopCount += 1
         guard client.stopCount < 3 else {

@@ -64,7 +64,8 @@ package struct ToldRelease: Sendable {
         userAgent = "RealmSync/\(core) (Linux Linux 6.1.0 x86_64) test"
     }
 
-    /// The header `Sec-WebSocket-Protocol`: versions in descending order; releases that know none after 7 write a slash.
+    /// The header `Sec-WebSocket-Protocol`: versions in descending order; releases that know none after 7 write a
+    /// slash.
     func offer(of mode: SyncMode) -> String {
         let all = ClientHandshake(mode).offer.split(separator: ",")
         let offer = all.dropFirst(ProtocolVersion.supported.upperBound - version.number).joined(separator: ",")

@@ -17,7 +17,8 @@ struct AdminSimperium: AsyncParsableCommand {
 
             EXAMPLES
               anabranch admin simperium index 'my-app/"simperium/5f0c2d9e8b7a6c5d4e3f2a1b"'
-              anabranch admin simperium log 'my-app/"simperium/5f0c2d9e8b7a6c5d4e3f2a1b"' --level verbose
+              anabranch admin simperium log 'my-app/"simperium/5f0c2d9e8b7a6c5d4e3f2a1b"' \\
+                  --level verbose
             """)
 
     enum Action: String, CaseIterable, ExpressibleByArgument {

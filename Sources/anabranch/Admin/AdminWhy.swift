@@ -9,10 +9,10 @@ struct AdminWhy: AsyncParsableCommand {
         discussion: """
             In words, as the server decides now: in apps with partitions the rule that is the first to match, for each \
             way in which the user logs in; in flexible apps for each class the role that applies, the roles tried \
-            before it, and what it allows. With --object, whether the user may read, change and delete that object, and \
-            which of the user's clients have it. Also the last refusals of the user's sessions, log-ins and writes \
-            since the server was started. The file may be one that nobody has made yet. It needs the inspector, which shows the same in a \
-            browser.
+            before it, and what it allows. With --object, whether the user may read, change and delete that object, \
+            and which of the user's clients have it. Also the last refusals of the user's sessions, log-ins and \
+            writes since the server was started. The file may be one that nobody has made yet. It needs the \
+            inspector, which shows the same in a browser.
 
             EXAMPLES
               anabranch admin why 'my-app/"notes"' 5f0c2d9e8b7a6c5d4e3f2a1b

@@ -30,8 +30,8 @@ struct ConfigCommand: AsyncParsableCommand {
                 Finds every mistake at once: settings and values that do not exist, settings that contradict each \
                 other, files of rules, certificates, keys, passwords, programs and folders of exported apps that \
                 are missing or cannot be used, and rules or folders that are not set, without which no server starts. \
-                Nothing is changed, and a server may be running. Prints a line for each mistake on standard error, and on \
-                standard output each rule in words, what exported apps ask for that has no effect here, and which \
+                Nothing is changed, and a server may be running. Prints a line for each mistake on standard error, and \
+                on standard output each rule in words, what exported apps ask for that has no effect here, and which \
                 issuers do not hand out their keys now; the exit status is 0 if there is no mistake, and 1 if there \
                 is one.
 

@@ -84,7 +84,7 @@ extension Configuration {
         isDevelopment || userWithoutToken != nil || apps.values.contains { !$0.isFlexible }
     }
 
-    /// What nobody has said about permissions: a line for all partitions, and one for each app of flexible sync.
+    /// The permissions that nobody has set: a line for all partitions, and one for each app of flexible sync.
     /// Development needs none.
     var missingPermissions: [String] {
         guard !isDevelopment else { return [] }

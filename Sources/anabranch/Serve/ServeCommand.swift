@@ -91,8 +91,8 @@ struct ServeCommand: AsyncParsableCommand {
             unixSeconds: unixSeconds,
             onListening: { address in
                 let bound = ListenAddress(host: address.ipAddress ?? listen.host, port: address.port ?? listen.port)
-                // In one write: who starts a server may read the first line only.
-                print("listening on \(bound)\n\(Self.ready(configuration, at: bound))")
+                logger.notice("ready", metadata: Self.addresses(configuration, at: bound))
+                print("listening on \(bound)")
                 fflush(nil)
             })
         simperium?.wire.attach(to: server)
@@ -107,15 +107,18 @@ struct ServeCommand: AsyncParsableCommand {
         try stores.close()
     }
 
-    /// The line for people: the addresses for apps and for a browser.
-    private static func ready(_ configuration: Configuration, at address: ListenAddress) -> String {
+    /// The addresses for apps and for a browser.
+    private static func addresses(_ configuration: Configuration, at address: ListenAddress) -> Logger.Metadata {
         let scheme = configuration.tlsCertificate == nil ? "http" : "https"
-        let line = "ready: base URL \(configuration.publicURL ?? "\(scheme)://\(address.ofThisMachine)")"
+        var addresses: Logger.Metadata = [
+            "base-url": "\(configuration.publicURL ?? "\(scheme)://\(address.ofThisMachine)")"
+        ]
         guard configuration.inspector != nil, configuration.adminListen != nil,
             let admin = try? AdminAddress(path: configuration.adminAddressPath)
-        else { return line }
-        let token = configuration.adminToken == nil ? ", token in \(configuration.adminTokenPath)" : ""
-        return "\(line); inspector: \(admin.url)\(token)"
+        else { return addresses }
+        addresses["inspector"] = "\(admin.url)"
+        if configuration.adminToken == nil { addresses["token-file"] = "\(configuration.adminTokenPath)" }
+        return addresses
     }
 
     /// Simperium's wire, and the routes of its HTTP requests; nil if no app serves its clients.

@@ -46,7 +46,7 @@ final class FullStoreTests {
             try await client.upload()
             try await client.waitForAcknowledgement()
         }
-        #expect(try await wait(isReady: false).complaint.contains(" bytes in use, more than store-bytes (4194304)"))
+        #expect(try await wait(isReady: false).complaint.contains("store-bytes allows 4.0 MiB"))
 
         small.change(Changesets.large(1_000, seed: 2), at: 2)
         try await small.upload()

@@ -20,7 +20,8 @@ import Testing
         Guide(
             page: "README.md",
             expected: [
-                "ready: base URL http://127.0.0.1:", "; inspector: http://127.0.0.1:", "data/admin-token", "CONNECTION",
+                "notice ready base-url=http://127.0.0.1:", " inspector=http://127.0.0.1:", "data/admin-token",
+                "CONNECTION",
                 "no damage", "water the plants", "unsynced    1 transaction",
             ]),
         Guide(

@@ -6,7 +6,7 @@ import Testing
 /// Local actions and the instructions that they leave (`Spec/State.md`, part C).
 @Suite struct RecordingTests {
     /// A state with the classes of `ApplyTests`, A[1] and A[2].
-    private func graph() throws -> ObjectGraph {
+    func graph() throws -> ObjectGraph {
         var graph = ObjectGraph()
         try graph.apply(changeset(ApplyTests.schema))
         try graph.apply(changeset(.createObject(), .createObject(ObjectName(key: 2))))
@@ -379,26 +379,5 @@ import Testing
         #expect(plain.count == 1 && plain != [0])
         #expect(try digests(["t", 1]) == plain)
         #expect(try digests([1, "t", 2]) == plain + [0])
-    }
-
-    @Test func aFailedAssignmentUndoesTheTransaction() throws {
-        var graph = try graph()
-        let before = try graph.json
-        let error = #expect(throws: ApplyError.self) {
-            try graph.write(as: 2) { tx in
-                let object = try tx.create("A", key: 3)
-                object["i"] = "t"
-                object["i"] = 5
-            }
-        }
-        #expect(error?.description == "A[3].i: String does not fit the field")
-        #expect(try graph.json == before)
-    }
-
-    @Test func nothingIsWrittenAfterTheEndOrWhileReading() throws {
-        var graph = try graph()
-        let object = try graph.write(as: 2) { try $0.create("A", key: 1) }.result
-        #expect(throws: ApplyError.self) { try object.set("i", to: 1) }
-        #expect(throws: ApplyError.self) { try graph.read { try $0.create("A", key: 1).set("i", to: 1) } }
     }
 }

@@ -5,7 +5,8 @@ import Logging
 import Synchronization
 
 /// The kind of sync of each app: that of the settings or, in development, that of the app's first change. The store
-/// remembers it by the paths of its files; a file without a change, such as one that was only asked for, decides nothing.
+/// remembers it by the paths of its files; a file without a change, such as one that was only asked for, decides
+/// nothing.
 final class AppModes: Sendable {
     private let settings: ServerSettings
     private let store: any HistoryStore
