@@ -65,9 +65,9 @@ public actor RowCapture {
     {
         await enter()
         defer { leave() }
-        var tries = 0
+        var tries = 0, mayMatch = false
         while true {
-            do { return try await carryOut(progress) } catch is CapturedDatabase.SchemaChanged {
+            do { return try await carryOut(&mayMatch, progress) } catch is CapturedDatabase.SchemaChanged {
                 tries += 1
                 guard tries < Self.schemaTriesMax else {
                     throw CaptureError(.unreadable, "\(database.path): the schema does not stay as it is")
@@ -97,11 +97,16 @@ public actor RowCapture {
     /// How many times a pass is begun again because the schema has changed during it.
     private static let schemaTriesMax = 8
 
-    private func carryOut(_ progress: @Sendable (CaptureProgress) -> Void) async throws -> CaptureProgress {
+    /// - Parameter mayMatch: true once the replica has the objects that rows are matched with.
+    private func carryOut(
+        _ mayMatch: inout Bool, _ progress: @Sendable (CaptureProgress) -> Void
+    ) async throws -> CaptureProgress {
         var total = CaptureProgress()
         try await start()
         total.renewedTables = try database.check()
         if try database.takeRepair() { changed.add(nil) }
+        if !mayMatch { try await checkMatching() }
+        mayMatch = true
         try await prepareClasses()
         try await match(&total, progress)
         try await collect(&total, progress)
@@ -127,9 +132,9 @@ public actor RowCapture {
     @discardableResult public func synchronize(_ progress: @Sendable (CaptureProgress) -> Void = { _ in }) async throws
         -> CaptureProgress
     {
-        // What is on the server decides what classes there are.
-        if await !replica.record.hasSynced { try await replica.waitForDownload() }
-        if try database.translating({ try database.isMatching }) { try await download() }
+        let isMatching = try database.translating { try database.isMatching }
+        let hasSynced = await replica.record.hasSynced
+        if isMatching || !hasSynced { try await download() }
         var total = try await pass(progress)
         while true {
             try await replica.waitForUpload()
@@ -147,7 +152,6 @@ public actor RowCapture {
     /// - Returns: the tables whose rules say how, and whose classes the file has.
     /// - Throws: `CaptureError`; `ReplicaError`; `SyncError` if the wait for the server would never end.
     public func matches() async throws -> [CaptureMatches] {
-        if await !replica.record.hasSynced { try await replica.waitForDownload() }
         try await download()
         await enter()
         defer { leave() }
@@ -157,21 +161,27 @@ public actor RowCapture {
 
     /// Has everything here that the server has of the tables.
     private func download() async throws {
-        if await replica.record.subscriptions != nil {
-            try await subscribe(to: database.tables.map(\.name))
-            try await replica.waitForSubscriptions()
-        }
+        // What is on the server decides what classes there are.
         try await replica.waitForDownload()
+        try await subscribe()
+        if await !replica.record.hasSubscribed { try await replica.waitForSubscriptions() }
+    }
+
+    /// Refuses to match rows with objects that the replica does not have yet. Classes that it lacks are made only
+    /// afterwards: they have no objects to wait for.
+    private func checkMatching() async throws {
+        guard try database.isMatching else { return }
+        try await subscribe()
+        let record = await replica.record
+        guard record.hasSynced, record.hasSubscribed else {
+            let reason = "rows are matched with objects, and its replica has them only when it was synchronized"
+            throw CaptureError(.replicaMismatch, "\(database.path): \(reason)")
+        }
     }
 
     /// Gives rows that were there before the objects that they are.
     private func match(_ total: inout CaptureProgress, _ progress: @Sendable (CaptureProgress) -> Void) async throws {
         guard try database.isMatching else { return }
-        let record = await replica.record
-        guard record.hasSynced, record.subscriptions?.latest.state ?? .complete == .complete else {
-            let reason = "rows are matched with objects, and its replica has them only when it was synchronized"
-            throw CaptureError(.replicaMismatch, "\(database.path): \(reason)")
-        }
         var matches: [CaptureMatches] = []
         for _ in 0..<Self.roundsMax {
             try await collect(&total, progress)
@@ -259,7 +269,7 @@ public actor RowCapture {
                 ColumnForm(column, of: table).with(found.type, isNullable: found.isNullable)
             }
         }
-        if await replica.record.subscriptions != nil { try await subscribe(to: tables.map(\.name)) }
+        try await subscribe()
         preparedSchema = database.checkedSchema
     }
 
@@ -280,10 +290,18 @@ public actor RowCapture {
         return value
     }
 
-    private func subscribe(to classes: [String]) async throws {
-        let known = await replica.record.subscriptions?.latest.subscriptions ?? []
-        let missing = classes.filter { name in !known.contains { $0.className == name } }
+    /// Subscribes to all objects of the tables that have classes, where the replica has subscriptions: the server refuses
+    /// a set with a class that it does not know.
+    private func subscribe() async throws {
+        guard let known = await replica.record.subscriptions?.latest.subscriptions else { return }
+        let missing = try await classes().filter { name in !known.contains { $0.className.hasBytes(of: name) } }
         if !missing.isEmpty { try await replica.subscribe(known + missing.map { Subscription($0) }) }
+    }
+
+    /// The tables that have classes.
+    private func classes() async throws -> [String] {
+        let state = try await replica.snapshot().state
+        return database.tables.map(\.name).filter { state.schema(ofClass: Array($0.utf8)) != nil }
     }
 
     // MARK: Collecting
@@ -381,4 +399,10 @@ public actor RowCapture {
 extension ReplicaRecord {
     /// The replica as the server knows it; nil as long as it does not.
     fileprivate var name: SQLValue? { file.map { SQLValue("\($0.ident.rawValue)-\($0.salt.rawValue)") } }
+
+    /// True if the objects of the newest subscriptions are here, or if there are none.
+    fileprivate var hasSubscribed: Bool {
+        guard let latest = subscriptions?.latest else { return true }
+        return latest.version == 0 || latest.state == .complete
+    }
 }

@@ -70,8 +70,9 @@ import Testing
         }
     }
 
-    @Test func aLostReplicaIsMadeAnew() async throws {
+    @Test(arguments: [false, true]) func aLostReplicaIsMadeAnew(_ isFlexible: Bool) async throws {
         try await CaptureWorld.pair(Self.schema, ["note", "folder"]) { a, b in
+            for app in [a, b] { app.isFlexible = isFlexible }
             try a.db.execute(
                 """
                 INSERT INTO folder VALUES (7, 'work');
