@@ -36,7 +36,7 @@ final class AppModes: Sendable {
         path.partition == nil && mode(ofApp: path.app) != .partition
     }
 
-    /// Called when a file has its first version: in development that of its app's first file decides.
+    /// Called when a file has its first change: in development that of its app's first file decides.
     func decide(by path: VirtualPath) {
         let app = path.app, isFlexible = path.partition == nil
         guard settings.takesModeOfFirstClient, !app.isEmpty, !settings.flexibleApps.contains(exactly: app) else {
@@ -62,13 +62,13 @@ final class AppModes: Sendable {
     /// The mode by the files of an app that have changes; nil if there are none, or the store cannot be searched.
     private func remembered(of app: String) -> SyncMode? {
         guard let catalog = store as? any HistoryCatalog else { return nil }
-        if let file = try? catalog.file(VirtualPath(app)), file.head.version > 0 { return .flexible }
+        if let file = try? catalog.file(VirtualPath(app)), file.head.cumulativeSize > 0 { return .flexible }
         let partitions = VirtualPath(app + "/")
-        if let file = try? catalog.file(partitions), file.head.version > 0 { return .partition }
+        if let file = try? catalog.file(partitions), file.head.cumulativeSize > 0 { return .partition }
         var last = partitions
         while let files = try? catalog.files(after: last, countMax: 100), let end = files.last?.path {
             let own = files.prefix { $0.path.bytes.starts(with: partitions.bytes) }
-            if own.contains(where: { $0.head.version > 0 }) { return .partition }
+            if own.contains(where: { $0.head.cumulativeSize > 0 }) { return .partition }
             guard own.count == files.count else { return nil }
             last = end
         }

@@ -133,8 +133,8 @@ struct FileOptions: Sendable {
     var destructiveSchema: @Sendable (VirtualPath) -> DestructiveSchema = { _ in .refuse }
     /// True for a file that each client sees only a part of, by its queries.
     var isFlexible: @Sendable (VirtualPath) -> Bool = { _ in false }
-    /// Called with a file that has its first version.
-    var onFirstVersion: @Sendable (VirtualPath) -> Void = { _ in }
+    /// Called with a file that has its first change.
+    var onFirstChange: @Sendable (VirtualPath) -> Void = { _ in }
     /// Called with a file that was deleted.
     var onDeletion: @Sendable (VirtualPath) -> Void = { _ in }
     /// The doors that keep records about the entries of a file of partition-based sync.

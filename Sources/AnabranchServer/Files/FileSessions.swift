@@ -53,6 +53,8 @@ final class FileSessions {
     var done: [RequestCharge] = []
     /// The version that was last announced to sessions.
     private var announcedVersion: ServerVersion
+    /// False while the log has no changes: a version of flexible sync can be that of a view alone.
+    private var hasChanges: Bool
 
     let environment: FileEnvironment
     /// The costs of views that were not counted yet, by user: each is less than a millisecond.
@@ -63,6 +65,7 @@ final class FileSessions {
         self.flexible = flexible
         self.environment = environment
         announcedVersion = file.version
+        hasChanges = file.head.cumulativeSize > 0
         flexible?.quota = ViewQuota { [unowned self] in
             user(of: $0).map(isQueryTimeUsedUp) ?? false
         } charge: { [unowned self] ident, time in
@@ -282,7 +285,10 @@ final class FileSessions {
     /// away, which is the same for most of them, until the step is over. The others get the number of the newest
     /// version, and request a DOWNLOAD when they can send one.
     func announce(until limit: StepLimit) {
-        if announcedVersion == 0, file.version > 0 { environment.options.onFirstVersion(file.path) }
+        if !hasChanges, file.head.cumulativeSize > 0 {
+            hasChanges = true
+            environment.options.onFirstChange(file.path)
+        }
         if let flexible {
             for ident in flexible.takeClientsToNotify().sorted() {
                 guard let key = sessionOfClientFile[ident], !isIdentifying(key) else { continue }

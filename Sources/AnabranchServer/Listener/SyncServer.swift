@@ -277,7 +277,7 @@ public final class SyncServer: Service {
         options.adoptsUnownedClientFiles = settings.adoptsUnownedClientFiles
         options.destructiveSchema = { settings.destructiveSchema(of: $0) }
         options.isFlexible = { [modes] in modes.isFlexible($0) }
-        options.onFirstVersion = { [modes] in modes.decide(by: $0) }
+        options.onFirstChange = { [modes] in modes.decide(by: $0) }
         options.onDeletion = { [modes] in modes.forget($0) }
         options.export = { [exports] path in exports?.export(of: String(decoding: path.bytes, as: UTF8.self)) }
         let doors = doors.withLock { $0 }
