@@ -89,7 +89,7 @@ struct ServeCommand: AsyncParsableCommand {
             authorizer: authorizer, exports: exports, tls: tls, logger: logger, metrics: metrics,
             admin: try admin(configuration, store, accounts, metrics, logger),
             unixSeconds: unixSeconds,
-            onListening: { address in
+            onListening: { [logger] address in
                 let bound = ListenAddress(host: address.ipAddress ?? listen.host, port: address.port ?? listen.port)
                 logger.notice("ready", metadata: Self.addresses(configuration, at: bound))
                 print("listening on \(bound)")

@@ -173,6 +173,7 @@ final class ModelClient {
     }
 
     private func arrive(_ message: String) {
+        ledger.record(event: "  \(name) is sent \(message.prefix(500))")
         guard message.hasPrefix("0:") else { return ledger.fail("\(name) is told \(message)") }
         let text = message.dropFirst(2)
         guard let json = try? JSONValue(parsing: text.drop { $0 != ":" }.dropFirst().utf8, depthMax: 200) else {
@@ -204,6 +205,7 @@ final class ModelClient {
 
     private func sayWhole(_ text: String) async {
         hasSpoken = true
+        ledger.record(event: "  \(name) sends \(text.prefix(500))")
         do { try await socket?.send(text) } catch { await cut() }
     }
 

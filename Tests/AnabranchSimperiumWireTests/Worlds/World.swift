@@ -23,7 +23,7 @@ final class World {
     let trims: Bool
     var store = SimulatedStore(InMemoryStore(), isInMemory: true)
     var heals = false
-    private(set) var events: [String] = []
+    var events: [String] { ledger.events }
 
     init(seed: UInt64) {
         let ledger = WorldLedger(), clock = WireRig.Clock(1_800_000_000)
@@ -45,7 +45,7 @@ final class World {
         (self.ledger, self.clock, self.random, self.devices) = (ledger, clock, random, devices)
     }
 
-    func tell(_ event: String) { events.append(event) }
+    func tell(_ event: String) { ledger.record(event: event) }
 
     /// - Returns: the first thing that is not as it should be; nil if there is none.
     func run() async -> String? {

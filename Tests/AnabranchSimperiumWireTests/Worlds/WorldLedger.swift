@@ -32,6 +32,11 @@ final class WorldLedger {
 
     func count(_ event: Event) { counts[event, default: 0] += 1 }
 
+    /// Everything that has happened, in its order.
+    private(set) var events: [String] = []
+
+    func record(event: String) { events.append(event) }
+
     func fail(_ text: String) { failure = failure ?? text }
 
     func record(_ body: EntityBody, of key: String, _ version: Int64, from name: String) {
