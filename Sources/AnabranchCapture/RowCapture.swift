@@ -290,8 +290,8 @@ public actor RowCapture {
         return value
     }
 
-    /// Subscribes to all objects of the tables that have classes, where the replica has subscriptions: the server refuses
-    /// a set with a class that it does not know.
+    /// Subscribes to all objects of the tables that have classes, where the replica has subscriptions: the server
+    /// refuses a set with a class that it does not know.
     private func subscribe() async throws {
         guard let known = await replica.record.subscriptions?.latest.subscriptions else { return }
         let missing = try await classes().filter { name in !known.contains { $0.className.hasBytes(of: name) } }
@@ -393,16 +393,5 @@ public actor RowCapture {
         guard isIdle || sent.version <= acknowledged else { return }
         try database.removeEntries(through: sent.entry)
         self.sent = nil
-    }
-}
-
-extension ReplicaRecord {
-    /// The replica as the server knows it; nil as long as it does not.
-    fileprivate var name: SQLValue? { file.map { SQLValue("\($0.ident.rawValue)-\($0.salt.rawValue)") } }
-
-    /// True if the objects of the newest subscriptions are here, or if there are none.
-    fileprivate var hasSubscribed: Bool {
-        guard let latest = subscriptions?.latest else { return true }
-        return latest.version == 0 || latest.state == .complete
     }
 }

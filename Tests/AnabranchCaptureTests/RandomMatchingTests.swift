@@ -258,7 +258,8 @@ private struct RandomMatch {
         "SELECT code, item.text, name, folder.text FROM item LEFT JOIN folder ON folder.id = folder",
     ]
 
-    /// - Parameter firstCame: the place in the first database of the folder that has come as the second one's first row.
+    /// - Parameter firstCame: the place in the first database of the folder that has come as the second one's first
+    ///   row.
     private func expected(_ folderPairs: [Int: Int], _ itemPairs: [Int: Int], _ firstCame: Int?) -> [[String]] {
         let (first, second) = (contents[0], contents[1])
         var folders = first.folders.map { ($0.name, $0.text) }

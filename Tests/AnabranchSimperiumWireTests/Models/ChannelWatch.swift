@@ -43,7 +43,10 @@ struct ChannelWatch {
     }
 
     /// The server may have forgotten listings that are under way.
-    mutating func passOverListing() { (listedAt, listed) = (nil, []) }
+    mutating func passOverListing() {
+        if listedAt != nil { versions = [:] }
+        (listedAt, listed) = (nil, [])
+    }
 
     mutating func takeRepetitions() -> [(request: WorldLedger.Request, position: ChangePlace)] {
         defer { unplacedRepetitions = [] }
