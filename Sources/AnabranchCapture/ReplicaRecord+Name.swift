@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchReplica
 
 extension ReplicaRecord {
