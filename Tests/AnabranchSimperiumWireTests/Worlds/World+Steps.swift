@@ -36,10 +36,19 @@ extension World {
     }
 
     private func connect(_ client: ModelClient, to server: WorldServer) async throws {
-        tell("\(client.name) connects")
+        let catchesUp = !random.isOne(in: 3)
+        tell("\(client.name) connects\(catchesUp ? ", and reads until it has everything" : "")")
         try await client.connect(to: server)
         try await settle(server, after: client)
+        guard catchesUp else { return }
+        for _ in 0..<Self.readingsMax where client.hasUnread {
+            await client.read()
+            try await settle(server, after: client)
+        }
     }
+
+    /// The most readings of a client that catches up: a few pages, and what it asks for then.
+    private static let readingsMax = 10
 
     private func end(_ client: ModelClient) async throws {
         let isCrash = random.isOne(in: 3)

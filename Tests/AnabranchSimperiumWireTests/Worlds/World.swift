@@ -95,7 +95,7 @@ final class World {
     }
 
     private func steps(on server: WorldServer, isLast: Bool) async throws {
-        for _ in 0..<10 + random.below(30) {
+        for _ in 0..<20 + random.below(40) {
             try await step(server)
             if ledger.failure != nil { return }
         }
