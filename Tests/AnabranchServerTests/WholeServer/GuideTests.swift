@@ -19,11 +19,7 @@ import Testing
     private static let guides = [
         Guide(
             page: "README.md",
-            expected: [
-                "notice ready base-url=http://127.0.0.1:", " inspector=http://127.0.0.1:", "data/admin-token",
-                "CONNECTION",
-                "no damage", "water the plants", "unsynced    1 transaction",
-            ]),
+            expected: ["ready", "CONNECTION", "no damage", "water the plants", "unsynced    1 transaction"]),
         Guide(
             page: "Spec/Guide/ConnectAnApp.md",
             expected: ["ready", "ws_hostname", "refresh_token", "CONNECTION", "nobody has come yet"]),
