@@ -33,9 +33,6 @@ final class SimulatedClient {
     var node = 0
     /// The ends of the log when it sent MARKs that are not answered yet.
     var marks: [UInt64: ServerVersion] = [:]
-    /// By client file, the newest version that a node was sent, and the newest that may be in the log: when it came, or
-    /// since, the user could write. Nothing while it is a twin.
-    var uploads: [ClientFileID: (sent: ClientVersion, allowed: ClientVersion)] = [:]
     /// The times at which its process learned that this token has expired.
     var refusals: [Int64] = []
 
@@ -97,18 +94,6 @@ final class SimulatedClient {
             ? ClientSession(SessionID(rawValue: number), uploads: uploads)
             : ClientSession(SessionID(rawValue: number), partition: partition, uploads: uploads)
     }
-
-    // MARK: The right to write
-
-    func hasUploaded(_ version: ClientVersion, mayWrite: Bool) {
-        guard !isTwin, let ident = process?.replica.ident else { return }
-        var newest = uploads[ident] ?? (0, 0)
-        newest.sent = max(newest.sent, version)
-        if mayWrite { newest.allowed = newest.sent }
-        uploads[ident] = newest
-    }
-
-    func mayWriteAgain() { uploads = uploads.mapValues { ($0.sent, $0.sent) } }
 
     // MARK: A fresh file
 

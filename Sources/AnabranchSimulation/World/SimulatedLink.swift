@@ -1,4 +1,3 @@
-import AnabranchCore
 import AnabranchProtocol
 import AnabranchServer
 
@@ -24,8 +23,6 @@ final class SimulatedLink {
         var bytes: [UInt8]
         var isFirst: Bool
         var isLast: Bool
-        /// For the last part of an UPLOAD with changes: the newest version that it brings.
-        var uploaded: ClientVersion?
     }
 
     init(_ number: UInt64, to node: SimulatedNode) {
@@ -34,17 +31,13 @@ final class SimulatedLink {
     }
 
     /// Sends a message of the client in parts.
-    /// - Parameters:
-    ///   - uploaded: the newest version that it brings, if it is an UPLOAD with changes.
-    ///   - partBytes: the size of the next part, at least 1.
-    func send(_ message: [UInt8], uploaded: ClientVersion?, partBytes: () -> Int) {
+    /// - Parameter partBytes: the size of the next part, at least 1.
+    func send(_ message: [UInt8], partBytes: () -> Int) {
         var start = 0
         repeat {
-            let end = start + min(max(1, partBytes()), message.count - start), isLast = end == message.count
+            let end = start + min(max(1, partBytes()), message.count - start)
             toServer.append(
-                Part(
-                    bytes: Array(message[start..<end]), isFirst: start == 0, isLast: isLast,
-                    uploaded: isLast ? uploaded : nil))
+                Part(bytes: Array(message[start..<end]), isFirst: start == 0, isLast: end == message.count))
             start = end
         } while start < message.count
     }

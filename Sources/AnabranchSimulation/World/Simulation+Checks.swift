@@ -33,18 +33,6 @@ extension Simulation {
         }
     }
 
-    /// Checks that a log gets nothing of a user who could not write when it came, or since (P8). In flexible sync roles
-    /// decide.
-    func checkRight(toWrite entry: LogEntry, in file: Int) throws {
-        guard !plan.isFlexible, !entry.changeset.isEmpty else { return }
-        for client in clients where client.file == file {
-            guard let newest = client.uploads[entry.origin] else { continue }
-            try require(
-                entry.clientVersion <= newest.allowed,
-                "P8: version \(entry.version) is by client \(client.number), whose user may not write")
-        }
-    }
-
     /// Checks that a client that has everything up to a version has what the server had then (P4).
     func checkDigest(of client: SimulatedClient) throws {
         guard !plan.isFlexible, !client.isTwin, let process = client.process, process.old == nil else { return }

@@ -44,7 +44,8 @@ extension Simulation {
         drop(link, of: client, toServer: random.isOne(in: 2), toClient: random.isOne(in: 2))
         // Some of the parts still on their way arrive, and the last message may stay incomplete.
         while !link.toServer.isEmpty, !random.isOne(in: 4), let part = link.nextPart(), link.halfOpenSince == nil {
-            receive(part, by: link, from: client)
+            link.node.machine?.receive(part.bytes, isFirst: part.isFirst, isLast: part.isLast, from: link.number)
+            if part.isLast { record(message: "arrive", client) }
         }
         disconnect(client, .lost)
     }
@@ -139,7 +140,7 @@ extension Simulation {
         restored.renewSalts(using: &random)
         content = restored
         for node in nodes { node.store.restore(restored) }
-        for client in clients { (client.marks, client.uploads) = ([:], [:]) }
+        for client in clients { client.marks = [:] }
         for file in 0..<plan.fileCount {
             let opened = try restored.open(path(of: file))
             logEnds[file] = opened.head.version
@@ -163,7 +164,6 @@ extension Simulation {
         other.copyFile(of: client)
         for twin in [client, other] {
             twin.isTwin = true
-            twin.uploads = [:]
             ledger.doubt(twin.number)
         }
     }
@@ -186,9 +186,7 @@ extension Simulation {
 
     private func changeRights(of client: SimulatedClient) {
         mark(SimulationPlan.Fault.rights.rawValue, client)
-        let permission = random.pick([Permission.none, .read, .read, .write])
-        permissions.set(permission, of: client.user.user)
-        if permission == .write { client.mayWriteAgain() }
+        permissions.set(random.pick([.none, .read, .read, .write]), of: client.user.user)
         for node in nodes { node.machine?.recheckPermissions() }
     }
 

@@ -13,7 +13,6 @@ extension Simulation {
     func speak(_ client: SimulatedClient) throws -> Bool {
         guard let link = client.process?.link, link.toServer.count < 1_000 || faultsAreOff else { return false }
         let message: EncodedMessage
-        var uploaded: ClientVersion?
         switch client.process?.connection?.next(at: clock.now) {
         case nil: return false
         case .ping(let ping)?: message = ping
@@ -23,7 +22,6 @@ extension Simulation {
             client.process = process
             guard let next = try next.get() else { return true }
             if case .mark(_, let request) = next { client.marks[request] = logEnds[client.file] }
-            if case .upload(_, let sent) = next { uploaded = sent.upload.changesets.last?.cursor.clientVersion }
             guard let encoded = client.process?.connection?.encode(next) else { return false }
             message = encoded
             schedule(client)
@@ -31,9 +29,7 @@ extension Simulation {
         log(message.bytes, "client \(client.number) says")
         record(message: "say", client, message.bytes)
         hostile.record(message.bytes)
-        link.send(message.bytes, uploaded: uploaded) {
-            plan.partBytesMax == .max ? .max : 1 + random.below(plan.partBytesMax)
-        }
+        link.send(message.bytes) { plan.partBytesMax == .max ? .max : 1 + random.below(plan.partBytesMax) }
         return true
     }
 

@@ -24,19 +24,11 @@ extension Simulation {
         guard link.halfOpenSince == nil, link.isOpenForServer else { return }
         var count = 0
         while count < partsMax, let part = link.nextPart() {
-            receive(part, by: link, from: client)
+            link.node.machine?.receive(part.bytes, isFirst: part.isFirst, isLast: part.isLast, from: link.number)
+            if part.isLast { record(message: "arrive", client) }
             count += 1
         }
         hasMoved = hasMoved || count > 0
-    }
-
-    /// A node gets a part of a message.
-    func receive(_ part: SimulatedLink.Part, by link: SimulatedLink, from client: SimulatedClient) {
-        if let version = part.uploaded {
-            client.hasUploaded(version, mayWrite: permissions.permission(for: client.user, on: []) == .write)
-        }
-        link.node.machine?.receive(part.bytes, isFirst: part.isFirst, isLast: part.isLast, from: link.number)
-        if part.isLast { record(message: "arrive", client) }
     }
 
     /// - Returns: whether there may be more to do.
@@ -152,7 +144,6 @@ extension Simulation {
             try require(
                 try user(of: entry.origin, commit.file) != HostileClient.user,
                 "P8: the log has what one has sent who may not write")
-            try checkRight(toWrite: entry, in: file)
             logEnds[file] = entry.version
             log(entry.changeset, "version \(entry.version), salt \(entry.salt), by \(entry.origin)")
         }

@@ -215,7 +215,6 @@ package final class Simulation {
             client.process?.link?.cloggedUntil = 0
             client.process?.replica.store.cancelPlan()
             client.process?.old?.replica.store.cancelPlan()
-            client.mayWriteAgain()
             renewToken(of: client)
             client.clock.setRight()
             client.startsAt = min(client.startsAt, clock.now)
