@@ -15,7 +15,8 @@ public enum Provider: String, CaseIterable, Sendable {
 
 /// The settings of one app: how its users log in, and what they may sync.
 public struct AppSettings: Equatable, Sendable {
-    /// The enabled ways to log in. `customToken` needs an `issuer`.
+    /// The enabled ways to log in. `customToken` needs an `issuer`; without one, such logins are refused as if it were
+    /// not enabled.
     public var providers: Set<Provider>
     /// The issuer whose tokens are accepted as logins; nil for none.
     public var issuer: CustomTokenIssuer?

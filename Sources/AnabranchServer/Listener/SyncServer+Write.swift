@@ -11,7 +11,8 @@ extension SyncServer {
     ///   - date: the time of the write for the merge rules: of two changes to one field the newer one wins.
     ///   - body: makes the changes, in a turn of the file. Nothing is written if it throws.
     /// - Throws: what `body` throws; `ApplyError` with the place for what makes no sense; `SyncServerError` if the
-    ///   server does not run; `HistoryError` if the store fails.
+    ///   server does not run; `HistoryError` if the store fails, with the code `noRoom` while the disk or the store is
+    ///   full (`ServerSettings.freeBytesMin`, `storeBytesMax`).
     @discardableResult
     public func write<Value: Sendable>(
         to path: VirtualPath, at date: Date = Date(), _ body: @escaping @Sendable (WriteTransaction) throws -> Value

@@ -51,7 +51,8 @@ public final class SyncServer: Service {
     ///   - routes: answer the HTTP requests that open no WebSocket (`Spec/Server.md`, section 7); empty for the sync
     ///     protocol alone. No two have the same prefix.
     ///   - wires: serve WebSockets of text messages, in addition to Realm's (`Spec/Server.md`, section 8).
-    ///   - authorizer: decides what users may read and write.
+    ///   - authorizer: decides what users may read and write. By default, each user whom the authenticator admits may
+    ///     read and write everything.
     ///   - exports: give the roles of apps of flexible sync; users of an app without an export may do everything.
     ///   - tls: certificate and key; nil to listen without TLS.
     ///   - metrics: makes the server's counters.
