@@ -148,6 +148,8 @@ struct ChannelWatch {
             if isListening { unplacedRepetitions.append((request, position)) }
             return
         }
-        if place > position, !told.contains(place) { fail("of a repetition, not of what: \(request)") }
+        if place > position, !told.contains(place), !ledger.acceptedBefore.contains(request) {
+            fail("of a repetition, not of what: \(request)")
+        }
     }
 }

@@ -20,6 +20,8 @@ final class WorldLedger {
     private(set) var bodies: [String: [Int64: EntityBody]] = [:]
     /// The changes that were accepted for requests, by key and `ccid`.
     private(set) var accepted: [Request: ChangePlace] = [:]
+    /// Those of them whose changes nobody can be told any more, since the door has missed entries after them.
+    private(set) var acceptedBefore: Set<Request> = []
     /// The deletions by which node has answered somebody else's.
     var echoes: Set<Request> = []
     /// True if the server runs all the time, and no time passes: then it accepts none of those.
@@ -51,6 +53,9 @@ final class WorldLedger {
         if isEternal, echoes.contains(request) { fail("an echo has deleted: \(request)") }
         accepted[request] = place
     }
+
+    /// The door misses entries.
+    func beginHistory() { acceptedBefore.formUnion(accepted.keys) }
 
     /// The history has begun anew.
     func forgetPlaces() { accepted = [:] }
