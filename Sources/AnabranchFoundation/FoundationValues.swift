@@ -33,20 +33,27 @@ extension Date: PayloadConvertible {
 
 extension UUID: PayloadConvertible {
     public init?(payload: Payload) {
-        guard let bytes = UUIDBytes(payload: payload)?.bytes else { return nil }
-        self = bytes.withUnsafeBytes { UUID(uuid: $0.load(as: uuid_t.self)) }
+        guard case .uuid(let bytes) = payload else { return nil }
+        self.init(bytes)
     }
 
     public var payload: Payload { .uuid(UUIDBytes(self)) }
+
+    /// The UUID with these bytes.
+    package init(_ bytes: UUIDBytes) {
+        let words = (bytes.low.littleEndian, bytes.high.littleEndian)
+        self = withUnsafeBytes(of: words) { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) }
+    }
 }
 
 extension UUIDBytes {
     /// The bytes of a UUID.
     public init(_ id: UUID) {
-        guard let bytes = withUnsafeBytes(of: id.uuid, { UUIDBytes(Array($0)) }) else {
-            preconditionFailure("a UUID has 16 bytes")
+        self = withUnsafeBytes(of: id.uuid) { bytes in
+            UUIDBytes(
+                low: UInt64(littleEndian: bytes.loadUnaligned(as: UInt64.self)),
+                high: UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self)))
         }
-        self = bytes
     }
 }
 

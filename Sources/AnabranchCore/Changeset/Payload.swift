@@ -136,10 +136,10 @@ public struct ObjectID: Hashable, Sendable {
 
 /// The 16 bytes of a UUID in textual order; the first byte is the lowest one of `low`.
 public struct UUIDBytes: Hashable, Sendable {
-    let low: UInt64
-    let high: UInt64
+    package let low: UInt64
+    package let high: UInt64
 
-    init(low: UInt64, high: UInt64) {
+    package init(low: UInt64, high: UInt64) {
         self.low = low
         self.high = high
     }

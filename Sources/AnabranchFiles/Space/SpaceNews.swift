@@ -1,3 +1,4 @@
+import AnabranchClient
 import AnabranchCore
 import Foundation
 import Synchronization
@@ -22,7 +23,8 @@ final class SpaceNews: Sendable {
             }
             let origin: SpaceChange.Origin = isLocal ? .local : .remote
             for object in objects {
-                guard case .uuid(let bytes) = object.key, let key = UUID(data: Data(bytes.bytes)) else { continue }
+                guard case .uuid(let bytes) = object.key else { continue }
+                let key = UUID(bytes)
                 state.noted[key] = state.noted[key].map { $0 == origin ? origin : .both } ?? origin
             }
         }
