@@ -1,3 +1,4 @@
+import AnabranchClient
 import AnabranchCore
 
 /// The changes to objects that entries of the history mean (`Spec/Capture.md`, section 5).
