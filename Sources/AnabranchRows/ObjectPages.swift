@@ -148,6 +148,18 @@ struct ObjectPages: Sendable {
         return try withExtendedLifetime(pages) { try pages.next().map { try body($0.key, $0.content) } }
     }
 
+    /// The greatest key of an object; nil if there is none.
+    func greatestKey(of classID: ClassID, in db: Database) throws -> [UInt8]? {
+        let sql = "SELECT key, content FROM object_page WHERE file = ? AND class = ? ORDER BY key DESC LIMIT 1"
+        let pages = try pages(sql, [file, Int64(classID.rawValue)], in: db)
+        return try withExtendedLifetime(pages) {
+            guard let page = try pages.next() else { return nil }
+            var reader = PageReader(page.content, from: page.key), last = page.key
+            while let object = try reader.next() { last = object.key }
+            return Array(last)
+        }
+    }
+
     func objects(
         of classID: ClassID, after key: [UInt8]?, limit: Int, in db: Database
     ) throws -> [(key: [UInt8], row: [UInt8])] {

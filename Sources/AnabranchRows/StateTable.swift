@@ -99,6 +99,12 @@ package struct StateTable: Sendable {
         return try rows(sql, arguments(address), in: db) { try content($0, 0) }.first
     }
 
+    func greatestKey(of classID: ClassID, in db: Database) throws -> [UInt8] {
+        if let pages { return try pages.greatestKey(of: classID, in: db) ?? [] }
+        let sql = "SELECT key FROM state_row WHERE file = ? AND class = ? ORDER BY key DESC LIMIT 1"
+        return try rows(sql, [file, Int64(classID.rawValue)], in: db) { try StateTable.bytes($0, 0) }.first ?? []
+    }
+
     func objects(
         of classID: ClassID, after key: [UInt8]?, limit: Int, in db: Database
     ) throws -> [(key: [UInt8], row: [UInt8])] {
@@ -183,6 +189,10 @@ package struct StateRows: ObjectRows {
 
     package func row(at address: RowAddress) throws -> [UInt8]? {
         try read { db in try table.row(at: address, in: db) }
+    }
+
+    package func greatestKey(of classID: ClassID) throws -> [UInt8]? {
+        try read { db in try table.greatestKey(of: classID, in: db) }
     }
 
     package func objects(

@@ -45,6 +45,12 @@ public struct MemoryRows: ObjectRows {
         .prefix(limit).map { $0 }
     }
 
+    /// The greatest key of a row of an object.
+    public func greatestKey(of classID: ClassID) throws -> [UInt8]? {
+        if isBroken { throw Broken() }
+        return rows.keys.filter { $0.classID == classID }.map(\.key).max { $0.lexicographicallyPrecedes($1) } ?? []
+    }
+
     /// Carries out the writes of a change of the state.
     public mutating func write(_ writes: RowWrites) {
         if !writes.erasedClasses.isEmpty {

@@ -26,6 +26,11 @@ struct GraphEditor {
     /// The objects not in memory that were looked up, with true for those that exist: many links may lead to one, whose
     /// row may be large.
     private var storedExistence: [ObjectReference: Bool] = [:]
+    /// By class, the greatest key of a stored object, nil if there is none: those above it are not looked up, and most
+    /// new objects are.
+    private var greatestKeys: [ClassID: PrimaryKey?] = [:]
+    /// The number of objects that were looked up and have no row.
+    private var missingCount = 0
     /// Values in parts that others were compared with, by object and number.
     private var readValues: [ObjectReference: [UInt64: Content]] = [:]
     private var readValueBytes = 0
@@ -261,9 +266,10 @@ struct GraphEditor {
     /// Loads the current object from its rows.
     private mutating func loadStored(_ object: ObjectReference) throws(ApplyError) {
         do throws(ApplyError) {
-            let entry = try graph.storedEntry(of: object)
+            let isAbove = greatestKeys[object.classID].map { $0.map { $0 < object.key } ?? true } ?? false
+            let entry = isAbove ? nil : try graph.storedEntry(of: object)
             try checkLoadedBytes(with: entry?.byteCount ?? 0)
-            guard let entry else { return }
+            guard let entry else { return isAbove ? () : missed(object.classID) }
             current.rowBytes = entry.byteCount
             guard let stored = entry.object else { return current.isTombstone = true }
             (current.exists, current.fields, current.stored) = (true, stored.fields, stored)
@@ -272,6 +278,16 @@ struct GraphEditor {
             current = .none
             throw error
         }
+    }
+
+    /// Finds the greatest key of a class when a second object has no row: most transactions create only one.
+    private mutating func missed(_ classID: ClassID) {
+        missingCount += 1
+        guard missingCount > 1, greatestKeys[classID] == nil else { return }
+        // Where it cannot be read, objects are looked up one by one.
+        guard let bytes = try? graph.rows?.greatestKey(of: classID) else { return }
+        let key = PrimaryKey(rowKey: bytes)
+        if key != nil || bytes.isEmpty { greatestKeys[classID] = .some(key) }
     }
 
     /// Checks that `more` bytes can be loaded. Called often, because objects are read one by one, and their parts with

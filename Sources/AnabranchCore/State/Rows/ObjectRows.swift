@@ -22,6 +22,10 @@ public protocol ObjectRows: Sendable {
         of classID: ClassID, _ body: (_ key: UnsafeRawBufferPointer, _ row: UnsafeRawBufferPointer) throws -> Void
     ) throws
 
+    /// The greatest key of the rows of a class's objects, empty if there are none; nil, the default, if it takes long to
+    /// find.
+    func greatestKey(of classID: ClassID) throws -> [UInt8]?
+
     /// Calls `body`, which reads many single rows: a store can prepare once for all of them.
     func readTogether(_ body: () throws -> Void) throws
 
@@ -46,6 +50,9 @@ extension ObjectRows {
             last = rows.last?.key
         }
     }
+
+    /// Nil.
+    public func greatestKey(of classID: ClassID) throws -> [UInt8]? { nil }
 
     /// Calls `body`, and prepares nothing.
     public func readTogether(_ body: () throws -> Void) throws { try body() }

@@ -21,6 +21,8 @@ import Testing
         ) throws -> [(key: [UInt8], row: [UInt8])] {
             try snapshot.objects(of: classID, after: key, limit: limit)
         }
+
+        func greatestKey(of classID: ClassID) throws -> [UInt8]? { try snapshot.greatestKey(of: classID) }
     }
 
     private struct Pair {
