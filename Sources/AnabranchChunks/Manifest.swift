@@ -26,11 +26,14 @@ package struct Manifest: Equatable, Sendable {
     /// A content made from others, of which the first `ancestorsMax` count.
     /// - Returns: nil if there cannot be such chunks.
     package init?(size: Int64, chunks: [ChunkHash], ancestors: [ChunkHash] = []) {
+        let ancestors = Array(ancestors.prefix(Self.ancestorsMax))
+        self.init(ancestors, size, chunks, encoded: Self.encode(ancestors, size, chunks))
+    }
+
+    private init?(_ ancestors: [ChunkHash], _ size: Int64, _ chunks: [ChunkHash], encoded bytes: [UInt8]) {
         guard Self.chunkCount(of: size) == chunks.count else { return nil }
-        self.size = size
-        self.chunks = chunks
-        self.ancestors = Array(ancestors.prefix(Self.ancestorsMax))
-        id = ChunkHash(of: Self.encode(self.ancestors, size, chunks))
+        (self.ancestors, self.size, self.chunks) = (ancestors, size, chunks)
+        id = ChunkHash(of: bytes)
     }
 
     /// The empty content of a new file.
@@ -61,7 +64,7 @@ package struct Manifest: Equatable, Sendable {
             let ancestors = hashes(Int(ancestorCount)), let size = number(8).flatMap(Int64.init(exactly:)),
             let count = number(4), count <= Self.chunksMax, let chunks = hashes(Int(count)), rest.isEmpty
         else { return nil }
-        self.init(size: size, chunks: chunks, ancestors: ancestors)
+        self.init(ancestors, size, chunks, encoded: bytes)
     }
 
     /// The bytes of a chunk by its number.

@@ -135,6 +135,21 @@ struct ObjectPages: Sendable {
         } ?? nil
     }
 
+    /// - Parameter keys: ascending.
+    func rows(of classID: ClassID, _ keys: [[UInt8]], in db: Database) throws -> [[UInt8]?] {
+        var rows: [[UInt8]?] = [], rest = keys[...]
+        while let first = rest.first {
+            let here =
+                try withPage(with: first, of: classID, in: db) { pageKey, content in
+                    try PageReader(content, from: pageKey).rows(of: rest)
+                } ?? []
+            // There is none with a key that is above all objects of the page where it would be.
+            rows += here.isEmpty ? [nil] : here
+            rest = rest.dropFirst(max(1, here.count))
+        }
+        return rows
+    }
+
     /// Calls `body` with the key and the content of the page that has an object or would have it.
     /// - Returns: what `body` returns; nil if there is no such page.
     private func withPage<Value>(

@@ -40,6 +40,20 @@ struct PageReader {
         return nil
     }
 
+    /// The rows of some objects, nil where there is none: of those of the keys that are not above all objects.
+    /// - Parameter keys: ascending.
+    consuming func rows(of keys: ArraySlice<[UInt8]>) throws(ApplyError) -> [[UInt8]?] {
+        var rows: [[UInt8]?] = []
+        while rows.count < keys.count, let object = try next() {
+            var order = 0
+            while order >= 0, rows.count < keys.count {
+                order = keys[keys.startIndex + rows.count].withUnsafeBytes { object.key.order(to: $0) }
+                if order >= 0 { rows.append(order == 0 ? Array(object.row) : nil) }
+            }
+        }
+        return rows
+    }
+
     private mutating func bytes() throws(ApplyError) -> UnsafeRawBufferPointer {
         let count = try number()
         guard count <= rest.count else { throw PageReader.damage }

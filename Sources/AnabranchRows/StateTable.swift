@@ -99,6 +99,11 @@ package struct StateTable: Sendable {
         return try rows(sql, arguments(address), in: db) { try content($0, 0) }.first
     }
 
+    func rows(of classID: ClassID, _ keys: [[UInt8]], in db: Database) throws -> [[UInt8]?] {
+        if let pages { return try pages.rows(of: classID, keys, in: db) }
+        return try keys.map { try row(at: RowAddress(classID: classID, key: $0), in: db) }
+    }
+
     func greatestKey(of classID: ClassID, in db: Database) throws -> [UInt8] {
         if let pages { return try pages.greatestKey(of: classID, in: db) ?? [] }
         let sql = "SELECT key FROM state_row WHERE file = ? AND class = ? ORDER BY key DESC LIMIT 1"
@@ -189,6 +194,10 @@ package struct StateRows: ObjectRows {
 
     package func row(at address: RowAddress) throws -> [UInt8]? {
         try read { db in try table.row(at: address, in: db) }
+    }
+
+    package func rows(of classID: ClassID, _ keys: [[UInt8]]) throws -> [[UInt8]?] {
+        try read { db in try table.rows(of: classID, keys, in: db) }
     }
 
     package func greatestKey(of classID: ClassID) throws -> [UInt8]? {

@@ -55,6 +55,14 @@ import Testing
             try queue.read { db in try table.row(of: classID, key, in: db) }
         }
 
+        func rows(_ classID: ClassID, _ keys: [[UInt8]]) throws -> [[UInt8]?] {
+            try queue.read { db in try table.rows(of: classID, keys, in: db) }
+        }
+
+        func greatestKey(_ classID: ClassID) throws -> [UInt8]? {
+            try queue.read { db in try table.greatestKey(of: classID, in: db) }
+        }
+
         func objects(_ classID: ClassID, after key: [UInt8]?, limit: Int) throws -> [Object] {
             try queue.read { db in try table.objects(of: classID, after: key, limit: limit, in: db) }
         }
@@ -102,6 +110,11 @@ import Testing
                     #expect(Self.isSame(found, Array(after)), "\(command)")
                 }
                 #expect(Self.isSame(try pages.objects(classID, after: nil, limit: .max), wanted), "\(command)")
+                let there = wanted.map(\.key).filter { _ in random.isOne(in: 3) }
+                let others = (0..<9).map { _ in Self.key(&random) }
+                let keys = Set(there + others).sorted { $0.lexicographicallyPrecedes($1) }
+                #expect(try pages.rows(classID, keys) == keys.map { pages.model[classID]?[$0] }, "\(command)")
+                #expect(try pages.greatestKey(classID) == wanted.last?.key, "\(command)")
                 for size in try pages.sizes(classID) {
                     let isSmall = size.bytes <= ObjectPages.bytesMax + 5
                     #expect(size.objects > 0 && (isSmall || size.objects == 1), "\(size); \(command)")

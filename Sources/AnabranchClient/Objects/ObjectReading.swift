@@ -27,6 +27,15 @@ extension ObjectReading {
         return try view.graph.object(reference).map { try reader.reader.read(type, $0) }
     }
 
+    /// Those of some objects that exist, in the order of their keys: faster than one by one.
+    /// - Parameter ids: each once.
+    package func find<Object: SyncedObject>(_ type: Object.Type, _ ids: [Object.ID]) throws -> [Object] {
+        let view = try _view()
+        guard let reader = try view.reader(of: try ObjectSchema.of(type), type) else { return [] }
+        let keys = try ids.map { id throws(ObjectError) in try id.primaryKey }.sorted()
+        return try view.graph.objects(of: reader.number, keys).map { try reader.reader.read(type, $0) }
+    }
+
     /// The object that a link leads to; nil if the object does not exist, or there is no link.
     public func find<Object: SyncedObject>(_ link: Link<Object>?) throws -> Object? {
         guard let link else { return nil }

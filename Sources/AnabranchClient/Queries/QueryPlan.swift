@@ -70,14 +70,7 @@ struct QueryPlan {
     private func forEach(
         withOneOf keys: [PrimaryKey], _ body: (StateObject) throws(ObjectError) -> Void
     ) throws {
-        var found: [StateObject] = []
-        try view.graph.readTogether { () throws(ApplyError) in
-            for key in Set(keys).sorted() {
-                if let object = try view.graph.object(ObjectReference(classID: query.schema.number, key: key)) {
-                    found.append(object)
-                }
-            }
-        }
+        let found = try view.graph.objects(of: query.schema.number, Set(keys).sorted())
         for object in try translatingErrors({ try query.objects(among: found, in: view.graph) }) { try body(object) }
     }
 

@@ -141,25 +141,19 @@ public final class FileSpace: Sendable {
             var found: [UUID: (node: SpaceTree.Node, content: Manifest?)] = [:]
             do {
                 try store.read { snapshot in
-                    if isAll {
-                        for file in try snapshot.objects(FileRecord.all) {
-                            let content = file.content
-                            found[file.id] = (.init(file, content), content)
-                        }
-                        for folder in try snapshot.objects(FolderRecord.all) where found[folder.id] == nil {
-                            found[folder.id] = (.init(folder), nil)
-                        }
-                    } else {
-                        // In the order in which they are stored: each page is read once.
-                        for key in noted.keys.sorted(by: SpaceTree.isBefore) {
-                            if let file = try snapshot.find(FileRecord.self, key) {
-                                let content = file.content
-                                found[key] = (.init(file, content), content)
-                            } else if let folder = try snapshot.find(FolderRecord.self, key) {
-                                found[key] = (.init(folder), nil)
-                            }
-                        }
+                    let files =
+                        isAll
+                        ? try snapshot.all(FileRecord.self)
+                        : try snapshot.find(FileRecord.self, Array(noted.keys))
+                    for file in files {
+                        let content = file.content
+                        found[file.id] = (.init(file, content), content)
                     }
+                    let folders =
+                        isAll
+                        ? try snapshot.all(FolderRecord.self)
+                        : try snapshot.find(FolderRecord.self, noted.keys.filter { found[$0] == nil })
+                    for folder in folders where found[folder.id] == nil { found[folder.id] = (.init(folder), nil) }
                 }
             } catch {
                 // Nothing is forgotten.
@@ -170,8 +164,9 @@ public final class FileSpace: Sendable {
             let isTold = tells && hub.isObserved
             let before = isTold ? Self.places(of: keys, in: state) : [:]
             for key in keys {
-                state.tree.set(found[key]?.node, key)
-                state.contents[key] = found[key]?.content
+                let here = found[key]
+                state.tree.set(here?.node, key)
+                state.contents[key] = here?.content
             }
             if isAll { for (key, row) in state.pending { state.tree.setWritten(.init(row.content), of: key) } }
             state.tree.findCuts()

@@ -39,23 +39,21 @@ struct SpaceTree: Sendable {
     // MARK: Changing
 
     mutating func set(_ node: Node?, _ key: UUID) {
-        if let old = nodes[key] {
+        let old = nodes[key]
+        if let old {
             children[old.parent]?.remove(key)
             named[old.parent]?[old.name]?.remove(key)
             if named[old.parent]?[old.name]?.isEmpty == true { named[old.parent]?[old.name] = nil }
             if children[old.parent]?.isEmpty == true { children[old.parent] = nil }
         }
-        let isFolderChanged = nodes[key]?.isFolder ?? false || node?.isFolder ?? false
-        if isFolderChanged, nodes[key]?.parent != node?.parent || nodes[key] == nil || node == nil {
-            areCutsKnown = false
-        }
-        let former = nodes[key]?.parent
+        let isFolderChanged = old?.isFolder ?? false || node?.isFolder ?? false
+        if isFolderChanged, old?.parent != node?.parent || old == nil || node == nil { areCutsKnown = false }
         nodes[key] = node
         if let node {
             children[node.parent, default: []].insert(key)
             named[node.parent, default: [:]][node.name, default: []].insert(key)
         }
-        for folder in Set([former, node?.parent, key].compactMap(\.self)) {
+        for case let folder? in [old?.parent, node?.parent, key] {
             let isUnknown = children[folder] != nil && nodes[folder]?.isFolder != true
             if isUnknown { unknownFolders.insert(folder) } else { unknownFolders.remove(folder) }
         }

@@ -16,6 +16,7 @@ import Testing
                 #expect(try objects.find(Chore.self, 3) == nil)
                 #expect(try objects.find(objects.get(Chore.self, 1).owner)?.name == "Person 1")
                 #expect(try objects.find(objects.get(Chore.self, 2).owner) == nil)
+                #expect(try objects.find(Chore.self, [3, 2, 1]).map(\.id) == [1, 2])
                 #expect(try objects.all(Chore.self).map(\.id) == [1, 2])
                 #expect(try objects.count(Chore.all) == 2)
                 #expect(try objects.values(of: \Chore.title) == ["Milk", ""])
@@ -222,6 +223,7 @@ import Testing
                 try tx.edit(Chore.self, 1) { $0.title = "b" }
                 try tx.insert(Chore(id: 3, title: "b"))
                 try tx.delete(Chore.self, 2)
+                #expect(try tx.find(Chore.self, [4, 3, 2, 1]).map(\.title) == ["b", "b"])
                 #expect(try tx.objects(Chore.where { $0.title == "b" }).map(\.id) == [1, 3])
                 #expect(try tx.objects(Chore.where { $0.title == "a" }).isEmpty)
                 #expect(try tx.objects(Chore.all.sorted(by: \.title, ascending: false).limit(1)).map(\.id) == [1])

@@ -7,6 +7,10 @@ public protocol ObjectRows: Sendable {
     /// The bytes of a row; nil if there is none.
     func row(at address: RowAddress) throws -> [UInt8]?
 
+    /// The rows of some of a class's objects; nil where there is none. The default reads one after the other.
+    /// - Parameter keys: ascending.
+    func rows(of classID: ClassID, _ keys: [[UInt8]]) throws -> [[UInt8]?]
+
     /// The rows of a class's objects, without their parts, in ascending order of the keys' bytes. Links have classes of
     /// their own, whose numbers are above those of all others (`RowAddress`).
     ///
@@ -35,6 +39,11 @@ public protocol ObjectRows: Sendable {
 }
 
 extension ObjectRows {
+    /// Reads one row after the other.
+    public func rows(of classID: ClassID, _ keys: [[UInt8]]) throws -> [[UInt8]?] {
+        try keys.map { try row(at: RowAddress(classID: classID, key: $0)) }
+    }
+
     /// Reads some rows at a time.
     public func forEachObject(
         of classID: ClassID, _ body: (_ key: UnsafeRawBufferPointer, _ row: UnsafeRawBufferPointer) throws -> Void
@@ -274,7 +283,7 @@ extension ObjectGraph {
 
 /// Reads the stored objects of a class in the order of their keys, some rows at a time.
 struct StoredObjects {
-    private static let batchCount = 64
+    static let batchCount = 64
 
     private let classID: ClassID
     private let graph: ObjectGraph

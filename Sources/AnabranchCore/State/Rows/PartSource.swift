@@ -98,6 +98,14 @@ extension Content {
         return self
     }
 
+    /// False if it is elsewhere, or something in it may be.
+    var isInMemory: Bool {
+        switch self {
+        case .stored, .object, .list, .set, .dictionary: false
+        default: true
+        }
+    }
+
     /// Everything in memory.
     fileprivate func readAll() throws(ApplyError) -> Content {
         switch self {
