@@ -25,25 +25,30 @@ package struct HTTPExchange: Sendable {
         self.answerBytesMax = answerBytesMax
     }
 
+    /// The answer of the server.
+    package struct Answer: Sendable {
+        package let head: HTTPResponseHead
+        package fileprivate(set) var body: [UInt8] = []
+    }
+
     /// - Returns: nil if the server closed the connection without an answer.
     /// - Throws: `OutgoingConnection.TimeoutError`, `CancellationError`, or why it failed.
     package func answer(
         _ method: HTTPMethod, _ uri: String, _ headers: HTTPHeaders, body: ByteBuffer = ByteBuffer(),
         within limit: TimeAmount
-    ) async throws -> NIOHTTPClientResponseFull? {
+    ) async throws -> Answer? {
         var headers = headers
         headers.add(name: "Host", value: authority)
         headers.add(name: "Connection", value: "close")
         if method != .GET { headers.add(name: "Content-Length", value: "\(body.readableBytes)") }
         let head = HTTPRequestHead(version: .http1_1, method: method, uri: uri, headers: headers)
         return try await OutgoingConnection.open(host: host, port: port, within: limit) { channel in
-            let answer = channel.eventLoop.makePromise(of: NIOHTTPClientResponseFull?.self)
+            let answer = channel.eventLoop.makePromise(of: Answer?.self)
             let pipeline = channel.pipeline.syncOperations
             do {
                 if let tls { try pipeline.addHandler(try tls()) }
                 try pipeline.addHTTPClientHandlers()
-                try pipeline.addHandler(NIOHTTPClientResponseAggregator(maxContentLength: answerBytesMax))
-                try pipeline.addHandler(ExchangeHandler(head, body, answer))
+                try pipeline.addHandler(ExchangeHandler(head, body, answer, bytesMax: answerBytesMax))
             } catch {
                 answer.fail(error)
             }
@@ -53,25 +58,33 @@ package struct HTTPExchange: Sendable {
 
     /// In words for people, and not those of the libraries.
     package static func reason(_ error: any Error) -> String {
-        error is NIOHTTPObjectAggregatorError ? "its answer is too long" : OutgoingConnection.reason(error)
+        error is LongAnswerError ? "its answer is too long" : OutgoingConnection.reason(error)
     }
 }
 
+private struct LongAnswerError: Error {}
+
 /// Sends the request when there is a connection, and waits for the answer to it.
 private final class ExchangeHandler: ChannelInboundHandler {
-    typealias InboundIn = NIOHTTPClientResponseFull
+    typealias InboundIn = HTTPClientResponsePart
     typealias OutboundOut = HTTPClientRequestPart
 
     private let head: HTTPRequestHead
     private let body: ByteBuffer
-    private let answer: EventLoopPromise<NIOHTTPClientResponseFull?>
+    private let answer: EventLoopPromise<HTTPExchange.Answer?>
+    private let bytesMax: Int
+    /// The part of the answer that has come.
+    private var received: HTTPExchange.Answer?
     /// The reason why the request could not be sent. A server that has refused to listen may have said why.
     private var failure: (any Error)?
 
-    init(_ head: HTTPRequestHead, _ body: ByteBuffer, _ answer: EventLoopPromise<NIOHTTPClientResponseFull?>) {
+    init(
+        _ head: HTTPRequestHead, _ body: ByteBuffer, _ answer: EventLoopPromise<HTTPExchange.Answer?>, bytesMax: Int
+    ) {
         self.head = head
         self.body = body
         self.answer = answer
+        self.bytesMax = bytesMax
     }
 
     func channelActive(context: ChannelHandlerContext) {
@@ -83,8 +96,22 @@ private final class ExchangeHandler: ChannelInboundHandler {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        answer.succeed(unwrapInboundIn(data))
-        context.close(promise: nil)
+        switch unwrapInboundIn(data) {
+        case .head(let head):
+            let byteCount = head.headers.first(name: "Content-Length").flatMap { Int($0) } ?? 0
+            received = HTTPExchange.Answer(head: head)
+            guard byteCount <= bytesMax else { return errorCaught(context: context, error: LongAnswerError()) }
+            // A long body would be copied each time that it outgrows its place.
+            received?.body.reserveCapacity(max(0, byteCount))
+        case .body(let part):
+            guard let count = received?.body.count, count + part.readableBytes <= bytesMax else {
+                return errorCaught(context: context, error: LongAnswerError())
+            }
+            part.withUnsafeReadableBytes { received?.body += $0 }
+        case .end:
+            answer.succeed(received)
+            context.close(promise: nil)
+        }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {

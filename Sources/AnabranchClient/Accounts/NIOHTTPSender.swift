@@ -22,7 +22,7 @@ public struct NIOHTTPSender: HTTPSender {
         let exchange = HTTPExchange(
             host: url.host, port: url.port, authority: url.authority,
             tls: url.scheme == "https" ? try tls.handlers(for: url.host) : nil, answerBytesMax: answerBytesMax)
-        let answer: NIOHTTPClientResponseFull?
+        let answer: HTTPExchange.Answer?
         do {
             answer = try await exchange.answer(
                 HTTPMethod(rawValue: request.method), url.target,
@@ -37,7 +37,7 @@ public struct NIOHTTPSender: HTTPSender {
             throw AppError(.noAnswer, "\(url.authority): it closed the connection without an answer")
         }
         return HTTPAnswer(
-            status: Int(answer.head.status.code), body: answer.body.map { Array(buffer: $0) } ?? [],
+            status: Int(answer.head.status.code), body: answer.body,
             headers: answer.head.headers.map { (name: $0.name, value: $0.value) })
     }
 }

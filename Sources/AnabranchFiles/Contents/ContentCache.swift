@@ -162,10 +162,19 @@ final class ContentCache: Sendable {
         #endif
     }
 
-    /// Keeps a chunk that has come from the server.
+    /// Keeps a chunk that has come from the server. A failure of the power may take its row back: then it comes again.
     func put(_ chunk: ChunkHash, _ bytes: [UInt8]) throws {
         try write(chunk, bytes)
-        try perform { try Self.record(chunk, bytes.count, $0) }
+        do {
+            try database.writeWithoutTransaction { database in
+                try database.execute(sql: "PRAGMA synchronous = NORMAL")
+                let recorded = Result { try Self.record(chunk, bytes.count, database) }
+                try database.execute(sql: "PRAGMA synchronous = FULL")
+                try recorded.get()
+            }
+        } catch {
+            throw Self.failure(error)
+        }
     }
 
     private func write(_ chunk: ChunkHash, _ bytes: [UInt8]) throws {

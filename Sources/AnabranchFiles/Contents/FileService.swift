@@ -74,10 +74,11 @@ public struct FileService: Sendable {
     }
 
     /// The bytes of a chunk, which are those of its hash.
-    func get(_ chunk: ChunkHash) async throws -> [UInt8] {
+    /// - Parameter disk: where they are hashed: the threads of tasks are few.
+    func get(_ chunk: ChunkHash, hashingOn disk: Disk) async throws -> [UInt8] {
         let answer = try await send("GET", chunk.description)
         guard answer.status == 200 else { throw issue(answer) }
-        guard ChunkHash(of: answer.body) == chunk else {
+        guard try await disk.run({ ChunkHash(of: answer.body) }) == chunk else {
             throw FileIssue(.damaged, "the server has other bytes of the content than it should: chunk \(chunk)")
         }
         return answer.body

@@ -84,17 +84,17 @@ actor Downloads {
         let way = TransferBoard.Way.download(content.id), cache = cache
         do {
             let missing = try await disk.run { try cache.missing(of: content) }, wanted = Set(missing)
-            let rest = content.chunks.indices.filter { wanted.contains(content.chunks[$0]) }
+            var counts: [ChunkHash: Int] = [:]
+            for (index, chunk) in content.chunks.enumerated() where wanted.contains(chunk) {
+                counts[chunk, default: 0] += content.byteCount(ofChunk: index)
+            }
             board.begin(
-                way, transferred: content.size - rest.reduce(0) { $0 + Int64(content.byteCount(ofChunk: $1)) },
-                total: content.size)
+                way, transferred: content.size - counts.values.reduce(0) { $0 + Int64($1) }, total: content.size)
             try await withThrowingTaskGroup(of: Int.self) { group in
                 var waiting = missing[...]
                 func addNext() {
                     guard let chunk = waiting.popFirst() else { return }
-                    let count = content.chunks.indices.reduce(0) {
-                        content.chunks[$1] == chunk ? $0 + content.byteCount(ofChunk: $1) : $0
-                    }
+                    let count = counts[chunk] ?? 0
                     group.addTask {
                         // A reader of the content may have downloaded it.
                         let isHere = try await self.disk.run { [cache] in try cache.has(chunk) }
@@ -126,7 +126,7 @@ actor Downloads {
         if let task = coming[chunk] { return try await task.valueUnlessCancelled }
         let task = Task { [cache, disk] in
             defer { coming[chunk] = nil }
-            let bytes = try await service.get(chunk)
+            let bytes = try await service.get(chunk, hashingOn: disk)
             try await disk.run { try cache.put(chunk, bytes) }
             if arrived.count >= Self.arrivedMax { arrived = [] }
             arrived.insert(chunk)

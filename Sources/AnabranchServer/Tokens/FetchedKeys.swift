@@ -94,7 +94,7 @@ actor FetchedKeys {
     /// Fetches the keys that can verify tokens, and their text.
     /// - Throws: `FileError`.
     func fetch() async throws -> (keys: [TokenKey], text: [UInt8]) {
-        let answer: NIOHTTPClientResponseFull?
+        let answer: HTTPExchange.Answer?
         do {
             answer = try await exchange.answer(
                 .GET, target, ["Accept": "application/json"], within: .seconds(Self.secondsMax))
@@ -108,10 +108,9 @@ actor FetchedKeys {
             throw FileError(url, "answers \(answer.head.status.code); redirections are not followed: name their target")
         default: throw FileError(url, "answers \(answer.head.status.code)")
         }
-        let text = answer.body.map { Array(buffer: $0) } ?? []
         // A secret that anybody can fetch is not a secret.
-        let keys = try TokenKey.keys(in: text, of: url).filter { $0.algorithm != "HS256" }
+        let keys = try TokenKey.keys(in: answer.body, of: url).filter { $0.algorithm != "HS256" }
         guard !keys.isEmpty else { throw FileError(url, "no key for RS256 or ES256") }
-        return (keys, text)
+        return (keys, answer.body)
     }
 }

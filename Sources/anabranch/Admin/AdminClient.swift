@@ -105,7 +105,7 @@ struct AdminClient {
     ) async throws -> Data {
         let headers: HTTPHeaders = ["Authorization": "Bearer \(token)", "X-Operator": Operator.name]
         let response = try await exchange(method, uri, headers, ByteBuffer(bytes: body), timeout)
-        let answer = response.body.map { Data($0.readableBytesView) } ?? Data()
+        let answer = Data(response.body)
         guard (200..<300).contains(response.head.status.code) else {
             struct Refusal: Decodable {
                 var error: String?, status: String?
@@ -120,9 +120,9 @@ struct AdminClient {
 
     private func exchange(
         _ method: HTTPMethod, _ uri: String, _ headers: HTTPHeaders, _ body: ByteBuffer, _ timeout: TimeAmount
-    ) async throws -> NIOHTTPClientResponseFull {
+    ) async throws -> HTTPExchange.Answer {
         let exchange = HTTPExchange(host: host, port: port, tls: makeTLS, answerBytesMax: Self.answerBytesMax)
-        let answer: NIOHTTPClientResponseFull?
+        let answer: HTTPExchange.Answer?
         do {
             answer = try await exchange.answer(method, uri, headers, body: body, within: timeout)
         } catch let error as OutgoingConnection.TimeoutError {
