@@ -98,6 +98,6 @@ extension ObjectGraph {
     /// The fields of an object with all that is stored of them in memory, so that nothing can fail when they are looked
     /// at.
     private func inMemory(_ fields: Fields) throws(ApplyError) -> Fields {
-        rows == nil || fields.contents.allSatisfy(\.isInMemory) ? fields : try fields.readAll()
+        rows == nil || fields.contents.allSatisfy { $0.isInMemory } ? fields : try fields.readAll()
     }
 }

@@ -107,6 +107,7 @@ struct BacklinkTally {
     /// Appends the rows that have changed. The number of links that a row stands for has to be read where not all were
     /// looked at.
     func append(to writes: inout RowWrites, _ removal: inout RowRemoval, _ rows: any ObjectRows) throws(ApplyError) {
+        guard !counts.isEmpty else { return }
         var changed = Array(counts.lazy.filter { $1.before != $1.after }.map(\.key))
         changed.sort { ($0.target, $0.slot) < ($1.target, $1.slot) }
         for link in changed {

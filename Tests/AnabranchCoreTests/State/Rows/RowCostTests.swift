@@ -191,6 +191,18 @@ import Testing
         #expect(try Self.lines(written.changeset) == Self.lines(changeset(expected)))
     }
 
+    @Test func whatComesAfterAllStoredObjectsIsNotLookedUp() throws {
+        func create(_ key: Int) -> Step { .createObject(ObjectName(key: PrimaryKey(key))) }
+        let rows = try Self.rows(of: ApplyTests.schema + (0..<50).map { create(2 * $0) })
+        for (keys, limit) in [(100..<200, 3), (0..<200, 3 + 98)] {
+            var graph = try ObjectGraph(rows: rows)
+            rows.readCount = 0
+            let changes = try graph.apply(changeset(keys.map(create)))
+            #expect(rows.readCount <= limit)
+            #expect(changes.objects.count == keys.count(where: { $0 > 98 || $0 % 2 == 1 }))
+        }
+    }
+
     private static func lines(_ changeset: [UInt8]) throws -> [String] { try Replay.decode(changeset).lines(of: 0) }
 
     @Test func whatHoldsNoLinksIsNotLookedThroughForThem() throws {
