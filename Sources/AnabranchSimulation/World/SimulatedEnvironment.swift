@@ -30,18 +30,28 @@ final class SimulatedSalts: Sendable {
     func next() -> SeededRandom { random.withLock { SeededRandom(seed: $0.next()) } }
 }
 
-/// The permissions of users.
+/// The permissions of users, as they are now.
 final class SimulatedPermissions: Authorizer {
-    private let users = Mutex<[String: Permission]>([:])
+    private struct State {
+        var users: [String: Permission] = [:]
+        var answer: Permission?
+    }
+
+    private let state = Mutex(State())
 
     func permission(for principal: Principal, on partition: [UInt8]) -> Permission {
         guard let user = principal.user else { return .none }
-        return users.withLock { $0[user] ?? (user == HostileClient.user ? .read : .write) }
+        return state.withLock { state in
+            let permission = state.users[user] ?? (user == HostileClient.user ? .read : .write)
+            state.answer = permission
+            return permission
+        }
     }
 
-    func set(_ permission: Permission, of user: String?) { if let user { users.withLock { $0[user] = permission } } }
+    func set(_ permission: Permission, of user: String) { state.withLock { $0.users[user] = permission } }
 
-    func allowAll() { users.withLock { $0 = [:] } }
+    /// The last answer since this was called last; nil if nobody has asked.
+    func takeAnswer() -> Permission? { state.withLock { $0.answer.take() } }
 
     func refresh() async -> Bool { false }
 }

@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchProtocol
 import AnabranchServer
 
@@ -6,6 +7,8 @@ final class SimulatedLink {
     /// The number by which the server knows the connection.
     let number: UInt64
     let node: SimulatedNode
+    /// When it was made (`PermissionLedger.moment`).
+    let moment: Int
     /// The parts of messages on their way to the server.
     private(set) var toServer: [Part] = []
     /// The messages on their way to the client. They occupy the server's memory until the client has read them.
@@ -23,16 +26,21 @@ final class SimulatedLink {
         var bytes: [UInt8]
         var isFirst: Bool
         var isLast: Bool
+        /// The client versions that arrive with it: those of an UPLOAD whose last part it is.
+        var versions: [ClientVersion] = []
     }
 
-    init(_ number: UInt64, to node: SimulatedNode) {
+    init(_ number: UInt64, to node: SimulatedNode, at moment: Int) {
         self.number = number
         self.node = node
+        self.moment = moment
     }
 
     /// Sends a message of the client in parts.
-    /// - Parameter partBytes: the size of the next part, at least 1.
-    func send(_ message: [UInt8], partBytes: () -> Int) {
+    /// - Parameters:
+    ///   - versions: the client versions of the changesets in it.
+    ///   - partBytes: the size of the next part, at least 1.
+    func send(_ message: [UInt8], versions: [ClientVersion], partBytes: () -> Int) {
         var start = 0
         repeat {
             let end = start + min(max(1, partBytes()), message.count - start)
@@ -40,6 +48,7 @@ final class SimulatedLink {
                 Part(bytes: Array(message[start..<end]), isFirst: start == 0, isLast: end == message.count))
             start = end
         } while start < message.count
+        toServer[toServer.count - 1].versions = versions
     }
 
     func send(_ output: [ServerMachine.Output]) { toClient += output }

@@ -33,6 +33,32 @@ extension Simulation {
         }
     }
 
+    /// Checks that a log gets nothing of a user who could not write at any time since it has arrived (P8). In flexible
+    /// sync roles decide.
+    func checkPermission(toWrite entry: LogEntry, in file: SyncedFileID) throws {
+        let author = try content.read(file) { view throws(HistoryError) in try view.clientFile(entry.origin) }
+        guard !entry.changeset.isEmpty, let author, let user = author.user else { return }
+        try require(
+            user != HostileClient.user,
+            "P8: version \(entry.version) is what one has sent who may not write")
+        guard !plan.isFlexible else { return }
+        try permissionLedger.checkIntegration(
+            of: entry.clientVersion, from: SaltedFileID(ident: author.ident, salt: author.salt), of: user,
+            as: entry.version, at: clock.now)
+    }
+
+    /// Checks that a client is refused nothing that its user was permitted all the time (P8).
+    func checkPermission(refusedBy error: ErrorMessage, _ client: SimulatedClient) throws {
+        guard !plan.isFlexible, let link = client.process?.link, let user = client.user.user else { return }
+        switch error.code {
+        case .permissionDenied: try permissionLedger.checkDenial(of: user, since: link.moment, at: clock.now)
+        case .writeNotAllowed:
+            try permissionLedger.checkRefusal(
+                of: error.rejection?.clientVersion ?? 0, by: link.number, of: user, at: clock.now)
+        default: break
+        }
+    }
+
     /// Checks that a client that has everything up to a version has what the server had then (P4).
     func checkDigest(of client: SimulatedClient) throws {
         guard !plan.isFlexible, !client.isTwin, let process = client.process, process.old == nil else { return }

@@ -67,7 +67,7 @@ extension Simulation {
             number, offer: ClientHandshake(client.mode, in: client.dialect).offer, in: client.dialect, by: client.user)
         let isFast = client.process?.lastConnected.map { clock.now - $0 <= ClientTimers().fastReconnectMilliseconds }
         client.process?.connection = ClientConnection(version, client.mode, openedAt: clock.now, using: &random)
-        client.process?.link = SimulatedLink(number, to: node)
+        client.process?.link = SimulatedLink(number, to: node, at: permissionLedger.moment)
         client.process?.openedAt = clock.now
         client.process?.connectsAt = nil
         try client.process?.replica.dropBootstrapParts()

@@ -44,8 +44,7 @@ extension Simulation {
         drop(link, of: client, toServer: random.isOne(in: 2), toClient: random.isOne(in: 2))
         // Some of the parts still on their way arrive, and the last message may stay incomplete.
         while !link.toServer.isEmpty, !random.isOne(in: 4), let part = link.nextPart(), link.halfOpenSince == nil {
-            link.node.machine?.receive(part.bytes, isFirst: part.isFirst, isLast: part.isLast, from: link.number)
-            if part.isLast { record(message: "arrive", client) }
+            receive(part, by: link, from: client)
         }
         disconnect(client, .lost)
     }
@@ -186,8 +185,18 @@ extension Simulation {
 
     private func changeRights(of client: SimulatedClient) {
         mark(SimulationPlan.Fault.rights.rawValue, client)
-        permissions.set(random.pick([.none, .read, .read, .write]), of: client.user.user)
+        setPermission(random.pick([.none, .read, .read, .write]), of: client)
         for node in nodes { node.machine?.recheckPermissions() }
+    }
+
+    /// Sets a user's permission, which the server follows by itself in what it does next.
+    func setPermission(_ permission: Permission, of client: SimulatedClient) {
+        guard let user = client.user.user, permissionLedger.permissions(of: user, since: .max) != [permission] else {
+            return
+        }
+        permissions.set(permission, of: user)
+        permissionLedger.set(permission, of: user, at: clock.now)
+        log("\(user) has the permission '\(permission)'")
     }
 
     private func changeRoles() throws {

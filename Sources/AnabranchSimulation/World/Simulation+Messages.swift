@@ -13,6 +13,7 @@ extension Simulation {
     func speak(_ client: SimulatedClient) throws -> Bool {
         guard let link = client.process?.link, link.toServer.count < 1_000 || faultsAreOff else { return false }
         let message: EncodedMessage
+        var versions: [ClientVersion] = []
         switch client.process?.connection?.next(at: clock.now) {
         case nil: return false
         case .ping(let ping)?: message = ping
@@ -22,6 +23,7 @@ extension Simulation {
             client.process = process
             guard let next = try next.get() else { return true }
             if case .mark(_, let request) = next { client.marks[request] = logEnds[client.file] }
+            if case .upload(_, let sent) = next { versions = sent.upload.changesets.map(\.cursor.clientVersion) }
             guard let encoded = client.process?.connection?.encode(next) else { return false }
             message = encoded
             schedule(client)
@@ -29,7 +31,9 @@ extension Simulation {
         log(message.bytes, "client \(client.number) says")
         record(message: "say", client, message.bytes)
         hostile.record(message.bytes)
-        link.send(message.bytes) { plan.partBytesMax == .max ? .max : 1 + random.below(plan.partBytesMax) }
+        link.send(message.bytes, versions: versions) {
+            plan.partBytesMax == .max ? .max : 1 + random.below(plan.partBytesMax)
+        }
         return true
     }
 
@@ -152,6 +156,7 @@ extension Simulation {
         mark("error \(error.code.rawValue)", client)
         log("client \(client.number): \(error.message)")
         try checkRetry(because: error, client)
+        try checkPermission(refusedBy: error, client)
         record("error", client, ["\(error.code.rawValue)", Recording.text(error.message)])
         if error.code == .invalidSchemaChange { client.isSchemaRefused = true }
         switch error.reaction {

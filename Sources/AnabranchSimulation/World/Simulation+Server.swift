@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
+import AnabranchReplica
 import AnabranchServer
 import AnabranchTesting
 import Synchronization
@@ -24,11 +25,25 @@ extension Simulation {
         guard link.halfOpenSince == nil, link.isOpenForServer else { return }
         var count = 0
         while count < partsMax, let part = link.nextPart() {
-            link.node.machine?.receive(part.bytes, isFirst: part.isFirst, isLast: part.isLast, from: link.number)
-            if part.isLast { record(message: "arrive", client) }
+            receive(part, by: link, from: client)
             count += 1
         }
         hasMoved = hasMoved || count > 0
+    }
+
+    /// Lets a node receive a part of a message. The server asks for the permission when an UPLOAD is whole.
+    func receive(_ part: SimulatedLink.Part, by link: SimulatedLink, from client: SimulatedClient) {
+        _ = permissions.takeAnswer()
+        link.node.machine?.receive(part.bytes, isFirst: part.isFirst, isLast: part.isLast, from: link.number)
+        if part.isLast { record(message: "arrive", client) }
+        guard !plan.isFlexible, !part.versions.isEmpty, link.isOpenForServer, let user = client.user.user,
+            let file = client.process?.replica.file
+        else { return }
+        let upload = PermissionLedger.Upload(
+            client: client.number, clientFile: file, versions: part.versions, node: link.node.number,
+            connection: link.number, answer: permissions.takeAnswer())
+        permissionLedger.arrived(upload, of: user, at: clock.now)
+        if permissionLedger.permissions(of: user, since: .max) != [.write] { mark("upload without permission", client) }
     }
 
     /// - Returns: whether there may be more to do.
@@ -121,8 +136,8 @@ extension Simulation {
 
     // MARK: Commits
 
-    /// Checks and records what the store has committed: versions follow without gaps, and none is by a user who may not
-    /// write.
+    /// Checks and records what the store has committed: versions follow without gaps, and none is by a user who could
+    /// not write.
     func recordCommits() throws {
         for node in nodes {
             for happened in node.store.takeHappened() { mark(happened) }
@@ -141,9 +156,7 @@ extension Simulation {
             try require(
                 entry.version == logEnds[file] + 1,
                 "P3: version \(entry.version) of file \(file) follows \(logEnds[file])")
-            try require(
-                try user(of: entry.origin, commit.file) != HostileClient.user,
-                "P8: the log has what one has sent who may not write")
+            try checkPermission(toWrite: entry, in: commit.file)
             logEnds[file] = entry.version
             log(entry.changeset, "version \(entry.version), salt \(entry.salt), by \(entry.origin)")
         }
@@ -167,9 +180,5 @@ extension Simulation {
         for entry in commit.entries where entry.origin > 0 {
             authored[file].recordUpload(by: Int(entry.origin.rawValue), versions: [entry.version.rawValue])
         }
-    }
-
-    private func user(of clientFile: ClientFileID, _ file: SyncedFileID) throws -> String? {
-        try content.read(file) { view throws(HistoryError) in try view.clientFile(clientFile)?.user }
     }
 }

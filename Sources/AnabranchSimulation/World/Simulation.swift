@@ -20,6 +20,7 @@ package final class Simulation {
     var clockRandom: SeededRandom
     let clock = SimulatedClock()
     let permissions = SimulatedPermissions()
+    var permissionLedger = PermissionLedger()
     let roles = SimulatedRoles()
     let steps: SimulatedSteps
     private let salts: SimulatedSalts
@@ -208,7 +209,7 @@ package final class Simulation {
         steps.areShort = false
         diskIsFullUntil = nil
         clock.serverOffset = 0
-        permissions.allowAll()
+        for client in clients { setPermission(.write, of: client) }
         for node in nodes { node.machine?.recheckPermissions() }
         hostile.leave(self)
         for client in clients {
@@ -322,6 +323,7 @@ package final class Simulation {
     func end(_ node: SimulatedNode, for milliseconds: Int64) {
         node.machine = nil
         node.wakes = []
+        permissionLedger.end(node.number)
         log(hasSeveralNodes ? "node \(node.number) ends" : "server ends")
         record("stop")
         node.startsAt = clock.now + milliseconds

@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchServer
 import AnabranchTesting
 import Testing
 
@@ -9,7 +10,7 @@ import Testing
     /// Each has shown a bug, of the server, the client or the simulation (`Tests/Known.md`).
     @Test(arguments: [
         1104, 1124, 1246, 1392, 1519, 20_002, 26, 144, 101_504, 102_222, 100_082, 302_298, 307_317, 311_079, 311_858,
-        316_188, 305_959, 600_241, 87, 804_437, 300_303, 310_966, 313_355, 316_173,
+        316_188, 305_959, 600_241, 87, 804_437, 300_303, 310_966, 313_355, 316_173, 25, 178,
     ])
     func seedsThatHaveFoundSomethingPass(seed: UInt64) {
         let tally = Simulation.tally(of: seed, twice: true)
@@ -49,6 +50,77 @@ import Testing
         try ledger.check([kept: 1, waiting: 2], of: 0)
         ledger.restored(0, with: [])
         try ledger.check([:], of: 0)
+    }
+
+    private static func upload(
+        _ versions: [ClientVersion], salt: Salt = 1, connection: UInt64 = 1
+    ) -> PermissionLedger.Upload {
+        PermissionLedger.Upload(
+            client: 1, clientFile: SaltedFileID(ident: 5, salt: salt), versions: versions, node: 0,
+            connection: connection, answer: nil)
+    }
+
+    private static func integrate(_ version: ClientVersion, salt: Salt = 1, in ledger: PermissionLedger) throws {
+        try ledger.checkIntegration(
+            of: version, from: SaltedFileID(ident: 5, salt: salt), of: "a", as: 9, at: 0)
+    }
+
+    /// The log has only what its user could write at some time since it arrived.
+    @Test func whatIsInTheLogWasPermitted() throws {
+        var ledger = PermissionLedger()
+        #expect(throws: SimulationFailure.self, "nobody has uploaded it") { try Self.integrate(2, in: ledger) }
+        ledger.arrived(Self.upload([2, 3]), of: "a", at: 0)
+        try Self.integrate(2, in: ledger)
+        ledger.set(.read, of: "a", at: 1)
+        try Self.integrate(3, in: ledger)
+        ledger.arrived(Self.upload([4]), of: "a", at: 2)
+        ledger.set(.none, of: "a", at: 3)
+        ledger.set(.write, of: "b", at: 3)
+        let failure = #expect(throws: SimulationFailure.self) { try Self.integrate(4, in: ledger) }
+        #expect(
+            failure?.description == """
+                P8: version 9 is client version 4 of client file 5, and a could not write when it arrived, nor since
+                  0.0 s: a has the permission 'write'
+                  0.0 s: a uploads 2, 3 as client 1 by connection 1 to node 0, as client file 5, salt 1; the server \
+                asks and hears nothing
+                  0.001 s: a has the permission 'read'
+                  0.002 s: a uploads 4 as client 1 by connection 1 to node 0, as client file 5, salt 1; the server \
+                asks and hears nothing
+                  0.003 s: a has the permission 'none'
+                  0.0 s: version 9 is committed
+                """)
+        // A restored backup has no such client file, and another client gets its number.
+        #expect(throws: SimulationFailure.self) { try Self.integrate(2, salt: 2, in: ledger) }
+        ledger.set(.write, of: "a", at: 4)
+        try Self.integrate(4, in: ledger)
+        ledger.end(0)
+        #expect(throws: SimulationFailure.self, "the process has ended") { try Self.integrate(4, in: ledger) }
+    }
+
+    /// Nobody is refused what was permitted all the time.
+    @Test func whatIsRefusedWasNotPermitted() throws {
+        var ledger = PermissionLedger()
+        let beginning = ledger.moment
+        ledger.arrived(Self.upload([2]), of: "a", at: 0)
+        func refuse(_ version: ClientVersion, _ connection: UInt64) throws {
+            try ledger.checkRefusal(of: version, by: connection, of: "a", at: 9)
+        }
+        func deny(since moment: Int) throws { try ledger.checkDenial(of: "a", since: moment, at: 9) }
+        #expect(throws: SimulationFailure.self) { try refuse(2, 1) }
+        ledger.set(.read, of: "a", at: 1)
+        try refuse(2, 1)
+        #expect(throws: SimulationFailure.self, "the user can read") { try deny(since: beginning) }
+        ledger.set(.none, of: "a", at: 2)
+        try deny(since: beginning)
+        try deny(since: ledger.moment)
+        ledger.set(.write, of: "a", at: 3)
+        try deny(since: beginning)
+        #expect(throws: SimulationFailure.self) { try deny(since: ledger.moment) }
+        // It has come once more, by another connection.
+        ledger.arrived(Self.upload([2], connection: 2), of: "a", at: 4)
+        try refuse(2, 1)
+        #expect(throws: SimulationFailure.self) { try refuse(2, 2) }
+        #expect(throws: SimulationFailure.self, "it has never come") { try refuse(3, 2) }
     }
 
     /// Devices have clocks from 50 years ago to 100 years ahead, some of which stand still, and all can be set right.
