@@ -5,15 +5,27 @@ import AnabranchServer
 import AnabranchTesting
 
 /// A client with a login and a wiretap: it repeats others' messages, intact or damaged, makes up messages, and begins
-/// sessions that it does not continue. Its user may read, but not write.
+/// sessions in which it uploads what others have written, or does nothing. Its user may read, but not write.
 final class HostileClient {
     static let user = "hostile"
 
+    /// The random numbers for what it does in sessions: a world in which it has none is as it is without them.
+    private var random: SeededRandom
     private var connection: (number: UInt64, version: ProtocolVersion, node: SimulatedNode)?
+    /// True while it waits for a client file.
+    private var isBinding = false
+    /// The session that the server has begun, and the client version of its last UPLOAD.
+    private var session: (ident: SessionID, version: ClientVersion)?
+    /// The latest changeset that another client has uploaded.
+    private var changeset: [UInt8] = []
     /// The latest messages of others, at most `recordedMax`.
     private var recorded: [[UInt8]] = []
     private var place = 0
     private static let recordedMax = 100
+
+    init(seed: UInt64) { random = SeededRandom(scrambling: seed &+ 3 << 32) }
+
+    func record(changeset: [UInt8]) { self.changeset = changeset }
 
     func record(_ message: [UInt8]) {
         if recorded.count < Self.recordedMax { recorded.append([]) }
@@ -25,6 +37,9 @@ final class HostileClient {
         let node = connection?.node ?? simulation.someNode()
         guard let machine = node.machine else { return }
         guard let (number, version, _) = connection else { return connect(simulation, machine, node) }
+        if isBinding || session != nil, !random.isOne(in: 4) {
+            return try goOn(simulation, machine, number, version)
+        }
         let message = self.message(&simulation.random, simulation)
         simulation.tally.mark("hostile message")
         simulation.log(message, "somebody says")
@@ -36,10 +51,17 @@ final class HostileClient {
     func leave(_ simulation: Simulation) {
         if let connection { connection.node.machine?.disconnect(connection.number) }
         connection = nil
+        endSession()
     }
 
     /// Forgets the connection, if it was to a node whose process has ended.
-    func lose(_ node: SimulatedNode) { if connection?.node === node { connection = nil } }
+    func lose(_ node: SimulatedNode) {
+        guard connection?.node === node else { return }
+        connection = nil
+        endSession()
+    }
+
+    private func endSession() { (isBinding, session) = (false, nil) }
 
     private func connect(_ simulation: Simulation, _ machine: ServerMachine, _ node: SimulatedNode) {
         let mode = simulation.plan.isFlexible ? SyncMode.flexible : .partition
@@ -50,6 +72,25 @@ final class HostileClient {
         // The offer may be one that the server does not support.
         let version = try? machine.connect(number, offer: offer, by: Principal(app: Simulation.app, user: Self.user))
         connection = version.map { (number, $0, node) }
+    }
+
+    // MARK: Its session
+
+    /// Does what a client does whose user may write.
+    private func goOn(
+        _ simulation: Simulation, _ machine: ServerMachine, _ number: UInt64, _ version: ProtocolVersion
+    ) throws {
+        if let (ident, last) = session, !changeset.isEmpty, random.isOne(in: 2) {
+            let cursor = UploadCursor(clientVersion: last + 1)
+            let sent = UploadedChangeset(cursor: cursor, timestamp: simulation.clock.serverTime, changeset: changeset)
+            let upload = UploadMessage(Upload(progress: cursor, changesets: [sent]))
+            let bytes = ClientMessageCodec().encode(.upload(session: ident, upload)).bytes
+            session = (ident, cursor.clientVersion)
+            simulation.tally.mark("hostile upload")
+            simulation.log(bytes, "somebody says")
+            machine.receive(bytes, isFirst: true, isLast: true, from: number)
+        }
+        try read(simulation, machine, number, version)
     }
 
     // MARK: Messages
@@ -66,10 +107,12 @@ final class HostileClient {
     private func bind(_ random: inout SeededRandom, _ simulation: Simulation) -> [UInt8] {
         let session = SessionID(rawValue: UInt64(1 + random.below(20)))
         let codec = ClientMessageCodec(mode: simulation.plan.isFlexible ? .flexible : .partition)
+        let needsFileIdent = random.isOne(in: 2)
+        isBinding = needsFileIdent && !simulation.plan.isFlexible
         let request =
             simulation.plan.isFlexible
-            ? BindRequest(flexible: FlexibleBind(), needsFileIdent: random.isOne(in: 2))
-            : BindRequest(partition: Array("\"p0\"".utf8), needsFileIdent: random.isOne(in: 2))
+            ? BindRequest(flexible: FlexibleBind(), needsFileIdent: needsFileIdent)
+            : BindRequest(partition: Array("\"p0\"".utf8), needsFileIdent: needsFileIdent)
         return codec.encode(.bind(session: session, request)).bytes
     }
 
@@ -88,24 +131,33 @@ final class HostileClient {
         return message
     }
 
-    /// Continues a session that was given an ident, so that it may send more.
     private func read(
         _ simulation: Simulation, _ machine: ServerMachine, _ number: UInt64, _ version: ProtocolVersion
     ) throws {
-        let mode = simulation.plan.isFlexible ? SyncMode.flexible : .partition
         for output in machine.messages(to: number, countMax: 10) {
             guard case .message(let message) = output else { return leave(simulation) }
-            guard !simulation.plan.isFlexible,
-                case .ident(let session, let file) = try ServerMessageCodec(mode: mode, version: version).decode(
-                    message.bytes)
-            else { continue }
-            simulation.tally.mark("hostile session")
-            var claimed = file
-            if simulation.random.isOne(in: 4) { claimed.ident = ClientFileID(UInt64(simulation.random.below(10))) }
-            let ident = IdentRequest(
-                file: claimed, download: DownloadCursor(), latest: SaltedVersion(), subscriptions: nil)
-            let bytes = ClientMessageCodec(mode: mode).encode(.ident(session: session, ident)).bytes
-            machine.receive(bytes, isFirst: true, isLast: true, from: number)
+            guard !simulation.plan.isFlexible else { continue }
+            switch try ServerMessageCodec(mode: .partition, version: version).decode(message.bytes) {
+            case .ident(let ident, let file): identify(as: file, in: ident, simulation, machine, number)
+            case .error(_, let error):
+                if error.code == .writeNotAllowed { simulation.tally.mark("hostile upload refused") }
+                endSession()
+            default: break
+            }
         }
+    }
+
+    /// Continues a session that was given a client file, so that it may send more.
+    private func identify(
+        as file: SaltedFileID, in ident: SessionID, _ simulation: Simulation, _ machine: ServerMachine, _ number: UInt64
+    ) {
+        simulation.tally.mark("hostile session")
+        var claimed = file
+        if simulation.random.isOne(in: 4) { claimed.ident = ClientFileID(UInt64(simulation.random.below(10))) }
+        (isBinding, session) = (false, claimed == file ? (ident, 0) : nil)
+        let request = IdentRequest(
+            file: claimed, download: DownloadCursor(), latest: SaltedVersion(), subscriptions: nil)
+        let bytes = ClientMessageCodec().encode(.ident(session: ident, request)).bytes
+        machine.receive(bytes, isFirst: true, isLast: true, from: number)
     }
 }

@@ -23,7 +23,11 @@ extension Simulation {
             client.process = process
             guard let next = try next.get() else { return true }
             if case .mark(_, let request) = next { client.marks[request] = logEnds[client.file] }
-            if case .upload(_, let sent) = next { versions = sent.upload.changesets.map(\.cursor.clientVersion) }
+            if case .upload(_, let sent) = next {
+                let changesets = sent.upload.changesets
+                versions = changesets.map(\.cursor.clientVersion)
+                if let last = changesets.last { hostile.record(changeset: last.changeset) }
+            }
             guard let encoded = client.process?.connection?.encode(next) else { return false }
             message = encoded
             schedule(client)

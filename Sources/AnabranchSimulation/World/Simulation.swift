@@ -32,7 +32,7 @@ package final class Simulation {
     var diskIsFullUntil: Int64?
     var backup: InMemoryStore?
     var clients: [SimulatedClient] = []
-    let hostile = HostileClient()
+    let hostile: HostileClient
     var ledger = WriteLedger()
     var authored: [AuthoredInstructions]
     let world: RandomWorld
@@ -81,6 +81,7 @@ package final class Simulation {
         clockRandom = SeededRandom(scrambling: ~seed)
         nodeRandom = SeededRandom(scrambling: seed &+ 1 << 33)
         plan = SimulationPlan(&random, clocks: &clockRandom, faults: faults, nodeCount: nodeCount)
+        hostile = HostileClient(seed: seed)
         steps = SimulatedSteps(seed: random.next())
         salts = SimulatedSalts(seed: random.next())
         world = RandomWorld(&random)
