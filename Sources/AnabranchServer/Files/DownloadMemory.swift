@@ -20,6 +20,8 @@ struct DownloadMemory: Sendable {
     }
 
     let budget: MemoryBudget
+    /// The longest body without a permit in this file, in bytes.
+    var shortBytesMax = Self.shortBytesMax
     /// Submits a request to its file again, with its permit.
     let resubmit: @Sendable (FileRequest) -> Void
 
@@ -30,9 +32,9 @@ struct DownloadMemory: Sendable {
         let download = try source.download(after: cursor, byteBudget: byteBudget(of: request, bytesSoftMax))
         if let permit = request.permit { return .made(download, permit) }
         let bytes = download.bytes(upTo: .max)
-        guard bytes > Self.shortBytesMax else { return .made(download, nil) }
+        guard bytes > shortBytesMax else { return .made(download, nil) }
         if let permit = budget.permit(for: bytes) { return .made(download, permit) }
-        let shortBytes = download.bytes(upTo: Self.shortBytesMax)
+        let shortBytes = download.bytes(upTo: shortBytesMax)
         if shortBytes > 0 { return .made(try source.download(after: cursor, byteBudget: shortBytes - 1), nil) }
         return .waiting(wait(for: bytes, request))
     }
@@ -41,12 +43,12 @@ struct DownloadMemory: Sendable {
     func byteBudget(of request: FileRequest, _ bytesSoftMax: Int) -> Int {
         if let permit = request.permit { return permit.bytes - 1 }
         let isLong = request.mayBeLong && budget.hasRoom(for: bytesSoftMax)
-        return isLong ? bytesSoftMax : min(bytesSoftMax, Self.shortBytesMax)
+        return isLong ? bytesSoftMax : min(bytesSoftMax, shortBytesMax)
     }
 
     /// Room for a body that cannot be shorter.
     func room(for bytes: Int, _ request: FileRequest) -> Outcome<Void> {
-        if bytes <= Self.shortBytesMax { return .made((), request.permit) }
+        if bytes <= shortBytesMax { return .made((), request.permit) }
         if let permit = request.permit ?? budget.permit(for: bytes) { return .made((), permit) }
         return .waiting(wait(for: bytes, request))
     }

@@ -151,6 +151,8 @@ struct FileOptions: Sendable {
     var newClientFiles = UserQuota()
     /// The quota of time for queries, in milliseconds. A user who has used it up has to wait with further ones.
     var queryTime = UserQuota()
+    /// The longest body of a DOWNLOAD that needs no permit for its memory, in bytes.
+    var shortBodyBytesMax = DownloadMemory.shortBytesMax
     /// The memory for bodies of DOWNLOADs that several readers may want, in bytes.
     var sharedBodiesBytesMax = Int.max
     /// The memory of all files together that only makes later work cheaper, in bytes.

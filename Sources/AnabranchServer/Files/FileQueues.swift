@@ -224,7 +224,9 @@ final class FileQueues: Sendable {
     func queue(of path: VirtualPath) -> FileQueue? { state.withLock { $0.queues[path] } }
 
     private func makeQueue(_ path: VirtualPath) -> FileQueue {
-        let memory = DownloadMemory(budget: messageMemory) { [weak self] in self?.submitReserved([$0]) }
+        let memory = DownloadMemory(
+            budget: messageMemory, shortBytesMax: environment.options.shortBodyBytesMax
+        ) { [weak self] in self?.submitReserved([$0]) }
         let turns = FileTurns(
             path, environment, memory: memory,
             notify: { [weak self] path, notice in self?.notify(path, notice) }, deliver: deliver)

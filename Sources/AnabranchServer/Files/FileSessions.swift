@@ -325,14 +325,14 @@ final class FileSessions {
             let download = try? file.downloads(for: session.clientFile, session.capabilities)
                 .download(after: cursor, byteBudget: newsBytesMax),
             download.progress.cursor.serverVersion == file.version,
-            download.changesets.reduce(0, { $0 + $1.changeset.count }) <= DownloadMemory.shortBytesMax
+            download.changesets.reduce(0, { $0 + $1.changeset.count }) <= environment.options.shortBodyBytesMax
         else { return nil }
         // A session that had everything at the last commit needs nothing of a generation.
         return (download.progress, body(of: download, after: cursor, in: .log, session.capabilities))
     }
 
     private var newsBytesMax: Int {
-        min(DownloadMemory.shortBytesMax, environment.options.limits.downloadBytesSoftMax)
+        min(environment.options.shortBodyBytesMax, environment.options.limits.downloadBytesSoftMax)
     }
 
     private func body(

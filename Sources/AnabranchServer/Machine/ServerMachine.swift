@@ -204,10 +204,18 @@ package final class ServerMachine {
         for path in paths { files.submit(FileJob(comesAfterMerge: false) { try? $0?.followExport() }, to: path) }
     }
 
-    /// The memory of requests that are not done, and of messages that are not sent, in bytes.
+    /// The memory of requests that are not done, and of long messages that are not sent, in bytes.
     package var bytesInUse: (requests: Int, messages: Int) {
         (files.budget.bytesInUse, files.messageMemory.bytesInUse)
     }
+
+    /// The part of the memory for long messages that a message occupies, in bytes.
+    package static func bytesInUse(by message: EncodedMessage) -> Int {
+        (message.attachment?.object as? MemoryPermit)?.bytes ?? 0
+    }
+
+    /// The number of DOWNLOADs that wait for such memory.
+    package var waitingDownloadCount: Int { files.messageMemory.waitingCount }
 }
 
 extension Logger {

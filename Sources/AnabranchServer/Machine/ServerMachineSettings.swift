@@ -19,6 +19,8 @@ package struct ServerMachineSettings: Sendable {
     package var bootstrapPartBytes = 1 << 20
     /// The memory that long messages may occupy until they are sent, in bytes.
     package var messageBytesMax = Int.max
+    /// The length up to which a DOWNLOAD occupies none of that memory, in bytes.
+    package var shortBodyBytesMax = DownloadMemory.shortBytesMax
     /// Begins a part of a turn, and says when it is over.
     package var beginStep: @Sendable () -> StepLimit = { .none }
     /// Where salts come from.
@@ -38,6 +40,7 @@ package struct ServerMachineSettings: Sendable {
     var fileOptions: FileOptions {
         var options = FileOptions()
         options.limits.downloadBytesSoftMax = downloadBytes
+        options.shortBodyBytesMax = shortBodyBytesMax
         options.bootstrapPartBytes = bootstrapPartBytes
         options.history = history
         options.isFlexible = { [isFlexible] _ in isFlexible }

@@ -7,6 +7,8 @@ final class SimulatedLink {
     /// The number by which the server knows the connection.
     let number: UInt64
     let node: SimulatedNode
+    /// The process of the node (`SimulatedNode.processCount`).
+    let process: Int
     /// When it was made (`PermissionLedger.moment`).
     let moment: Int
     /// The parts of messages on their way to the server.
@@ -33,6 +35,7 @@ final class SimulatedLink {
     init(_ number: UInt64, to node: SimulatedNode, at moment: Int) {
         self.number = number
         self.node = node
+        process = node.processCount
         self.moment = moment
     }
 

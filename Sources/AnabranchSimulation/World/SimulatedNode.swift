@@ -12,6 +12,8 @@ final class SimulatedNode {
     var store: SimulatedStore
     /// Nil while the process is not running.
     var machine: ServerMachine?
+    /// The number of processes that there have been.
+    var processCount = 0
     var startsAt: Int64 = 0
     /// The time before which the process does nothing, in milliseconds since the start of the run: it is stopped, or
     /// waits for its store.

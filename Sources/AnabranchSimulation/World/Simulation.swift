@@ -312,8 +312,10 @@ package final class Simulation {
         settings.downloadBytes = plan.downloadBytes
         settings.bootstrapPartBytes = max(500, plan.downloadBytes)
         settings.messageBytesMax = plan.messageBytes
+        settings.shortBodyBytesMax = SimulationPlan.shortBodyBytes
         settings.beginStep = { [steps] in steps.begin() }
         settings.randomness = { [salts] in salts.next() }
+        node.processCount += 1
         node.store = node.store.reopened()
         node.machine = ServerMachine(over: node.store, paths: (0..<plan.fileCount).map(path), settings)
         log(hasSeveralNodes ? "node \(node.number) starts" : "server starts")

@@ -21,7 +21,9 @@ package struct SimulationPlan: Sendable, CustomStringConvertible {
     /// True if the server treats the store as one on a disk, and keeps in memory what is costly to read.
     let isOnDisk: Bool
     let downloadBytes: Int
+    /// The memory for messages that are longer than `shortBodyBytes`, in bytes.
     let messageBytes: Int
+    static let shortBodyBytes = 300
     /// The size of the largest part of a message, in bytes.
     let partBytesMax: Int
     /// The faults of the run, each with the average number of steps in which it happens once.
@@ -58,7 +60,7 @@ package struct SimulationPlan: Sendable, CustomStringConvertible {
         self.history = history
         isOnDisk = random.isOne(in: 2)
         downloadBytes = random.pick([1, 100, 1_000, 1 << 20])
-        messageBytes = random.pick([200_000, 1 << 30])
+        messageBytes = random.pick([1_000, 1 << 30])
         partBytesMax = random.pick([1, 7, 100, .max, .max])
         for fault in Fault.allCases where fault != .clientClock && (fault != .roles || isFlexible) {
             if faults?.contains(fault) ?? random.isOne(in: 2) { rates[fault] = fault.interval(&random) }
