@@ -95,6 +95,12 @@ final class SimulatedClient {
             : ClientSession(SessionID(rawValue: number), partition: partition, uploads: uploads)
     }
 
+    /// Records that a backup was restored: files that exist now may know of what is lost.
+    func recordRestoration() {
+        marks = [:]
+        for disk in [disk, process?.replica.store, process?.old?.replica.store] { disk?.isOlderThanRestoration = true }
+    }
+
     // MARK: A fresh file
 
     /// Begins a client reset, in which another replica downloads what the server has.

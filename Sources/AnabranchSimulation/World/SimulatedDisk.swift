@@ -12,6 +12,8 @@ final class SimulatedDisk: ReplicaStore {
     private(set) var hasEnded = false
     /// The fault that a call has met; nil once taken.
     private(set) var happened: StoreFault?
+    /// True if a backup was restored since the file was made: what its client knows may be lost.
+    var isOlderThanRestoration = false
 
     struct Failure: Error {}
 
@@ -24,8 +26,14 @@ final class SimulatedDisk: ReplicaStore {
     func cancelPlan() { storeFault = nil }
 
     /// Returns the same disk for the next process, or a copy of it for a process that has copied its files.
-    func reopened() -> SimulatedDisk { SimulatedDisk(content) }
-    func copy() -> SimulatedDisk { SimulatedDisk(content.copy()) }
+    func reopened() -> SimulatedDisk { with(content) }
+    func copy() -> SimulatedDisk { with(content.copy()) }
+
+    private func with(_ content: ModelReplicaStore) -> SimulatedDisk {
+        let disk = SimulatedDisk(content)
+        disk.isOlderThanRestoration = isOlderThanRestoration
+        return disk
+    }
 
     func takeHappened() -> StoreFault? {
         defer { happened = nil }

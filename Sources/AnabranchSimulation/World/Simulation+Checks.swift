@@ -94,7 +94,12 @@ extension Simulation {
     /// expired (P5); so not because it has changed nodes (N2).
     func checkReset(because error: ErrorMessage, _ client: SimulatedClient) throws {
         let codes: [ErrorCode] = [.badClientFileIdent, .badServerVersion, .badClientVersion, .divergingHistories]
-        guard !client.isTwin, tally.marks[SimulationPlan.Fault.restore.rawValue] == nil else { return }
+        // A node that was paused tells what is lost also to clients that have begun anew.
+        let hasLost =
+            hasSeveralNodes
+            ? tally.marks[SimulationPlan.Fault.restore.rawValue] != nil
+            : client.process?.replica.store.isOlderThanRestoration == true
+        guard !client.isTwin, !hasLost else { return }
         var isWithoutReason = codes.contains(error.code)
         if error.code == .clientFileExpired, let ident = client.process?.replica.ident {
             isWithoutReason = try storedFile(client.file).clientFile(ident)?.isExpired == false

@@ -139,7 +139,7 @@ extension Simulation {
         restored.renewSalts(using: &random)
         content = restored
         for node in nodes { node.store.restore(restored) }
-        for client in clients { client.marks = [:] }
+        for client in clients { client.recordRestoration() }
         for file in 0..<plan.fileCount {
             let opened = try restored.open(path(of: file))
             logEnds[file] = opened.head.version
