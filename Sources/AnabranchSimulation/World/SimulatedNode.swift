@@ -43,7 +43,10 @@ extension Simulation {
     func node(for client: SimulatedClient) -> SimulatedNode {
         guard hasSeveralNodes else { return nodes[0] }
         let before = client.node, node = nodeRandom.isOne(in: 2) ? nodes[before] : someNode()
-        if node.number != before { mark("client moves", client) }
+        if node.number != before {
+            mark("client moves", client)
+            if isStoreSound { tally.mark("client moves over a sound store") }
+        }
         client.node = node.number
         return node
     }
@@ -98,10 +101,15 @@ extension Simulation {
             "N1: client \(client.number) is told at version \(cursor) that it has everything up to \(asked)")
     }
 
+    /// True as long as nothing has happened to the store.
+    private var isStoreSound: Bool {
+        let storeFaults: [SimulationPlan.Fault] = [.serverStoreError, .lateStoreError, .diskFull, .restore]
+        return storeFaults.allSatisfy { tally.marks[$0.rawValue] == nil }
+    }
+
     /// Checks that no session ends because of what other nodes do.
     func checkRetry(because error: ErrorMessage, _ client: SimulatedClient) throws {
-        let storeFaults: Set<SimulationPlan.Fault> = [.serverStoreError, .lateStoreError, .diskFull, .restore]
-        guard hasSeveralNodes, !client.isTwin, storeFaults.isDisjoint(with: plan.rates.keys) else { return }
+        guard hasSeveralNodes, !client.isTwin, isStoreSound else { return }
         let isOwnFault = error.message.hasPrefix("the client could not integrate")
         try require(
             error.code != .otherSessionError || isOwnFault,

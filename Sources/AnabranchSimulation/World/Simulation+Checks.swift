@@ -45,8 +45,10 @@ extension Simulation {
             let client = clients.first { $0.file == file && $0.process?.replica.ident == expired.ident }
             tally.mark("expired")
             record("expire", ["\(file)", client.map { "\($0.number)" } ?? "null"])
+            let isConnected =
+                client?.process?.link?.isOpenForServer == true && client?.process?.session.isRunning == true
             try require(
-                client == nil || !isCompeting || !hasSeveralNodes,
+                !isConnected || !isCompeting || plan.isFlexible,
                 "N4: the file of client \(client?.number ?? -1) expires, and it is connected")
         }
     }

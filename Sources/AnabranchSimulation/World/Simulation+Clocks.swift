@@ -95,6 +95,7 @@ extension Simulation {
             wrong.clock.goWrong(at: clock.now, using: &clockRandom)
         } else {
             clock.serverOffset = clockRandom.pick([-86_400 * 400, 86_400 * 400])
+            if clock.serverOffset > 0 { tally.mark("server's clock ahead") }
         }
         try claim("wrong", by: wrong, in: file)
         try settle()
