@@ -224,6 +224,7 @@ const others = {
   "thrown away": "the file of {} is thrown away", "query refused": "the query of {} is refused", "compensating write": "a write is undone, and its client is told",
   superseded: "an older connection of {} is closed", "clock right again": "the clock of {} is right again", "refused by client": "{} cannot take what it was sent",
   "token refused": "the token of {} is refused, and it fetches another one", "token of a fork refused": "the token of {} is refused", "twin stopped": "{} is a copy, and stops",
+  "copies meet": "{} meets the other copy of its file", "upload without permission": "{} uploads what its user may not write",
 };
 
 function happening(name, client) {

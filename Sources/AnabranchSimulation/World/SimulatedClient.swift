@@ -8,7 +8,7 @@ import AnabranchTesting
 final class SimulatedClient {
     let number: Int
     let file: Int
-    let user: Principal
+    private(set) var user: Principal
     let mode: SyncMode
     let dialect: WireDialect
     let partition: [UInt8]
@@ -137,7 +137,11 @@ final class SimulatedClient {
     }
 
     /// Replaces the disk with a copy of another client's.
-    func copyFile(of other: SimulatedClient) { disk = (other.process?.replica.store ?? other.disk).copy() }
+    /// - Parameter takesUser: whether the device is another one of the same user.
+    func copyFile(of other: SimulatedClient, takesUser: Bool) {
+        disk = (other.process?.replica.store ?? other.disk).copy()
+        if takesUser { user = other.user }
+    }
 
     /// Throws the file away, as an application does.
     func beginAnew() {

@@ -101,6 +101,7 @@ extension Simulation {
             hasSeveralNodes
             ? tally.marks[SimulationPlan.Fault.restore.rawValue] != nil
             : client.process?.replica.store.isOlderThanRestoration == true
+        if client.isTwin, codes.contains(error.code) { mark("copies meet", client) }
         guard !client.isTwin, !hasLost else { return }
         var isWithoutReason = codes.contains(error.code)
         if error.code == .clientFileExpired, let ident = client.process?.replica.ident {

@@ -152,7 +152,7 @@ extension Simulation {
 
     // MARK: People
 
-    /// Copies a client's file to another device.
+    /// Copies a client's file to another device, of the same user or of somebody else, who is refused.
     private func copyFile(of client: SimulatedClient) throws {
         guard client.process?.old == nil, !client.isTwin else { return }
         let others = clients.filter { $0 !== client && $0.file == client.file && !$0.isTwin && $0.process?.old == nil }
@@ -160,7 +160,7 @@ extension Simulation {
         let other = random.pick(others)
         mark(SimulationPlan.Fault.clone.rawValue, client)
         throwAway(other)
-        other.copyFile(of: client)
+        other.copyFile(of: client, takesUser: random.isOne(in: 2))
         for twin in [client, other] {
             twin.isTwin = true
             ledger.doubt(twin.number)

@@ -83,6 +83,7 @@ extension Simulation {
             throw SimulationFailure("client \(client.number) is told what may not be: \(error)")
         }
         mark("twin stopped", client)
+        mark("copies meet", client)
         disconnect(client, .violation(.badMessageOrder))
     }
 

@@ -78,6 +78,7 @@ extension Simulation {
         else { return }
         if machine.isSuperseded(link.number) {
             mark("superseded", client)
+            if client.isTwin { mark("copies meet", client) }
             machine.disconnect(link.number)
             return link.close()
         }

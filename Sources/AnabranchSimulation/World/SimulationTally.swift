@@ -26,12 +26,12 @@ package struct SimulationTally: RunTally {
     package static let expected: [String] =
         SimulationPlan.Fault.allCases.map(\.rawValue) + [
             "acknowledged", "bootstrap", "client reset", "client's last word", "clock right again",
-            "compensating write", "digest compared", "discarded", "expired", "generation", "hostile message",
-            "hostile session", "hostile upload refused", "merge", "part of a bootstrap", "query", "query refused",
-            "recovered", "sealed", "server write", "server's clock ahead", "server's last word", "superseded",
-            "thrown away", "trimmed", "token refused", "token of a fork refused", "upload without permission",
-            "waits for memory", "error 101", "error 201", "error 206", "error 208", "error 209", "error 211",
-            "error 222", "error 230",
+            "compensating write", "copies meet", "digest compared", "discarded", "expired", "generation",
+            "hostile message", "hostile session", "hostile upload refused", "merge", "part of a bootstrap", "query",
+            "query refused", "recovered", "sealed", "server write", "server's clock ahead", "server's last word",
+            "superseded", "thrown away", "trimmed", "token refused", "token of a fork refused",
+            "upload without permission", "waits for memory", "error 101", "error 201", "error 206", "error 208",
+            "error 209", "error 211", "error 222", "error 223", "error 230",
         ]
 
     /// The same where several nodes serve partitions.
