@@ -7,6 +7,9 @@ import AnabranchServer
 /// A permission may change between the arrival of an UPLOAD and its integration, or its refusal, and the server may
 /// decide at any time in between: it has to accept what the user could write all that time, and to refuse what the user
 /// could write at no time of it. When the changes were made, and when they were sent, does not matter.
+///
+/// In flexible sync roles decide. There the permission to write is that to create objects of `CountedWrites.entry`,
+/// whatever the objects have to be like.
 struct PermissionLedger {
     /// An UPLOAD with changesets that has arrived at a node, whole.
     struct Upload {
@@ -16,6 +19,9 @@ struct PermissionLedger {
         let versions: [ClientVersion]
         let node: Int
         let connection: UInt64
+        /// The moment since which permissions count: the one of the arrival, or an earlier one, if the server has not
+        /// followed roles that have changed.
+        let since: Int
         /// The answer that the server got when it asked for the permission; nil if it has not asked.
         var answer: Permission?
         /// True once the process that has received it has ended: nothing of it is integrated any more.
@@ -60,11 +66,11 @@ struct PermissionLedger {
         return permissions
     }
 
-    /// The moments at which UPLOADs of a user that the condition holds for have arrived.
-    private func arrivals(of user: String, _ condition: (Upload) -> Bool) -> [Int] {
-        events.indices.filter { index in
-            guard events[index].user == user, case .upload(let upload) = events[index].event else { return false }
-            return condition(upload)
+    /// The UPLOADs of a user that the condition holds for.
+    private func arrivals(of user: String, _ condition: (Upload) -> Bool) -> [Upload] {
+        events.compactMap { event in
+            guard event.user == user, case .upload(let upload) = event.event, condition(upload) else { return nil }
+            return upload
         }
     }
 
@@ -82,7 +88,7 @@ struct PermissionLedger {
         let arrivals = arrivals(of: user) {
             $0.clientFile == clientFile && $0.versions.contains(version) && !$0.isLost
         }
-        guard !arrivals.contains(where: { permissions(of: user, since: $0).contains(.write) }) else { return }
+        guard !arrivals.contains(where: { permissions(of: user, since: $0.since).contains(.write) }) else { return }
         let problem =
             arrivals.isEmpty
             ? "and no process that still runs has received it from \(user)"
@@ -103,7 +109,7 @@ struct PermissionLedger {
         of version: ClientVersion, by connection: UInt64, of user: String, at now: Int64
     ) throws {
         let arrivals = arrivals(of: user) { $0.connection == connection && $0.versions.contains(version) }
-        guard let last = arrivals.last, permissions(of: user, since: last) == [.write] else {
+        guard let last = arrivals.last, permissions(of: user, since: last.since) == [.write] else {
             return try require(!arrivals.isEmpty, "P8: \(user) is refused version \(version), which has not arrived")
         }
         throw SimulationFailure(

@@ -53,15 +53,15 @@ extension Simulation {
         }
     }
 
-    /// Checks that a log gets nothing of a user who could not write at any time since it has arrived (P8). In flexible
-    /// sync roles decide.
+    /// Checks that a log gets nothing of a user who could not write at any time since it has arrived (P8); in flexible
+    /// sync, no new objects of a user who could not create any.
     func checkPermission(toWrite entry: LogEntry, in file: SyncedFileID) throws {
         let author = try content.read(file) { view throws(HistoryError) in try view.clientFile(entry.origin) }
         guard !entry.changeset.isEmpty, let author, let user = author.user else { return }
         try require(
             user != HostileClient.user,
             "P8: version \(entry.version) is what one has sent who may not write")
-        guard !plan.isFlexible else { return }
+        if plan.isFlexible, try !entry.creates(CountedWrites.entry) { return }
         try permissionLedger.checkIntegration(
             of: entry.clientVersion, from: SaltedFileID(ident: author.ident, salt: author.salt), of: user,
             as: entry.version, at: clock.now)
@@ -162,6 +162,17 @@ extension Simulation {
             guard let replica = client.process?.replica else { continue }
             let digest = JSONText.quoted("\(try StateDigest(of: replica.state))")
             record("same", client, ["\(end)", digest])
+        }
+    }
+}
+
+extension LogEntry {
+    /// True if an object of a class is created.
+    fileprivate func creates(_ className: String) throws -> Bool {
+        var arena = ChangesetArena()
+        let index = try decode(into: &arena)
+        return arena.instructions(of: index).contains {
+            $0.kind == .createObject && arena.bytes(of: $0.className).elementsEqual(className.utf8)
         }
     }
 }

@@ -74,6 +74,7 @@ extension Simulation {
         try claim("first of all", by: nil, in: 0)
         if roles.export != nil {
             try roles.allowAll()
+            try recordRoles()
             for node in nodes { node.machine?.followExport() }
         }
         for client in clients {

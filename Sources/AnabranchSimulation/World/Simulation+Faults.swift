@@ -1,7 +1,9 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
+import AnabranchQuery
 import AnabranchReplica
+import AnabranchRules
 import AnabranchServer
 import AnabranchTesting
 
@@ -191,18 +193,30 @@ extension Simulation {
 
     /// Sets a user's permission, which the server follows by itself in what it does next.
     func setPermission(_ permission: Permission, of client: SimulatedClient) {
-        guard let user = client.user.user, permissionLedger.permissions(of: user, since: .max) != [permission] else {
-            return
-        }
+        guard let user = client.user.user else { return }
         permissions.set(permission, of: user)
+        if !plan.isFlexible { record(permission, of: user) }
+    }
+
+    private func record(_ permission: Permission, of user: String) {
+        guard permissionLedger.permissions(of: user, since: .max) != [permission] else { return }
         permissionLedger.set(permission, of: user, at: clock.now)
         log("\(user) has the permission '\(permission)'")
+    }
+
+    /// Records what the roles permit now.
+    func recordRoles() throws {
+        for client in clients {
+            let access = try roles.rules(of: client.user).access(ofClass: CountedWrites.entry)
+            if let user = client.user.user { record(access.insert == .always(false) ? .read : .write, of: user) }
+        }
     }
 
     private func changeRoles() throws {
         mark(SimulationPlan.Fault.roles.rawValue)
         let changed = try roles.change(&random)
         log("roles: \(changed)")
+        try recordRoles()
         for node in nodes { node.machine?.followExport() }
     }
 

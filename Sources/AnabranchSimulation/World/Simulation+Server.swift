@@ -36,12 +36,13 @@ extension Simulation {
         _ = permissions.takeAnswer()
         link.node.machine?.receive(part.bytes, isFirst: part.isFirst, isLast: part.isLast, from: link.number)
         if part.isLast { record(message: "arrive", client) }
-        guard !plan.isFlexible, !part.versions.isEmpty, link.isOpenForServer, let user = client.user.user,
+        guard !part.versions.isEmpty, link.isOpenForServer, let user = client.user.user,
             let file = client.process?.replica.file
         else { return }
         let upload = PermissionLedger.Upload(
             client: client.number, clientFile: file, versions: part.versions, node: link.node.number,
-            connection: link.number, answer: permissions.takeAnswer())
+            connection: link.number, since: plan.isFlexible ? followedRoles : permissionLedger.moment,
+            answer: permissions.takeAnswer())
         permissionLedger.arrived(upload, of: user, at: clock.now)
         if permissionLedger.permissions(of: user, since: .max) != [.write] { mark("upload without permission", client) }
     }
@@ -68,6 +69,8 @@ extension Simulation {
                 break
             }
         }
+        // It has nothing left to do.
+        if count < countMax, node.machine != nil { followedRoles = permissionLedger.moment }
         return count == countMax
     }
 

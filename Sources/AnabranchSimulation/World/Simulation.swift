@@ -22,6 +22,8 @@ package final class Simulation {
     let permissions = SimulatedPermissions()
     var permissionLedger = PermissionLedger()
     let roles = SimulatedRoles()
+    /// The moment at which the server had followed all changes of roles (`PermissionLedger.moment`).
+    var followedRoles = 0
     let steps: SimulatedSteps
     private let salts: SimulatedSalts
     /// The random numbers for what only happens to several nodes.
@@ -316,6 +318,7 @@ package final class Simulation {
         settings.beginStep = { [steps] in steps.begin() }
         settings.randomness = { [salts] in salts.next() }
         node.processCount += 1
+        followedRoles = permissionLedger.moment
         node.store = node.store.reopened()
         node.machine = ServerMachine(over: node.store, paths: (0..<plan.fileCount).map(path), settings)
         log(hasSeveralNodes ? "node \(node.number) starts" : "server starts")

@@ -53,11 +53,11 @@ import Testing
     }
 
     private static func upload(
-        _ versions: [ClientVersion], salt: Salt = 1, connection: UInt64 = 1
+        _ versions: [ClientVersion], to ledger: PermissionLedger, since moment: Int? = nil, connection: UInt64 = 1
     ) -> PermissionLedger.Upload {
         PermissionLedger.Upload(
-            client: 1, clientFile: SaltedFileID(ident: 5, salt: salt), versions: versions, node: 0,
-            connection: connection, answer: nil)
+            client: 1, clientFile: SaltedFileID(ident: 5, salt: 1), versions: versions, node: 0,
+            connection: connection, since: moment ?? ledger.moment, answer: nil)
     }
 
     private static func integrate(_ version: ClientVersion, salt: Salt = 1, in ledger: PermissionLedger) throws {
@@ -69,11 +69,11 @@ import Testing
     @Test func whatIsInTheLogWasPermitted() throws {
         var ledger = PermissionLedger()
         #expect(throws: SimulationFailure.self, "nobody has uploaded it") { try Self.integrate(2, in: ledger) }
-        ledger.arrived(Self.upload([2, 3]), of: "a", at: 0)
+        ledger.arrived(Self.upload([2, 3], to: ledger), of: "a", at: 0)
         try Self.integrate(2, in: ledger)
         ledger.set(.read, of: "a", at: 1)
         try Self.integrate(3, in: ledger)
-        ledger.arrived(Self.upload([4]), of: "a", at: 2)
+        ledger.arrived(Self.upload([4], to: ledger), of: "a", at: 2)
         ledger.set(.none, of: "a", at: 3)
         ledger.set(.write, of: "b", at: 3)
         let failure = #expect(throws: SimulationFailure.self) { try Self.integrate(4, in: ledger) }
@@ -95,13 +95,17 @@ import Testing
         try Self.integrate(4, in: ledger)
         ledger.end(0)
         #expect(throws: SimulationFailure.self, "the process has ended") { try Self.integrate(4, in: ledger) }
+        // The server has not followed roles that have changed.
+        ledger.set(.read, of: "a", at: 5)
+        ledger.arrived(Self.upload([5], to: ledger, since: ledger.moment - 1), of: "a", at: 6)
+        try Self.integrate(5, in: ledger)
     }
 
     /// Nobody is refused what was permitted all the time.
     @Test func whatIsRefusedWasNotPermitted() throws {
         var ledger = PermissionLedger()
         let beginning = ledger.moment
-        ledger.arrived(Self.upload([2]), of: "a", at: 0)
+        ledger.arrived(Self.upload([2], to: ledger), of: "a", at: 0)
         func refuse(_ version: ClientVersion, _ connection: UInt64) throws {
             try ledger.checkRefusal(of: version, by: connection, of: "a", at: 9)
         }
@@ -117,7 +121,7 @@ import Testing
         try deny(since: beginning)
         #expect(throws: SimulationFailure.self) { try deny(since: ledger.moment) }
         // It has come once more, by another connection.
-        ledger.arrived(Self.upload([2], connection: 2), of: "a", at: 4)
+        ledger.arrived(Self.upload([2], to: ledger, connection: 2), of: "a", at: 4)
         try refuse(2, 1)
         #expect(throws: SimulationFailure.self) { try refuse(2, 2) }
         #expect(throws: SimulationFailure.self, "it has never come") { try refuse(3, 2) }
