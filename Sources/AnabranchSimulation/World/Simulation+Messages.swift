@@ -205,10 +205,12 @@ extension Simulation {
         client.process?.isStopped = true
         try client.endReset(session: nextSession(), at: clock.now)
         if old.recovers { try checkTimesOfRecovery(of: client) }
-        let sets = client.process?.replica.record.subscriptions
-        try require(
-            !old.recovers || sets?.latest.subscriptions == old.replica.record.subscriptions?.latest.subscriptions,
-            "P1: client \(client.number) has lost in a client reset what it had asked for last")
+        if old.recovers, let latest = old.replica.record.subscriptions?.latest {
+            tally.mark("subscriptions recovered")
+            try require(
+                client.process?.replica.record.subscriptions?.latest.subscriptions == latest.subscriptions,
+                "P1: client \(client.number) has lost in a client reset what it had asked for last")
+        }
         mark(old.recovers ? "recovered" : "discarded", client)
         if plan.isFlexible { ledger.recordUnreported(client.number) }
         ledger.reset(client.number, isRecovered: old.recovers)

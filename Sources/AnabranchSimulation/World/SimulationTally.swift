@@ -29,9 +29,9 @@ package struct SimulationTally: RunTally {
             "compensating write", "copies meet", "digest compared", "discarded", "expired", "generation",
             "hostile message", "hostile session", "hostile upload refused", "merge", "part of a bootstrap", "query",
             "query refused", "recovered", "sealed", "server write", "server's clock ahead", "server's last word",
-            "superseded", "thrown away", "trimmed", "token refused", "token of a fork refused",
-            "upload without permission", "waits for memory", "error 101", "error 201", "error 206", "error 208",
-            "error 209", "error 211", "error 222", "error 223", "error 230",
+            "subscriptions recovered", "superseded", "thrown away", "trimmed", "token refused",
+            "token of a fork refused", "upload without permission", "waits for memory", "error 101", "error 201",
+            "error 206", "error 208", "error 209", "error 211", "error 222", "error 223", "error 230",
         ]
 
     /// The same where several nodes serve partitions.
@@ -43,7 +43,7 @@ package struct SimulationTally: RunTally {
 
     private static let ofFlexibleSync: Set<String> = [
         SimulationPlan.Fault.roles.rawValue, "bootstrap", "part of a bootstrap", "compensating write", "query",
-        "query refused",
+        "query refused", "subscriptions recovered",
     ]
 
     /// Returns the expected events that have happened fewer than five times per 200 runs. The rarest happen about 18
