@@ -13,7 +13,7 @@ extension Application {
             let rival = try rival(of: dirty, object, plan, rule.column)
         else { return false }
         let isEarlier = dirty.guid.bytes.lexicographicallyPrecedes(rival.bytes)
-        var change = ObjectChange(className: table.name, guid: isEarlier ? rival : dirty.guid, kind: .update)
+        var change = ObjectChange(of: table, isEarlier ? rival : dirty.guid, .update)
         switch rule {
         case .null(let column):
             guard plan.property(column)?.isNullable ?? false else { return false }
@@ -25,8 +25,8 @@ extension Application {
             else { return false }
             change.fields = [(column, .string(try freeText(text, column, table)))]
         case .newest:
-            change = ObjectChange(className: table.name, guid: isEarlier ? dirty.guid : rival, kind: .erase)
-            change.fields = try values(of: change.guid, plan)
+            let loser = isEarlier ? dirty.guid : rival
+            change = ObjectChange(of: table, loser, .erase, try values(of: loser, plan))
         }
         outcome.writtenBack.append(change)
         for guid in Set([dirty.guid, change.guid]) {

@@ -287,7 +287,7 @@ struct Application {
         let fields = omitted.compactMap { index in
             plan.forms[index].payload(row[index]).map { (property: plan.forms[index].column.name, value: $0) }
         }
-        outcome.writtenBack.append(ObjectChange(className: table.name, guid: dirty.guid, kind: .update, fields: fields))
+        outcome.writtenBack.append(ObjectChange(of: table, dirty.guid, .update, fields))
     }
 
     /// Records which row the object has, and what is in it.

@@ -73,7 +73,6 @@ extension CapturedDatabase {
                         matches.add(pair.shown(in: plan))
                         matched.objects.append(DirtyObject(table: row.table, guid: guid))
                     }
-                    try dropOldConflicts()
                     // Should this process end before the rows are equal to their objects, the next one does it.
                     try set("applied", to: nil)
                     newest = try db.value("SELECT max(id) FROM sync_history")?.int ?? newest
@@ -99,7 +98,8 @@ extension CapturedDatabase {
         // References to it become links as well.
         let row = [.int(pair.row.table), pair.row.key, pair.row.key]
         try db.run("INSERT INTO sync_history (tbl, key, action, was) VALUES (?, ?, 2, ?)", row)
-        if !pair.lost.isEmpty { try keep(pair.lost, of: pair.guid, pair.row.table, "matched") }
+        guard !pair.lost.isEmpty else { return }
+        try keep([CaptureConflict(.matched, pair.lost, of: pair.guid, in: pair.row.table)])
     }
 
     /// Has all other rows get new objects.

@@ -14,18 +14,26 @@ struct Collected {
     /// References to rows that have no object.
     var dangling: [DanglingReference] = []
     /// Values that no object can hold.
-    var issues: [ColumnIssue] = []
+    var issues: [CaptureConflict] = []
 }
 
 /// A change to one object.
 struct ObjectChange: Sendable {
     enum Kind: Sendable { case create, update, erase }
 
+    let table: Int64
     let className: String
     let guid: UUIDBytes
     var kind: Kind
     /// The new values by property. A link is null in the end if there is no object with its key.
-    var fields: [(property: String, value: Payload)] = []
+    var fields: [(property: String, value: Payload)]
+
+    init(
+        of table: CapturedTable, _ guid: UUIDBytes, _ kind: Kind, _ fields: [(property: String, value: Payload)] = []
+    ) {
+        (self.table, className) = (table.number, table.name)
+        (self.guid, self.kind, self.fields) = (guid, kind, fields)
+    }
 }
 
 /// An object of the replica that may differ from its row.
@@ -39,13 +47,6 @@ struct DanglingReference {
     let target: RowKey
     let row: RowKey
     let column: Int
-}
-
-/// A value that an object cannot hold.
-struct ColumnIssue {
-    let guid: UUIDBytes
-    let table: Int64
-    let column: String
 }
 
 /// Reads entries and the rows that they name, all of them as of one moment.
@@ -291,7 +292,7 @@ struct Collection {
             let place = positions[draft.table] ?? 0
             if draft.kind == .erase {
                 if table.rule.pushes.contains(.delete) {
-                    changes.append((-place, ObjectChange(className: table.name, guid: guid, kind: .erase)))
+                    changes.append((-place, ObjectChange(of: table, guid, .erase)))
                 } else {
                     collected.refused.append(DirtyObject(table: draft.table, guid: guid))
                 }
@@ -310,7 +311,7 @@ struct Collection {
                 // The row belongs to this database alone from now on.
                 try set(row, nil)
                 if draft.kind == .update, table.rule.pushes.contains(.delete) {
-                    changes.append((-place, ObjectChange(className: table.name, guid: guid, kind: .erase)))
+                    changes.append((-place, ObjectChange(of: table, guid, .erase)))
                 }
                 continue
             }
@@ -323,8 +324,7 @@ struct Collection {
                 collected.refused.append(DirtyObject(table: draft.table, guid: guid))
                 continue
             }
-            var change = ObjectChange(
-                className: table.name, guid: guid, kind: draft.mayBeNew ? .create : draft.kind)
+            var change = ObjectChange(of: table, guid, draft.mayBeNew ? .create : draft.kind)
             let columns = draft.kind == .update ? changedColumns(of: guid, draft, digest, found.values) : nil
             if columns?.isEmpty ?? false { continue }
             for index in table.properties.indices where columns?.contains(index) ?? true {
@@ -371,7 +371,7 @@ struct Collection {
         } else if let payload = form.payload(value) {
             change.fields.append((form.column.name, payload))
         } else {
-            collected.issues.append(ColumnIssue(guid: change.guid, table: table.number, column: form.column.name))
+            collected.issues.append(CaptureConflict(valueIn: form.column.name, of: change.guid, in: table.number))
         }
     }
 

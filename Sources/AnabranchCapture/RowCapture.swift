@@ -263,7 +263,9 @@ public actor RowCapture {
         let wanted = tables.map { table in
             WantedClass(name: table.name, properties: table.properties.map { ColumnForm($0, of: table).wanted })
         }
-        let types = try await write { transaction in try WantedClass.add(wanted, to: transaction) }
+        let types = try await step(try database.noEntries()) { transaction in
+            try WantedClass.add(wanted, to: transaction)
+        }
         for (table, types) in zip(tables, types) {
             forms[table.number] = zip(table.properties, types).map { column, found in
                 ColumnForm(column, of: table).with(found.type, isNullable: found.isNullable)
@@ -273,20 +275,21 @@ public actor RowCapture {
         preparedSchema = database.checkedSchema
     }
 
-    /// Makes a transaction of the replica that is no step.
-    private func write<Value: Sendable>(
+    /// Makes a transaction of the replica of which the database knows.
+    ///
+    /// - Parameters:
+    ///   - collected: the entries of which it is made.
+    ///   - conflicts: the values that it gives up.
+    private func step<Value: Sendable>(
+        _ collected: Collected, _ conflicts: [CaptureConflict] = [],
         _ body: @Sendable (WriteTransaction) throws -> Value
     ) async throws -> Value {
-        let time = ChangesetTime.now.following(await replica.record.lastWritten)
-        // The clock may have been set back: that makes the replica no older copy.
-        let number = Int64(clamping: time.rawValue)
-        if let written = try database.state("written")?.int, written > number {
-            try database.set("written", to: .int(number))
-        }
+        let time = StepTime.next(after: await replica.record.lastWritten)
+        try database.beginStep(collected, conflicts, at: time)
         self.time.set(time)
         defer { self.time.set(nil) }
         let value = try await replica.write(body)
-        try database.recordWritten(await replica.record.lastWritten)
+        try database.endStep(isWritten: true, await replica.record.lastWritten)
         return value
     }
 
@@ -309,20 +312,28 @@ public actor RowCapture {
     private func collect(_ total: inout CaptureProgress, _ progress: @Sendable (CaptureProgress) -> Void) async throws {
         try database.sweep()
         while let collected = try Collection.next(in: database, forms) {
-            let last = await replica.record.lastWritten
-            let time = StepTime.next(after: last)
-            try database.beginStep(collected, at: time)
-            let changes = collected.changes
-            self.time.set(time)
-            defer { self.time.set(nil) }
-            let lost = try await replica.write { transaction in try ObjectChange.write(changes, in: transaction) }
-            let record = await replica.record
-            try database.endStep(isWritten: true, record.lastWritten)
-            try database.record(lost, collected.issues)
+            try await write(collected)
             changed.insert(collected.refused)
-            sent = (collected.newest, record.version)
-            total.collected += changes.count
+            sent = (collected.newest, await replica.record.version)
+            total.collected += collected.changes.count
             progress(total)
+        }
+    }
+
+    /// Writes what was collected. What is lost because others have erased its object is known only then, and has to be
+    /// noted before: so it is written again when something is not.
+    private func write(_ collected: Collected) async throws {
+        struct Unnoted: Error { let lost: [CaptureConflict] }
+        let changes = collected.changes
+        var lost: [CaptureConflict] = []
+        while true {
+            let noted = Set(lost)
+            do {
+                return try await step(collected, collected.issues + lost) { transaction in
+                    let lost = try ObjectChange.write(changes, in: transaction).map { CaptureConflict(.erased, $0) }
+                    guard noted.isSuperset(of: lost) else { throw Unnoted(lost: lost) }
+                }
+            } catch let error as Unnoted { lost = error.lost }
         }
     }
 
@@ -344,12 +355,11 @@ public actor RowCapture {
             changed.insert(outcome.left)
             if !outcome.writtenBack.isEmpty {
                 let changes = outcome.writtenBack
-                _ = try await write { transaction in try ObjectChange.write(changes, in: transaction) }
-                try database.record(changes.filter { $0.kind == .erase }, [])
-                changed.insert(
-                    changes.compactMap { change in
-                        database.table(named: change.className).map { DirtyObject(table: $0.number, guid: change.guid) }
-                    })
+                let yielding = changes.filter { $0.kind == .erase }.map { CaptureConflict(.newest, $0) }
+                _ = try await step(try database.noEntries(), yielding) { transaction in
+                    try ObjectChange.write(changes, in: transaction)
+                }
+                changed.insert(changes.map { DirtyObject(table: $0.table, guid: $0.guid) })
                 total.writtenBack += changes.count
             }
             retries = retries || outcome.count > 0

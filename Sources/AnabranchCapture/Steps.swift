@@ -6,8 +6,10 @@ import AnabranchCore
 
 extension CapturedDatabase {
     /// Records what is about to be made of entries.
-    /// - Parameter time: the time of the replica's transaction, which no earlier one has.
-    func beginStep(_ collected: Collected, at time: ChangesetTime) throws {
+    /// - Parameters:
+    ///   - conflicts: the values that are given up.
+    ///   - time: the time of the replica's transaction, which no earlier one has.
+    func beginStep(_ collected: Collected, _ conflicts: [CaptureConflict] = [], at time: ChangesetTime) throws {
         try db.transaction {
             try db.run("DELETE FROM sync_step")
             for (row, entry) in collected.map {
@@ -28,6 +30,8 @@ extension CapturedDatabase {
             }
             // Should this process end before they are set back, the next one does it.
             if !collected.refused.isEmpty { try set("applied", to: nil) }
+            let lines = conflicts.map(\.json)
+            try set("step conflicts", to: lines.isEmpty ? nil : SQLValue(JSONValue.array(lines).encoded))
             try set("step until", to: .int(collected.newest))
             try set("step time", to: .int(Int64(clamping: time.rawValue)))
         }
@@ -38,11 +42,8 @@ extension CapturedDatabase {
         try state("step time")?.int == Int64(clamping: lastWritten.rawValue)
     }
 
-    /// Records a transaction of the replica that is no step.
-    func recordWritten(_ time: ChangesetTime) throws {
-        let written = SQLValue.int(Int64(clamping: time.rawValue))
-        if try state("written") != written { try set("written", to: written) }
-    }
+    /// The entries of a transaction of the replica that is made of none.
+    func noEntries() throws -> Collected { Collected(newest: try state("collected")?.int ?? 0) }
 
     /// Carries out what was noted, or forgets it if the replica has not made the transaction.
     /// - Parameter lastWritten: the time of the replica's last transaction: an older one if this has changed nothing.
@@ -60,13 +61,22 @@ extension CapturedDatabase {
                     OR (tbl, key) IN (SELECT tbl, key FROM sync_step WHERE guid IS NULL)
                     """)
                 for table in tables { try writeGuids(of: table, "sync_step") }
+                try keepNotedConflicts()
                 try set("collected", to: newest)
                 try set("written", to: .int(Int64(clamping: lastWritten.rawValue)))
             }
-            try db.run("DELETE FROM sync_step")
-            try set("step until", to: nil)
-            try set("step time", to: nil)
+            try forgetStep()
         }
+    }
+
+    private func forgetStep() throws {
+        try db.run("DELETE FROM sync_step")
+        for name in ["step until", "step time", "step conflicts"] { try set(name, to: nil) }
+    }
+
+    private func keepNotedConflicts() throws {
+        guard let noted = try state("step conflicts")?.string else { return }
+        try keep(try JSONValue(parsing: noted.utf8).array?.compactMap { CaptureConflict($0) } ?? [])
     }
 
     /// Looks for rows that were taken away by an index that triggers cannot name, in tables that have new entries.
@@ -81,48 +91,20 @@ extension CapturedDatabase {
         }
     }
 
-    /// Keeps the values that an object cannot hold, those that were written to one that others have erased, and those
-    /// of one that has yielded.
-    func record(_ lost: [ObjectChange], _ issues: [ColumnIssue]) throws {
-        guard !lost.isEmpty || !issues.isEmpty else { return }
-        try db.transaction {
-            for change in lost {
-                guard let number = table(named: change.className)?.number else { continue }
-                let fields = change.fields.map { ($0.property, $0.value.text) }
-                try keep(fields, of: change.guid, number, change.kind == .erase ? "newest" : "erased")
-            }
-            for issue in issues { try keep(issue.column, of: issue.guid, issue.table, "value") }
-            try dropOldConflicts()
+    /// Keeps values that are given up; the oldest ones go.
+    func keep(_ conflicts: [CaptureConflict]) throws {
+        for conflict in conflicts {
+            try db.run(
+                "INSERT INTO sync_conflict (guid, tbl, kind, lost, at) VALUES (?, ?, ?, ?, unixepoch())",
+                [
+                    .blob(conflict.guid.bytes), .int(conflict.table), SQLValue(conflict.kind.rawValue),
+                    SQLValue(conflict.lost),
+                ])
         }
-    }
-
-    /// Keeps values that are given up, by column.
-    func keep(_ fields: [(String, String)], of guid: UUIDBytes, _ table: Int64, _ kind: String) throws {
-        let texts = Dictionary(fields.map { ($0, JSONValue.string(Self.kept($1))) }) { $1 }
-        try keep(JSONValue.object(texts).encoded, of: guid, table, kind)
-    }
-
-    private func keep(_ text: String, of guid: UUIDBytes, _ table: Int64, _ kind: String) throws {
-        try db.run(
-            "INSERT INTO sync_conflict (guid, tbl, kind, lost, at) VALUES (?, ?, ?, ?, unixepoch())",
-            [.blob(guid.bytes), .int(table), SQLValue(kind), SQLValue(text)])
-    }
-
-    func dropOldConflicts() throws {
         try db.run("DELETE FROM sync_conflict WHERE id <= (SELECT max(id) FROM sync_conflict) - \(Self.keptConflicts)")
     }
 
     private static let keptConflicts = 10_000
-    private static let keptBytes = 64 << 10
-
-    /// The first part of a text that is too long to be kept.
-    private static func kept(_ text: String) -> String {
-        let count = text.utf8.count
-        guard count > keptBytes else { return text }
-        // A character that is cut stands as one that cannot be read.
-        let first = String(decoding: text.utf8.prefix(keptBytes), as: UTF8.self)
-        return "\(first)… (the first \(keptBytes) of \(count) bytes)"
-    }
 
     /// Forgets the replica, and has the rows collected again whose entries the server has not acknowledged. It may
     /// have their objects all the same: these keep their keys.
@@ -155,8 +137,8 @@ extension CapturedDatabase {
                 SELECT tbl, key, CASE WHEN max(action IN (1, 5, 6)) THEN 6 ELSE 5 END FROM sync_history
                 WHERE id <= ? AND action > 0 AND (tbl, key) IN (SELECT tbl, key FROM sync_row) GROUP BY tbl, key
                 """, [collected])
-            try db.run("DELETE FROM sync_step")
-            for name in ["step until", "step time", "written", "applied", "replica"] { try set(name, to: nil) }
+            try forgetStep()
+            for name in ["written", "applied", "replica"] { try set(name, to: nil) }
             try awaitMatching()
         }
     }

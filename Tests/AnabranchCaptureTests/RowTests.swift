@@ -93,6 +93,22 @@ import Testing
         }
     }
 
+    /// The process ends after the replica's half of a step.
+    @Test func whatAStepGivesUpIsKeptByTheNextProcess() async throws {
+        try await CaptureWorld.pair("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)", ["note"]) { a, b in
+            try a.db.execute("INSERT INTO note VALUES (1, 'x')")
+            for app in [a, b] { try await app.synchronize() }
+            try b.db.execute("DELETE FROM note")
+            try await b.synchronize()
+            try await #require(a.capture).replica.waitForDownload()
+            try a.db.execute("UPDATE note SET title = 'y'; INSERT INTO note VALUES (2, 'z')")
+            try await a.endInTheMiddleOfAStep()
+            for app in [a, b] { try await app.synchronize() }
+            #expect(try a.rows("SELECT kind, lost FROM sync_conflict") == [#"erased|{"title":"y"}"#])
+            for app in [a, b] { #expect(try app.rows("SELECT title FROM note") == ["z"]) }
+        }
+    }
+
     @Test func aReferenceThatLeadsNowhereIsForgottenWithItsRow() async throws {
         let schema = """
             CREATE TABLE folder (id INTEGER PRIMARY KEY);

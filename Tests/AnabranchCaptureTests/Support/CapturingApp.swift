@@ -68,6 +68,18 @@ final class CapturingApp {
         (client, capture) = (nil, nil)
     }
 
+    /// Has the process end when the replica has made a transaction of which the map does not know yet.
+    func endInTheMiddleOfAStep() async throws {
+        try db.execute(
+            """
+            CREATE TRIGGER stop BEFORE INSERT ON sync_state WHEN NEW.name = 'collected'
+            BEGIN SELECT RAISE(ABORT, 'it ends'); END
+            """)
+        await #expect(throws: CaptureError.self) { try await #require(capture).pass() }
+        try await close()
+        try db.execute("DROP TRIGGER stop")
+    }
+
     func removeReplica() throws {
         let replica = URL(filePath: path + ".replica"), folder = replica.deletingLastPathComponent()
         for file in try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
