@@ -209,7 +209,9 @@ public actor RowCapture {
         let known = try database.state("replica"), written = try database.state("written")?.int ?? 0
         if record.lastWritten == 0, written > 0 || known != nil && known != record.name {
             try await replaceLost(record)
-        } else if written > Int64(clamping: record.lastWritten.rawValue) {
+        } else if written > Int64(clamping: record.lastWritten.rawValue),
+            try !database.isStepTime(record.lastWritten)
+        {
             let reason = "the replica is not the one that the database was synchronized with, or an older copy of it"
             throw CaptureError(.replicaMismatch, reason)
         } else if written < Int64(clamping: record.lastWritten.rawValue),
