@@ -66,14 +66,20 @@ extension CapturedDatabase {
         try set("repair", to: .int(1))
     }
 
-    /// True if rows of a table may have changed without a trigger. Until all is collected, an entry stands for all
-    /// columns: its own are not the only ones that are not as they were known, and may have had other places.
-    func isCompared(_ table: CapturedTable) throws -> Bool { try state("compare:\(table.number)") != nil }
+    /// Has the next pass send all rows: the database is an older one, and its rows win.
+    func sendAllRows() throws {
+        try db.transaction {
+            for table in tables {
+                for name in ["compare", "restored"] { try set("\(name):\(table.number)", to: .int(1)) }
+            }
+        }
+    }
 
-    /// Writes an entry for each row that is not as it was known, as triggers would have done.
+    /// Writes an entry for each row that is not as it was known, as triggers would have done; for each one if all are
+    /// sent.
     /// - Returns: the tables that were compared.
     func compareTables() throws -> [CapturedTable] {
-        let compared = try tables.filter { try isCompared($0) }
+        let compared = try tables.filter { try state("compare:\($0.number)") != nil }
         for table in compared {
             var last: SQLValue?
             repeat {
@@ -94,7 +100,9 @@ extension CapturedDatabase {
     func endComparison(of tables: [CapturedTable]) throws {
         try db.transaction {
             try checkSchema()
-            for table in tables { try set("compare:\(table.number)", to: nil) }
+            for table in tables {
+                for name in ["compare", "restored"] { try set("\(name):\(table.number)", to: nil) }
+            }
         }
     }
 
@@ -103,6 +111,7 @@ extension CapturedDatabase {
         let columns = table.shape.keyColumns.map(\.quoted).joined(separator: ", ")
         let places = table.shape.keyColumns.map { _ in "?" }.joined(separator: ", ")
         let rest = "WHERE \(table.hasKey)" + (last == nil ? "" : " AND (\(columns)) > (\(places))")
+        let isRestored = try state("restored:\(table.number)") != nil
         let found = try db.rows(
             """
             SELECT \(table.keyText), \(table.selectedColumns) FROM main.\(table.name.quoted) \(rest)
@@ -113,6 +122,10 @@ extension CapturedDatabase {
             let map = try db.rows("SELECT seen FROM sync_row WHERE tbl = ? AND key = ?", [.int(table.number), key])
             guard let stored = map.first?[0] else {
                 try record(table, key, 5)
+                continue
+            }
+            if isRestored {
+                try record(table, key, 7)
                 continue
             }
             let values = Array(row.dropFirst().prefix(table.properties.count))

@@ -236,7 +236,9 @@ extension CapturedDatabase {
                     try db.run("DELETE FROM sync_dangling WHERE ?1 IN (tbl, target)", [number])
                     // The newest entry stays, whatever it records.
                     try db.run("UPDATE sync_history SET action = 0 WHERE tbl = ?", [number])
-                    for state in ["noting", "compare", "match"] { try set("\(state):\(number.int ?? 0)", to: nil) }
+                    for state in ["noting", "compare", "restored", "match"] {
+                        try set("\(state):\(number.int ?? 0)", to: nil)
+                    }
                     try db.run("DELETE FROM sync_table WHERE id = ?", [number])
                 }
                 try load()

@@ -27,6 +27,8 @@ struct ObjectChange: Sendable {
     var kind: Kind
     /// The new values by property. A link is null in the end if there is no object with its key.
     var fields: [(property: String, value: Payload)]
+    /// True if the values of an object in whose place others come are kept, and a null takes the place of none.
+    var wins = false
 
     init(
         of table: CapturedTable, _ guid: UUIDBytes, _ kind: Kind, _ fields: [(property: String, value: Payload)] = []
@@ -72,6 +74,8 @@ struct Collection {
         var columns: Set<Int>? = []
         /// True if the server may not have the object.
         var mayBeNew = false
+        /// True if the row wins over the object that it is.
+        var wins = false
     }
 
     private let database: CapturedDatabase
@@ -205,10 +209,11 @@ struct Collection {
         case 3: try erase(row)
         case 5:
             if let guid = try guid(of: row) { change(guid, in: row.table, nil) } else { try add(row) }
-        case 6:
+        case 6, 7:
             if let guid = try guid(of: row) {
                 change(guid, in: row.table, nil)
                 drafts[guid]?.mayBeNew = true
+                if entry.action == 7 { drafts[guid]?.wins = true }
             } else {
                 try add(row)
             }
@@ -325,6 +330,7 @@ struct Collection {
                 continue
             }
             var change = ObjectChange(of: table, guid, draft.mayBeNew ? .create : draft.kind)
+            change.wins = draft.wins
             let columns = draft.kind == .update ? changedColumns(of: guid, draft, digest, found.values) : nil
             if columns?.isEmpty ?? false { continue }
             for index in table.properties.indices where columns?.contains(index) ?? true {

@@ -8,8 +8,8 @@ extension ObjectChange {
     }
 
     /// Carries out changes in a transaction of the replica.
-    /// - Returns: those of objects that do not exist any more.
-    static func write(_ changes: [ObjectChange], in transaction: WriteTransaction) throws -> [ObjectChange] {
+    /// - Returns: what was to be written to objects that do not exist any more, and what was in others that do not win.
+    static func write(_ changes: [ObjectChange], in transaction: WriteTransaction) throws -> [CaptureConflict] {
         let state = transaction.state
         var forms: [ExactString: ClassForm] = [:]
         for schema in state.classes {
@@ -18,7 +18,7 @@ extension ObjectChange {
                 number: schema.number, properties: Dictionary(named) { first, _ in first })
         }
         var objects: [(object: DynamicObject, isNew: Bool)?] = []
-        var lost: [ObjectChange] = []
+        var lost: [CaptureConflict] = []
         // Links lead to objects that exist, perhaps only after them in the list.
         for change in changes {
             guard let form = forms[ExactString(change.className)] else {
@@ -36,9 +36,10 @@ extension ObjectChange {
         }
         for (change, found) in zip(changes, objects) where change.kind != .erase {
             guard let (object, isNew) = found, let form = forms[ExactString(change.className)] else {
-                lost.append(change)
+                lost.append(CaptureConflict(.erased, change))
                 continue
             }
+            var replaced: [(column: String, value: String)] = []
             for (name, value) in change.fields {
                 var value = value
                 if case .link(let target, let key) = value {
@@ -50,8 +51,16 @@ extension ObjectChange {
                     throw CaptureError(
                         .schemaMismatch, "the file has no property of that name", table: change.className, column: name)
                 }
-                if isNew ? value == .null && property.isNullable : try object.value(name) == value { continue }
+                let old = try object.value(name)
+                if isNew ? value == .null && property.isNullable : old == value { continue }
+                if change.wins, !isNew, old != .null {
+                    if value == .null { continue }
+                    replaced.append((name, old.text))
+                }
                 try object.set(property, to: value)
+            }
+            if !replaced.isEmpty {
+                lost.append(CaptureConflict(.matched, replaced, of: change.guid, in: change.table))
             }
         }
         return lost

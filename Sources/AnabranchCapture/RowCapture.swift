@@ -36,8 +36,8 @@ public actor RowCapture {
     /// - Parameters:
     ///   - path: the database.
     ///   - replicaPath: the replica's file.
-    ///   - rowsWin: true if the row's value counts where a row that is matched and its object both have one; else the
-    ///     object's does (`Spec/Capture.md`, section 3).
+    ///   - rowsWin: true if the row's value counts where a row that is matched, or any row of a database from a backup,
+    ///     and its object both have one; else the object's does (`Spec/Capture.md`, section 3).
     /// - Throws: `CaptureError` if nothing is installed, or capture is paused; `ReplicaError`, with the code `inUse` if
     ///   another process has the replica open.
     public init(database path: String, replica replicaPath: String, rowsWin: Bool = false) throws {
@@ -219,6 +219,7 @@ public actor RowCapture {
         {
             // The database is older than the replica: objects of its rows may be there of which it does not know.
             try database.awaitMatching()
+            if rowsWin { try database.sendAllRows() }
         }
         try database.endStep(isWritten: database.isStepTime(record.lastWritten), record.lastWritten)
         if try database.state("applied")?.int != Int64(clamping: record.version.rawValue), try await hasObjects() {
@@ -322,8 +323,8 @@ public actor RowCapture {
         }
     }
 
-    /// Writes what was collected. What is lost because others have erased its object is known only then, and has to be
-    /// noted before: so it is written again when something is not.
+    /// Writes what was collected. What is given up for it, or because others have erased its object, is known only then,
+    /// and has to be noted before: so it is written again when something is not.
     private func write(_ collected: Collected) async throws {
         struct Unnoted: Error { let lost: [CaptureConflict] }
         let changes = collected.changes
@@ -332,7 +333,7 @@ public actor RowCapture {
             let noted = Set(lost)
             do {
                 return try await step(collected, collected.issues + lost) { transaction in
-                    let lost = try ObjectChange.write(changes, in: transaction).map { CaptureConflict(.erased, $0) }
+                    let lost = try ObjectChange.write(changes, in: transaction)
                     guard noted.isSuperset(of: lost) else { throw Unnoted(lost: lost) }
                 }
             } catch let error as Unnoted { lost = error.lost }

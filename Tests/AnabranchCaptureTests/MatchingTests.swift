@@ -201,6 +201,36 @@ import Testing
         }
     }
 
+    @Test func allRowsOfARestoredDatabaseWinIfTheyAreToldTo() async throws {
+        try await CaptureWorld.pair(Self.notes, ["note"]) { a, b in
+            try a.db.execute(
+                "INSERT INTO note VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', NULL), (4, 'd', 4), (5, 'e', 5)")
+            for app in [a, b] { try await app.synchronize() }
+            let backup = try Data(contentsOf: URL(filePath: a.path)), objects = try a.objects("note")
+            try a.db.execute("UPDATE note SET n = 10 WHERE title = 'a'")
+            try b.db.execute(
+                """
+                UPDATE note SET n = 20 WHERE title = 'b'; UPDATE note SET n = 30 WHERE title = 'c';
+                DELETE FROM note WHERE title = 'd'; INSERT INTO note (title, n) VALUES ('f', 6)
+                """)
+            for app in [a, b, a] { try await app.synchronize() }
+            try await a.close()
+            try backup.write(to: URL(filePath: a.path))
+            a.rowsWin = true
+            for app in [a, b, a] { try await app.synchronize() }
+            for app in [a, b] {
+                #expect(
+                    try app.rows("SELECT title, n FROM note ORDER BY title")
+                        == ["a|1", "b|2", "c|30", "d|4", "e|5", "f|6"])
+            }
+            #expect(try Array(a.objects("note")[..<5]) == objects)
+            #expect(
+                try a.rows("SELECT kind, lost FROM sync_conflict ORDER BY lost")
+                    == [#"matched|{"n":"10"}"#, #"matched|{"n":"20"}"#])
+            for app in [a, b] { #expect(try await app.synchronize().isEmpty) }
+        }
+    }
+
     @Test func rowsThatComeLaterAreOthers() async throws {
         try await Self.pair(Self.notes, ["note": Self.rule("title")], a: "", b: "") { a, b in
             for app in [a, b] { try await app.synchronize() }

@@ -20,7 +20,8 @@ struct CaptureRun: AsyncParsableCommand {
             the rule "match" (see `install`). --dry-run says which rows would be matched, and changes nothing in the \
             database: for each table the counts, a line for each of the first hundred pairs with the columns that \
             differ, and the values that several rows or objects have, so that none of them is matched. Where both \
-            have a value the object's counts, or with --rows-win the row's; the other is kept in sync_conflict.
+            have a value the object's counts, or with --rows-win the row's; the other is kept in sync_conflict. In a \
+            database from a backup --rows-win is for all rows, and a row comes back whose object was erased since.
 
             --path, --url and the log-in are those of `anabranch client`.
 
@@ -41,7 +42,7 @@ struct CaptureRun: AsyncParsableCommand {
     @Flag(help: "Say which rows would be matched with which objects, and change nothing in the database.")
     var dryRun = false
 
-    @Flag(help: "Where a row that is matched and its object both have a value, take the row's.")
+    @Flag(help: "Of a matched row, or one of a restored database, and its object, take the row's values.")
     var rowsWin = false
 
     @Flag(help: "Print progress where there is no terminal.")
