@@ -231,15 +231,21 @@ struct Application {
         guard table.rule.pulls.contains(.update) else { return }
         var names: [String] = []
         var new: [SQLValue] = []
+        var kept: [Int] = []
         var now = values
         for index in plan.names.indices {
             guard let property = plan.properties[index] else { continue }
             let content = object.value(of: property)
             guard let value = try value(content, index, plan, dirty, unless: values[index]) else { continue }
+            if value == .null, table.properties[index].needsValue {
+                kept.append(index)
+                continue
+            }
             names.append("\(plan.names[index]) = ?")
             new.append(value)
             now[index] = value
         }
+        writeBack(kept, of: values, dirty, plan)
         guard !names.isEmpty, let keyValues = table.keyValues(row.key) else { return }
         try db.run(
             "\(table.update)\(names.joined(separator: ", ")) WHERE \(table.isRow)",
@@ -264,7 +270,7 @@ struct Application {
         for (index, column) in table.properties.enumerated() {
             guard let property = plan.properties[index] else { continue }
             let value = try value(object.value(of: property), index, plan, dirty, unless: nil) ?? .null
-            if value == .null, column.isNotNull, column.hasDefault {
+            if value == .null, column.needsValue {
                 omitted.append(index)
                 continue
             }
@@ -282,12 +288,16 @@ struct Application {
         }
         let row = try remember(dirty, key, isWhole ? values : nil, plan)
         outcome.inserted += 1
-        guard !omitted.isEmpty else { return }
-        // The value that the column has by default is one for all devices.
-        let fields = omitted.compactMap { index in
+        writeBack(omitted, of: row, dirty, plan)
+    }
+
+    /// Has values of a row that must have some be those of all devices, since its object has none.
+    private mutating func writeBack(_ columns: [Int], of row: [SQLValue], _ dirty: DirtyObject, _ plan: Plan) {
+        let fields = columns.compactMap { index in
             plan.forms[index].payload(row[index]).map { (property: plan.forms[index].column.name, value: $0) }
         }
-        outcome.writtenBack.append(ObjectChange(of: table, dirty.guid, .update, fields))
+        guard !fields.isEmpty else { return }
+        outcome.writtenBack.append(ObjectChange(of: plan.table, dirty.guid, .update, fields))
     }
 
     /// Records which row the object has, and what is in it.

@@ -12,6 +12,9 @@ struct TableShape: Equatable {
         /// The table whose key the column has; nil for a value of its own.
         var target: String?
 
+        /// True if the column has another value than null, even if none is given.
+        var needsValue: Bool { isNotNull && hasDefault }
+
         /// True if the column stores a value as it is given: its affinity turns it into no other one.
         func keeps(_ value: SQLValue) -> Bool {
             switch value {

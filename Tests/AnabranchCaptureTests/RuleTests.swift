@@ -128,6 +128,23 @@ import Testing
         }
     }
 
+    @Test func aNullTakesNoValueThatTheColumnNeeds() async throws {
+        try await CaptureWorld.run { world in
+            let a = try CapturingApp("a", in: world, "CREATE TABLE note (id INTEGER PRIMARY KEY, n INTEGER, m INTEGER)")
+            let b = try CapturingApp(
+                "b", in: world,
+                "CREATE TABLE note (id INTEGER PRIMARY KEY, n INTEGER NOT NULL DEFAULT 3, m INTEGER)")
+            for app in [a, b] { try app.install(["note"]) }
+            try a.db.execute("INSERT INTO note (n, m) VALUES (5, 1), (6, 1)")
+            for app in [a, b] { try await app.synchronize() }
+            try a.db.execute("UPDATE note SET n = NULL, m = id WHERE m = 1")
+            for app in [a, b, a] { try await app.synchronize() }
+            for app in [a, b] { #expect(try app.rows("SELECT n, m FROM note ORDER BY m") == ["5|1", "6|2"]) }
+            #expect(try b.rows("SELECT * FROM sync_pending") == [])
+            for app in [a, b] { try await app.close() }
+        }
+    }
+
     /// An app's objects always have a text there, and the column may have none.
     @Test func aNullThatNoObjectHoldsStaysInItsRow() async throws {
         let schema = "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, body TEXT)"
