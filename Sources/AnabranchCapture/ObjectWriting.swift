@@ -52,7 +52,7 @@ extension ObjectChange {
                         .schemaMismatch, "the file has no property of that name", table: change.className, column: name)
                 }
                 let old = try object.value(name)
-                if isNew ? value == .null && property.isNullable : old == value { continue }
+                if isNew ? value == .null && property.isNullable : old.isSame(as: value) { continue }
                 if change.wins, !isNew, old != .null {
                     if value == .null { continue }
                     replaced.append((name, old.text))
@@ -68,6 +68,14 @@ extension ObjectChange {
 }
 
 extension Payload {
+    /// True if rows have one value for both: their times have milliseconds.
+    fileprivate func isSame(as value: Payload) -> Bool {
+        guard case .timestamp(let time) = self, case .timestamp(let other) = value, let known = time.milliseconds else {
+            return self == value
+        }
+        return known == other.milliseconds
+    }
+
     /// The value in words.
     var text: String {
         switch self {

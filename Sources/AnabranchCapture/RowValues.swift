@@ -93,8 +93,11 @@ struct ColumnForm {
             return (date ?? .text).milliseconds(row) == milliseconds
         }
         guard let value = value(content) else { return true }
-        if case (.real(let left), .int(let right)) = (value, row) { return left == Double(right) }
-        return value == row
+        // The affinity of a column makes a number of one kind of the other.
+        switch (value, row) {
+        case (.real(let real), .int(let int)), (.int(let int), .real(let real)): return real == Double(int)
+        default: return value == row
+        }
     }
 
     private static func text(_ value: UUIDBytes) -> String {

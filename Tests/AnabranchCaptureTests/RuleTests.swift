@@ -107,6 +107,43 @@ import Testing
         #expect(DateForm.unixMilliseconds.milliseconds(.real(.infinity)) == nil)
     }
 
+    /// What is written to the row beside the time, of which it has milliseconds.
+    @Test func aTimeThatStaysKeepsItsNanoseconds() async throws {
+        let rule = try Self.rule(#"{"dates": {"at": "unix-ms"}}"#)
+        let schema = "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, at)"
+        try await CaptureWorld.pair(schema, ["note"], rules: ["note": rule]) { a, b in
+            try a.db.execute("INSERT INTO note VALUES (1, 'x', 1000)")
+            for app in [a, b] { try await app.synchronize() }
+            let time = Payload.timestamp(Timestamp(seconds: 5, nanoseconds: 123_456_789))
+            let replica = try #require(b.capture).replica
+            try await replica.write { try $0.objects("note")[0].set("at", to: time) }
+            for app in [b, a] { try await app.synchronize() }
+            #expect(try a.rows("SELECT * FROM note") == ["1|x|5123"])
+            try a.db.execute("INSERT OR REPLACE INTO note VALUES (1, 'y', 5123)")
+            for app in [a, b] { try await app.synchronize() }
+            let values = try await replica.read { tx in
+                let note = try tx.objects("note")[0]
+                return [note["title"], note["at"]]
+            }
+            #expect(values == [.string(Array("y".utf8)), time])
+        }
+    }
+
+    @Test func anIntegerInAColumnOfRealsIsTheSame() async throws {
+        try await CaptureWorld.run { world in
+            let a = try CapturingApp("a", in: world, "CREATE TABLE note (id INTEGER PRIMARY KEY, n)")
+            let b = try CapturingApp("b", in: world, "CREATE TABLE note (id INTEGER PRIMARY KEY, n REAL)")
+            for app in [a, b] { try app.install(["note"]) }
+            try a.db.execute("INSERT INTO note (n) VALUES (1), (2.5)")
+            for app in [a, b] { try await app.synchronize() }
+            do {
+                let state = try await #require(b.capture).replica.snapshot().state
+                #expect(try b.database.compare(with: state) { Issue.record("\($0)") } == 2)
+            }
+            for app in [a, b] { try await app.close() }
+        }
+    }
+
     @Test func aValueThatTheColumnNeedsIsTheDefaultForAll() async throws {
         try await CaptureWorld.run { world in
             let a = try CapturingApp(
