@@ -108,37 +108,45 @@ extension CapturedDatabase {
 
     /// - Returns: the key of the last row; nil if there are no more.
     private func compareRows(of table: CapturedTable, after last: SQLValue?) throws -> SQLValue? {
-        let columns = table.shape.keyColumns.map(\.quoted).joined(separator: ", ")
-        let places = table.shape.keyColumns.map { _ in "?" }.joined(separator: ", ")
-        let rest = "WHERE \(table.hasKey)" + (last == nil ? "" : " AND (\(columns)) > (\(places))")
-        let isRestored = try state("restored:\(table.number)") != nil
-        let found = try db.rows(
+        let rest = table.rows(after: last), isRestored = try state("restored:\(table.number)") != nil
+        return try forEach(
             """
-            SELECT \(table.keyText), \(table.selectedColumns) FROM main.\(table.name.quoted) \(rest)
-            ORDER BY \(columns) LIMIT \(Self.comparedRows)
-            """, last.flatMap { table.keyValues($0) } ?? [])
-        for row in found {
+            SELECT \(table.keyText), \(table.selectedColumns) FROM main.\(table.name.quoted)
+            WHERE \(rest.condition) ORDER BY \(table.keyList)
+            """, rest.values
+        ) { row in
             let key = row[0]
             let map = try db.rows("SELECT seen FROM sync_row WHERE tbl = ? AND key = ?", [.int(table.number), key])
-            guard let stored = map.first?[0] else {
-                try record(table, key, 5)
-                continue
-            }
-            if isRestored {
-                try record(table, key, 7)
-                continue
-            }
+            guard let stored = map.first?[0] else { return try record(table, key, 5) }
+            if isRestored { return try record(table, key, 7) }
             let values = Array(row.dropFirst().prefix(table.properties.count))
             let before = RowDigest(stored: stored.bytes ?? [])
             let changed = RowDigest(values, of: table).changes(since: before, values)
-            guard changed.contains(true) else { continue }
+            guard changed.contains(true) else { return }
             try db.run(
                 "INSERT INTO sync_history (tbl, key, action, was) VALUES (?, ?, 2, ?)", [.int(table.number), key, key])
         }
-        return found.count < Self.comparedRows ? nil : found.last?[0]
     }
 
-    private static let comparedRows = 2_000
+    /// Calls `body` with the first rows of a query: as many as one transaction reads, one at a time.
+    /// - Returns: the first value of the last row; nil if there are no more.
+    func forEach(_ sql: String, _ values: [SQLValue], _ body: ([SQLValue]) throws -> Void) throws -> SQLValue? {
+        struct Enough: Error { let last: SQLValue? }
+        var count = 0, bytes = 0
+        do {
+            try db.run("\(sql) LIMIT \(Self.readRows)", values) { row in
+                let row = row.values
+                try body(row)
+                count += 1
+                bytes += row.reduce(0) { $0 + $1.size }
+                if count == Self.readRows || bytes >= Self.readBytes { throw Enough(last: row.first) }
+            }
+            return nil
+        } catch let enough as Enough { return enough.last }
+    }
+
+    private static let readRows = 2_000
+    private static let readBytes = 4 << 20
 
     /// Writes an entry for each row that is known and not there any more.
     func recordMissingRows(of table: CapturedTable) throws {

@@ -157,16 +157,13 @@ extension CapturedDatabase {
     }
 
     private func recordRows(of table: CapturedTable, after last: SQLValue, state name: String) throws -> Int {
-        let columns = table.shape.keyColumns.map(\.quoted).joined(separator: ", ")
-        let places = table.shape.keyColumns.map { _ in "?" }.joined(separator: ", ")
-        let values = last == .null ? [] : table.keyValues(last) ?? []
-        let rest = "WHERE \(table.hasKey)" + (last == .null ? "" : " AND (\(columns)) > (\(places))")
+        let rest = table.rows(after: last == .null ? nil : last)
         let before = try db.value("SELECT max(id) FROM sync_history") ?? .int(0)
         try db.run(
             """
             INSERT INTO sync_history (tbl, key, action) SELECT \(table.number), \(table.keyText), 5
-            FROM main.\(table.name.quoted) \(rest) ORDER BY \(columns) LIMIT \(Self.batchRows)
-            """, values)
+            FROM main.\(table.name.quoted) WHERE \(rest.condition) ORDER BY \(table.keyList) LIMIT \(Self.batchRows)
+            """, rest.values)
         let noted = db.changes
         let newest = try db.value("SELECT key FROM sync_history WHERE id > ? ORDER BY id DESC LIMIT 1", [before])
         try set(name, to: noted < Self.batchRows ? nil : newest)

@@ -18,24 +18,21 @@ extension CapturedDatabase {
     /// The pairs that there would be, and what would be alone.
     func matches(with state: ObjectGraph, rowsWin: Bool) throws -> [CaptureMatches] {
         try checkInstalled()
-        return try db.transaction("DEFERRED") {
-            try load()
-            if let error = broken.first { throw error }
-            let tables = tables.filter { !$0.rule.matches.isEmpty }
-            let matching = Matching(self, tables, state, rowsWin: rowsWin)
-            try matching.find()
-            let found = try matching.plans.map { plan in
-                var matches = try matching.count(plan)
-                try matching.forEachBatch(of: plan.table) { batch in
-                    for (row, guid) in batch {
-                        if let pair = try matching.compare(row, guid, plan) { matches.add(pair.shown(in: plan)) }
-                    }
+        try db.transaction("DEFERRED") { try load() }
+        if let error = broken.first { throw error }
+        let matching = Matching(self, tables.filter { !$0.rule.matches.isEmpty }, state, rowsWin: rowsWin)
+        try matching.find()
+        let found = try matching.plans.map { plan in
+            var matches = try matching.count(plan)
+            try matching.forEachBatch(of: plan.table) { batch in
+                for (row, guid) in batch {
+                    if let pair = try matching.compare(row, guid, plan) { matches.add(pair.shown(in: plan)) }
                 }
-                return matches
             }
-            try matching.end()
-            return found
+            return matches
         }
+        try matching.end()
+        return found
     }
 
     /// Rows that were matched.
@@ -51,10 +48,7 @@ extension CapturedDatabase {
     func match(with state: ObjectGraph, rowsWin: Bool) throws -> Matched {
         let tables = try tables.filter { try self.state("match:\($0.number)") != nil }
         let matching = Matching(self, tables, state, rowsWin: rowsWin)
-        try db.transaction("DEFERRED") {
-            try checkSchema()
-            try matching.find()
-        }
+        try matching.find(checkSchema)
         var matched = Matched()
         var busy: Set<RowKey> = [], newest = try self.state("collected")?.int ?? 0
         for plan in matching.plans {

@@ -13,6 +13,8 @@ struct CapturedTable {
     let isRow: String
     /// The columns that are synced, then whether the filter holds, as a query lists them.
     let selectedColumns: String
+    /// The filter in SQL.
+    let filterText: String
     /// Reads the row of a key: the columns, and whether the filter holds.
     let selectRow: String
     /// Reads the key before the columns.
@@ -39,7 +41,8 @@ struct CapturedTable {
             + collatedKeys.map { "\(shape.keyColumns[$0].quoted) IS ? COLLATE BINARY" }).joined(separator: " AND ")
         let columns = properties.map(\.name.quoted)
         let table = "main.\(shape.name.quoted)"
-        selectedColumns = (columns + [rule.filter.map { "(\($0))" } ?? "1"]).joined(separator: ", ")
+        filterText = rule.filter.map { "(\($0))" } ?? "1"
+        selectedColumns = (columns + [filterText]).joined(separator: ", ")
         selectRow = "SELECT \(selectedColumns) FROM \(table) WHERE \(isRow)"
         selectKeyedRow = "SELECT \(keyText), \(selectedColumns) FROM \(table) WHERE \(isRow)"
         insertRow = Self.insert(columns, into: shape)
@@ -81,6 +84,18 @@ struct CapturedTable {
             if shape.isKeyLocal { return isThere }
             return "\(isThere) AND (typeof(\(name.quoted)) <> 'text' OR instr(\(name.quoted), char(0)) = 0)"
         }.joined(separator: " AND ")
+    }
+
+    /// The columns of the key as SQL lists them.
+    var keyList: String { shape.keyColumns.map(\.quoted).joined(separator: ", ") }
+
+    /// The condition for rows that have an identity and come after one in the order of their keys, and its values.
+    /// - Parameter key: nil for all rows.
+    func rows(after key: SQLValue?) -> (condition: String, values: [SQLValue]) {
+        guard let key else { return (hasKey, []) }
+        guard let values = keyValues(key) else { return ("0", []) }
+        let places = values.map { _ in "?" }.joined(separator: ", ")
+        return ("\(hasKey) AND (\(keyList)) > (\(places))", values)
     }
 
     /// The values of the key's columns; nil for a key that cannot be read, or that has a null in it, which many rows

@@ -15,7 +15,6 @@ struct Matching {
 
     /// A column that tells which record a row is.
     fileprivate struct IdentityColumn {
-        let place: Int
         let property: Property
         let form: ColumnForm
         /// The table that it has keys of.
@@ -63,13 +62,11 @@ struct Matching {
             guard let schema = state.schema(ofClass: Array(table.name.utf8)) else { return nil }
             let columns = table.columns(in: schema)
             let identity = table.rule.matches.compactMap { name -> IdentityColumn? in
-                guard let place = columns.firstIndex(where: { $0.form.column.name == name }),
-                    let property = columns[place].property
+                guard let (form, found) = columns.first(where: { $0.form.column.name == name }), let property = found
                 else { return nil }
-                let form = columns[place].form
                 let indexed = table.shape.uniques.flatMap(\.columns).first { $0.name == name }
                 return IdentityColumn(
-                    place: place, property: property, form: form,
+                    property: property, form: form,
                     target: form.column.target.flatMap(database.table(named:)),
                     collation: indexed?.collation ?? "BINARY")
             }
@@ -81,15 +78,17 @@ struct Matching {
 
     // MARK: Finding
 
-    /// Finds the pairs.
-    func find() throws {
+    /// Finds the pairs. Each transaction reads some rows, so the application goes on writing; which rows it has written
+    /// the history says.
+    /// - Parameter check: is called in each transaction.
+    func find(_ check: () throws -> Void = {}) throws {
         try db.execute(Self.sideTables)
         for plan in plans { try addObjects(of: plan) }
         var rest = plans
         while !rest.isEmpty {
             var found = 0
             for plan in rest {
-                try addRows(of: plan)
+                try addRows(of: plan, check)
                 found += try pair(plan)
             }
             // Where tables refer to themselves or in circles, more is known of references now.
@@ -114,37 +113,63 @@ struct Matching {
     func end() throws { try db.execute("DROP TABLE temp.sync_match; DROP TABLE temp.sync_pair") }
 
     private func addObjects(of plan: Plan) throws {
-        var failure: (any Error)?
-        try state.forEachObject(of: plan.classID, after: nil) { object throws(ApplyError) in
-            guard case .uuid(let guid)? = object.key else { return true }
-            do {
-                guard try database.row(of: guid) == nil else { return true }
-                let values = try plan.identity.map { try $0.value(of: object, in: state) }
-                try db.run(
-                    "INSERT INTO temp.sync_match (tbl, identity, guid) VALUES (?, ?, ?)",
-                    [.int(plan.table.number), Self.identity(values), .blob(guid.bytes)])
-            } catch { failure = error }
-            return failure == nil
+        var last: PrimaryKey?
+        while true {
+            var found: [(guid: UUIDBytes, identity: SQLValue)] = [], count = 0
+            var failure: (any Error)?
+            try state.forEachObject(of: plan.classID, after: last) { object throws(ApplyError) in
+                last = object.key
+                count += 1
+                if case .uuid(let guid)? = object.key {
+                    do {
+                        let values = try plan.identity.map { try $0.value(of: object, in: state) }
+                        found.append((guid, Self.identity(values)))
+                    } catch { failure = error }
+                }
+                return count < Self.batchObjects && failure == nil
+            }
+            if let failure { throw failure }
+            try db.transaction("DEFERRED") {
+                for (guid, identity) in found where try database.row(of: guid) == nil {
+                    try db.run(
+                        "INSERT INTO temp.sync_match (tbl, identity, guid) VALUES (?, ?, ?)",
+                        [.int(plan.table.number), identity, .blob(guid.bytes)])
+                }
+            }
+            if count < Self.batchObjects { return }
         }
-        if let failure { throw failure }
     }
 
-    private func addRows(of plan: Plan) throws {
+    private static let batchObjects = 1_000
+
+    private func addRows(of plan: Plan, _ check: () throws -> Void) throws {
         let table = plan.table, number = SQLValue.int(table.number)
         try db.run("DELETE FROM temp.sync_match WHERE tbl = ? AND key IS NOT NULL", [number])
-        try db.run(
-            """
-            SELECT \(table.keyText), \(table.selectedColumns) FROM main.\(table.name.quoted)
-            WHERE \(table.hasKey) AND \(table.keyText) NOT IN (SELECT key FROM main.sync_row WHERE tbl = ?)
-            """, [number]
-        ) { row in
-            let values = Array(row.values.dropFirst())
-            // A row for which the filter does not hold is nobody else's.
-            guard values.last?.isTrue ?? false else { return }
-            let identity = Self.identity(try plan.identity.map { try value(values[$0.place], of: $0) })
-            try db.run(
-                "INSERT INTO temp.sync_match (tbl, identity, key) VALUES (?, ?, ?)", [number, identity, row[0]])
-        }
+        let columns = [table.keyText] + plan.identity.map(\.form.column.name.quoted) + [table.filterText]
+        var last: SQLValue?
+        repeat {
+            let rest = table.rows(after: last)
+            last = try db.transaction("DEFERRED") {
+                try check()
+                return try database.forEach(
+                    """
+                    SELECT \(columns.joined(separator: ", ")) FROM main.\(table.name.quoted)
+                    WHERE \(rest.condition) ORDER BY \(table.keyList)
+                    """, rest.values
+                ) { row in
+                    // A row for which the filter does not hold is nobody else's.
+                    guard row.last?.isTrue ?? false,
+                        try database.guid(of: RowKey(table: table.number, key: row[0])) == nil
+                    else { return }
+                    let values = try zip(plan.identity, row.dropFirst()).map { column, value in
+                        try self.value(value, of: column)
+                    }
+                    try db.run(
+                        "INSERT INTO temp.sync_match (tbl, identity, key) VALUES (?, ?, ?)",
+                        [number, Self.identity(values), row[0]])
+                }
+            }
+        } while last != nil
     }
 
     /// Makes pairs of those that are alone with their identity on both sides.

@@ -280,6 +280,46 @@ import Testing
         }
     }
 
+    @Test func theApplicationWritesWhileRowsAreMatched() async throws {
+        let numbers = """
+            WITH RECURSIVE i (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < 5000) SELECT n, n, 1 FROM i
+            """
+        try await Self.pair(
+            Self.notes, ["note": Self.rule("title")], a: "INSERT INTO note VALUES (1, '4321', 1)",
+            b: "INSERT INTO note \(numbers)"
+        ) { a, b in
+            for app in [a, b] { try await app.open() }
+            try await a.synchronize()
+            try await #require(b.capture).replica.waitForDownload()
+            let database = try b.database, state = try await #require(b.capture).replica.snapshot().state
+            let matching = Matching(database, database.tables, state, rowsWin: false)
+            var count = 0
+            try matching.find {
+                count += 1
+                if count == 2 { try b.db.execute("INSERT INTO note VALUES (6000, 'new', 1)") }
+            }
+            #expect(count == 3)
+            let plan = try #require(matching.plans.first)
+            #expect(try matching.count(plan).rows == 5_000)
+            var pairs: [SQLValue] = []
+            try matching.forEachBatch(of: plan.table) { pairs += $0.map(\.row.key) }
+            #expect(pairs == [.int(4_321)])
+        }
+    }
+
+    /// A row of many megabytes is read alone.
+    @Test func aTransactionReadsSomeBytes() async throws {
+        try await CaptureWorld.pair("CREATE TABLE note (id INTEGER PRIMARY KEY, b)", ["note"]) { a, _ in
+            try a.db.execute("INSERT INTO note VALUES (1, zeroblob(3 << 20)), (2, zeroblob(3 << 20)), (3, NULL)")
+            let database = try a.database
+            var keys: [SQLValue] = []
+            let last = try database.forEach("SELECT id, b FROM note WHERE id > ? ORDER BY id", [.int(0)]) {
+                keys.append($0[0])
+            }
+            #expect(last == .int(2) && keys == [.int(1), .int(2)])
+        }
+    }
+
     @Test func theColumnOfTheKeyIsFilled() async throws {
         var rule = Self.rule("title")
         rule.guid = "note_guid"
