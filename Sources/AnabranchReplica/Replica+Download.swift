@@ -56,6 +56,28 @@ extension Replica {
         change.commit.state = try change.state.rowWrites(of: changes, noting: recordingDepth)
     }
 
+    /// A DOWNLOAD as several ones, each with the progress of its last changeset: a commit has the objects that it changes
+    /// in memory, and an object takes much more there than the instruction that erases it takes in a message.
+    ///
+    /// Only by partition, once everything was here that the server had: before, a place between two changesets may be
+    /// within a generation, of which the progress has to tell (`Spec/BoundedHistory.md`, section 4).
+    package func parts(of download: Download, as kind: DownloadKind) -> [Download] {
+        guard kind == .steady, record.hasSynced, record.subscriptions == nil else { return [download] }
+        var parts: [Download] = [], changesets: [DownloadedChangeset] = [], bytes = 0
+        for changeset in download.changesets.dropLast() {
+            changesets.append(changeset)
+            bytes += changeset.changeset.count
+            guard bytes >= ReplicaLimits.commitBytes else { continue }
+            var progress = download.progress
+            progress.cursor = changeset.cursor
+            progress.downloadableBytes = max(1, progress.downloadableBytes)
+            parts.append(Download(progress: progress, changesets: changesets))
+            (changesets, bytes) = ([], 0)
+        }
+        changesets += download.changesets.suffix(1)
+        return parts + [Download(progress: download.progress, changesets: changesets)]
+    }
+
     /// Merges each changeset with the local changes that the server had not seen, and applies it.
     ///
     /// - Parameter kind: The kind of download; a bootstrap is stored until its last part has arrived, and then

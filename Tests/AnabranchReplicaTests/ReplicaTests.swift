@@ -124,6 +124,46 @@ import Testing
         #expect(try replica.nextUpload() == lost)
     }
 
+    // MARK: Downloads
+
+    @Test func aLongDownloadIsIntegratedInParts() throws {
+        let server = try Server()
+        var one = try server.replica(), two = try server.replica()
+        try one.write(at: 1) { try Self.put(1, in: $0) }
+        try server.exchange(&one, &two)
+        try two.downloaded()
+        let long = Payload.string(Array(repeating: 97, count: 20_000))
+        for key in 2...6 {
+            try one.write(at: 1) { tx in
+                try Self.put(key, in: tx)
+                try tx.object("Item", key: .int(Int64(key)))?.set("text", to: long)
+                try tx.object("Item", key: 1)?.set("text", to: .string(Array("\(key)".utf8)))
+            }
+        }
+        // It meets all of them.
+        try two.write(at: 2) { tx in try tx.object("Item", key: 1)?.set("text", to: .string(Array("own".utf8))) }
+        try server.upload(&one)
+        let scan = server.file.downloads(for: two.ident, .all)
+        let download = try scan.download(after: two.progress.cursor, byteBudget: .max)
+        let parts = two.parts(of: download, as: .steady)
+        #expect(parts.map(\.changesets.count) == [2, 2, 1])
+        #expect(parts.flatMap(\.changesets) == download.changesets)
+        #expect(parts.last?.progress == download.progress)
+        for part in parts {
+            #expect(part.progress.cursor == part.changesets.last?.cursor)
+            try two.integrate(part)
+        }
+        #expect(two.progress == download.progress)
+        #expect(try Self.keys(two) == [1, 2, 3, 4, 5, 6])
+        try server.upload(&two)
+        try server.download(&one)
+        for replica in [one, two] {
+            #expect(try replica.state.read { try $0.object("Item", key: 1)?["text"] } == .string(Array("own".utf8)))
+        }
+        // A part of what a replica begins with is nothing to begin with.
+        #expect(try server.replica().parts(of: download, as: .steady) == [download])
+    }
+
     // MARK: Client resets
 
     @Test func recoveringLastsUntilEverythingIsUploadedAndDownloaded() throws {

@@ -160,11 +160,16 @@ extension SyncedReplica {
         }
         let acknowledgedBefore = replica.progress.upload.clientVersion
         do {
-            let changes = try replica.integrate(download, as: kind)
-            for undone in session?.integrated() ?? [] { tell(.writesUndone(undone)) }
-            let overruled = replica.overruled
-            if !download.changesets.isEmpty { changed(changes, isLocal: false) }
-            if !overruled.isEmpty { tell(.mergedAway(overruled)) }
+            let parts = replica.parts(of: download, as: kind)
+            for (number, part) in parts.enumerated() {
+                let changes = try replica.integrate(part, as: kind)
+                if number == parts.count - 1 {
+                    for undone in session?.integrated() ?? [] { tell(.writesUndone(undone)) }
+                }
+                let overruled = replica.overruled
+                if !part.changesets.isEmpty { changed(changes, isLocal: false) }
+                if !overruled.isEmpty { tell(.mergedAway(overruled)) }
+            }
         } catch let error as ReplicaError where error.code == .badDownload {
             refuse(.badChangeset, error.reason)
         } catch let error as ReplicaError where error.code == .changesetTooLarge {
