@@ -122,6 +122,13 @@ import Testing
         for line in lab { #expect(throws: Never.self, "anabranch-lab \(line)") { try Lab.parseAsRoot(line) } }
     }
 
+    /// One can be copied where nothing in the environment says where the data are.
+    @Test func everyExampleOfAdminSaysWhereTheServerIs() {
+        for line in Self.examples(of: AdminCommand.self) {
+            #expect(line.contains(" --data ") || line.contains(" --at "), "\(line)")
+        }
+    }
+
     /// Help is wrapped at 80 columns where no terminal says otherwise.
     @Test func noLineOfAnExampleIsBroken() {
         for line in Self.exampleLines(of: Anabranch.self) + Self.exampleLines(of: Lab.self) {

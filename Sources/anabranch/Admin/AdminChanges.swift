@@ -11,9 +11,9 @@ struct AdminDisconnect: AsyncParsableCommand {
             can open the file again if the rules let it.
 
             EXAMPLES
-              anabranch admin disconnect 12
-              anabranch admin disconnect 12 3
-              anabranch admin disconnect 12 3 --delete-local
+              anabranch admin disconnect 12 --data ./data
+              anabranch admin disconnect 12 3 --data ./data
+              anabranch admin disconnect 12 3 --delete-local --data ./data
             """)
 
     @OptionGroup var options: AdminOptions
@@ -51,8 +51,8 @@ struct AdminExpire: AsyncParsableCommand {
             It acts without asking, since scripts use it and what the client has uploaded stays.
 
             EXAMPLES
-              anabranch admin expire 'my-app/"notes"' 7 --dry-run
-              anabranch admin expire 'my-app/"notes"' 7
+              anabranch admin expire 'my-app/"notes"' 7 --dry-run --data ./data
+              anabranch admin expire 'my-app/"notes"' 7 --data ./data
             """)
 
     @OptionGroup var options: AdminOptions

@@ -14,12 +14,13 @@ struct AdminCommand: AsyncParsableCommand {
             the server sends them. The exit status is 0 if the server did what it was asked, and 1 if not.
 
             EXAMPLES
-              anabranch admin health --data /var/lib/anabranch
-              anabranch admin files
-              anabranch admin clients 'my-app/"notes"'
-              anabranch admin why 'my-app/"notes"' --app my-app --email ann@example.com
-              anabranch admin sessions --json
-              anabranch admin revoke 5f0c2d9e8b7a6c5d4e3f2a1b
+              anabranch admin health --data ./data
+              anabranch admin files --data ./data
+              anabranch admin clients 'my-app/"notes"' --data ./data
+              anabranch admin why 'my-app/"notes"' --app my-app --email ann@example.com \\
+                  --data ./data
+              anabranch admin sessions --json --data ./data
+              anabranch admin revoke 5f0c2d9e8b7a6c5d4e3f2a1b --data ./data
               anabranch admin metrics --at https://sync.example.com:9091 --token-file token
             """,
         subcommands: [
@@ -139,7 +140,7 @@ private func report(of path: String, from client: AdminClient, _ options: AdminO
 struct AdminMetrics: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "metrics", abstract: "What the server counts, in the text format of Prometheus.",
-        discussion: "EXAMPLES\n  anabranch admin metrics | grep commit_duration")
+        discussion: "EXAMPLES\n  anabranch admin metrics --data ./data | grep commit_duration")
 
     @OptionGroup var options: AdminOptions
 

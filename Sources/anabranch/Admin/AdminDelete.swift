@@ -18,9 +18,9 @@ struct AdminDelete: AsyncParsableCommand {
             Backups that were made before keep everything. Delete them too, or delete again after a restore.
 
             EXAMPLES
-              anabranch admin delete --path 'my-app/"notes"' --yes
-              anabranch admin users delete 5f0c2d9e8b7a6c5d4e3f2a1b --yes
-              anabranch admin delete --user 5f0c2d9e8b7a6c5d4e3f2a1b --yes
+              anabranch admin delete --path 'my-app/"notes"' --yes --data ./data
+              anabranch admin users delete 5f0c2d9e8b7a6c5d4e3f2a1b --yes --data ./data
+              anabranch admin delete --user 5f0c2d9e8b7a6c5d4e3f2a1b --yes --data ./data
             """)
 
     @OptionGroup var options: AdminOptions

@@ -15,9 +15,9 @@ struct AdminDoors: AsyncParsableCommand {
             would have to start over otherwise. Objects stay.
 
             EXAMPLES
-              anabranch admin doors
-              anabranch admin doors 'notes/"simperium/ann"'
-              anabranch admin doors 'notes/"simperium/ann"' --drop 1 --yes
+              anabranch admin doors --data ./data
+              anabranch admin doors 'notes/"simperium/ann"' --data ./data
+              anabranch admin doors 'notes/"simperium/ann"' --drop 1 --yes --data ./data
             """)
 
     /// The doors, as the server lists them.

@@ -9,7 +9,7 @@ struct AdminExplain: AsyncParsableCommand {
             hand, `anabranch explain` prints the same in words.
 
             EXAMPLES
-              anabranch admin explain 'my-app/"notes"' 41 | jq .effects
+              anabranch admin explain 'my-app/"notes"' 41 --data ./data | jq .effects
             """)
 
     @OptionGroup var options: AdminOptions

@@ -12,7 +12,7 @@ struct AdminFile: AsyncParsableCommand {
             that the log is as long as it may be, so that changes of clients wait, and what to do.
 
             EXAMPLES
-              anabranch admin file 'my-app/"notes"'
+              anabranch admin file 'my-app/"notes"' --data ./data
             """)
 
     private struct File: Decodable {
@@ -93,9 +93,9 @@ struct AdminMaintain: AsyncParsableCommand {
             the clock is right now.
 
             EXAMPLES
-              anabranch admin maintain
-              anabranch admin maintain --path 'my-app/"notes"'
-              anabranch admin maintain --trust-clock
+              anabranch admin maintain --data ./data
+              anabranch admin maintain --path 'my-app/"notes"' --data ./data
+              anabranch admin maintain --trust-clock --data ./data
             """)
 
     @OptionGroup var options: AdminOptions

@@ -11,8 +11,8 @@ struct AdminIngested: AsyncParsableCommand {
             --free and the highest number. They may occupy 1 GiB in each file; uploads with more wait.
 
             EXAMPLES
-              anabranch admin ingested my-app --json --limit 1000
-              anabranch admin ingested my-app --free 3145730
+              anabranch admin ingested my-app --json --limit 1000 --data ./data
+              anabranch admin ingested my-app --free 3145730 --data ./data
             """)
 
     struct Listing: AdminListing {

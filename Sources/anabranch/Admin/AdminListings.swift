@@ -59,7 +59,7 @@ struct AdminFiles: AsyncParsableCommand {
             more.
 
             EXAMPLES
-              anabranch admin files --limit 1000
+              anabranch admin files --limit 1000 --data ./data
             """)
 
     struct Listing: AdminListing {
@@ -94,7 +94,7 @@ struct AdminClients: AsyncParsableCommand {
             what they ask for, by class.
 
             EXAMPLES
-              anabranch admin clients 'my-app/"notes"'
+              anabranch admin clients 'my-app/"notes"' --data ./data
             """)
 
     struct Listing: AdminListing {
@@ -139,7 +139,7 @@ struct AdminClients: AsyncParsableCommand {
 struct AdminHistory: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "history", abstract: "The log of a synced file: versions, origins and sizes.",
-        discussion: "EXAMPLES\n  anabranch admin history 'my-app/\"notes\"' --after 1000")
+        discussion: "EXAMPLES\n  anabranch admin history 'my-app/\"notes\"' --after 1000 --data ./data")
 
     struct Listing: AdminListing {
         struct Entry: Decodable {
@@ -172,7 +172,7 @@ struct AdminHistory: AsyncParsableCommand {
 struct AdminSessions: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "sessions", abstract: "The sessions that are open.",
-        discussion: "EXAMPLES\n  anabranch admin sessions --json | jq '.sessions[].user'")
+        discussion: "EXAMPLES\n  anabranch admin sessions --json --data ./data | jq '.sessions[].user'")
 
     struct Listing: AdminListing {
         struct Session: Decodable {

@@ -47,8 +47,8 @@ struct AdminRevoke: AsyncParsableCommand {
             Connections are closed and refresh tokens become invalid; the user can log in again.
 
             EXAMPLES
-              anabranch admin revoke 5f0c2d9e8b7a6c5d4e3f2a1b
-              anabranch admin revoke --app my-app --email ann@example.com
+              anabranch admin revoke 5f0c2d9e8b7a6c5d4e3f2a1b --data ./data
+              anabranch admin revoke --app my-app --email ann@example.com --data ./data
             """)
 
     @OptionGroup var options: AdminOptions
@@ -60,7 +60,7 @@ struct AdminRevoke: AsyncParsableCommand {
 struct AdminDisable: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "disable", abstract: "Shut a user out: end all logins, and allow no further one.",
-        discussion: "EXAMPLES\n  anabranch admin disable 5f0c2d9e8b7a6c5d4e3f2a1b")
+        discussion: "EXAMPLES\n  anabranch admin disable 5f0c2d9e8b7a6c5d4e3f2a1b --data ./data")
 
     @OptionGroup var options: AdminOptions
     @OptionGroup var user: UserArgument
@@ -71,7 +71,7 @@ struct AdminDisable: AsyncParsableCommand {
 struct AdminEnable: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "enable", abstract: "Let a user who was shut out log in again.",
-        discussion: "EXAMPLES\n  anabranch admin enable 5f0c2d9e8b7a6c5d4e3f2a1b")
+        discussion: "EXAMPLES\n  anabranch admin enable 5f0c2d9e8b7a6c5d4e3f2a1b --data ./data")
 
     @OptionGroup var options: AdminOptions
     @OptionGroup var user: UserArgument

@@ -23,11 +23,12 @@ struct AdminOverTheAir: AsyncParsableCommand {
             restored. The records on the server stay as they are.
 
             EXAMPLES
-              anabranch admin ota devices 'my-app/"ota/5f0c2d9e8b7a6c5d4e3f2a1b"'
+              anabranch admin ota devices 'my-app/"ota/5f0c2d9e8b7a6c5d4e3f2a1b"' \\
+                  --data ./data
               anabranch admin ota match 'my-app/"ota/5f0c2d9e8b7a6c5d4e3f2a1b"' --dry-run \\
-                  --dataclass com.example.contacts --records records.plist
+                  --dataclass com.example.contacts --records records.plist --data ./data
               anabranch admin ota reset 'my-app/"ota/5f0c2d9e8b7a6c5d4e3f2a1b"' \\
-                  --dataclass com.example.contacts --yes
+                  --dataclass com.example.contacts --yes --data ./data
             """)
 
     enum Action: String, CaseIterable, ExpressibleByArgument {

@@ -51,10 +51,10 @@ extension AdminUsers {
                 user's ident.
 
                 EXAMPLES
-                  anabranch admin users add --app my-app --email ann@example.com
+                  anabranch admin users add --app my-app --email ann@example.com --data ./data
                   anabranch admin users add --app my-app --email ann@example.com \\
-                      --password-file password.txt
-                  anabranch admin users add --app my-app --subject auth0-4711 \\
+                      --password-file password.txt --data ./data
+                  anabranch admin users add --app my-app --subject auth0-4711 --data ./data \\
                       --json-object '{"role": "editor"}'
                 """)
 
@@ -104,8 +104,9 @@ extension AdminUsers {
                 The user has an e-mail address to log in with. The password has 6 to 128 characters.
 
                 EXAMPLES
-                  anabranch admin users set-password --app my-app --email ann@example.com
-                  anabranch admin users set-password 5f0c2d9e8b7a6c5d4e3f2a1b \\
+                  anabranch admin users set-password --app my-app --email ann@example.com \\
+                      --data ./data
+                  anabranch admin users set-password 5f0c2d9e8b7a6c5d4e3f2a1b --data ./data \\
                       --password-file password.txt
                 """)
 

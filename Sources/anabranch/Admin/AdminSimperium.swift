@@ -16,9 +16,10 @@ struct AdminSimperium: AsyncParsableCommand {
             --level off, or until all of the user's clients have gone; the last 200 lines are kept.
 
             EXAMPLES
-              anabranch admin simperium index 'my-app/"simperium/5f0c2d9e8b7a6c5d4e3f2a1b"'
+              anabranch admin simperium index --data ./data \\
+                  'my-app/"simperium/5f0c2d9e8b7a6c5d4e3f2a1b"'
               anabranch admin simperium log 'my-app/"simperium/5f0c2d9e8b7a6c5d4e3f2a1b"' \\
-                  --level verbose
+                  --level verbose --data ./data
             """)
 
     enum Action: String, CaseIterable, ExpressibleByArgument {

@@ -8,11 +8,12 @@ struct AdminUsers: AsyncParsableCommand {
         commandName: "users", abstract: "List the users of all apps; also add, import, change and delete some.",
         discussion: """
             EXAMPLES
-              anabranch admin users --limit 1000
-              anabranch admin users --app my-app
-              anabranch admin users add --app my-app --email ann@example.com
-              anabranch admin users set-password --app my-app --email ann@example.com
-              anabranch admin users show 5f0c2d9e8b7a6c5d4e3f2a1b
+              anabranch admin users --limit 1000 --data ./data
+              anabranch admin users --app my-app --data ./data
+              anabranch admin users add --app my-app --email ann@example.com --data ./data
+              anabranch admin users set-password --app my-app --email ann@example.com \\
+                  --data ./data
+              anabranch admin users show 5f0c2d9e8b7a6c5d4e3f2a1b --data ./data
             """,
         subcommands: [
             List.self, Show.self, Add.self, AdminUsersImport.self, SetPassword.self, SetData.self, Delete.self,
@@ -24,8 +25,9 @@ struct AdminUsers: AsyncParsableCommand {
             abstract: "List users, by their idents.",
             discussion: """
                 EXAMPLES
-                  anabranch admin users list --app my-app --limit 1000
-                  anabranch admin users list --app my-app --email ann@example.com --json
+                  anabranch admin users list --app my-app --limit 1000 --data ./data
+                  anabranch admin users list --app my-app --email ann@example.com --json \\
+                      --data ./data
                 """)
 
         struct Listing: AdminListing {
@@ -69,8 +71,9 @@ struct AdminUsers: AsyncParsableCommand {
             abstract: "Print all about a user, custom data included, as JSON.",
             discussion: """
                 EXAMPLES
-                  anabranch admin users show 5f0c2d9e8b7a6c5d4e3f2a1b
-                  anabranch admin users show --app my-app --email ann@example.com | jq .data
+                  anabranch admin users show 5f0c2d9e8b7a6c5d4e3f2a1b --data ./data
+                  anabranch admin users show --app my-app --email ann@example.com \\
+                      --data ./data | jq .data
                 """)
 
         @OptionGroup var options: AdminOptions
@@ -91,7 +94,7 @@ struct AdminUsers: AsyncParsableCommand {
                 Connections are closed. What the user has written stays in the synced files.
 
                 EXAMPLES
-                  anabranch admin users delete 5f0c2d9e8b7a6c5d4e3f2a1b --yes
+                  anabranch admin users delete 5f0c2d9e8b7a6c5d4e3f2a1b --yes --data ./data
                 """)
 
         @OptionGroup var options: AdminOptions
@@ -117,10 +120,10 @@ struct AdminUsers: AsyncParsableCommand {
                 come back by themselves, with what the data allow.
 
                 EXAMPLES
-                  anabranch admin users set-data 5f0c2d9e8b7a6c5d4e3f2a1b \\
+                  anabranch admin users set-data 5f0c2d9e8b7a6c5d4e3f2a1b --data ./data \\
                       --json-object '{"role": "editor"}'
                   anabranch admin users set-data --app my-app --email ann@example.com \\
-                      --json-object '{}'
+                      --json-object '{}' --data ./data
                 """)
 
         @OptionGroup var options: AdminOptions

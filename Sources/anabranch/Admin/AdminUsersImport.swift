@@ -19,9 +19,9 @@ struct AdminUsersImport: AsyncParsableCommand {
             the exit status is then 1.
 
             EXAMPLES
-              anabranch admin users import users.jsonl
-              anabranch admin users import users.jsonl --app my-app
-              zcat users.jsonl.gz | anabranch admin users import -
+              anabranch admin users import users.jsonl --data ./data
+              anabranch admin users import users.jsonl --app my-app --data ./data
+              zcat users.jsonl.gz | anabranch admin users import - --data ./data
             """)
 
     @OptionGroup var options: AdminOptions

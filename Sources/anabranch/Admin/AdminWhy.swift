@@ -15,10 +15,13 @@ struct AdminWhy: AsyncParsableCommand {
             inspector, which shows the same in a browser.
 
             EXAMPLES
-              anabranch admin why 'my-app/"notes"' 5f0c2d9e8b7a6c5d4e3f2a1b
-              anabranch admin why 'my-app/"notes"' --app my-app --email ann@example.com
-              anabranch admin why my-app --app my-app --email ann@example.com --class Note
-              anabranch admin why my-app 5f0c2d9e8b7a6c5d4e3f2a1b --object Note/7
+              anabranch admin why 'my-app/"notes"' 5f0c2d9e8b7a6c5d4e3f2a1b --data ./data
+              anabranch admin why 'my-app/"notes"' --app my-app --email ann@example.com \\
+                  --data ./data
+              anabranch admin why my-app --app my-app --email ann@example.com \\
+                  --class Note --data ./data
+              anabranch admin why my-app 5f0c2d9e8b7a6c5d4e3f2a1b --object Note/7 \\
+                  --data ./data
             """)
 
     @OptionGroup var options: AdminOptions
