@@ -48,6 +48,11 @@ public struct ClientRelease: Equatable, Sendable, CustomStringConvertible {
     public let end: CoreVersion?
     /// The version that it says it is; nil if it does not say.
     public let said: CoreVersion?
+    private let isOwn: Bool
+
+    /// The platform in the header `User-Agent` of this project's client library, which names the version that it
+    /// resembles.
+    package static let ownPlatform = "(Anabranch)"
 
     /// The first release that supports each version of the protocol, in ascending order.
     private static let firstReleases: [(version: Int, release: CoreVersion)] = [
@@ -64,6 +69,7 @@ public struct ClientRelease: Equatable, Sendable, CustomStringConvertible {
         let oldest = Self.firstReleases.last { $0.version <= offered.number }?.release ?? CoreVersion(0, 0)
         let end = Self.firstReleases.first { $0.version > offered.number }?.release
         let words = userAgent?.split(separator: " ") ?? []
+        isOwn = words.contains { $0 == Self.ownPlatform }
         let said = words.first { $0.hasPrefix("RealmSync/") }.flatMap { CoreVersion($0.dropFirst("RealmSync/".count)) }
         if let said, said >= oldest, end.map({ said < $0 }) ?? true {
             (self.oldest, self.end, self.said) = (said, said.next, said)
@@ -74,7 +80,7 @@ public struct ClientRelease: Equatable, Sendable, CustomStringConvertible {
 
     /// A release that is known exactly.
     init(_ release: CoreVersion) {
-        (oldest, end, said) = (release, release.next, release)
+        (oldest, end, said, isOwn) = (release, release.next, release, false)
     }
 
     /// True if it can be one of the releases from `first` up to, but not including, `fixed`.
@@ -97,11 +103,18 @@ public struct ClientRelease: Equatable, Sendable, CustomStringConvertible {
             overwritesDanglingLinks: !defects.contains(.danglingLinks))
     }
 
-    /// The release as text, such as `realm-core 14.5.2`, `realm-core 12.6.1 to 13.7`, `realm-core 14.11.0 or newer`.
+    /// The release as text, such as `realm-core 14.5.2`, `realm-core 12.6.1 or newer, before 13.8.0`,
+    /// `Anabranch, like realm-core 14.14.0`.
     public var description: String {
-        if let said { return "realm-core \(said)" }
-        guard let end else { return "realm-core \(oldest) or newer" }
-        return "realm-core \(oldest) or newer, before \(end)"
+        let core =
+            if let said {
+                "realm-core \(said)"
+            } else if let end {
+                "realm-core \(oldest) or newer, before \(end)"
+            } else {
+                "realm-core \(oldest) or newer"
+            }
+        return isOwn ? "Anabranch, like \(core)" : core
     }
 }
 

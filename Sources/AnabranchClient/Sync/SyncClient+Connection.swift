@@ -87,6 +87,10 @@ extension SyncClient {
     /// The release of realm-core whose client this one resembles (`Spec/Protocol.md`, section 2.1).
     static let newestCore = "14.14.0"
 
+    static func userAgent(of application: String) -> String {
+        "RealmSync/\(newestCore) \(ClientRelease.ownPlatform) \(application)"
+    }
+
     private func runConnection() async -> Ending {
         do {
             let url = try await configuration.route.url(news)
@@ -94,7 +98,7 @@ extension SyncClient {
             let socket = try await connect(
                 WebSocketRequest(
                     url: url, protocols: handshake.offer.split(separator: ", ").map(String.init),
-                    userAgent: "RealmSync/\(Self.newestCore) (Anabranch) \(configuration.application)",
+                    userAgent: Self.userAgent(of: configuration.application),
                     headers: configuration.headers))
             let version: ProtocolVersion
             do {

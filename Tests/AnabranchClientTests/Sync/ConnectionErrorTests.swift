@@ -1,10 +1,17 @@
-import AnabranchClient
 import AnabranchProtocol
 import Synchronization
 import Testing
 
+@testable import AnabranchClient
+
 /// A server that ends connections with an error, and says when to come back.
 @Suite(.timeLimit(.minutes(30))) struct ConnectionErrorTests {
+    @Test func aServerSeesWhatClientItIs() {
+        let release = ClientRelease(offering: ProtocolVersion(14), userAgent: SyncClient.userAgent(of: "notes"))
+        #expect(release.said == CoreVersion(14, 14))
+        #expect("\(release)" == "Anabranch, like realm-core 14.14.0")
+    }
+
     /// The client itself would wait for a day.
     private static func client(_ port: Int) -> SyncClient {
         var configuration = SyncConfiguration(

@@ -266,6 +266,7 @@ import Testing
         ("okhttp/4.9.0", 7, "realm-core 12.6.1 or newer, before 13.8.0"),
         ("RealmSync/99999999999999999999.1.1", 12, "realm-core 14.5.0 or newer, before 14.7.0"),
         ("", 99, "realm-core 14.11.0 or newer"),
+        ("RealmSync/14.14.0 (Anabranch) notes", 14, "Anabranch, like realm-core 14.14.0"),
     ])
     func releasesAreKnownByWhatTheySay(userAgent: String, version: Int, description: String) {
         let release = ClientRelease(offering: ProtocolVersion(version), userAgent: userAgent)
