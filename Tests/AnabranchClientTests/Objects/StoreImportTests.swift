@@ -158,6 +158,75 @@ import Testing
         }
     }
 
+    // MARK: A server that has the objects already
+
+    @Test func valuesOfTheFileReplaceOlderOnesOfTheServer() async throws {
+        try await Self.withServersObjects("03-one-of-each") { writeElsewhere, importIt in
+            try await writeElsewhere(-3_600) { tx in
+                for object in try tx.objects("All") {
+                    try object.set("int", to: 7)
+                    try object.set("string", to: "older")
+                }
+            }
+            try await importIt()
+            try await writeElsewhere(3_600) { tx in try tx.objects("All")[1].set("stringN", to: "newer") }
+        } check: { tx in
+            let objects = try tx.objects("All")
+            // The first one has 0 and an empty text in the file, which are not written.
+            #expect(try objects.map { try $0.value("int") } == [7, 127])
+            #expect(try objects.map { try $0.value("string") } == ["older", "pwdkryfmtahovcj"])
+            #expect(try objects[1].value("stringN") == "newer")
+        }
+    }
+
+    @Test func elementsOfListsAreThereTwice() async throws {
+        try await Self.withServersObjects("16-lists") { writeElsewhere, importIt in
+            try await writeElsewhere(0) { _ in }
+            try await importIt()
+        } check: { tx throws in
+            #expect(try tx.objects("L").prefix(4).map { try $0.list("bool").count } == [0, 2, 8, 18])
+        }
+    }
+
+    private typealias Write = (Double, @Sendable (WriteTransaction) throws -> Void) async throws -> Void
+
+    /// Two devices take the same file along: one that has its objects on the server, and the one that is looked at.
+    ///
+    /// - Parameters:
+    ///   - body: gets what writes on the first one, whose clock is ahead by some seconds, and uploads it; and what
+    ///     imports the file on the other one.
+    ///   - check: looks at the other one once it is synchronized.
+    private static func withServersObjects(
+        _ name: String, _ body: (Write, () async throws -> Void) async throws -> Void,
+        check: @Sendable (WriteTransaction) throws -> Void
+    ) async throws {
+        try await withServer { _, port async throws in
+            try await withFolder { path async throws in
+                try copy(name, to: path("default.realm"))
+                func open(_ name: String) async throws -> SyncedStore {
+                    try await SyncedStore(path(name), importing: path("default.realm"))
+                }
+                try await open("first").close()
+                try await body { seconds, change in
+                    let first = try Device(path("first"), port: port) {
+                        ChangesetTime(secondsSince1970: Date.now.timeIntervalSince1970 + seconds)
+                    }
+                    try await first.connect()
+                    try await first.replica.write(change)
+                    try await first.settle()
+                    try await first.close()
+                } _: {
+                    try await open("other").close()
+                }
+                let other = try Device(path("other"), port: port)
+                try await other.connect()
+                try await other.settle()
+                try await other.replica.read(check)
+                try await other.close()
+            }
+        }
+    }
+
     @Test func anEncryptedFileNeedsItsKey() async throws {
         try await withFolder { path in
             try Self.copy("35-encrypted", to: path("default.realm"))
