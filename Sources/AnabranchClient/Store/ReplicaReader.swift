@@ -10,7 +10,8 @@ public struct ReplicaSnapshot: Sendable {
     public let state: ObjectGraph
     /// The file's ident, its cursors and its subscriptions at that moment.
     public let record: ReplicaRecord
-    /// The local changes that the server had not acknowledged.
+    /// The entries of its log at that moment: local changes that the server had not acknowledged, or that changes which
+    /// were not downloaded yet may have to be merged with.
     public let log: [LocalVersion]
     private let snapshot: DatabaseSnapshot
 
