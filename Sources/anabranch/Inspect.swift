@@ -85,9 +85,7 @@ struct InspectCommand: ParsableCommand {
     private func texts(of state: ObjectGraph) throws -> [[UInt8]] {
         guard let className, let query else { return [try state.canonicalJSON()] }
         guard state.schema(ofClass: Array(className.utf8)) != nil else {
-            let names = state.classes.filter { $0.kind != .embedded }.map { String(decoding: $0.name, as: UTF8.self) }
-            throw InputError(
-                description: "there is no class \(className); allowed: \(names.sorted().joined(separator: ", "))")
+            throw InputError.noClass(className, of: state)
         }
         do {
             return try Query(query, on: className, of: state).objects(in: state).map(state.canonicalJSON)

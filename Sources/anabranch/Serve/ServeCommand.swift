@@ -24,9 +24,9 @@ struct ServeCommand: AsyncParsableCommand {
             loopback addresses only, every app id is accepted, users log in anonymously or with e-mail address and \
             password, and clients that send no token are one fixed user.
 
-            The first line on standard output says where the server listens, the second the base URL for apps, and \
-            where the inspector is: pages that show data and history in a browser (Spec/Inspector.md). The log goes \
-            to standard error. \
+            The first line on standard output says where the server listens. The log goes to standard error; the line \
+            `ready` has the base URL for apps, and where the inspector is: pages that show data and history in a \
+            browser (Spec/Inspector.md). \
             Everything acknowledged to a client is in the data directory, which one process at a time can use; or in \
             PostgreSQL with --store (Spec/Postgres.md), so that a spare server on another machine can take over.
 
