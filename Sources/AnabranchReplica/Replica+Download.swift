@@ -67,7 +67,7 @@ extension Replica {
         for changeset in download.changesets.dropLast() {
             changesets.append(changeset)
             bytes += changeset.changeset.count
-            guard bytes >= ReplicaLimits.commitBytes else { continue }
+            guard bytes >= behaviour.commitBytes else { continue }
             var progress = download.progress
             progress.cursor = changeset.cursor
             progress.downloadableBytes = max(1, progress.downloadableBytes)

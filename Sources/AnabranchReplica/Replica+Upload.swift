@@ -105,9 +105,6 @@ package enum ReplicaLimits {
     package static let uploadBytes = 131_072
     /// The size below which an UPLOAD stays unless a single changeset is larger, in bytes of changesets.
     package static let uploadBytesMax = 16_777_216
-    /// The size of the part of a DOWNLOAD that is integrated in one commit, in bytes of changesets: it ends after the
-    /// changeset that reaches it.
-    package static let commitBytes = 32 << 10
     /// The largest changeset of a bootstrap that can be stored, in bytes.
     package static let bootstrapChangesetBytesMax = 16 << 20
 }

@@ -190,6 +190,9 @@ package struct ReplicaBehaviour: Sendable {
     package var skipsFailures = false
     /// The instructions that a client of an older release cannot apply.
     package var refusals: ApplyRefusals = []
+    /// The size of the part of a DOWNLOAD that is integrated in one commit, in bytes of changesets: it ends after the
+    /// changeset that reaches it.
+    package var commitBytes = 32 << 10
     /// The size up to which objects of a state stay in memory between two commits, in bytes as they are stored; in
     /// memory they take about five times as many.
     package var loadedBytesMax = 256 << 10
