@@ -73,16 +73,18 @@ final class SimulatedClient {
     // MARK: Processes
 
     /// The behaviour of a replica that fails where a released client would end its process.
-    private static let behaviour = {
+    private var behaviour: ReplicaBehaviour {
         var behaviour = ReplicaBehaviour()
         behaviour.refusals = ApplyRefusals(of: ClientCapabilities(overwritesDanglingLinks: false))
+        // Every second one makes a commit of each changeset, between which its process can end.
+        if number.isMultiple(of: 2) { behaviour.commitBytes = 1 }
         return behaviour
-    }()
+    }
 
     func start(at now: Int64, session: UInt64) throws {
         disk = disk.reopened()
         refusals = []
-        var replica = try Replica(disk, Self.behaviour)
+        var replica = try Replica(disk, behaviour)
         if mode == .flexible { try replica.useFlexibleSync() }
         process = Process(
             replica: replica, session: newSession(session, uploads: true), connectsAt: now,
@@ -107,7 +109,7 @@ final class SimulatedClient {
     func beginReset(recovers: Bool, session: UInt64, at now: Int64) throws {
         guard var process else { return }
         let old = process.old?.replica ?? process.replica
-        var fresh = try Replica(SimulatedDisk(), Self.behaviour)
+        var fresh = try Replica(SimulatedDisk(), behaviour)
         if mode == .flexible {
             try fresh.useFlexibleSync()
             let wanted = old.record.subscriptions?.active?.subscriptions ?? []

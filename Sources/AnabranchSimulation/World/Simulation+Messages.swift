@@ -119,7 +119,9 @@ extension Simulation {
     func integrate(_ download: Download, _ kind: DownloadKind, _ client: SimulatedClient) throws {
         let hadLocal = client.process?.replica.isAcknowledged == false
         do {
-            try client.process?.replica.integrate(download, as: kind)
+            for part in client.process?.replica.parts(of: download, as: kind) ?? [] {
+                try client.process?.replica.integrate(part, as: kind)
+            }
         } catch let error as ReplicaError where error.code == .badDownload && canFail(client) {
             return refuse(error, client)
         } catch let error as ReplicaError where error.code != .storeFailed {
