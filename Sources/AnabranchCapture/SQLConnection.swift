@@ -46,12 +46,17 @@ struct SQLError: Error, CustomStringConvertible {
     var isBusy: Bool { [SQLITE_BUSY, SQLITE_LOCKED].contains(code & 0xFF) }
 }
 
-/// A connection to the application's database. It reads and writes texts as bytes, and prepares each statement once.
+/// A connection to the application's database. It reads and writes texts as bytes, and keeps prepared statements.
 final class SQLConnection {
     private static let busyMilliseconds: Int32 = 10_000
 
     private let handle: OpaquePointer
     private var prepared: [String: OpaquePointer] = [:]
+    /// The number of calls of `run` that have not returned.
+    private var runningCount = 0
+    /// The prepared statements from which on all of them are forgotten: there is one for each set of columns that an
+    /// update has had.
+    private static let preparedMax = 200
 
     /// Opens a database that exists; one that cannot be written is opened for reading.
     init(path: String) throws {
@@ -109,6 +114,8 @@ final class SQLConnection {
     /// Carries out a statement.
     /// - Parameter body: Is called with each row.
     func run(_ sql: String, _ values: [SQLValue] = [], _ body: (SQLRow) throws -> Void = { _ in }) throws {
+        runningCount += 1
+        defer { runningCount -= 1 }
         let statement = try statement(sql)
         defer {
             sqlite3_reset(statement)
@@ -163,6 +170,9 @@ final class SQLConnection {
         }
     }
 
+    /// The number of statements that are kept prepared.
+    var preparedCount: Int { prepared.count }
+
     /// Forgets prepared statements: those of tables that are not captured any more would keep them in memory.
     func forgetStatements() {
         for statement in prepared.values { sqlite3_finalize(statement) }
@@ -171,6 +181,7 @@ final class SQLConnection {
 
     private func statement(_ sql: String) throws -> OpaquePointer {
         if let statement = prepared[sql] { return statement }
+        if prepared.count >= Self.preparedMax, runningCount == 1 { forgetStatements() }
         var statement: OpaquePointer?
         try check(sqlite3_prepare_v2(handle, sql, -1, &statement, nil))
         guard let statement else { throw SQLError(code: SQLITE_ERROR, description: "an empty statement") }

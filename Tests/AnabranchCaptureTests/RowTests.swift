@@ -168,6 +168,21 @@ import Testing
         }
     }
 
+    @Test func notEveryStatementIsKept() async throws {
+        try await CaptureWorld.run { world in
+            let db = try CapturingApp("a", in: world, Self.tags).db
+            for number in 0..<1_000 { #expect(try db.value("SELECT \(number)") == .int(Int64(number))) }
+            #expect(db.preparedCount <= 200)
+            // One that is running is kept.
+            var rows: [SQLValue] = []
+            try db.run("SELECT 1 UNION SELECT 2") { row in
+                rows.append(row[0])
+                for number in 0..<1_000 { _ = try db.value("SELECT \(number) + 1") }
+            }
+            #expect(rows == [.int(1), .int(2)])
+        }
+    }
+
     @Test func whatHappensDuringAPauseIsFound() async throws {
         try await CaptureWorld.run { world in
             let a = try CapturingApp("a", in: world, Self.tags), b = try CapturingApp("b", in: world, Self.tags)
