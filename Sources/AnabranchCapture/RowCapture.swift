@@ -20,7 +20,7 @@ public actor RowCapture {
     public nonisolated let replica: SyncedReplica
     let database: CapturedDatabase
     private let rowsWin: Bool
-    private let changed = ChangedObjects()
+    let changed = ChangedObjects()
     private let time: StepTime
     /// The forms of columns by table, once the classes of the replica have them.
     private var forms: [Int64: [ColumnForm]] = [:]
@@ -227,36 +227,6 @@ public actor RowCapture {
         }
         if let collected = try database.state("collected")?.int { sent = (collected, .init(rawValue: .max)) }
         isStarted = true
-    }
-
-    /// Has a new replica take the place of one that is lost: the objects of the file count, but for rows with entries
-    /// that the server has not acknowledged.
-    private func replaceLost(_ record: ReplicaRecord) async throws {
-        guard record.hasSynced else {
-            let reason = "its replica is missing: a new one takes its place as soon as it is synchronized"
-            throw CaptureError(.replicaMismatch, "\(database.path): \(reason)")
-        }
-        let state = try await replica.snapshot().state
-        try database.replaceReplica { table, guid in
-            guard let number = state.schema(ofClass: Array(table.name.utf8))?.number else { return false }
-            return try state.contains(ObjectReference(classID: number, key: .uuid(guid)))
-        }
-        changed.add(nil)
-    }
-
-    /// True unless there is nothing that could differ.
-    private func hasObjects() async throws -> Bool {
-        if try database.db.value("SELECT 1 FROM sync_row LIMIT 1") != nil { return true }
-        let state = try await replica.snapshot().state
-        return try database.tables.contains { table in
-            guard let number = state.schema(ofClass: Array(table.name.utf8))?.number else { return false }
-            var isFound = false
-            try state.forEachObject(of: number, after: nil) { _ throws(ApplyError) in
-                isFound = true
-                return false
-            }
-            return isFound
-        }
     }
 
     /// Adds the classes and properties that the replica does not have.
