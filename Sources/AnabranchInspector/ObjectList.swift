@@ -129,7 +129,7 @@ final class ObjectList: Sendable {
         case .string(let bytes), .binary(let bytes): progress.valueBytes += bytes.count
         default: break
         }
-        progress.values.append(value)
+        progress.values.append(value.ordered)
         guard progress.values.count <= Self.sortedMax, progress.valueBytes <= Self.sortedBytesMax else {
             throw PageError(
                 .conflict, "TooMany", "up to \(Self.sortedMax) objects can be put in order: filter them first")
