@@ -176,13 +176,15 @@ extension RecentRefusals.Refusal {
 }
 
 extension Viewer.Client {
-    /// The most characters of a query, and the most queries, that are shown.
-    private static let predicateMax = 500, queriesMax = 50
+    /// The most bytes of a query, and the most queries, that are shown.
+    private static let queryBytesMax = 500, queriesMax = 50
 
     fileprivate func json(onClass className: String?) -> JSONValue {
         let shown = predicates.filter { className.map($0.key.text.hasBytes) ?? true }.prefix(Self.queriesMax)
-        var queries: [String: JSONValue] = [:]
-        for (name, text) in shown { queries[name.text] = .string(String(text.text.prefix(Self.predicateMax))) }
+        var queries: [JSONName: JSONValue] = [:]
+        for (name, text) in shown {
+            queries[JSONName(name.text)] = .string(String(excerptOf: text.utf8, upTo: Self.queryBytesMax))
+        }
         return ["client": .integer(Int64(clamping: ident.rawValue)), "queries": .object(queries)]
     }
 }
