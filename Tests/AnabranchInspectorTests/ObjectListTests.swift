@@ -14,7 +14,7 @@ import Testing
             try tx.addColumn("any", .null, isNullable: true, to: "Note")
             let note = try tx.create("Note", key: 1)
             try note.set("any", to: .list)
-            for number in 0..<10 { try note.list("any").append(.int(number)) }
+            for number in 0..<10 as Range<Int64> { try note.list("any").append(.int(number)) }
         }.changes
         #expect(!value.objects.isEmpty)
         let schema = try #require(graph.schema(ofClass: Array("Note".utf8)))
