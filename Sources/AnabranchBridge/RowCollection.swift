@@ -1,4 +1,5 @@
 #if canImport(CLibPQ)
+import AnabranchCapture
 import AnabranchCore
 import AnabranchPostgresWire
 
@@ -250,5 +251,9 @@ struct RowConflict: Hashable, Sendable {
     /// `erased`: others have erased the object. `value`: it cannot hold the value.
     let kind: String
     let lost: String
+
+    init(className: String, key: String, kind: String, lost: String) {
+        (self.className, self.key, self.kind, self.lost) = (className, key, kind, lost.kept)
+    }
 }
 #endif

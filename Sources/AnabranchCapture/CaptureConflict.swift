@@ -13,9 +13,6 @@ struct CaptureConflict: Hashable, Sendable {
         case matched
     }
 
-    /// The bytes of a value that are kept.
-    private static let valueBytesMax = 64 << 10
-
     let kind: Kind
     let guid: UUIDBytes
     let table: Int64
@@ -27,7 +24,7 @@ struct CaptureConflict: Hashable, Sendable {
     }
 
     init(_ kind: Kind, _ values: [(column: String, value: String)], of guid: UUIDBytes, in table: Int64) {
-        let texts = values.map { (JSONName($0.column), JSONValue.string(Self.first(of: $0.value))) }
+        let texts = values.map { (JSONName($0.column), JSONValue.string($0.value.kept)) }
         lost = JSONValue.object(Dictionary(texts) { $1 }).encoded
         (self.kind, self.guid, self.table) = (kind, guid, table)
     }
@@ -35,15 +32,6 @@ struct CaptureConflict: Hashable, Sendable {
     /// All values of a change.
     init(_ kind: Kind, _ change: ObjectChange) {
         self.init(kind, change.fields.map { ($0.property, $0.value.text) }, of: change.guid, in: change.table)
-    }
-
-    /// The first part of a text that is too long to be kept.
-    private static func first(of text: String) -> String {
-        let count = text.utf8.count
-        guard count > valueBytesMax else { return text }
-        // A character that is cut stands as one that cannot be read.
-        let first = String(decoding: text.utf8.prefix(valueBytesMax), as: UTF8.self)
-        return "\(first)… (the first \(valueBytesMax) of \(count) bytes)"
     }
 
     // MARK: JSON
@@ -58,5 +46,19 @@ struct CaptureConflict: Hashable, Sendable {
 
     var json: JSONValue {
         .array([.string(kind.rawValue), .string(Hex.encode(guid.bytes)), .integer(table), .string(lost)])
+    }
+}
+
+extension String {
+    /// The bytes that are kept of a text that is given up.
+    private static let keptBytesMax = 64 << 10
+
+    /// The text as it is kept where it is given up: the first part of a long one.
+    package var kept: String {
+        let count = utf8.count
+        guard count > Self.keptBytesMax else { return self }
+        // A character that is cut stands as one that cannot be read.
+        return "\(String(decoding: utf8.prefix(Self.keptBytesMax), as: UTF8.self))… "
+            + "(the first \(Self.keptBytesMax) of \(count) bytes)"
     }
 }

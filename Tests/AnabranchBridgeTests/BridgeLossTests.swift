@@ -84,6 +84,17 @@ import Testing
         }
     }
 
+    @Test func ofALongValueThatIsLostTheFirstPartIsKept() async throws {
+        try await BridgeWorld.run("CREATE TABLE note (id bigint PRIMARY KEY, meta json)", ["note"]) { world in
+            let bridge = try await world.bridge()
+            let long = #"{"a":"' || repeat('x', 300000) || '","a":2}"#
+            try world.app.run("INSERT INTO note VALUES (1, ('\(long)')::json)")
+            try await bridge.synchronize()
+            let isCut = "octet_length(lost) < 70000 AND position('first 65536 of' IN lost) > 0"
+            #expect(try world.app.rows("SELECT key, kind, \(isCut) FROM anabranch.conflict") == ["1|value|t"])
+        }
+    }
+
     /// PostgreSQL takes what the reader of JSON does not.
     @Test func jsonThatNoObjectHoldsIsKeptAndAllElseGoesOn() async throws {
         let schema = "CREATE TABLE note (id bigint PRIMARY KEY, title text, meta json, deep jsonb)"
