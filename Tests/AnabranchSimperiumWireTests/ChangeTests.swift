@@ -47,10 +47,9 @@ import Testing
                 ("M", "k", ["d": ["t": "AC"]], 412), ("DROP", "note", [:], 401),
                 ("M", "k", ["d": ["t": .string(String(repeating: "x", count: 1 << 20))]], 413),
             ] as [(String, String, [String: JSONValue], Int64)] {
-                let error = try await one.make(operation, key, members)
-                #expect(error["error"] == .integer(code), "\(operation) \(key) \(members)")
-                #expect(error["clientid"] == "one")
-                #expect(error["id"] == .string(key))
+                let ident = try await one.send(operation, key, members)
+                let error = #"0:c:[{"clientid":"one","id":"\#(key)","error":\#(code),"ccids":["\#(ident)"]}]"#
+                #expect(try await one.hear() == error, "\(operation) \(key) \(members)")
             }
             #expect(try await one.list()["index"] == [["id": "k", "v": 1, "d": ["t": "AC"]]])
         }

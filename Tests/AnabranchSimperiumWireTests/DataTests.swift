@@ -19,12 +19,12 @@ import Testing
         }
 
         func ask(
-            _ method: HTTPMethod, _ path: String, _ query: String = "", body: String = ""
+            _ method: HTTPMethod, _ path: String, _ query: String = "", bucket: String = "note", body: String = ""
         ) async -> (status: HTTPResponseStatus, body: String, version: String?) {
             let response = await endpoints.respond(
                 to: EndpointRequest(
-                    method: method, path: "/1/my-app/note/\(path)", query: query, headers: ["X-Simperium-Token": token],
-                    body: .whole(Array(body.utf8))))
+                    method: method, path: "/1/my-app/\(bucket)/\(path)", query: query,
+                    headers: ["X-Simperium-Token": token], body: .whole(Array(body.utf8))))
             guard case .whole(let bytes) = response.body else { return (response.status, "a stream", nil) }
             return (
                 response.status, String(decoding: bytes, as: UTF8.self),
@@ -76,7 +76,107 @@ import Testing
             $0.apps[WireRig.app]?.otherBuckets?.form = .typed
         } _: { rig in
             let asker = try await Asker(rig), answer = await asker.ask(.GET, "index")
-            #expect(answer.status == .notFound && answer.body == "no class of that bucket")
+            #expect(answer.status == .notFound && answer.body.hasPrefix("no class of that bucket: the class does not"))
+        }
+    }
+
+    @Test(arguments: [
+        (#"{"nope":1}"#, "nope: the class note has no such property"),
+        (#"{"_id":"k"}"#, "_id: the primary key is the key of the entity, and no member"),
+        (#"{"n":"1"}"#, #"n: a whole number of 64 bits is needed, and there is "1""#),
+        (#"{"n":null}"#, "n: a whole number of 64 bits is needed, and there is null"),
+        (#"{"yes":1}"#, "yes: true or false is needed, and there is 1"),
+        (#"{"t":{"a":1}}"#, #"t: a text is needed, and there is {"a":1}"#),
+        (#"{"r":"1"}"#, #"r: a number of the type double is needed, and there is "1""#),
+        (#"{"f":1e300}"#, "f: a number of the type float is needed, and there is 1e+300"),
+        (#"{"price":1}"#, "price: a text with a decimal number, or null, is needed, and there is 1"),
+        (
+            #"{"at":"yesterday"}"#,
+            #"at: a text with a date of ISO 8601 and its zone, or null, is needed, and there is "yesterday""#
+        ), (#"{"oid":"0123"}"#, #"oid: a text of 24 hexadecimal digits, or null, is needed, and there is "0123""#),
+        (#"{"uuid":"x"}"#, #"uuid: a text with a UUID, or null, is needed, and there is "x""#),
+        (#"{"data":"AP8"}"#, #"data: a text in Base64, or null, is needed, and there is "AP8""#),
+        (#"{"list":{}}"#, "list: a list is needed, and there is {}"),
+        (#"{"list":[1,"2"]}"#, #"list/1: a whole number of 64 bits is needed, and there is "2""#),
+        (#"{"set":[["a"]]}"#, #"set/0: a text, or null, is needed, and there is ["a"]"#),
+        (#"{"dict":[]}"#, "dict: an object is needed, and there is []"),
+        (#"{"dict":{"a":"1"}}"#, #"dict/a: a whole number of 64 bits, or null, is needed, and there is "1""#),
+        (#"{"place":{"x":null}}"#, "place/x: a number of the type double is needed, and there is null"),
+        (#"{"place":{"nope":1}}"#, "place/nope: the class place has no such property"),
+        (#"{"place":[]}"#, "place: an object, or null, is needed, and there is []"),
+        (#"{"places":[{"x":"1"}]}"#, #"places/0/x: a number of the type double is needed, and there is "1""#),
+        (#"{"spots":{"a":{"x":[]}}}"#, "spots/a/x: a number of the type double is needed, and there is []"),
+        (#"{"other":1}"#, "other: a text with the key of an object, or null, is needed, and there is 1"),
+        (#"{"tag":"seven"}"#, "tag: seven is no key of the class tag"),
+        (#"{"tag":"8"}"#, "tag: there is no object 8 of the class tag"),
+        (#"{"others":["target","none"]}"#, #"others/1: there is no object "none" of the class note"#),
+    ])
+    func theReasonNamesTheMemberThatAClassDoesNotTake(members: String, reason: String) async throws {
+        try await WireRig.runTyped { rig, _, _, _ in
+            let asker = try await Asker(rig, isNew: false)
+            #expect(await asker.ask(.POST, "i/k", body: TypedClasses.full).status == .ok)
+            let refused = await asker.ask(.POST, "i/k", body: members)
+            let status: HTTPResponseStatus = reason.contains("there is no object") ? .expectationFailed : .badRequest
+            #expect(refused == (status, reason, nil))
+            // A new entity, and one of a list of changes.
+            let change = #"[{"id":"new","ccid":"c","o":"M","d":\#(members)}]"#
+            let error = try JSONValue.text(await asker.ask(.POST, "changes", "wait=1", body: change).body).array?.first
+            #expect(error?["error"] == .integer(Int64(status.code)) && error?["reason"] == .string(reason))
+        }
+    }
+
+    @Test func everyRefusalHasAReason() async throws {
+        try await WireRig.run {
+            $0.apps[WireRig.app]?.otherBuckets?.deletesStrictly = true
+            $0.door.bucketsMax = 1
+        } _: { rig in
+            let asker = try await Asker(rig), digits = String(repeating: "9", count: 400)
+            #expect(await asker.ask(.POST, "i/k", "ccid=a", body: #"{"t":"AC"}"#).version == "1")
+            #expect(await asker.ask(.POST, "i/k", body: #"{"n":1}"#).version == "2")
+            let deep = String(repeating: #"{"a":"#, count: 70) + "1" + String(repeating: "}", count: 70)
+            let large = #"{"u":"\#(String(repeating: "x", count: 1 << 20))"}"#
+            let gone = "there is no such entity: it was never made, or is deleted"
+            for (method, path, query, body, status, reason) in [
+                (.POST, "i/k", "", "{", 400, "the body is not JSON: no string, at byte 1"),
+                (.POST, "i/k", "", "[]", 400, "the body is not an object"),
+                (.POST, "i/k", "", #"{"a":{"b":[1,\#(digits)]}}"#, 400, "a/b/1: a number out of range"),
+                (.POST, "i/k%0A", "", "{}", 400, "key: 1 to 256 bytes without control characters and / are needed"),
+                (.GET, "i/k%2F", "", "", 400, "key: 1 to 256 bytes without control characters and / are needed"),
+                (.POST, "i/k", "ccid=", "{}", 400, "ccid: 1 to 256 bytes are needed"),
+                (.DELETE, "i/k", "clientid=", "", 400, "clientid: 1 to 256 bytes are needed"),
+                (.POST, "changes", "", "{}", 400, "the body is not a list of at most 1000 changes"),
+                (.GET, "i/none", "", "", 404, "no such entity or version"),
+                (.POST, "i/none/v/1", "", "{}", 404, gone), (.DELETE, "i/none", "", "", 404, gone),
+                (.POST, "i/k/v/9", "", "{}", 405, "version 9 is not kept: the newest one is 2"),
+                (.DELETE, "i/k/v/1", "", "", 405, "only the newest version, 2, can be deleted, and not 1"),
+                (.POST, "i/k", "ccid=a", "{}", 409, "a change with this ccid was accepted before"),
+                (.POST, "i/k", "ccid=b", "{}", 412, "nothing would change"),
+                (.POST, "i/k", "ccid=b", #"{"n":7}"#, 412, "a change with this ccid has changed nothing before"),
+                (.POST, "i/k", "replace=1", large, 413, "it would have 1048584 bytes, and may have 1048576"),
+                (.POST, "i/k", "", deep, 413, "it would be 70 deep, and may be 64"),
+            ] as [(HTTPMethod, String, String, String, UInt, String)] {
+                let answer = await asker.ask(method, path, query, body: body)
+                #expect(answer.status.code == status && answer.body == reason, "\(method) \(path): \(answer)")
+            }
+            // In a list, beside the code.
+            let changes = #"""
+                [1, {"id":"a/b","ccid":"c","o":"-"}, {"id":"k","o":"-"}, {"id":"k","ccid":"c","o":"X"},
+                {"id":"k","ccid":"c","o":"M"}, {"id":"k","ccid":"c","o":"-","sv":[]},
+                {"id":"k","ccid":"c","o":"M","v":{"n":{"o":"I"}}},
+                {"id":"k","ccid":"d","o":"M","v":{"t":{"o":"d","v":"=9"}},"sv":2},
+                {"id":"k","ccid":"e","o":"M","v":{"n":{"o":"O","v":{}}},"sv":2}]
+                """#
+            let errors = try JSONValue.text(await asker.ask(.POST, "changes", "wait=1", body: changes).body).array
+            let reasons = [
+                "a change is an object", "id: 1 to 256 bytes without control characters and / are needed",
+                "ccid: 1 to 256 bytes are needed", "o: M or - is needed", "v or d is needed",
+                "sv: a version is needed", "n: the operation I has no value of its kind",
+                "t: a delta for 9 code units, not 2", "n: an object is needed, and there is a number",
+            ]
+            #expect(errors?.map { $0["reason"]?.string } == reasons)
+            #expect(errors?.map { $0["error"] } == [400, 400, 400, 400, 400, 400, 400, 440, 440])
+            let other = await asker.ask(.POST, "i/k", bucket: "other", body: "{}")
+            #expect(other == (.internalServerError, "the bucket has no class, and a user has 1 at most", nil))
         }
     }
 

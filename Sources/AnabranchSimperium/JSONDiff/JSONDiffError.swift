@@ -8,6 +8,8 @@ package struct JSONDiffError: Error, Equatable, Sendable, CustomStringConvertibl
         case malformed = 400
         /// The outcome would be larger, or nested deeper, than is allowed.
         case tooLarge = 413
+        /// It names an object that is not there.
+        case noTarget = 417
         /// It is a diff, but of something else.
         case doesNotApply = 440
     }
@@ -23,7 +25,7 @@ package struct JSONDiffError: Error, Equatable, Sendable, CustomStringConvertibl
     }
 
     /// The same error, seen from the value that has the place as a member or element of this name.
-    func within(_ name: String) -> JSONDiffError {
+    package func within(_ name: String) -> JSONDiffError {
         var error = self
         error.place.insert(String(excerptOf: name.utf8), at: 0)
         return error

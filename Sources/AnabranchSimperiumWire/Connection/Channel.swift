@@ -83,8 +83,12 @@ final class Channel {
     func message(_ command: String, _ payload: String) -> String { "\(name.prefix)\(command):\(payload)" }
 
     /// An error as an answer to a change.
-    static func error(_ code: Int, _ key: String, _ request: String, client: String) -> String {
+    /// - Parameter reason: nil on sockets.
+    static func error(
+        _ code: Int, _ key: String, _ request: String, client: String, reason: String? = nil
+    ) -> String {
         "{\"clientid\":\(JSONValue.string(client).encoded),\"id\":\(JSONValue.string(key).encoded)"
-            + ",\"error\":\(code),\"ccids\":[\(JSONValue.string(request).encoded)]}"
+            + ",\"error\":\(code),\"ccids\":[\(JSONValue.string(request).encoded)]"
+            + (reason.map { ",\"reason\":\(JSONValue.string($0).encoded)}" } ?? "}")
     }
 }

@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchServer
+import AnabranchSimperium
 import Synchronization
 
 /// One file that channels have open: carries out their changes in common commits, and wakes them when there is
@@ -287,7 +288,7 @@ private final class ChangeAttempt: Sendable {
     ) -> Result<(outcome: ChangeOutcome, version: ServerVersion), any Error> {
         switch result {
         case .success(let version): .success((decided.withLock { $0 }, version))
-        case .failure(let refusal as ChangeWriter.Refusal): .success((.refused(refusal.code), 0))
+        case .failure(let refusal as JSONDiffError): .success((.refused(refusal), 0))
         case .failure(let error): .failure(error)
         }
     }

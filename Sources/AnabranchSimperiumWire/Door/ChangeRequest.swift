@@ -31,12 +31,17 @@ struct ChangeRequest: Sendable {
 
     /// True if a text can be a `ccid` or a `clientid`.
     static func isIdent(_ text: String) -> Bool { (1...identBytesMax).contains(text.utf8.count) }
+
+    /// The texts that can be one, in words.
+    static let identRule = "1 to \(identBytesMax) bytes are needed"
 }
 
 /// The outcome of a change request.
 struct ChangeOutcome: Sendable, Equatable {
     /// The number of the refusal; nil if the change is accepted.
     var code: Int?
+    /// The place and the reason of the refusal in words, for those who ask by HTTP.
+    var reason = ""
     /// Of a repeated request: the change that was accepted for it.
     var duplicateOf: ChangePlace?
     /// True if the client's working copy may differ from the server's version that it has.
@@ -55,9 +60,11 @@ struct ChangeOutcome: Sendable, Equatable {
     /// The name by which it is counted: the number of the refusal.
     var name: String { code.map { "\($0)" } ?? "accepted" }
 
-    static func refused(_ code: Int, leavesCopyBehind: Bool = false) -> ChangeOutcome {
-        ChangeOutcome(code: code, leavesCopyBehind: leavesCopyBehind)
+    static func refused(_ code: Int, _ reason: String, leavesCopyBehind: Bool = false) -> ChangeOutcome {
+        ChangeOutcome(code: code, reason: reason, leavesCopyBehind: leavesCopyBehind)
     }
+
+    static func refused(_ error: JSONDiffError) -> ChangeOutcome { refused(error.code.rawValue, error.description) }
 }
 
 extension ChangeRequest {
@@ -66,9 +73,13 @@ extension ChangeRequest {
     init(
         _ json: JSONValue, client: String, isNode: Bool
     ) throws(JSONDiffError) {
-        guard let members = json.members, let key = members["id"]?.string, EntityKey.isValid(key),
-            let ident = members["ccid"]?.string, Self.isIdent(ident)
-        else { throw JSONDiffError(.malformed, "id or ccid") }
+        guard let members = json.members else { throw JSONDiffError(.malformed, "a change is an object") }
+        guard let key = members["id"]?.string, EntityKey.isValid(key) else {
+            throw JSONDiffError(.malformed, EntityKey.rule).within("id")
+        }
+        guard let ident = members["ccid"]?.string, Self.isIdent(ident) else {
+            throw JSONDiffError(.malformed, Self.identRule).within("ccid")
+        }
         self.key = key
         self.ident = ident
         self.client = client
@@ -79,24 +90,26 @@ extension ChangeRequest {
         case .real(let number)? where number >= 0: source = UInt64(exactly: number) ?? .max
         case .string(let text)? where text.isEmpty: source = nil
         case .string(let text)?:
-            guard let number = UInt64(text) else { throw JSONDiffError(.malformed, "sv") }
+            guard let number = UInt64(text) else { throw Self.noVersion }
             source = number
-        default: throw JSONDiffError(.malformed, "sv")
+        default: throw Self.noVersion
         }
         switch members["o"]?.string {
         case "-": operation = .delete
         case "M":
             let full = Self.full(members["d"], isNode: isNode)
-            guard full != nil || members["v"] != nil else { throw JSONDiffError(.malformed, "neither v nor d") }
+            guard full != nil || members["v"] != nil else { throw JSONDiffError(.malformed, "v or d is needed") }
             let body = try full.map { members throws(JSONDiffError) in
                 try JSONValue.object(members).normalized().members ?? [:]
             }
             // The whole entity counts whatever the diff says.
             operation = .modify(
                 body == nil ? try ObjectDiff(parsing: members["v"] ?? .null) : ObjectDiff(), full: body)
-        default: throw JSONDiffError(.malformed, "o")
+        default: throw JSONDiffError(.malformed, "M or - is needed").within("o")
         }
     }
+
+    private static let noVersion = JSONDiffError(.malformed, "a version is needed").within("sv")
 
     /// The whole entity that a change carries. That of node's resends is the old one, in a cover, and means nothing.
     private static func full(_ value: JSONValue?, isNode: Bool) -> EntityBody? {

@@ -12,7 +12,7 @@ struct ChangeWriter {
 
     /// Carries a request out, or refuses it.
     /// - Returns: the outcome, and the author for the observer.
-    /// - Throws: `Refusal`, a failure of the store.
+    /// - Throws: `JSONDiffError` for a refusal that takes back what was written; a failure of the store.
     func perform(
         _ transaction: WriteTransaction, _ records: inout PendingRecords
     ) throws -> (ChangeOutcome, author: [UInt8]) {
@@ -22,8 +22,11 @@ struct ChangeWriter {
         var body: EntityBody?, entity: EntityRow?
         if let found {
             switch try records.request(request.ident, key, of: found) {
-            case .accepted(let place)?: return (ChangeOutcome(code: 409, duplicateOf: place), [])
-            case .changedNothing?: return (.refused(412), [])
+            case .accepted(let place)?:
+                var outcome = ChangeOutcome.refused(409, "a change with this ccid was accepted before")
+                outcome.duplicateOf = place
+                return (outcome, [])
+            case .changedNothing?: return (.refused(412, "a change with this ccid has changed nothing before"), [])
             case nil: break
             }
             body = try transaction.state.entity(key, of: found)
@@ -33,7 +36,7 @@ struct ChangeWriter {
         do {
             decision = try decide(body, entity, found, records)
         } catch let error as JSONDiffError {
-            return (.refused(error.code.rawValue), [])
+            return (.refused(error), [])
         }
         var author = WriteAuthor(
             client: request.client, request: request.ident, bucket: bucketName, key: key, diff: nil)
@@ -45,12 +48,15 @@ struct ChangeWriter {
             }
             return (.accepted, author.bytes)
         case .write(let new, let operations, var diff, var isMerged):
-            guard let bucket = try found ?? makeBucket(transaction, &records) else { throw Refusal(code: 500) }
+            guard let bucket = try found ?? makeBucket(transaction, &records) else {
+                return (.refused(500, "the bucket has no class, and a user has \(settings.bucketsMax) at most"), [])
+            }
             let written = try write(new, over: body, by: operations, of: bucket, in: transaction)
             if !JSONValue.object(written).isSameJSON(as: .object(new)) {
                 (diff, isMerged) = (ObjectDiff(from: body ?? [:], to: written), true)
                 guard body == nil || !diff.isEmpty else {
-                    return refuse(.refused(412, leavesCopyBehind: true), bucket, &records)
+                    return refuse(
+                        .refused(412, "the class would keep what it has", leavesCopyBehind: true), bucket, &records)
                 }
             }
             author.diff = diff
@@ -66,11 +72,6 @@ struct ChangeWriter {
             records.set(.changedNothing, request.ident, request.key, of: bucket, expiresAt: expiry)
         }
         return (outcome, [])
-    }
-
-    /// A refusal that takes back what was written.
-    struct Refusal: Error {
-        let code: Int
     }
 
     private enum Decision {
@@ -99,20 +100,22 @@ struct ChangeWriter {
             }
             guard let schema = transaction.state.schema(ofClass: bucket.className),
                 BucketForm.problem(with: schema) == nil
-            else { throw Refusal(code: 400) }
+            else { throw JSONDiffError(.malformed, "the class of the bucket has become another one") }
             let bytesMax = bucketSettings.entityBytesMax
             var writer = PropertyWriter(transaction, bytesMax: bytesMax)
             try writer.write(new, over: old, by: operations, request.key, of: schema)
-            guard let written = try transaction.state.entity(request.key, of: bucket),
-                JSONValue.object(written).encoded.utf8.count <= bytesMax
-            else { throw Refusal(code: 413) }
+            guard let written = try transaction.state.entity(request.key, of: bucket) else {
+                throw PropertyWriter.tooLarge
+            }
+            let bytes = JSONValue.object(written).encoded.utf8.count
+            guard bytes <= bytesMax else {
+                throw JSONDiffError(.tooLarge, "with its other members it would have \(bytes) bytes, of \(bytesMax)")
+            }
             return written
         } catch let error as ApplyError {
-            switch error.code {
-            case .objectTooLarge: throw Refusal(code: 413)
-            case .invalid, .rejected, .undefined, .nullErasure: throw isTyped ? Refusal(code: 400) : error
-            case .loadsTooMuch, .unavailable: throw error
-            }
+            guard isTyped || error.code == .objectTooLarge else { throw error }
+            if let refusal = JSONDiffError(error) { throw refusal }
+            throw error
         }
     }
 
@@ -128,7 +131,7 @@ struct ChangeWriter {
 
     private func makeBucket(_ transaction: WriteTransaction, _ records: inout PendingRecords) throws -> Bucket? {
         let door = try records.openDoor()
-        guard bucketSettings.form != .typed else { return nil }
+        guard bucketSettings.form != .typed, door.bucketCount < settings.bucketsMax else { return nil }
         for name in BucketName.classNames(bucketName) where transaction.state.classID(of: Array(name.utf8)) == nil {
             try bucketSettings.form.addClass(name, transaction)
             var recorder = ChangeRecorder(settings, now: now, door: door)
@@ -160,13 +163,16 @@ struct ChangeWriter {
         }
     }
 
+    private static let noEntity = "there is no such entity: it was never made, or is deleted"
+
     private func delete(_ body: EntityBody?, _ entity: EntityRow?) -> Decision {
         if request.owesDeletion {
             return .refuse(ChangeOutcome(code: 412, leavesCopyBehind: body != nil, paysDeletion: true))
         }
-        guard body != nil else { return .refuse(.refused(412)) }
+        guard body != nil else { return .refuse(.refused(412, Self.noEntity)) }
         if bucketSettings.deletesStrictly, let source = request.source, source != entity?.version ?? 1 {
-            return .refuse(.refused(request.isNode ? 412 : 405, leavesCopyBehind: true))
+            let reason = "only the newest version, \(entity?.version ?? 1), can be deleted, and not \(source)"
+            return .refuse(.refused(request.isNode ? 412 : 405, reason, leavesCopyBehind: true))
         }
         return .delete
     }
@@ -175,7 +181,7 @@ struct ChangeWriter {
     private func create(_ diff: ObjectDiff) throws(JSONDiffError) -> Decision {
         guard request.source == nil else {
             // The deletion wins: an edit never brings back what is deleted.
-            return .refuse(request.isNode ? .refused(412, leavesCopyBehind: true) : .refused(404))
+            return .refuse(.refused(request.isNode ? 412 : 404, Self.noEntity, leavesCopyBehind: request.isNode))
         }
         return try write(request.isNode ? diff.fitting([:]) : diff, nil)
     }
@@ -183,7 +189,7 @@ struct ChangeWriter {
     /// A change of an existing entity that does not name the version that it was made against.
     private func mergeWithoutVersion(_ diff: ObjectDiff, _ body: EntityBody) throws -> Decision {
         guard request.isNode || request.mergesWithoutVersion || bucketSettings.mergesWithoutVersion else {
-            return .refuse(.refused(405))
+            return .refuse(.refused(405, "the version that was changed is needed"))
         }
         // What is there has come since there was nothing.
         let rebased = try fitting(diff, [:]).rebased(over: ObjectDiff(from: [:], to: body), base: [:])
@@ -202,7 +208,9 @@ struct ChangeWriter {
                 of: request.key, in: bucket, after: request.source ?? entity.version, to: entity, body),
             steps.first?.kind != .creation
         else {
-            return request.isNode ? try write(diff(body), body, isMerged: true) : .refuse(.refused(405))
+            if request.isNode { return try write(diff(body), body, isMerged: true) }
+            let source = request.source ?? entity.version
+            return .refuse(.refused(405, "version \(source) is not kept: the newest one is \(entity.version)"))
         }
         guard let base = steps.first?.before else { return try write(diff(body), body) }
         var rebased = fitting(diff(base), base), deleted: EntityBody?
@@ -242,10 +250,21 @@ struct ChangeWriter {
         let emitted = try fitting.emitted(on: members)
         // An entity without members can be made, but not be changed into itself.
         guard !emitted.isEmpty || body == nil && diff.isEmpty else {
-            return .refuse(.refused(412, leavesCopyBehind: isReduced))
+            return .refuse(.refused(412, "nothing would change", leavesCopyBehind: isReduced))
         }
         let new = try emitted.applied(to: members, bytesMax: bucketSettings.entityBytesMax)
         return .write(new, by: fitting, diff: emitted, isMerged: isReduced)
+    }
+}
+
+extension JSONDiffError {
+    /// The refusal of what a class does not take; nil if the change is not to blame.
+    init?(_ error: ApplyError) {
+        switch error.code {
+        case .objectTooLarge: self.init(.tooLarge, error.reason)
+        case .invalid, .rejected, .undefined, .nullErasure: self.init(.malformed, error.reason)
+        case .loadsTooMuch, .unavailable: return nil
+        }
     }
 }
 

@@ -6,6 +6,9 @@ enum EntityKey {
     /// The longest key, in bytes.
     static let bytesMax = 256
 
+    /// The keys that are valid, in words.
+    static let rule = "1 to \(bytesMax) bytes without control characters and / are needed"
+
     static func isValid(_ key: String) -> Bool {
         (1...bytesMax).contains(key.utf8.count)
             && !key.utf8.contains { $0 < 0x20 || $0 == 0x7F || $0 == UInt8(ascii: "/") }

@@ -30,7 +30,7 @@ struct PropertyType {
 
     /// The value in a property; for an object or a list the beginning of one.
     /// - Parameter link: gives the link to the object with a key.
-    /// - Throws: `Refusal` with the code 400 for a value of another type, and what `link` throws.
+    /// - Throws: an error with the code 400 for a value of another type, and what `link` throws.
     func payload(_ value: JSONValue, _ link: (ClassID, String) throws -> Payload) throws -> Payload {
         switch (type, value) {
         case (_, .null) where isNullable: return .null
@@ -53,7 +53,26 @@ struct PropertyType {
         case (_, .string(let text)): if let payload = payload(text) { return payload }
         default: break
         }
-        throw ChangeWriter.Refusal(code: 400)
+        throw JSONDiffError(.malformed, "\(demand) is needed, and there is \(value.excerpt)")
+    }
+
+    /// The values that it takes, in words.
+    private var demand: String {
+        let values =
+            switch type {
+            case .int: "a whole number of 64 bits"
+            case .bool: "true or false"
+            case .string: "a text"
+            case .double, .float: "a number of the type \(type)"
+            case .decimal: "a text with a decimal number"
+            case .timestamp: "a text with a date of ISO 8601 and its zone"
+            case .binary: "a text in Base64"
+            case .objectID: "a text of 24 hexadecimal digits"
+            case .uuid: "a text with a UUID"
+            case .link: isEmbedded ? "an object" : "a text with the key of an object"
+            default: "a boolean, a number or a text"
+            }
+        return isNullable ? "\(values), or null," : values
     }
 
     private func payload(_ text: String) -> Payload? {

@@ -21,15 +21,29 @@ struct PropertyWriter {
     /// - Parameters:
     ///   - old: what it has; nil if it is to be made, and then has what is not given at first.
     ///   - operations: the change by which the members become others.
-    /// - Throws: `ChangeWriter.Refusal`
+    /// - Throws: `JSONDiffError` with the place for what the class does not take.
     mutating func write(
         _ new: EntityBody, over old: EntityBody?, by operations: ObjectDiff, _ key: String, of schema: ClassSchema
     ) throws {
         let (object, isNew) = try transaction.create(schema.number, .string(Array(key.utf8)))
         // One that is too large to be shown is not to be changed either.
-        guard isNew == (old == nil) else { throw ChangeWriter.Refusal(code: 413) }
+        guard isNew == (old == nil) else { throw Self.tooLarge }
         guard let old else { return try fill(object, with: new, schema) }
         try write(new, over: old, by: operations, in: object, schema)
+    }
+
+    static let tooLarge = JSONDiffError(.tooLarge, "the object is larger, or deeper, than what clients are shown")
+
+    /// Writes a part of a value. What the class does not take of it is refused with its place.
+    private mutating func write(
+        at name: @autoclosure () -> String, _ body: (inout PropertyWriter) throws -> Void
+    ) throws {
+        do { try body(&self) } catch let error as JSONDiffError {
+            throw error.within(name())
+        } catch let error as ApplyError {
+            if let refusal = JSONDiffError(error) { throw refusal.within(name()) }
+            throw error
+        }
     }
 
     // MARK: Objects
@@ -40,10 +54,15 @@ struct PropertyWriter {
     ) throws {
         for name in Set(old.keys).union(new.keys).sorted() {
             if let before = old[name], let after = new[name], before.isSameJSON(as: after) { continue }
-            guard let property = schema.property(named: Array(name.utf8)), !property.isKey else {
-                throw ChangeWriter.Refusal(code: 400)
+            try write(at: name.text) { writer in
+                guard let property = schema.property(named: Array(name.utf8)) else {
+                    throw JSONDiffError(.malformed, "the class \(String(excerptOf: schema.name)) has no such property")
+                }
+                guard !property.isKey else {
+                    throw JSONDiffError(.malformed, "the primary key is the key of the entity, and no member")
+                }
+                try writer.write(new[name], over: old[name], by: operations?.members[name], in: property, of: object)
             }
-            try write(new[name], over: old[name], by: operations?.members[name], in: property, of: object)
         }
     }
 
@@ -55,15 +74,15 @@ struct PropertyWriter {
         }
         guard let initial = initials[schema.number] else { return }
         bytesLeft -= initial.bytes
-        guard bytesLeft >= 0 else { throw ChangeWriter.Refusal(code: 413) }
+        guard bytesLeft >= 0 else {
+            throw JSONDiffError(.tooLarge, "with what embedded objects have at first, the entity would be too large")
+        }
         let new = initial.members.merging(members) { $1 }
         try write(new, over: initial.members, by: nil, in: object, schema)
     }
 
     private mutating func fill(_ object: DynamicObject?, with members: EntityBody, of classID: ClassID?) throws {
-        guard let object, let schema = classID.flatMap({ reader.schema(of: $0) }) else {
-            throw ChangeWriter.Refusal(code: 400)
-        }
+        guard let object, let schema = classID.flatMap({ reader.schema(of: $0) }) else { throw Self.noObject }
         try fill(object, with: members, schema)
     }
 
@@ -90,9 +109,13 @@ struct PropertyWriter {
             let place = ValuePlace(name, of: object)
             guard new == nil else { return try write(value, over: old, by: operation, type, at: place) }
             if try place.value() != type.empty { try place.set(type.empty) }
-        default: throw ChangeWriter.Refusal(code: 400)
+        case (let collection, let value):
+            let demand = collection == .dictionary ? "an object" : "a list"
+            throw JSONDiffError(.malformed, "\(demand) is needed, and there is \(value.excerpt)")
         }
     }
+
+    private static let noObject = JSONDiffError(.malformed, "there is no object here that has members")
 
     /// Writes a value that is another one than before.
     private mutating func write(
@@ -102,7 +125,7 @@ struct PropertyWriter {
         switch (old, new) {
         case (.object(let before), .object(let after)) where type.isEmbedded:
             guard let object = try place.object(), let schema = type.target.flatMap({ reader.schema(of: $0) }) else {
-                throw ChangeWriter.Refusal(code: 400)
+                throw Self.noObject
             }
             var operations: ObjectDiff?
             if case .object(let diff)? = operation { operations = diff }
@@ -134,13 +157,19 @@ struct PropertyWriter {
 
     private func payload(_ value: JSONValue, _ type: PropertyType) throws -> Payload {
         try type.payload(value) { target, text in
-            guard let schema = graph.schema(of: target), let key = PrimaryKey(text, of: schema.key) else {
-                throw ChangeWriter.Refusal(code: 400)
+            let schema = graph.schema(of: target)
+            guard let key = PrimaryKey(text, of: schema?.key) else {
+                throw JSONDiffError(.malformed, "\(String(excerptOf: text.utf8)) is no key of \(Self.name(of: schema))")
             }
-            let object = try transaction.object(ObjectReference(classID: target, key: key))
-            guard let object else { throw ChangeWriter.Refusal(code: 417) }
+            guard let object = try transaction.object(ObjectReference(classID: target, key: key)) else {
+                throw JSONDiffError(.noTarget, "there is no object \(key) of \(Self.name(of: schema))")
+            }
             return object.link
         }
+    }
+
+    private static func name(of schema: ClassSchema?) -> String {
+        "the class \(schema.map { String(excerptOf: $0.name) } ?? "")"
     }
 
     // MARK: Collections
@@ -151,16 +180,18 @@ struct PropertyWriter {
         var (insertedCount, removedCount) = (0, 0)
         for (key, edit) in JSONOperation.edits(from: old, to: new).sorted(by: { $0.key < $1.key }) {
             let index = key - removedCount, place = ValuePlace(index, of: list)
-            switch edit {
-            case .add(let element):
-                let payload = try payload(element, type)
-                try list.insert(payload, at: index)
-                try fill(element, payload, type, at: place)
-                insertedCount += 1
-            case .remove:
-                try list.remove(at: index)
-                removedCount += 1
-            default: try write(new[index], over: old[key - insertedCount], type, at: place)
+            try write(at: String(index)) { writer in
+                switch edit {
+                case .add(let element):
+                    let payload = try writer.payload(element, type)
+                    try list.insert(payload, at: index)
+                    try writer.fill(element, payload, type, at: place)
+                    insertedCount += 1
+                case .remove:
+                    try list.remove(at: index)
+                    removedCount += 1
+                default: try writer.write(new[index], over: old[key - insertedCount], type, at: place)
+                }
             }
         }
     }
@@ -170,16 +201,18 @@ struct PropertyWriter {
     ) throws {
         for name in Set(old.keys).union(new.keys).sorted() {
             if let before = old[name], let after = new[name], before.isSameJSON(as: after) { continue }
-            let key = try MemberName.key(name.text, in: dictionary)
-            if let value = new[name] {
-                try write(value, over: old[name], type, at: ValuePlace(key, of: dictionary))
-            } else {
-                try dictionary.remove(key)
+            try write(at: name.text) { writer in
+                let key = try MemberName.key(name.text, in: dictionary)
+                if let value = new[name] {
+                    try writer.write(value, over: old[name], type, at: ValuePlace(key, of: dictionary))
+                } else {
+                    try dictionary.remove(key)
+                }
             }
         }
     }
 
-    private func write(
+    private mutating func write(
         _ new: [JSONValue], over old: [JSONValue], _ type: PropertyType, in set: DynamicSet
     ) throws {
         func texts(_ values: [JSONValue]) -> [ExactString] { values.map { ExactString($0.encoded) } }
@@ -191,8 +224,8 @@ struct PropertyWriter {
             (before, gone) = ([], [])
         }
         try set.subtract(gone)
-        for (element, text) in zip(new, texts(new)) where !before.contains(text) {
-            try set.insert(try payload(element, type))
+        for (index, (element, text)) in zip(new, texts(new)).enumerated() where !before.contains(text) {
+            try write(at: String(index)) { try set.insert(try $0.payload(element, type)) }
         }
     }
 }

@@ -26,10 +26,7 @@ struct HTTPBucket: Sendable {
         case (.GET, .index): return try await list(ListingRequest(query))
         case (.GET, .entity(let key, let version)): return try await read(key, at: version)
         case (.POST, .entity(let key, let version)):
-            guard let members = try? JSONValue(parsing: body).normalized().members else {
-                throw DataRefusal(.badRequest, "the body is not a JSON object")
-            }
-            let operation = ChangeRequest.Operation.set(members, replaces: query.isSet("replace"))
+            let operation = ChangeRequest.Operation.set(try Self.members(body), replaces: query.isSet("replace"))
             return try await write(self.request(operation, key, version, query), hasResponse: query.isSet("response"))
         case (.DELETE, .entity(let key, let version)):
             return try await write(self.request(.delete, key, version, query), hasResponse: false)
@@ -43,6 +40,31 @@ struct HTTPBucket: Sendable {
         }
     }
 
+    // MARK: Requests
+
+    private static func check(_ key: String) throws(DataRefusal) {
+        guard EntityKey.isValid(key) else { throw DataRefusal(.badRequest, "key: \(EntityKey.rule)") }
+    }
+
+    private static func check(_ ident: String, _ name: String) throws(DataRefusal) {
+        guard ChangeRequest.isIdent(ident) else {
+            throw DataRefusal(.badRequest, "\(name): \(ChangeRequest.identRule)")
+        }
+    }
+
+    private static func json(_ body: [UInt8]) throws(DataRefusal) -> JSONValue {
+        do { return try JSONValue(parsing: body, depthMax: Change.jsonDepth) } catch {
+            throw DataRefusal(.badRequest, "the body is not JSON: \(error.reason), at byte \(error.offset)")
+        }
+    }
+
+    private static func members(_ body: [UInt8]) throws(DataRefusal) -> EntityBody {
+        let json = try json(body), members: EntityBody?
+        do { members = try json.normalized().members } catch { throw DataRefusal(.badRequest, error.description) }
+        guard let members else { throw DataRefusal(.badRequest, "the body is not an object") }
+        return members
+    }
+
     // MARK: Reading
 
     private func list(_ request: ListingRequest) async throws -> EndpointResponse {
@@ -52,7 +74,7 @@ struct HTTPBucket: Sendable {
     }
 
     private func read(_ key: String, at version: UInt64?) async throws -> EndpointResponse {
-        guard EntityKey.isValid(key) else { throw DataRefusal(.badRequest, "no key") }
+        try Self.check(key)
         let name = name
         let found = try await file.read { reader -> (UInt64, EntityBody)? in
             guard let bucket = try reader.records.bucket(named: name),
@@ -79,20 +101,19 @@ struct HTTPBucket: Sendable {
     ) throws -> ChangeRequest {
         let client = query["clientid"] ?? Change.otherClient
         let ident = query["ccid"] ?? Hex.encode((0..<16).map { _ in UInt8.random(in: .min ... .max) })
-        guard EntityKey.isValid(key), ChangeRequest.isIdent(client), ChangeRequest.isIdent(ident) else {
-            throw DataRefusal(.badRequest, "no key, clientid or ccid")
-        }
+        try Self.check(key)
+        try Self.check(client, "clientid")
+        try Self.check(ident, "ccid")
         return ChangeRequest(
             key: key, ident: ident, client: client, operation: operation, source: version, isNode: false)
     }
 
     private func write(_ request: ChangeRequest, hasResponse: Bool) async throws -> EndpointResponse {
         try admitChanges(1)
-        let outcome = try await file.perform([request], on: name, settings).first
-        if let code = outcome?.code {
+        if let outcome = try await file.perform([request], on: name, settings).first, var code = outcome.code {
             // What is not there has no deletion.
-            if case .delete = request.operation, code == 412 { throw DataRefusal(code: 404) }
-            throw DataRefusal(code: code)
+            if case .delete = request.operation, code == 412 { code = 404 }
+            throw DataRefusal(HTTPResponseStatus(statusCode: code), outcome.reason)
         }
         let (change, body) = try await accepted(request)
         return Self.response(hasResponse ? JSONValue.object(body ?? [:]).encoded : "", change.version)
@@ -121,10 +142,10 @@ struct HTTPBucket: Sendable {
     /// Carries out the changes of a list.
     private func write(_ body: [UInt8], _ query: FormFields) async throws -> EndpointResponse {
         let client = query["clientid"] ?? Change.otherClient
-        guard ChangeRequest.isIdent(client),
-            let items = try? JSONValue(parsing: body, depthMax: Change.jsonDepth).array,
-            items.count <= Self.changesMax
-        else { throw DataRefusal(.badRequest, "the body is not a list of at most \(Self.changesMax) changes") }
+        try Self.check(client, "clientid")
+        guard let items = try Self.json(body).array, items.count <= Self.changesMax else {
+            throw DataRefusal(.badRequest, "the body is not a list of at most \(Self.changesMax) changes")
+        }
         try admitChanges(items.count)
         var answers = [String](repeating: "", count: items.count), requests: [(index: Int, ChangeRequest)] = []
         for (index, item) in items.enumerated() {
@@ -134,14 +155,16 @@ struct HTTPBucket: Sendable {
                 requests.append((index, request))
             } catch {
                 answers[index] = Channel.error(
-                    error.code.rawValue, item["id"]?.string ?? "", item["ccid"]?.string ?? "", client: client)
+                    error.code.rawValue, item["id"]?.string ?? "", item["ccid"]?.string ?? "", client: client,
+                    reason: error.description)
             }
         }
         let outcomes = try await file.perform(requests.map(\.1), on: name, settings)
         guard query.isSet("wait") else { return EndpointResponse(status: .ok, text: "[]") }
         for ((index, request), outcome) in zip(requests, outcomes) {
             if let code = outcome.code {
-                answers[index] = Channel.error(code, request.key, request.ident, client: client)
+                answers[index] = Channel.error(
+                    code, request.key, request.ident, client: client, reason: outcome.reason)
             } else {
                 answers[index] = try await accepted(request).0.text
             }

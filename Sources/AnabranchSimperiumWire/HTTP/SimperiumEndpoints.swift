@@ -66,7 +66,7 @@ package struct SimperiumEndpoints: HTTPEndpoints {
         try await file.openDoor()
         do { _ = try await file.findBucket(path.bucket, settings.form) } catch let problem as BucketProblem {
             wire.report(problem, with: path.bucket, of: file.path)
-            throw DataRefusal(.notFound, "no class of that bucket")
+            throw DataRefusal(.notFound, "no class of that bucket: \(problem.reason)")
         }
         return HTTPBucket(
             name: path.bucket, file: file, settings: settings, principal: principal, isWritable: permission >= .write,
@@ -82,11 +82,6 @@ struct DataRefusal: Error {
     init(_ status: HTTPResponseStatus, _ reason: String) {
         self.status = status
         self.reason = reason
-    }
-
-    /// By the code of a change's refusal.
-    init(code: Int) {
-        self.init(HTTPResponseStatus(statusCode: code), "the change is refused with code \(code)")
     }
 
     static let noRight = DataRefusal(.unauthorized, "no right to the bucket")

@@ -91,8 +91,8 @@ final class MemoryDoor {
                 decided.withLock { $0 = outcome }
                 return author
             }
-        } catch let refusal as ChangeWriter.Refusal {
-            return .refused(refusal.code)
+        } catch let refusal as JSONDiffError {
+            return .refused(refusal)
         }
         return decided.withLock { $0 }
     }
