@@ -4,7 +4,7 @@ struct Attack: Sendable {
     struct Plan: Sendable {
         /// True if there are neighbours. Nobody can write to a store that counts as full, or to a server that ends.
         var hasBystanders = true
-        /// The files of bystanders that are attacked; all others are neighbours.
+        /// The files of bystanders that are attacked, if any are; all others are neighbours.
         var attackedPlaces: Set = [AttackedApp.flexible.rawValue]
         /// True if the general bounds count: how long others wait, and how soon the server ends. The bounds that the
         /// attack itself sets count in any case.

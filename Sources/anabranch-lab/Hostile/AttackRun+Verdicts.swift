@@ -28,7 +28,7 @@ extension AttackRun {
     private func judgeBystanders() {
         guard let bystanders, let phases = state.withLock({ $0.measured?.phases }) else { return }
         let attacked = attack.plan.attackedPlaces, others = bystanders.names.subtracting(attacked)
-        judge("app", bystanders.loops(attacked), phases, p99Max: 100, max: 1_000)
+        if !attacked.isEmpty { judge("app", bystanders.loops(attacked), phases, p99Max: 100, max: 1_000) }
         judge("others", bystanders.loops(others), phases, p99Max: 50, max: nil)
         report.bound("resets_of_others", Double(bystanders.resetCount), atMost: 0)
         let all = PhaseFigures(bystanders.loops(bystanders.names), phases)

@@ -31,6 +31,29 @@ import Testing
         #expect(Double(figures["app_writes_alone"] ?? "") ?? 0 > 0)
     }
 
+    /// The parts that every attack of Simperium's wire prints: another user's waits, alone and during the attack, the
+    /// memory, and the codes of the answers.
+    @Test(arguments: [
+        ("simperium-inits", "channels=310", ["channels_without_code", "channels_500", "connections_closed_1013"]),
+        ("simperium-text", "edits=20", ["edits_without_code", "edits_413"]),
+        ("simperium-diffs", "edits=30", ["edits_without_code", "edits_413", "old_edits_without_code"]),
+        ("simperium-marks", "pages=20,entities=20", []), ("simperium-ccids", "seconds=1", ["changes_sent"]),
+    ])
+    func attacksOfSimperiumsWireAreMeasured(name: String, counts: String, figures: [String]) async throws {
+        let answer = try await Self.attack(
+            name, "--counts", counts, "--alone-seconds", "0.2", "--serve", LabProcess.server)
+        let lines = answer.output.split(separator: "\n").map { $0.split(separator: " ").map(String.init) }
+        let names = Set(lines.compactMap { $0.count > 3 ? $0[2] : nil })
+        let all =
+            figures + [
+                "neighbour_p99_alone", "neighbour_p99", "neighbour_p99_ratio", "others_p99_alone", "others_p99",
+                "rss_before", "rss_growth", "sigterm",
+            ]
+        #expect(names.isSuperset(of: all), "\(Set(all).subtracting(names)) \(answer.complaint)")
+        #expect(!names.contains("app_p99"))
+        #expect(!lines.contains { $0.count > 3 && $0[2] == "attacker_told" })
+    }
+
     @Test func allAreListed() async throws {
         let answer = try await Self.attack("list")
         #expect(answer.status == 0)

@@ -23,20 +23,22 @@ extension Attack {
     ) { run in
         let neighbour = try await SimperiumNeighbour(run), user = try await run.simperiumUser()
         try await neighbour.measure(run) {
-            var codes: [String: Int] = [:], number = 0
+            var answers = CodeCounts(), closings = CodeCounts(), number = 0
             while number < run.count("channels") {
                 let client = try await run.simperiumClient("attacker", of: user)
-                while number < run.count("channels") {
-                    number += 1
-                    guard let isOpen = try? await client.tryOpen("b\(number)", channel: number) else { break }
-                    codes[isOpen ? "opened" : "refused", default: 0] += 1
-                }
+                do {
+                    while number < run.count("channels") {
+                        number += 1
+                        answers.add(try await client.tryOpen("b\(number)", channel: number))
+                    }
+                } catch { closings.add(client.closingCode) }
                 await client.close()
             }
-            for (name, count) in codes { run.report.figure("channels_\(name)", Double(count)) }
+            answers.write("channels", to: run.report)
+            closings.write("connections_closed", to: run.report)
             // A connection has 100 channels, and 300 openings a minute.
             run.report.bound(
-                "channels_refused", Double(codes["refused"] ?? 0), atLeast: Double(run.count("channels")) / 2)
+                "channels_refused", Double(answers.refusedCount), atLeast: Double(run.count("channels")) / 2)
         }
     }
 
@@ -48,17 +50,15 @@ extension Attack {
         let neighbour = try await SimperiumNeighbour(run), writer = try await run.simperiumWriter("attacker")
         let piece = String(repeating: "x", count: 64 << 10)
         try await neighbour.measure(run) {
-            var length = 0, refused = 0
+            var length = 0, answers = CodeCounts()
             for _ in 0..<run.count("edits") {
                 let kept = length > 0 ? "=\(length)\\t" : ""
-                if try await writer.edit("\(kept)+\(piece)").isAccepted {
-                    length += piece.utf8.count
-                } else {
-                    refused += 1
-                }
+                let code = try await writer.edit("\(kept)+\(piece)").code
+                if code == nil { length += piece.utf8.count }
+                answers.add(code)
             }
             run.report.bound("text", Double(length) / 1e6, atMost: 1.1, "MB")
-            run.report.figure("edits_refused", Double(refused))
+            answers.write("edits", to: run.report)
         }
     }
 
@@ -68,19 +68,24 @@ extension Attack {
     ) { run in
         let neighbour = try await SimperiumNeighbour(run), writer = try await run.simperiumWriter("attacker")
         try await neighbour.measure(run) {
-            var length = 1, refused = 0
+            var length = 1, answers = CodeCounts(), oldAnswers = CodeCounts()
             try await writer.edit("+x")
             for number in 0..<run.count("edits") {
                 let text = String(repeating: "y", count: min(length, 1 << 20))
-                if try await writer.edit("=\(length)\\t+\(text)").isAccepted {
+                let code = try await writer.edit("=\(length)\\t+\(text)").code
+                answers.add(code)
+                if code == nil {
                     length += text.utf8.count
                 } else {
-                    refused += 1
-                    // The same once more, on a version that is far behind.
-                    try await writer.edit("=1\\t+\(number)", from: 2)
+                    // A small one, on a version that is far behind.
+                    let oldCode = try await writer.edit("=1\\t+\(number)", from: 2).code
+                    oldAnswers.add(oldCode)
+                    if oldCode == nil { length += "\(number)".utf8.count }
                 }
             }
-            run.report.bound("edits_refused", Double(refused), atLeast: Double(run.count("edits")) - 30)
+            answers.write("edits", to: run.report)
+            oldAnswers.write("old_edits", to: run.report)
+            run.report.bound("edits_refused", Double(answers.refusedCount), atLeast: Double(run.count("edits")) - 30)
         }
     }
 
@@ -93,14 +98,17 @@ extension Attack {
         let page = try await writer.client.ask("0:i:1:::10", .beginning("0:i:")).text
         guard let mark = page.firstMatch(of: /"mark":"(\w+)"/)?.output.1 else { throw LoadError("no mark: \(page)") }
         try await neighbour.measure(run) {
-            var random = SeededRandom(seed: 1)
+            var random = SeededRandom(seed: 1), listed = 0
             for _ in 0..<run.count("pages") {
                 var digits = Array(mark.utf8)
                 for _ in 0..<4 { digits[random.below(digits.count)] = random.pick(Array("0123456789abcdef".utf8)) }
                 let offset = random.below(3) == 0 ? random.below(run.count("entities")) : 0
-                try await writer.client.ask(
+                let page = try await writer.client.ask(
                     "0:i:1:\(String(decoding: digits, as: UTF8.self)):\(offset):10", .beginning("0:i:"))
+                if page.text.hasPrefix("0:i:{\"current\":") { listed += 1 }
             }
+            // None is refused: a mark that nobody has given out begins a listing.
+            run.report.bound("pages_listed", Double(listed), atLeast: Double(run.count("pages")))
         }
     }
 
@@ -111,7 +119,7 @@ extension Attack {
         let neighbour = try await SimperiumNeighbour(run), user = try await run.simperiumUser()
         try await neighbour.measure(run) {
             let end = ContinuousClock.now + .seconds(run.count("seconds"))
-            var sent = 0, closed = 0
+            var sent = 0, closings = CodeCounts()
             while ContinuousClock.now < end {
                 let client = try await run.simperiumClient("attacker", of: user)
                 try await client.open("note")
@@ -123,11 +131,26 @@ extension Attack {
                     }
                     try await Task.sleep(for: .milliseconds(10))
                 }
-                if client.isClosed { closed += 1 }
+                if client.isClosed { closings.add(client.closingCode) }
                 await client.close()
             }
             run.report.figure("changes_sent", Double(sent))
-            run.report.figure("connections_closed", Double(closed))
+            closings.write("connections_closed", to: run.report)
+        }
+    }
+}
+
+/// How often the server has taken something, and how often it has refused it with which code.
+private struct CodeCounts {
+    private var counts: [Int?: Int] = [:]
+
+    mutating func add(_ code: Int?) { counts[code, default: 0] += 1 }
+
+    var refusedCount: Int { counts.reduce(0) { $0 + ($1.key == nil ? 0 : $1.value) } }
+
+    func write(_ name: String, to report: AttackReport) {
+        for (code, count) in counts.sorted(by: { $0.key ?? 0 < $1.key ?? 0 }) {
+            report.figure("\(name)_\(code.map(String.init) ?? "without_code")", Double(count))
         }
     }
 }
@@ -171,6 +194,7 @@ private struct SimperiumNeighbour {
         let before = Percentiles(alone), after = Percentiles(try await during.value)
         run.report.figure("neighbour_p50_alone", before.p50 ?? 0, "ms")
         run.report.figure("neighbour_p99_alone", before.p99 ?? 0, "ms")
+        if let alone = before.p99, let p99 = after.p99 { run.report.figure("neighbour_p99_ratio", p99 / alone) }
         run.report.bound("neighbour_p50", after.p50 ?? .infinity, atMost: max(2 * (before.p50 ?? 0), 20), "ms")
         run.report.bound("neighbour_p99", after.p99 ?? .infinity, atMost: max(2 * (before.p99 ?? 0), 100), "ms")
     }

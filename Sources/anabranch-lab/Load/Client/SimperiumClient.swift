@@ -32,6 +32,7 @@ final class SimperiumClient: Sendable {
         /// Is given each message for which nobody waits.
         var onMessage: (@Sendable (ByteBuffer, ContinuousClock.Instant) -> Void)?
         var isClosed = false
+        var closingCode: UInt16?
     }
 
     typealias Message = (text: String, time: ContinuousClock.Instant)
@@ -61,25 +62,29 @@ final class SimperiumClient: Sendable {
     private final class Relay: Sendable {
         let client = Mutex<SimperiumClient?>(nil)
 
-        func take(_ message: ByteBuffer?) {
+        func take(_ event: TextConnection.Event) {
             let client = client.withLock { client in
-                defer { if message == nil { client = nil } }
+                defer { if case .closed = event { client = nil } }
                 return client
             }
-            client?.take(message)
+            client?.take(event)
         }
     }
 
-    private func take(_ message: ByteBuffer?) {
-        let now = ContinuousClock.now
-        guard let message else {
+    private func take(_ event: TextConnection.Event) {
+        switch event {
+        case .message(let message): take(message)
+        case .closed(let code):
             let waiter = state.withLock { state in
-                state.isClosed = true
+                (state.isClosed, state.closingCode) = (true, code)
                 return state.waiter.take()
             }
             waiter?.continuation.resume(throwing: Self.closed)
-            return
         }
+    }
+
+    private func take(_ message: ByteBuffer) {
+        let now = ContinuousClock.now
         let (continuation, observer) = state.withLock { state in
             let isAnswer = state.waiter?.answer.fits(message) == true
             return (isAnswer ? state.waiter.take()?.continuation : nil, isAnswer ? nil : state.onMessage)
@@ -89,6 +94,9 @@ final class SimperiumClient: Sendable {
     }
 
     var isClosed: Bool { state.withLock { $0.isClosed } }
+
+    /// The code by which the server has closed the connection; nil if it has not.
+    var closingCode: Int? { state.withLock { $0.closingCode }.map(Int.init) }
 
     private static let closed = LoadError("the server has closed the connection of a client")
 
@@ -113,20 +121,22 @@ final class SimperiumClient: Sendable {
     }
 
     /// Asks for a channel.
-    /// - Returns: whether the server has opened it.
-    func tryOpen(_ bucket: String, channel: Int) async throws -> Bool {
+    /// - Returns: the code of the refusal; nil if the server has opened it.
+    func tryOpen(_ bucket: String, channel: Int) async throws -> Int? {
         let members: [String: JSONValue] = [
             "name": .string(bucket), "clientid": .string(name), "api": "1.1", "token": .string(user.token),
             "app_id": .string(user.app), "library": "load", "version": "1",
         ]
         let answer = try await ask(
             "\(channel):init:\(JSONValue.object(members).encoded)", .beginning("\(channel):auth:"))
-        return !answer.text.hasPrefix("\(channel):auth:{")
+        return answer.text.firstMatch(of: /"code":(\d+)/).flatMap { Int($0.output.1) }
     }
 
     /// Opens a channel, and listens from now on.
     func open(_ bucket: String, channel: Int = 0) async throws {
-        guard try await tryOpen(bucket, channel: channel) else { throw LoadError("a channel is refused") }
+        if let code = try await tryOpen(bucket, channel: channel) {
+            throw LoadError("a channel is refused with code \(code)")
+        }
         try await listen(channel: channel)
     }
 

@@ -8,9 +8,12 @@ actor SimperiumWriter {
 
     /// The outcome of a change.
     struct Outcome: Sendable {
-        var isAccepted: Bool
+        /// The code of the refusal; nil if it is accepted.
+        var code: Int?
         var sent: ContinuousClock.Instant
         var acknowledged: ContinuousClock.Instant
+
+        var isAccepted: Bool { code == nil }
     }
 
     init(_ client: SimperiumClient, key: String) {
@@ -47,7 +50,8 @@ actor SimperiumWriter {
         let change = "0:c:{\"o\":\"M\",\"id\":\"\(key)\",\"ccid\":\"\(ident)\",\"v\":\(diff)\(source)}"
         let sent = ContinuousClock.now
         let answer = try await client.ask(change, .containing("\"ccids\":[\"\(ident)\"]"))
-        return Outcome(
-            isAccepted: !answer.text.contains("\"error\":"), sent: sent, acknowledged: answer.time)
+        // Of an error, which is short.
+        let code = answer.text.prefix(300).firstMatch(of: /"error":(\d+)/).flatMap { Int($0.output.1) }
+        return Outcome(code: code, sent: sent, acknowledged: answer.time)
     }
 }

@@ -4,16 +4,22 @@ import NIOPosix
 
 /// A WebSocket of text messages. Its server is trusted: it sends each message in one frame.
 final class TextConnection: Sendable {
+    enum Event: Sendable {
+        case message(ByteBuffer)
+        /// The end, with the code by which the server has closed it; nil if it has not said one.
+        case closed(code: UInt16?)
+    }
+
     private let channel: any Channel
     private let traffic: Traffic
 
     /// - Parameters:
     ///   - path: the path of the WebSocket.
-    ///   - onMessage: is given each message on the event loop, and nil in the end.
+    ///   - onEvent: is given each message on the event loop, and the end.
     /// - Throws: `LoadError` if the server does not let the client in.
     init(
         to target: SyncTarget, path: String, on eventLoop: any EventLoop, traffic: Traffic,
-        onMessage: @escaping @Sendable (ByteBuffer?) -> Void
+        onEvent: @escaping @Sendable (Event) -> Void
     ) async throws {
         let opened = eventLoop.makePromise(of: Void.self)
         do {
@@ -22,7 +28,7 @@ final class TextConnection: Sendable {
                 .channelInitializer { channel in
                     channel.eventLoop.makeCompletedFuture {
                         try channel.pipeline.syncOperations.addHandler(
-                            TextFrameHandler(opened, traffic: traffic, onMessage: onMessage))
+                            TextFrameHandler(opened, traffic: traffic, onEvent: onEvent))
                     }
                 }
                 .connect(host: target.host, port: target.port).get()
@@ -66,16 +72,17 @@ private final class TextFrameHandler: ChannelInboundHandler {
 
     private let opened: EventLoopPromise<Void>
     private let traffic: Traffic
-    private let onMessage: @Sendable (ByteBuffer?) -> Void
+    private let onEvent: @Sendable (TextConnection.Event) -> Void
+    private var closingCode: UInt16?
     private var buffer = ByteBuffer()
     private var isOpen = false
 
     init(
-        _ opened: EventLoopPromise<Void>, traffic: Traffic, onMessage: @escaping @Sendable (ByteBuffer?) -> Void
+        _ opened: EventLoopPromise<Void>, traffic: Traffic, onEvent: @escaping @Sendable (TextConnection.Event) -> Void
     ) {
         self.opened = opened
         self.traffic = traffic
-        self.onMessage = onMessage
+        self.onEvent = onEvent
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -87,8 +94,10 @@ private final class TextFrameHandler: ChannelInboundHandler {
             switch opcode {
             case 1:
                 traffic.receive(payload.readableBytes)
-                onMessage(payload)
-            case 8: return context.close(promise: nil)
+                onEvent(.message(payload))
+            case 8:
+                closingCode = payload.getInteger(at: payload.readerIndex)
+                return context.close(promise: nil)
             case 9:
                 // The answer to a ping, which has no payload.
                 context.writeAndFlush(NIOAny(ByteBuffer(bytes: [0x8A, 0x80, 0, 0, 0, 0])), promise: nil)
@@ -130,7 +139,7 @@ private final class TextFrameHandler: ChannelInboundHandler {
 
     func channelInactive(context: ChannelHandlerContext) {
         opened.fail(LoadError("the server has closed the connection"))
-        onMessage(nil)
+        onEvent(.closed(code: closingCode))
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
