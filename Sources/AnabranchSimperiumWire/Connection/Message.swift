@@ -34,6 +34,21 @@ enum Message: Equatable {
     }
 }
 
+/// The payload of `e`: a key, and after its last point a version.
+struct EntityQuestion: Equatable {
+    let key: String
+    /// Nil if it is no number.
+    let version: UInt64?
+
+    /// - Returns: nil for what no client asks, which is not answered.
+    init?(_ payload: Substring) {
+        guard payload.utf8.count <= 600, !payload.utf8.contains(where: { $0 < 0x20 }) else { return nil }
+        let point = payload.utf8.lastIndex(of: UInt8(ascii: "."))
+        key = point.map { String(payload[..<$0]) } ?? ""
+        version = point.flatMap { UInt64(payload[payload.utf8.index(after: $0)...]) }
+    }
+}
+
 /// The number of a channel; nil for the one that has none.
 struct ChannelName: Hashable {
     var number: UInt32?

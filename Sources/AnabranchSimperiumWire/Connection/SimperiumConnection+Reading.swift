@@ -26,13 +26,10 @@ extension SimperiumConnection {
     // MARK: Entities
 
     func tellEntity(_ payload: Substring, on channel: Channel) async throws {
-        guard payload.utf8.count <= 600, !payload.utf8.contains(where: { $0 < 0x20 }) else { return }
-        let dot = payload.utf8.lastIndex(of: UInt8(ascii: "."))
-        let key = dot.map { String(payload[..<$0]) } ?? ""
-        let version = dot.flatMap { UInt64(payload[payload.utf8.index(after: $0)...]) }
+        guard let question = EntityQuestion(payload) else { return }
         var answer = "?"
-        if let version, let bucket = channel.bucket, !isHidden(key, version, on: channel) {
-            let body = try await channel.file.read { try $0.entity(key, of: bucket, at: version) }
+        if let version = question.version, let bucket = channel.bucket, !isHidden(question.key, version, on: channel) {
+            let body = try await channel.file.read { try $0.entity(question.key, of: bucket, at: version) }
             if let body { answer = JSONValue.object(["data": .object(body)]).encoded }
         }
         try await send(channel.message("e", "\(payload)\n\(answer)"))

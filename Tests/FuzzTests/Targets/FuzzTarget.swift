@@ -108,9 +108,14 @@ enum FuzzTarget: String, CaseIterable, Sendable {
                 "0:", "1:", "\n", "init:{", "c:{\"o\":\"M\",\"id\":\"k0\",\"ccid\":\"", "c:{\"o\":\"-\",\"id\":\"k1\",",
                 "\"sv\":1", "\"d\":{", "\"v\":{\"t\":{\"o\":\"d\",\"v\":\"", "e:k0.1", "i:1:::", "cv:", "h:1", "EMPTY",
                 "=1",
-                "-1", "+x", "\\t", "{\"o\":\"+\",\"v\":", "[\"", "a/websocket", "%2F",
+                "-1", "+x", "\\t", "{\"o\":\"+\",\"v\":", "[\"", "a/websocket", "%2F", "4:", "/1/a/deep/i/k0/v/1 {",
+                "/1/a/typed/i/k0?replace=1 {", "?delete=1", "{\"o\":\"r\",\"v\":[",
             ]
-        case .indexMark: [":", "1:", "0000000000000000", "00000001", "ffffffff", "\n", "-1", "1000"]
+        case .indexMark:
+            [
+                ":", "1:", "0000000000000000", "00000001", "ffffffff", "\n", "-1", "1000", "?", "mark=", "&limit=",
+                "&since=", "&data=1", "%30",
+            ]
         case .realmFile: ["AAAA", "AAAAE\u{0}\u{0}", "T-DB", "class_", "\u{0}", "\u{1}", "\u{7f}"]
         }
     }

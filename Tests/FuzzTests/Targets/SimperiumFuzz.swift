@@ -4,8 +4,9 @@ import Synchronization
 
 @testable import AnabranchSimperiumWire
 
-/// Messages of a client, a line each. All that read them do; changes are carried out. At the end, whoever was told the
-/// changes has what the server has, also of every version.
+/// Messages of a client, a line each: on sockets, in frames of SockJS, and by HTTP as a path with a query and, after a
+/// space, the body. All that read them do; changes are carried out. At the end, whoever was told the changes has what
+/// the server has, also of every version.
 func fuzzSimperiumMessages(_ bytes: [UInt8]) -> String? {
     var world = MessageWorld()
     do {
@@ -18,12 +19,18 @@ func fuzzSimperiumMessages(_ bytes: [UInt8]) -> String? {
     }
 }
 
-/// Two lines: a request for a page, and a version since which listed entities have changed. A mark that was not given
-/// out gives the first page of a listing; any other the rest of one.
+/// Two lines: a request for a page, and a version since which listed entities have changed; or a query by HTTP, after
+/// `?`. A mark that was not given out gives the first page of a listing; any other the rest of one.
 func fuzzIndexMark(_ bytes: [UInt8]) -> String? {
     let lines = bytes.split(separator: 10, maxSplits: 1).map { String(decoding: $0, as: UTF8.self) }
-    var request = ListingRequest((lines.first ?? "")[...])
-    request.since = lines.count > 1 ? lines[1] : ""
+    let line = lines.first ?? ""
+    var request = ListingRequest(line[...])
+    if line.hasPrefix("?") {
+        guard let query = FormFields(line.utf8.dropFirst()) else { return nil }
+        request = ListingRequest(query)
+    } else {
+        request.since = lines.count > 1 ? lines[1] : ""
+    }
     do {
         return try ListingWorld.door.withLock { door in
             guard let door else { return "there is no file" }
@@ -67,19 +74,29 @@ private struct MessageWorld {
     /// The files of which something was asked.
     private var doors: [BucketForm: MemoryDoor] = [:]
 
-    /// The file whose bucket is flat for the first two channels, and typed for others.
-    private mutating func openedDoor(_ channel: ChannelName) throws -> MemoryDoor {
-        let form = (channel.number ?? 0) < 2 ? BucketForm.flat : .typed
+    /// The file whose bucket has a form.
+    private mutating func openedDoor(_ form: BucketForm) throws -> MemoryDoor {
         let opened = try doors[form] ?? MemoryDoor(form)
         doors[form] = opened
         return opened
     }
 
+    /// The form that a channel's bucket has: two channels after each other have the same.
+    private func form(_ channel: ChannelName) -> BucketForm {
+        [BucketForm.flat, .typed, .deep][Int(channel.number ?? 0) / 2 % 3]
+    }
+
     mutating func receive(_ text: String) throws -> String? {
+        for message in SockJSFrame.messages(in: text) ?? [text] {
+            if let problem = try take(message) { return problem }
+            if let problem = try takeHTTP(message) { return problem }
+        }
+        return nil
+    }
+
+    private mutating func take(_ text: String) throws -> String? {
         _ = SocketPath(text)
-        _ = DataPath(text)
         _ = FormFields(text.utf8)
-        _ = SockJSFrame.messages(in: text)
         guard SockJSFrame.messages(in: String(SockJSFrame.message(text).dropFirst())) == [text] else {
             return "a frame of SockJS has another message"
         }
@@ -90,22 +107,13 @@ private struct MessageWorld {
         case "init": _ = OpeningRequest(payload)
         case "i":
             let request = ListingRequest(payload)
-            return try openedDoor(channel).read { try $0.listingProblem(request) }
+            return try openedDoor(form(channel)).read { try $0.listingProblem(request) }
         case "e":
-            let parts = payload.split(separator: ".")
-            guard parts.count == 2, let version = UInt64(parts[1]) else { return nil }
-            try openedDoor(channel).read { reader in
-                if let bucket = try reader.onlyBucket() {
-                    _ = try reader.entity(String(parts[0]), of: bucket, at: version)
-                }
-            }
-        case "cv":
-            guard let cv = ChangeVersion(payload) else { return nil }
-            guard ChangeVersion(cv.text) == cv else { return "written, it is another version" }
-            try openedDoor(channel).read { reader in
-                guard let bucket = try reader.onlyBucket(), cv.place <= reader.door.end else { return }
-                _ = try reader.changes(of: bucket, after: cv.place, in: cv.place..<reader.door.end, foldedFor: nil)
-            }
+            guard let question = EntityQuestion(payload), let version = question.version else { return nil }
+            let door = try openedDoor(form(channel))
+            try read(question.key, at: version, door)
+        case "cv": return try catchUp(String(payload), form(channel))
+        case "index": _ = ClientIndex(String(payload))
         case "c":
             guard let json = try? JSONValue(parsing: payload.utf8, depthMax: Change.jsonDepth) else { return nil }
             for json in (json.array ?? [json]).prefix(8) {
@@ -114,6 +122,54 @@ private struct MessageWorld {
         default: break
         }
         return nil
+    }
+
+    private func read(_ key: String, at version: UInt64, _ door: MemoryDoor) throws {
+        try door.read { reader in
+            if let bucket = try reader.onlyBucket() { _ = try reader.entity(key, of: bucket, at: version) }
+        }
+    }
+
+    private mutating func catchUp(_ text: String, _ form: BucketForm) throws -> String? {
+        guard let cv = ChangeVersion(text) else { return nil }
+        guard ChangeVersion(cv.text) == cv else { return "written, it is another version" }
+        try openedDoor(form).read { reader in
+            guard let bucket = try reader.onlyBucket(), cv.place <= reader.door.end else { return }
+            _ = try reader.changes(of: bucket, after: cv.place, in: cv.place..<reader.door.end, foldedFor: nil)
+        }
+        return nil
+    }
+
+    /// The bucket of a path has the form of its name.
+    private mutating func takeHTTP(_ text: String) throws -> String? {
+        let parts = text.split(separator: " ", maxSplits: 1), target = parts.first?.split(separator: "?", maxSplits: 1)
+        guard let target, let path = DataPath(String(target.first ?? "")),
+            let query = FormFields((target.count > 1 ? target[1] : "").utf8)
+        else { return nil }
+        let form = BucketForm.allCases.first { $0.name == path.bucket } ?? .flat, door = try openedDoor(form)
+        switch path.target {
+        case .index: return try door.read { try $0.listingProblem(ListingRequest(query)) }
+        case .changes, .all: return try catchUp(query["cv"] ?? "", form)
+        case .entity(let key, let version):
+            guard EntityKey.isValid(key), let operation = operation(parts.dropFirst().first, query) else {
+                try read(key, at: version ?? 1, door)
+                return nil
+            }
+            let request = ChangeRequest(
+                key: key, ident: query["ccid"] ?? "http", client: "http", operation: operation, source: version,
+                isNode: false)
+            return try perform(request, on: door)
+        }
+    }
+
+    /// The operation of a request: by its body, or a deletion with `delete` in the query; nil for one that reads.
+    private func operation(_ body: Substring?, _ query: FormFields) -> ChangeRequest.Operation? {
+        if let body, let json = try? JSONValue(parsing: body.utf8, depthMax: Change.jsonDepth),
+            let members = try? json.normalized().members
+        {
+            return .set(members, replaces: query.isSet("replace"))
+        }
+        return query.isSet("delete") ? .delete : nil
     }
 
     private static let codes: Set<Int?> = [nil, 404, 405, 409, 412, 413, 440, 500]
@@ -128,12 +184,18 @@ private struct MessageWorld {
         } catch {
             return error.code == .doesNotApply ? "it does not apply to nothing" : nil
         }
-        let door = try openedDoor(channel), code = try door.perform(request).code
+        let door = try openedDoor(form(channel))
+        return try perform(request, on: door)
+    }
+
+    private func perform(_ request: ChangeRequest, on door: MemoryDoor) throws -> String? {
+        let outcome = try door.perform(request), code = outcome.code
         guard (door.form == .typed ? Self.typedCodes : Self.codes).contains(code),
-            !isNode || ![404, 405, 440].contains(code)
+            !request.isNode || ![404, 405, 440].contains(code)
         else {
             return "refused with \(code ?? 0)"
         }
+        guard code == nil || !outcome.reason.isEmpty else { return "refused without a reason" }
         if code == nil, try door.perform(request).code != 409 { return "a change is taken twice" }
         return nil
     }
