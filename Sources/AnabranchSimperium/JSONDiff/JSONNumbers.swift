@@ -66,7 +66,8 @@ extension JSONValue {
         return (bytes, 1 + parts.reduce(0) { max($0, $1.depth) })
     }
 
-    private static func quotedBytes(of text: String) -> Int {
+    /// The number of bytes of a text in JSON, at most.
+    package static func quotedBytes(of text: String) -> Int {
         text.utf8.reduce(2) { count, byte in
             switch byte {
             case UInt8(ascii: "\""), UInt8(ascii: "\\"): count + 2

@@ -92,32 +92,35 @@ struct ChangeWriter {
         _ new: EntityBody, over old: EntityBody?, by operations: ObjectDiff, of bucket: Bucket,
         in transaction: WriteTransaction
     ) throws -> EntityBody {
-        let isTyped = bucket.form == .typed
+        guard let schema = transaction.state.schema(ofClass: bucket.className) else {
+            throw JSONDiffError(.malformed, "the class of the bucket is gone")
+        }
         do {
-            guard isTyped else {
-                try transaction.write(new, over: old, request.key, of: bucket)
-                return new
-            }
-            guard let schema = transaction.state.schema(ofClass: bucket.className),
-                BucketForm.problem(with: schema) == nil
-            else { throw JSONDiffError(.malformed, "the class of the bucket has become another one") }
+            let (object, isNew) = try transaction.create(schema.number, .string(Array(request.key.utf8)))
+            // One that is too large to be shown is not to be changed either.
+            guard isNew == (old == nil) else { throw Self.tooLarge }
             let bytesMax = bucketSettings.entityBytesMax
             var writer = PropertyWriter(transaction, bytesMax: bytesMax)
-            try writer.write(new, over: old, by: operations, request.key, of: schema)
-            guard let written = try transaction.state.entity(request.key, of: bucket) else {
-                throw PropertyWriter.tooLarge
+            switch bucket.form {
+            case .flat: try object.writeFlat(new, over: old ?? [:])
+            case .deep: try writer.write(new, over: old ?? [:], .mixed, in: try object.dictionary(BucketForm.body))
+            case .typed: try writer.write(new, over: old, by: operations, to: object, schema)
             }
+            guard bucket.form == .typed else { return new }
+            guard let written = try transaction.state.entity(request.key, of: bucket) else { throw Self.tooLarge }
             let bytes = JSONValue.object(written).encoded.utf8.count
             guard bytes <= bytesMax else {
                 throw JSONDiffError(.tooLarge, "with its other members it would have \(bytes) bytes, of \(bytesMax)")
             }
             return written
         } catch let error as ApplyError {
-            guard isTyped || error.code == .objectTooLarge else { throw error }
             if let refusal = JSONDiffError(error) { throw refusal }
             throw error
         }
     }
+
+    private static let tooLarge = JSONDiffError(
+        .tooLarge, "the object is larger, or deeper, than what clients are shown")
 
     // MARK: The bucket
 

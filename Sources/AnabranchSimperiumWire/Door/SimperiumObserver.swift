@@ -227,7 +227,7 @@ extension ObjectGraph {
         try forEachObject(of: schema.number) { object throws(ApplyError) in
             guard let key = object.key.flatMap(EntityKey.text) else { return }
             // Some may be too large.
-            if bucket.form == .typed, try entity(object, of: schema, .typed) == nil { return }
+            guard try entity(object, of: schema, bucket.form) != nil else { return }
             keys.append(key)
         }
         return keys

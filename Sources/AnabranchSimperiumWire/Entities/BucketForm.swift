@@ -96,12 +96,15 @@ enum MemberName {
         return decoded
     }
 
-    /// The key of an entry: what a name is escaped to, or the name as it is if that is what is there.
+    /// The key of an entry: what a name is escaped to, or the name as it is if a client of Realm's wire has written
+    /// that. If there are both, the latter goes.
     static func key(_ name: String, in dictionary: DynamicDictionary) throws(ApplyError) -> String {
         let key = escaped(name)
         guard !key.hasBytes(of: name), unescaped(Array(name.utf8)).hasBytes(of: name),
-            try dictionary.value(for: key) == nil, try dictionary.value(for: name) != nil
+            try dictionary.value(for: name) != nil
         else { return key }
-        return name
+        guard try dictionary.value(for: key) != nil else { return name }
+        try dictionary.remove(name)
+        return key
     }
 }

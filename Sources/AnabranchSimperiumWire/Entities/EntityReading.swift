@@ -15,35 +15,35 @@ extension ObjectGraph {
 
     /// The members of an object of a bucket's class; nil if it is no entity.
     func entity(_ object: StateObject, of schema: ClassSchema, _ form: BucketForm) throws(ApplyError) -> EntityBody? {
-        var reader = EntityReader(self, form)
-        guard form == .typed else { return try reader.dictionaries(of: object, schema) }
-        let body = try reader.properties(of: object, schema)
+        var reader = EntityReader(self)
+        let body = try form == .typed ? reader.properties(of: object, schema) : reader.dictionaries(of: object, schema)
         return reader.isWithinLimits ? body : nil
     }
 }
 
 /// Reads members of entities out of objects (`Spec/Simperium.md`, section 7).
 struct EntityReader {
-    /// The most bytes of JSON that an object of the form `typed` may have, about: those of the longest message. A class
-    /// may show many properties of an embedded object that takes a few bytes.
+    /// The most bytes of JSON that an object may have, about: those of the longest message. A client of Realm's wire
+    /// may write more, and a class may show many properties of an embedded object that takes a few bytes.
     static let objectBytesMax = 4 << 20
 
     private let graph: ObjectGraph
-    /// False for dictionaries, which show what was written to them, and no more.
-    private let isBounded: Bool
     private var bytesLeft = objectBytesMax
     private var schemas: [ClassID: ClassSchema] = [:]
     private var existence: [ObjectReference: Bool] = [:]
 
-    init(_ graph: ObjectGraph, _ form: BucketForm) {
-        self.graph = graph
-        isBounded = form == .typed
-    }
+    init(_ graph: ObjectGraph) { self.graph = graph }
 
     /// False if the objects that were read are too large, or too deep, to be an entity: then not all was read.
     var isWithinLimits: Bool { bytesLeft >= 0 }
 
-    private mutating func count(_ bytes: Int) { if isBounded { bytesLeft -= bytes } }
+    private mutating func count(_ bytes: Int) { bytesLeft -= bytes }
+
+    /// True if there may be a list or an object so deep.
+    private mutating func mayNest(_ depth: Int) -> Bool {
+        if depth > JSONValue.depthMax { bytesLeft = -1 }
+        return isWithinLimits
+    }
 
     // MARK: Objects
 
@@ -53,17 +53,19 @@ struct EntityReader {
         if let property = schema.property(named: Array(BucketForm.body.utf8)),
             case .dictionary(let members) = object.value(of: property)
         {
-            for (key, value) in zip(members.keys, members.values) {
-                body[JSONName(MemberName.unescaped(key))] = try self.value(value)
+            for (key, value) in zip(members.keys, members.values) where isWithinLimits {
+                count(key.count + 4)
+                body[JSONName(MemberName.unescaped(key))] = try self.value(value, depth: 2)
             }
         }
         // A member that two devices have written in different ways at once may be in both.
         if let property = schema.property(named: Array(BucketForm.nested.utf8)),
             case .dictionary(let members) = object.value(of: property)
         {
-            for (key, value) in zip(members.keys, members.values) {
+            for (key, value) in zip(members.keys, members.values) where isWithinLimits {
                 guard case .string(let text) = value else { continue }
-                let json = try? JSONValue(parsing: text).normalized()
+                count(key.count + text.count + 4)
+                let json = try? JSONValue(parsing: text, depthMax: JSONValue.depthMax - 1).normalized()
                 body[JSONName(MemberName.unescaped(key))] = json ?? .string(String(decoding: text, as: UTF8.self))
             }
         }
@@ -83,7 +85,8 @@ struct EntityReader {
     /// The members of a new object.
     mutating func initialMembers(of schema: ClassSchema) throws(ApplyError) -> EntityBody {
         try members(of: schema) { reader, property throws(ApplyError) in
-            try reader.value(.initial(property.type, isNullable: property.isNullable, property.collection))
+            try reader.value(
+                .initial(property.type, isNullable: property.isNullable, property.collection), depth: 2)
         }
     }
 
@@ -109,12 +112,7 @@ struct EntityReader {
     // MARK: Values
 
     /// A value as clients of this wire see it. One that JSON has no value for is its text.
-    mutating func value(_ value: StateValue, depth: Int = 1) throws(ApplyError) -> JSONValue {
-        // Within the deepest list or object there may be a value.
-        guard !isBounded || depth <= JSONValue.depthMax + 1 else {
-            bytesLeft = -1
-            return .null
-        }
+    private mutating func value(_ value: StateValue, depth: Int) throws(ApplyError) -> JSONValue {
         count(2)
         switch value {
         case .null: return .null
@@ -134,25 +132,27 @@ struct EntityReader {
         case .set(let elements): return .array(try values(elements.values, depth))
         case .dictionary(let entries):
             var members: EntityBody = [:]
+            guard mayNest(depth) else { return .null }
             for (key, value) in zip(entries.keys, entries.values) where isWithinLimits {
                 count(key.count)
                 members[JSONName(MemberName.unescaped(key))] = try self.value(value, depth: depth + 1)
             }
             return .object(members)
         case .object(let object):
-            guard let schema = schema(of: object.classID) else { return .null }
+            guard mayNest(depth), let schema = schema(of: object.classID) else { return .null }
             return .object(try properties(of: object, schema, depth: depth))
         }
     }
 
     private mutating func values(_ elements: [StateValue], _ depth: Int) throws(ApplyError) -> [JSONValue] {
         var values: [JSONValue] = []
+        guard mayNest(depth) else { return values }
         for element in elements where isWithinLimits { values.append(try value(element, depth: depth + 1)) }
         return values
     }
 
     private mutating func counted(_ text: String) -> JSONValue {
-        count(text.utf8.count)
+        count(JSONValue.quotedBytes(of: text))
         return .string(text)
     }
 

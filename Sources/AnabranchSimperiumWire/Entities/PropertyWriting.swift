@@ -1,7 +1,8 @@
 import AnabranchCore
 import AnabranchSimperium
 
-/// Writes members of entities into the properties of objects, with few instructions (`Spec/Simperium.md`, section 7).
+/// Writes members of entities into the properties of objects, and into collections of Mixed, with few instructions
+/// (`Spec/Simperium.md`, section 7).
 struct PropertyWriter {
     private let transaction: WriteTransaction
     private let graph: ObjectGraph
@@ -13,26 +14,22 @@ struct PropertyWriter {
     init(_ transaction: WriteTransaction, bytesMax: Int) {
         self.transaction = transaction
         graph = transaction.state
-        reader = EntityReader(graph, .typed)
+        reader = EntityReader(graph)
         bytesLeft = bytesMax
     }
 
     /// Makes an object have other members.
     /// - Parameters:
-    ///   - old: what it has; nil if it is to be made, and then has what is not given at first.
+    ///   - old: what it has; nil if it has just been made, and then has what is not given at first.
     ///   - operations: the change by which the members become others.
     /// - Throws: `JSONDiffError` with the place for what the class does not take.
     mutating func write(
-        _ new: EntityBody, over old: EntityBody?, by operations: ObjectDiff, _ key: String, of schema: ClassSchema
+        _ new: EntityBody, over old: EntityBody?, by operations: ObjectDiff, to object: DynamicObject,
+        _ schema: ClassSchema
     ) throws {
-        let (object, isNew) = try transaction.create(schema.number, .string(Array(key.utf8)))
-        // One that is too large to be shown is not to be changed either.
-        guard isNew == (old == nil) else { throw Self.tooLarge }
         guard let old else { return try fill(object, with: new, schema) }
         try write(new, over: old, by: operations, in: object, schema)
     }
-
-    static let tooLarge = JSONDiffError(.tooLarge, "the object is larger, or deeper, than what clients are shown")
 
     /// Writes a part of a value. What the class does not take of it is refused with its place.
     private mutating func write(
@@ -196,7 +193,9 @@ struct PropertyWriter {
         }
     }
 
-    private mutating func write(
+    /// Makes a dictionary have other entries.
+    /// - Parameter type: that of its values.
+    mutating func write(
         _ new: EntityBody, over old: EntityBody, _ type: PropertyType, in dictionary: DynamicDictionary
     ) throws {
         for name in Set(old.keys).union(new.keys).sorted() {
