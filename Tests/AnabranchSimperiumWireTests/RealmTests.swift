@@ -128,6 +128,38 @@ import Testing
         }
     }
 
+    /// As after `admin doors --drop`, or in a store that was imported: entities are in the class that their bucket had,
+    /// whatever the name of that.
+    @Test func bucketsWithoutRecordsAreFoundByTheirClasses() async throws {
+        try await WireRig.run { rig in
+            let login = try await rig.logIn()
+            let realm = try await rig.realmClient(login.user)
+            try await realm.write { tx in try tx.addClass("other", key: "id", .int) }
+            try await realm.upload()
+            let buckets = ["note", "my-notes", "other"]
+            for bucket in buckets {
+                let one = try await Conversation(rig, login, library: "other", bucket: bucket)
+                try await one.list()
+                try await one.make("M", bucket, ["v": .adds("x")])
+                await one.socket.cut()
+            }
+            let path = VirtualPath(app: WireRig.app, partition: SimperiumWire.partition(of: login.user))
+            let drop = HeadWrite(at: 0) { _, records in
+                for kind in RecordKind.allCases {
+                    let range = RecordRange(space: RecordKind.space, kind: kind.rawValue)
+                    for record in try records.records(in: range, countMax: 1_000) { records.set(nil, at: record.place) }
+                }
+                return []
+            }
+            _ = try await rig.server.write([drop], atHeadOf: path)
+            for bucket in buckets {
+                let one = try await Conversation(rig, login, library: "other", bucket: bucket)
+                #expect(try await one.list()["index"] == [["id": .string(bucket), "v": 1, "d": ["t": "x"]]])
+                #expect(try await one.make("M", bucket, ["v": .edits("=1\t+y"), "sv": 1])["ev"] == 2)
+            }
+        }
+    }
+
     @Test(arguments: [false, true]) func entriesThatTheDoorHasMissedBeginANewHistory(isDurable: Bool) async throws {
         let disk = try WireRig.Disk(isDurable: isDurable)
         let (login, cv) = try await WireRig.run(on: disk) { rig in

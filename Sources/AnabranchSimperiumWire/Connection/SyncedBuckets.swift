@@ -186,7 +186,7 @@ final class SyncedBuckets: Sendable {
             if (bucket?.form ?? form) == .typed, let reason = BucketForm.problem(with: schema) {
                 throw BucketProblem(reason: reason)
             }
-            return (bucket, bucket == nil && schema.flatMap { BucketForm(of: $0, named: name, form) } != nil)
+            return (bucket, bucket == nil && reader.graph.bucketClass(name, form) != nil)
         }
         guard mayBeClass else { return bucket }
         let adopted = Mutex<Bucket?>(nil), settings = settings, now = now

@@ -284,15 +284,14 @@ extension PendingRecords {
         return door
     }
 
-    /// Makes a class of other clients a bucket, if it has the name and the form of one.
+    /// Makes a class that is there a bucket, if it has the name and the form of one.
     /// - Parameter wanted: the form of the settings. Only they can say that a class is one of the form `typed`.
     mutating func adoptBucket(
         named name: String, _ wanted: BucketForm, _ graph: ObjectGraph, _ settings: DoorSettings, now: UInt64
     ) throws -> Bucket? {
-        guard let className = BucketName.classNames(name).first.map({ Array($0.utf8) }),
-            let schema = graph.schema(ofClass: className),
-            let form = BucketForm(of: schema, named: name, wanted), try bucket(ofClass: className) == nil
-        else { return nil }
+        guard let (className, form) = graph.bucketClass(name, wanted), try bucket(ofClass: className) == nil else {
+            return nil
+        }
         let door = try openDoor()
         var recorder = ChangeRecorder(settings, now: now, door: door)
         return try recorder.open(name, form, className, graph, at: door.position, &self)

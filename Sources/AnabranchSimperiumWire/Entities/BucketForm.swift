@@ -36,13 +36,12 @@ package enum BucketForm: UInt8, CaseIterable, Sendable {
         self = schema.isDictionary(Self.nested, of: .string) ? .flat : .deep
     }
 
-    /// The form that a bucket has whose class others have made; nil if it is none for it.
-    init?(of schema: ClassSchema, named name: String, _ wanted: BucketForm) {
+    /// The form that a bucket has whose class is there before it; nil if the class is none for it.
+    fileprivate init?(of schema: ClassSchema, _ wanted: BucketForm) {
         if wanted == .typed {
             guard Self.problem(with: schema) == nil else { return nil }
             self = .typed
         } else {
-            guard schema.name.elementsEqual(name.utf8) else { return nil }
             self.init(of: schema)
         }
     }
@@ -54,6 +53,17 @@ package enum BucketForm: UInt8, CaseIterable, Sendable {
         guard let key = schema.key else { return "the class has no primary key, which has to be a String" }
         guard key.type == .string else {
             return "the primary key \(String(excerptOf: key.name)) is of the type \(key.type), not String"
+        }
+        return nil
+    }
+}
+
+extension ObjectGraph {
+    /// The class of a bucket of which there is no record: others have made it, or the records are lost.
+    func bucketClass(_ name: String, _ wanted: BucketForm) -> (name: [UInt8], form: BucketForm)? {
+        for className in BucketName.classNames(name) {
+            guard let schema = schema(ofClass: Array(className.utf8)) else { continue }
+            if let form = BucketForm(of: schema, wanted) { return (schema.name, form) }
         }
         return nil
     }
