@@ -138,6 +138,16 @@ import Testing
         }
     }
 
+    /// What a client has cut in the middle of an emoji: were it refused, its entity would never be synced.
+    @Test func halfASurrogatePairIsReplaced() async throws {
+        try await Self.withTwo { _, one, two in
+            let text = #""a\ud83d\u0062\ude00\ud83d\ude00""#
+            try await one.say(#"0:c:{"o":"M","id":"h","ccid":"c","v":{"t":{"o":"+","v":\#(text)}}}"#)
+            #expect(try await one.change()["v"] == .adds("a\u{FFFD}b\u{FFFD}😀"))
+            #expect(try await two.change()["ccids"] == ["c"])
+        }
+    }
+
     @Test func theVersionMayBeText() async throws {
         try await Self.withTwo(first: "ios") { _, one, _ in
             try await one.say("0:cv:")

@@ -230,6 +230,8 @@ import Testing
             #expect(await asker.ask(.GET, "i/k/v/4").status == .notFound)
             #expect(await asker.ask(.POST, "i/k/v/3", body: #"{"n":7}"#).status == .notFound)
             #expect(await asker.ask(.POST, "i/k", "response=true", body: #"{"n":7}"#) == (.ok, #"{"n":7}"#, "5"))
+            let half = await asker.ask(.POST, "i/half", "response=1", body: #"{"t":"\ud83d"}"#)
+            #expect(half == (.ok, "{\"t\":\"\u{FFFD}\"}", "1"))
         }
     }
 

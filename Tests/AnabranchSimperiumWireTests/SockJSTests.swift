@@ -25,6 +25,7 @@ import Testing
         for (text, messages) in [
             ("", []), ("[]", []), (#"["a","b\n"]"#, ["a", "b\n"]), (#""h:1""#, ["h:1"]), ("[7]", nil), ("{}", nil),
             ("7", nil), ("[", nil), ("0:i:", nil), (#"[["a"]]"#, nil), (#"["a",null]"#, nil),
+            (#"["\ud83d"]"#, ["\u{FFFD}"]),
         ] as [(String, [String]?)] { #expect(SockJSFrame.messages(in: text) == messages, "\(text)") }
     }
 

@@ -10,9 +10,14 @@ extension JSONValue {
 
     /// Parses a whole text (RFC 8259). Stricter than most: an object has each name once, because programs that take the
     /// first and programs that take the last would otherwise read different things from the same signed text.
-    /// - Parameter depthMax: how many arrays and objects may stand within each other.
-    package init(parsing bytes: some Collection<UInt8>, depthMax: Int = JSONValue.depthMax) throws(JSONError) {
-        var parser = JSONParser(bytes: Array(bytes), depthMax: depthMax)
+    /// - Parameters:
+    ///   - depthMax: how many arrays and objects may stand within each other.
+    ///   - replacesHalves: true to read an escaped half of a surrogate pair as U+FFFD, as which browsers send such a
+    ///     text otherwise.
+    package init(
+        parsing bytes: some Collection<UInt8>, depthMax: Int = JSONValue.depthMax, replacesHalves: Bool = false
+    ) throws(JSONError) {
+        var parser = JSONParser(bytes: Array(bytes), depthMax: depthMax, replacesHalves: replacesHalves)
         self = try parser.wholeText()
     }
 }
@@ -20,6 +25,7 @@ extension JSONValue {
 private struct JSONParser {
     let bytes: [UInt8]
     let depthMax: Int
+    let replacesHalves: Bool
     var offset = 0
 
     mutating func wholeText() throws(JSONError) -> JSONValue {
@@ -149,8 +155,17 @@ private struct JSONParser {
     }
 
     private mutating func unicodeEscape() throws(JSONError) -> [UInt8] {
-        let first = try fourDigits()
+        let first = try fourDigits(), end = offset
         if let scalar = Unicode.Scalar(first) { return Array(String(scalar).utf8) }
+        do throws(JSONError) { return try secondHalf(after: first) } catch {
+            guard replacesHalves else { throw error }
+            // What follows is read by itself.
+            offset = end
+            return Array("\u{FFFD}".utf8)
+        }
+    }
+
+    private mutating func secondHalf(after first: UInt32) throws(JSONError) -> [UInt8] {
         guard (0xd800...0xdbff).contains(first), peek == UInt8(ascii: "\\") else { throw error("half a character") }
         offset += 1
         guard peek == UInt8(ascii: "u") else { throw error("half a character") }

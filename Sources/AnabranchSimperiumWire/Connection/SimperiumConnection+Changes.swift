@@ -7,7 +7,7 @@ import AnabranchSimperium
 extension SimperiumConnection {
     /// Takes a message of one change, or of several.
     func change(_ payload: Substring, on channel: Channel) async throws {
-        guard let json = try? JSONValue(parsing: payload.utf8, depthMax: Change.jsonDepth) else {
+        guard let json = try? Change.json(payload.utf8) else {
             return try await refuse(payload, 400, client: channel.client, on: channel.name)
         }
         for json in json.array ?? [json] {
@@ -19,7 +19,7 @@ extension SimperiumConnection {
 
     /// Refuses the changes of a message on a channel that takes none.
     func refuse(_ payload: Substring, _ code: Int, client: String, on name: ChannelName) async throws {
-        let json = try? JSONValue(parsing: payload.utf8, depthMax: Change.jsonDepth)
+        let json = try? Change.json(payload.utf8)
         for json in json?.array ?? [json ?? .null] {
             try countChange()
             let error = Channel.error(

@@ -44,7 +44,7 @@ enum SockJSFrame {
     /// - Returns: nil if it is neither.
     static func messages(in text: String) -> [String]? {
         if text.isEmpty { return [] }
-        guard let json = try? JSONValue(parsing: text.utf8, depthMax: 2) else { return nil }
+        guard let json = try? JSONValue(parsing: text.utf8, depthMax: 2, replacesHalves: true) else { return nil }
         let messages = (json.array ?? [json]).map(\.string)
         return messages.contains(nil) ? nil : messages.compactMap { $0 }
     }

@@ -53,7 +53,7 @@ struct HTTPBucket: Sendable {
     }
 
     private static func json(_ body: [UInt8]) throws(DataRefusal) -> JSONValue {
-        do { return try JSONValue(parsing: body, depthMax: Change.jsonDepth) } catch {
+        do { return try Change.json(body) } catch {
             throw DataRefusal(.badRequest, "the body is not JSON: \(error.reason), at byte \(error.offset)")
         }
     }

@@ -6,6 +6,11 @@ struct Change: Sendable {
     /// How deep the JSON of messages and records may be: an object of the greatest depth as a diff.
     static let jsonDepth = 3 * JSONValue.depthMax + 8
 
+    /// Reads JSON with changes or entities as clients send it.
+    static func json(_ bytes: some Collection<UInt8>) throws(JSONError) -> JSONValue {
+        try JSONValue(parsing: bytes, depthMax: jsonDepth, replacesHalves: true)
+    }
+
     /// The author of changes that come from elsewhere.
     static let otherClient = "anabranch"
 

@@ -115,7 +115,7 @@ private struct MessageWorld {
         case "cv": return try catchUp(String(payload), form(channel))
         case "index": _ = ClientIndex(String(payload))
         case "c":
-            guard let json = try? JSONValue(parsing: payload.utf8, depthMax: Change.jsonDepth) else { return nil }
+            guard let json = try? Change.json(payload.utf8) else { return nil }
             for json in (json.array ?? [json]).prefix(8) {
                 if let problem = try change(json, on: channel) { return problem }
             }
@@ -164,7 +164,7 @@ private struct MessageWorld {
 
     /// The operation of a request: by its body, or a deletion with `delete` in the query; nil for one that reads.
     private func operation(_ body: Substring?, _ query: FormFields) -> ChangeRequest.Operation? {
-        if let body, let json = try? JSONValue(parsing: body.utf8, depthMax: Change.jsonDepth),
+        if let body, let json = try? Change.json(body.utf8),
             let members = try? json.normalized().members
         {
             return .set(members, replaces: query.isSet("replace"))
