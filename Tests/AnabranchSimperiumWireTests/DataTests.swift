@@ -200,6 +200,17 @@ import Testing
         }
     }
 
+    @Test func placesThatEntitiesHaveLeftAreLimited() async throws {
+        try await WireRig.run {
+            $0.skipsPerMinuteMax = 20
+        } _: { rig in
+            let asker = try await Asker(rig)
+            for number in 0..<30 { _ = await asker.ask(.POST, "i/k", body: #"{"n":\#(number)}"#) }
+            for _ in 0..<2 { #expect(await asker.ask(.GET, "index").status == .ok) }
+            #expect(await asker.ask(.GET, "index").status == .serviceUnavailable)
+        }
+    }
+
     @Test func aRightThatIsWithdrawnWhileARequestWaitsIsSeen() async throws {
         let isAllowed = Mutex(true)
         let authorizer = CallbackAuthorizer { _, _ in isAllowed.withLock { $0 } ? .write : .none }

@@ -228,6 +228,19 @@ import Testing
         }
     }
 
+    /// An entity that changes leaves its former places behind, which listings pass over for a while.
+    @Test func placesThatEntitiesHaveLeftAreLimited() async throws {
+        try await WireRig.run {
+            $0.skipsPerMinuteMax = 20
+        } _: { rig in
+            let one = try await Conversation(rig, try await rig.logIn(), library: "other")
+            try await one.list()
+            for number in 0..<30 { try await one.make("M", "k", ["d": .object(["n": .integer(Int64(number))])]) }
+            for _ in 0..<2 { #expect(try await one.list("0:::10")["index"] == [["id": "k", "v": 30]]) }
+            await #expect(throws: TextClient.Closed(code: 1013)) { try await one.list("0:::10") }
+        }
+    }
+
     /// A client waits for the answer to each for ever.
     @Test func eachChangeOfALongMessageIsAnswered() async throws {
         try await WireRig.run { rig in

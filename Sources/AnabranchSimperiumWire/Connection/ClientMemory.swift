@@ -5,10 +5,15 @@ import Synchronization
 final class ClientMemories: Sendable {
     private let memory = Mutex(ClientMemory())
     private let changes = Mutex(MinuteCount())
+    private let skips = Mutex(MinuteCount())
 
     /// Counts changes that come by HTTP.
     /// - Returns: false if they are too many now; then none of them counts.
     func admitChanges(_ count: Int, atMost max: Int) -> Bool { changes.withLock { $0.add(count, atMost: max) } }
+
+    /// Counts entities that listings by HTTP pass over.
+    /// - Returns: false if they are too many now.
+    func admitSkips(_ count: Int, atMost max: Int) -> Bool { skips.withLock { $0.addSkips(count, atMost: max) } }
 
     func with<Value>(_ body: (inout ClientMemory) -> Value) -> Value { memory.withLock { body(&$0) } }
 

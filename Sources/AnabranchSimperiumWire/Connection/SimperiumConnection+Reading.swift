@@ -15,6 +15,7 @@ extension SimperiumConnection {
             let bucket = try reader.records.bucket(named: name)
             return (try reader.page(request, of: bucket), bucket, reader.door.salt)
         }
+        try countSkips(page.passedCount)
         channel.bucket = bucket ?? channel.bucket
         try await send(channel.message("i", page.text))
         guard page.isLast else { return }

@@ -145,10 +145,11 @@ final class SimperiumConnection {
         guard changes.add(atMost: wire.limits.changesPerMinuteMax) else { throw End.closed(1013, "too many changes") }
     }
 
-    /// Counts entities that a listing skips: they cost as much as others, although they are not sent.
+    /// Counts entities that a listing passes over: they cost as much as others, although they are not sent.
     func countSkips(_ count: Int) throws {
-        let max = wire.limits.skipsPerMinuteMax
-        guard skips.add(min(count, max / 2), atMost: max) else { throw End.closed(1013, "too large offsets") }
+        guard skips.addSkips(count, atMost: wire.limits.skipsPerMinuteMax) else {
+            throw End.closed(1013, "listings pass over too many entities")
+        }
     }
 
     // MARK: Time
@@ -212,4 +213,7 @@ struct MinuteCount {
         count += number
         return true
     }
+
+    /// Adds entities that a listing passes over, of which one alone may be any number.
+    mutating func addSkips(_ number: Int, atMost max: Int) -> Bool { add(min(number, max / 2), atMost: max) }
 }

@@ -84,6 +84,8 @@ struct ListingPage {
     var snapshot: ChangePlace
     /// True if no other page follows.
     var isLast: Bool
+    /// How many entities were passed over that had changed since, beside those of the offset.
+    var passedCount: Int
 }
 
 /// The head of a file, as channels read it.
@@ -107,13 +109,17 @@ struct BucketReader {
         }
         let snapshot = mark?.snapshot ?? door.end, startedAt = mark?.startedAt ?? now
         let since = ChangeVersion(request.since).flatMap { $0.salt == door.salt ? $0.place : nil } ?? .start
-        var place = min(mark?.place ?? .end(of: door.position), snapshot), skipped = 0
+        var place = min(mark?.place ?? .end(of: door.position), snapshot), skipped = 0, passed = 0
         var entries: [String] = [], bytes = 400
         while true {
             let countMax = max(request.limit, min(request.offset - skipped, ListingRequest.limitMax))
             let rows = try records.recent(of: bucket, before: place, countMax: countMax + 1)
-            for row in rows where row.supersededAt.map({ $0 > snapshot }) ?? true {
-                if row.place <= since { return page(entries, snapshot: snapshot, mark: nil) }
+            for row in rows {
+                if row.place <= since { return page(entries, snapshot: snapshot, mark: nil, passed: passed) }
+                guard row.supersededAt.map({ $0 > snapshot }) ?? true else {
+                    passed += 1
+                    continue
+                }
                 if skipped < request.offset {
                     skipped += 1
                     continue
@@ -123,24 +129,26 @@ struct BucketReader {
                 if entries.count == request.limit || !entries.isEmpty && bytes > Self.messageBytesMax {
                     let mark = ListingMark(
                         snapshot: snapshot, place: place, startedAt: startedAt, bucket: bucket.number, salt: door.salt)
-                    return page(entries, snapshot: snapshot, mark: mark)
+                    return page(entries, snapshot: snapshot, mark: mark, passed: passed)
                 }
                 entries.append(entry)
                 place = row.place
             }
             guard rows.count > countMax, let last = rows.last else {
-                return page(entries, snapshot: snapshot, mark: nil)
+                return page(entries, snapshot: snapshot, mark: nil, passed: passed)
             }
             place = last.place
         }
     }
 
-    private func page(_ entries: [String], snapshot: ChangePlace, mark: ListingMark?) -> ListingPage {
+    private func page(
+        _ entries: [String], snapshot: ChangePlace, mark: ListingMark?, passed: Int = 0
+    ) -> ListingPage {
         let current = ChangeVersion(snapshot, salt: door.salt).text
         let end = mark.map { ",\"mark\":\"\($0.text)\"" } ?? ""
         return ListingPage(
             text: "{\"current\":\"\(current)\",\"index\":[\(entries.joined(separator: ","))]\(end)}",
-            snapshot: snapshot, isLast: mark == nil)
+            snapshot: snapshot, isLast: mark == nil, passedCount: passed)
     }
 
     private func entry(_ row: RecentRow, of bucket: Bucket, hasData: Bool) throws -> String? {

@@ -18,6 +18,8 @@ struct HTTPBucket: Sendable {
     let newsSeconds: Int
     /// How many changes a user may send in a minute.
     let changesPerMinuteMax: Int
+    /// How many entities the listings of a user may pass over in a minute.
+    let skipsPerMinuteMax: Int
 
     func respond(
         _ request: EndpointRequest, _ query: FormFields, _ body: [UInt8], _ target: DataPath.Target
@@ -70,6 +72,9 @@ struct HTTPBucket: Sendable {
     private func list(_ request: ListingRequest) async throws -> EndpointResponse {
         let name = name
         let page = try await file.read { try $0.page(request, of: $0.records.bucket(named: name)) }
+        guard file.clients.admitSkips(page.passedCount, atMost: skipsPerMinuteMax) else {
+            throw DataRefusal(.serviceUnavailable, "listings pass over too many entities in a minute")
+        }
         return EndpointResponse(status: .ok, text: page.text)
     }
 

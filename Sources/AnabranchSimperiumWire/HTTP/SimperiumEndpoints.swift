@@ -70,7 +70,8 @@ package struct SimperiumEndpoints: HTTPEndpoints {
         }
         return HTTPBucket(
             name: path.bucket, file: file, settings: settings, principal: principal, isWritable: permission >= .write,
-            newsSeconds: wire.limits.newsSeconds, changesPerMinuteMax: wire.limits.changesPerMinuteMax)
+            newsSeconds: wire.limits.newsSeconds, changesPerMinuteMax: wire.limits.changesPerMinuteMax,
+            skipsPerMinuteMax: wire.limits.skipsPerMinuteMax)
     }
 }
 

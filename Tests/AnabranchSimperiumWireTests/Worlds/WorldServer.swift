@@ -105,7 +105,7 @@ struct WorldServer: Sendable {
         let bucket = HTTPBucket(
             name: Self.bucket, file: file, settings: BucketSettings(),
             principal: Principal(app: WireRig.app, user: Self.user), isWritable: true, newsSeconds: 0,
-            changesPerMinuteMax: .max)
+            changesPerMinuteMax: .max, skipsPerMinuteMax: .max)
         do {
             let request = EndpointRequest(method: method, path: "")
             return try await bucket.respond(request, query, Array(body.utf8), target).status.code
