@@ -114,16 +114,15 @@ final class SyncedBuckets: Sendable {
 
     /// A channel of a socket is closed.
     func remove(_ socket: TextSocket, for bucket: String) {
-        let following = state.withLock { state -> Task<Void, Never>? in
+        state.withLock { state in
             let ident = ObjectIdentifier(socket)
-            guard let count = state.sockets[ident]?.count else { return nil }
+            guard let count = state.sockets[ident]?.count else { return }
             state.sockets[ident] = count > 1 ? (socket, count - 1) : nil
             state.buckets[bucket] = state.buckets[bucket].flatMap { $0 > 1 ? $0 - 1 : nil }
-            guard state.sockets.isEmpty else { return nil }
+            guard state.sockets.isEmpty else { return }
             state.tail = nil
-            return state.following.take()
+            state.following.take()?.cancel()
         }
-        following?.cancel()
     }
 
     /// How many channels are open.
@@ -146,7 +145,8 @@ final class SyncedBuckets: Sendable {
             if step.after < step.through { tail.append(step) }
             return tail
         }
-        state.withLock { $0.tail = $0.sockets.isEmpty ? nil : read }
+        // After the last channel another may have been opened: the file is followed anew then.
+        state.withLock { if !Task.isCancelled { $0.tail = read } }
     }
 
     /// The changes of a bucket after a point, as far as the file was read for all its channels.

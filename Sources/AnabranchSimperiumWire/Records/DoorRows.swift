@@ -289,6 +289,16 @@ extension PendingRecords {
         }
     }
 
+    /// The place of the oldest change of a bucket; nil if no newer one is kept.
+    func oldestChangePlace(of bucket: Bucket) throws(HistoryError) -> ChangePlace? {
+        let range = RecordRange(
+            space: RecordKind.space, kind: RecordKind.change.rawValue, prefix: Self.prefix(bucket).bytes)
+        let oldest = try records(in: range, countMax: 2)
+        guard oldest.count == 2 else { return nil }
+        var key = RecordReader(oldest[0].place.key.dropFirst(4))
+        return try key.place()
+    }
+
     /// The change at a place; nil if it is not kept.
     func change(at place: ChangePlace, of bucket: Bucket) throws(HistoryError) -> Change? {
         let key = Self.prefix(bucket).bytes + place.bytes

@@ -15,7 +15,7 @@ extension PendingRecords {
     /// The bytes by which a change counts more than its own and those of its step: for their keys, and the store's
     /// rows.
     private static let overhead = 256
-    /// How many changes of a bucket are looked at together.
+    /// How many changes of a bucket are erased together.
     private static let trimCount = 64
 
     private static func place(ofDay day: UInt64) -> RecordPlace {
@@ -79,18 +79,18 @@ extension PendingRecords {
     /// is freed.
     /// - Returns: their bytes; nil if there is nothing to erase.
     private mutating func trimOldest(by bytesMin: UInt64) throws(HistoryError) -> UInt64? {
-        var found: (bucket: Bucket, changes: [Change])?
+        var found: (bucket: Bucket, place: ChangePlace)?
         for bucket in try buckets() {
-            let changes = try changes(
-                of: bucket, after: .start, through: .end(of: .largest), countMax: Self.trimCount + 1
-            ).dropLast()
-            guard let first = changes.first else { continue }
-            if let other = found?.changes.first, other.place < first.place { continue }
-            found = (bucket, Array(changes))
+            guard let place = try oldestChangePlace(of: bucket) else { continue }
+            if let other = found?.place, other < place { continue }
+            found = (bucket, place)
         }
-        guard let (bucket, changes) = found, var last = changes.first?.place else { return nil }
-        var bytes: UInt64 = 0
-        for change in changes where bytes < bytesMin {
+        guard let found else { return nil }
+        let bucket = found.bucket
+        let changes = try changes(
+            of: bucket, after: .start, through: .end(of: .largest), countMax: Self.trimCount + 1)
+        var bytes: UInt64 = 0, last = found.place
+        for change in changes.dropLast() where bytes < bytesMin {
             bytes += UInt64(change.text.utf8.count + Self.overhead)
             bytes += UInt64(try version(change.version, change.key, of: bucket)?.byteCount ?? 0)
             eraseVersion(change.version, change.key, of: bucket)
