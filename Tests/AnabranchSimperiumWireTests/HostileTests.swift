@@ -228,6 +228,38 @@ import Testing
         }
     }
 
+    /// What is read of a long message takes many times its bytes: of one user it is one message at a time.
+    @Test func longChangesTakeTurns() async throws {
+        let admission = ChangeAdmission()
+        var long = await admission.enter(8 << 20)
+        #expect(long != nil)
+        #expect(await admission.enter(ChangeAdmission.waitingBytesMax + 1) == nil)
+        async let next = admission.enter(1)
+        long = nil
+        #expect(await next != nil)
+
+        try await WireRig.run { rig in
+            let login = try await rig.logIn(), zeros = String(repeating: "0,", count: 200_000) + "0"
+            var clients: [Conversation] = []
+            for number in 0..<4 {
+                clients.append(try await Conversation(rig, login, client: "c\(number)", library: "other"))
+                try await clients[number].list()
+                for change in 0..<5 {
+                    let head = #""o":"M","id":"k\#(number)","ccid":"\#(change)""#
+                    try await clients[number].say("0:c:{\(head),\"d\":{\"n\":\(change),\"l\":[\(zeros)]}}")
+                }
+            }
+            for client in clients {
+                var own = 0
+                while own < 5 {
+                    let changes = try #require(try await client.hear("c").array)
+                    own += changes.filter { $0["clientid"] == .string(client.client) }.count
+                    #expect(changes.allSatisfy { $0["error"] == nil })
+                }
+            }
+        }
+    }
+
     /// An entity that changes leaves its former places behind, which listings pass over for a while.
     @Test func placesThatEntitiesHaveLeftAreLimited() async throws {
         try await WireRig.run {

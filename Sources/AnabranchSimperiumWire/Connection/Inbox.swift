@@ -7,8 +7,24 @@ final class Inbox: Sendable {
     struct Item: Sendable {
         let channel: ChannelName
         let serial: Int
-        let request: ChangeRequest
+        let request: Decided
         let result: Result<(outcome: ChangeOutcome, version: ServerVersion), any Error>
+    }
+
+    /// A request that was decided on, without what it says.
+    struct Decided: Sendable {
+        let key: String
+        /// `ccid`
+        let ident: String
+        let client: String
+        let isDeletion: Bool
+
+        init(_ request: ChangeRequest) {
+            key = request.key
+            ident = request.ident
+            client = request.client
+            isDeletion = if case .delete = request.operation { true } else { false }
+        }
     }
 
     private struct State {

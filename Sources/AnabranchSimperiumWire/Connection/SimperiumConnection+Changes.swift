@@ -7,13 +7,16 @@ import AnabranchSimperium
 extension SimperiumConnection {
     /// Takes a message of one change, or of several.
     func change(_ payload: Substring, on channel: Channel) async throws {
+        guard let permit = await channel.file.admission.enter(payload.utf8.count) else {
+            throw End.closed(1013, "too many long changes wait")
+        }
         guard let json = try? Change.json(payload.utf8) else {
             return try await refuse(payload, 400, client: channel.client, on: channel.name)
         }
         for json in json.array ?? [json] {
             try countChange()
             await inbox.wait(while: wire.limits.changesUnderWayMax)
-            try await change(json, on: channel)
+            try await change(json, permit, on: channel)
         }
     }
 
@@ -28,7 +31,7 @@ extension SimperiumConnection {
         }
     }
 
-    private func change(_ json: JSONValue, on channel: Channel) async throws {
+    private func change(_ json: JSONValue, _ permit: ChangeAdmission.Permit, on channel: Channel) async throws {
         guard wire.permission(for: channel.principal) >= .write else {
             return try await tellError(401, json, on: channel)
         }
@@ -43,10 +46,11 @@ extension SimperiumConnection {
         } catch {
             return try await tellError(error.code.rawValue, json, on: channel)
         }
-        submit(&request, on: channel)
+        submit(&request, permit, on: channel)
     }
 
-    private func submit(_ request: inout ChangeRequest, on channel: Channel) {
+    /// - Parameter permit: that of the message in which the client asks for it.
+    private func submit(_ request: inout ChangeRequest, _ permit: ChangeAdmission.Permit?, on channel: Channel) {
         let key = ExactString(request.key)
         if channel.library == .node {
             if case .delete = request.operation {
@@ -65,9 +69,11 @@ extension SimperiumConnection {
             channel.unanswered[ExactString(request.ident)] = key
         }
         inbox.begin()
-        let inbox = inbox, (name, serial, request) = (channel.name, channel.serial, request)
-        channel.file.submit(request, to: channel.bucketName, channel.settings) { result in
-            inbox.add(Inbox.Item(channel: name, serial: serial, request: request, result: result))
+        let inbox = inbox, (name, serial) = (channel.name, channel.serial)
+        let decided = Inbox.Decided(request)
+        channel.file.submit(request, to: channel.bucketName, channel.settings) { [permit] result in
+            inbox.add(Inbox.Item(channel: name, serial: serial, request: decided, result: result))
+            withExtendedLifetime(permit) {}
         }
     }
 
@@ -88,7 +94,7 @@ extension SimperiumConnection {
             var request = ChangeRequest(
                 key: key, ident: ident, client: channel.client, operation: .delete,
                 isNode: channel.library == .node)
-            submit(&request, on: channel)
+            submit(&request, nil, on: channel)
         }
     }
 
@@ -104,7 +110,7 @@ extension SimperiumConnection {
             file.withClients { clients in
                 if outcome.paysDeletion {
                     clients.forgetDeletion(request.key, channel.client, channel.bucketName)
-                } else if outcome.code == nil, case .modify = request.operation {
+                } else if outcome.code == nil, !request.isDeletion {
                     clients.recordChange(request.key, channel.client, channel.bucketName, at: now)
                 }
             }
@@ -122,7 +128,7 @@ extension SimperiumConnection {
     }
 
     /// Tells an own change before its turn.
-    private func tellEarly(_ request: ChangeRequest, in first: ChangePlace, on channel: Channel) async throws {
+    private func tellEarly(_ request: Inbox.Decided, in first: ChangePlace, on channel: Channel) async throws {
         let name = channel.bucketName
         let change = try await channel.file.read { reader -> Change? in
             guard let bucket = try reader.records.bucket(named: name),

@@ -33,6 +33,7 @@ final class SyncedBuckets: Sendable {
     let settings: DoorSettings
     let clients: ClientMemories
     let questions = ClientQuestions()
+    let admission = ChangeAdmission()
     private let metrics: DoorCounters
     private let unixSeconds: @Sendable () -> UInt64
     private let state = Mutex(State())

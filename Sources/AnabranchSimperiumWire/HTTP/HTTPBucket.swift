@@ -24,6 +24,11 @@ struct HTTPBucket: Sendable {
     func respond(
         _ request: EndpointRequest, _ query: FormFields, _ body: [UInt8], _ target: DataPath.Target
     ) async throws -> EndpointResponse {
+        let permit = request.method == .POST ? await file.admission.enter(body.count) : nil
+        defer { withExtendedLifetime(permit) {} }
+        guard request.method != .POST || permit != nil else {
+            throw DataRefusal(.serviceUnavailable, "too many long changes wait")
+        }
         switch (request.method, target) {
         case (.GET, .index): return try await list(ListingRequest(query))
         case (.GET, .entity(let key, let version)): return try await read(key, at: version)
