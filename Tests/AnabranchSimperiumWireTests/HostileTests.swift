@@ -303,6 +303,17 @@ import Testing
         }
     }
 
+    @Test func strangersSayLittle() async throws {
+        try await WireRig.run { rig in
+            let token = try await rig.logIn().token, long = JSONValue.string(String(repeating: "x", count: 70_000))
+            for path in ["/sock/1/my-app/websocket", "/sock/1/my-app/0/s/websocket"] {
+                let client = try await rig.connect(path: path)
+                try await client.send(Frame.opening(token, more: ["more": long]))
+                await #expect(throws: TextClient.Closed(code: 1008)) { while true { _ = try await client.receive() } }
+            }
+        }
+    }
+
     @Test func aRightThatIsWithdrawnEndsChannels() async throws {
         let right = Mutex(Permission.write)
         let authorizer = CallbackAuthorizer { _, _ in right.withLock { $0 } }

@@ -37,6 +37,9 @@ final class SimperiumConnection {
         permissionsNumber = wire.permissionsNumber
     }
 
+    /// The longest message of a client that has opened no channel, in bytes: it may be anybody.
+    static let strangerBytesMax = 64 << 10
+
     /// Something that ends the connection.
     enum End: Error {
         /// The socket is gone.
@@ -55,6 +58,9 @@ final class SimperiumConnection {
             while let event = await socket.next(until: deadline) {
                 try await recheckPermissions()
                 if case .text(let text) = event {
+                    guard text.utf8.count <= Self.strangerBytesMax || !channels.isEmpty || !ended.isEmpty else {
+                        throw End.closed(1008, "a long message without a channel")
+                    }
                     for message in try messages(in: text) { try await handle(message) }
                 }
                 if event == .woken { try await handleNews() }
