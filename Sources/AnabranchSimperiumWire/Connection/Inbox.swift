@@ -16,13 +16,11 @@ final class Inbox: Sendable {
         let key: String
         /// `ccid`
         let ident: String
-        let client: String
         let isDeletion: Bool
 
         init(_ request: ChangeRequest) {
             key = request.key
             ident = request.ident
-            client = request.client
             isDeletion = if case .delete = request.operation { true } else { false }
         }
     }
