@@ -152,7 +152,8 @@ struct EntityReader {
     }
 
     private mutating func counted(_ text: String) -> JSONValue {
-        count(JSONValue.quotedBytes(of: text))
+        // One byte is counted for every value. No more than in JSON: what a change may make is never too large.
+        count(JSONValue.quotedBytes(of: text) - 1)
         return .string(text)
     }
 
