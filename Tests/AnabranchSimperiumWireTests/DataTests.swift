@@ -167,7 +167,7 @@ import Testing
                 {"id":"k","ccid":"e","o":"M","v":{"n":{"o":"O","v":{}}},"sv":2}]
                 """#
             let errors = try JSONValue.text(await asker.ask(.POST, "changes", "wait=1", body: changes).body).array
-            let reasons = [
+            let reasons: [String?] = [
                 "a change is an object", "id: 1 to 256 bytes without control characters and / are needed",
                 "ccid: 1 to 256 bytes are needed", "o: M or - is needed", "v or d is needed",
                 "sv: a version is needed", "n: the operation I has no value of its kind",

@@ -235,6 +235,7 @@ import Testing
         #expect(long != nil)
         #expect(await admission.enter(ChangeAdmission.waitingBytesMax + 1) == nil)
         async let next = admission.enter(1)
+        withExtendedLifetime(long) {}
         long = nil
         #expect(await next != nil)
 

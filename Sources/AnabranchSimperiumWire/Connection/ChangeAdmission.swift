@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Lets messages with changes of one file in, as long as they are not too long together: what is read of a message takes
-/// many times its bytes, until its changes are decided on.
+/// Lets messages with changes of one file in, as long as they are not too long together: what is read of a message
+/// takes many times its bytes, until its changes are decided on.
 final class ChangeAdmission: Sendable {
     /// The bytes of the messages that are let in together. One alone may have more.
     static let bytesMax = 1 << 20

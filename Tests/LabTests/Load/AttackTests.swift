@@ -33,12 +33,13 @@ import Testing
 
     /// The parts that every attack of Simperium's wire prints: another user's waits, alone and during the attack, the
     /// memory, and the codes of the answers.
-    @Test(arguments: [
-        ("simperium-inits", "channels=310", ["channels_without_code", "channels_500", "connections_closed_1013"]),
-        ("simperium-text", "edits=20", ["edits_without_code", "edits_413"]),
-        ("simperium-diffs", "edits=30", ["edits_without_code", "edits_413", "old_edits_without_code"]),
-        ("simperium-marks", "pages=20,entities=20", []), ("simperium-ccids", "seconds=1", ["changes_sent"]),
-    ])
+    @Test(
+        arguments: [
+            ("simperium-inits", "channels=310", ["channels_without_code", "channels_500", "connections_closed_1013"]),
+            ("simperium-text", "edits=20", ["edits_without_code", "edits_413"]),
+            ("simperium-diffs", "edits=30", ["edits_without_code", "edits_413", "old_edits_without_code"]),
+            ("simperium-marks", "pages=20,entities=20", []), ("simperium-ccids", "seconds=1", ["changes_sent"]),
+        ] as [(String, String, [String])])
     func attacksOfSimperiumsWireAreMeasured(name: String, counts: String, figures: [String]) async throws {
         let answer = try await Self.attack(
             name, "--counts", counts, "--alone-seconds", "0.2", "--serve", LabProcess.server)
