@@ -278,6 +278,9 @@ import Testing
         #expect { try fixture.file.identify(client.identRequest, user: "ann") } throws: {
             ($0 as? HistoryError)?.code == .backlogFull
         }
+        // Until then its view is one of those that can go.
+        #expect(!fixture.file.connected.contains(client.ident))
+        #expect(fixture.file.awayBytes[client.ident] != nil)
         fixture.file.leave(other.ident)
         _ = try fixture.file.identify(client.identRequest, user: "ann")
     }

@@ -141,6 +141,19 @@ package final class FlexibleFile {
     package func beginSession(
         _ request: IdentRequest, user: String? = nil, rules: UserRules = .everything, hasRestarted: Bool = false
     ) throws(HistoryError) -> ViewSession {
+        let ident = request.file.ident, wasConnected = connected.contains(ident)
+        do throws(HistoryError) {
+            return try session(of: request, user, rules, hasRestarted: hasRestarted)
+        } catch {
+            // Its view would stay in memory.
+            if !wasConnected, connected.contains(ident) { leave(ident) }
+            throw error
+        }
+    }
+
+    private func session(
+        of request: IdentRequest, _ user: String?, _ rules: UserRules, hasRestarted: Bool
+    ) throws(HistoryError) -> ViewSession {
         let active = request.subscriptions ?? .none, queryVersion = active.version.rawValue
         guard let predicates = active.predicates else {
             throw HistoryError(.badChangeset, "the queries are no JSON object of texts")
