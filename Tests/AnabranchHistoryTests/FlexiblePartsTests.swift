@@ -113,6 +113,27 @@ import Testing
         #expect(try fixture.objectCount() == 0)
     }
 
+    /// The view is not stored again when its client confirms.
+    @Test(arguments: StoreKind.allCases) func whatIsConfirmedDoesNotCountWhenTheClientComesBack(
+        _ kind: StoreKind
+    ) throws {
+        var fixture = try fixture(kind)
+        try fixture.integrate()
+        try fixture.upload()
+        try fixture.restart()
+        fixture.file.unconfirmedBytesMax = 0
+        var request = fixture.client.identRequest
+        request.subscriptions = Self.all
+        fixture.client.startSession()
+        fixture.session = try fixture.file.identify(request)
+        #expect(fixture.file.views[fixture.client.ident]?.log.entries.isEmpty == true)
+        let next = SubscriptionSet(version: 4, query: Array("{}".utf8))
+        #expect(try fixture.file.query(next, in: &fixture.session) == nil)
+        try fixture.integrate()
+        #expect(try fixture.objectCount() == 0)
+        try fixture.test.verify()
+    }
+
     /// Views that catch up at the same time do so one after the other when they know too much together.
     @Test(arguments: StoreKind.allCases) func whatIsKnownOfViewsThatCatchUpHasABound(_ kind: StoreKind) throws {
         var first = try FlexibleFixture(kind)

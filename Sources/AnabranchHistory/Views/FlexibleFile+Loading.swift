@@ -13,7 +13,9 @@ extension FlexibleFile {
     func view(of ident: ClientFileID) throws(HistoryError) -> ClientView? {
         if let view = views[ident] { return view }
         guard let stored = try store.view(of: file.id, ident) else { return nil }
-        let view = try view(stored)
+        var view = try view(stored)
+        // Until the view is stored again it has what its client has confirmed since.
+        view.confirm(try clientFile(ident)?.uploadCursor.serverVersion ?? 0)
         views[ident] = view
         markAway(view)
         return views[ident] ?? view

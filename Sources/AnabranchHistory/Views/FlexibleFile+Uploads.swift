@@ -162,10 +162,7 @@ extension FlexibleFile {
     }
 
     private func uploader(_ ident: ClientFileID) throws(HistoryError) -> ClientFile {
-        let found = try file.read(missesTail: false) { stored throws(HistoryError) in
-            try file.current(ident, in: stored)
-        }
-        guard let found, found.salt != 0 else {
+        guard let found = try clientFile(ident), found.salt != 0 else {
             throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
         }
         try require(!found.isExpired, .clientFileExpired, "the client file has expired")

@@ -205,10 +205,15 @@ extension FlexibleFile {
 
     func ownVersion(of ident: ClientFileID) throws(HistoryError) -> ClientVersion {
         if let known = ownVersions[ident] { return known }
-        let row = try file.read(missesTail: false) { view throws(HistoryError) in try file.current(ident, in: view) }
+        let row = try clientFile(ident)
         let version = row?.newestReceipt?.clientVersion ?? row?.baseClientVersion ?? 0
         if connected.contains(ident) { ownVersions[ident] = version }
         return version
+    }
+
+    /// A client file as it is, written or not; nil if there is none.
+    func clientFile(_ ident: ClientFileID) throws(HistoryError) -> ClientFile? {
+        try file.read(missesTail: false) { view throws(HistoryError) in try file.current(ident, in: view) }
     }
 
     func currentState() throws(HistoryError) -> ObjectGraph {
