@@ -136,6 +136,24 @@ import Testing
         try first.test.verify()
     }
 
+    /// Nor for a client that only reads, of which nothing else is stored.
+    @Test func whatIsConfirmedIsNotStoredForLong() throws {
+        var first = try FlexibleFixture(.sqlite)
+        for key in 0..<10 { try first.create(Int64(key), bytes: 1_000) }
+        var reader = try first.joined()
+        #expect(try Self.rowCount("SELECT count(*) FROM view_content", first) == 1)
+        try first.create(10)
+        #expect(try Self.rowCount("SELECT count(*) FROM view_content", first) == 0)
+        #expect(try Self.rowCount("SELECT count(*) FROM view_entry WHERE content IS NOT NULL", first) == 0)
+        try reader.integrate()
+        try reader.restart()
+        try reader.identify()
+        try reader.create(11)
+        try reader.integrate()
+        #expect(try reader.objectCount() == 12)
+        try reader.test.verify()
+    }
+
     /// Who gets another role gets it at one version with the others, so that they get the same message; that of the
     /// first one is not known to be for others.
     @Test(arguments: StoreKind.allCases) func rolesThatChangeTogetherAreOneMessage(_ kind: StoreKind) throws {

@@ -68,9 +68,9 @@ package struct ClientView: Sendable {
     }
 
     /// Forgets the entries that the client has.
-    mutating func confirm(_ version: ServerVersion) {
-        log.removeFirst(through: version)
-    }
+    /// - Returns: the size of those among them that the store has beside the log, in bytes.
+    @discardableResult
+    mutating func confirm(_ version: ServerVersion) -> Int { log.removeFirst(through: version) }
 
     /// True if a client that has everything up to a version may also have parts of a bootstrap, which it does not drop
     /// before its session begins again.

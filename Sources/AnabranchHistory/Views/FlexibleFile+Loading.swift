@@ -15,7 +15,7 @@ extension FlexibleFile {
         guard let stored = try store.view(of: file.id, ident) else { return nil }
         var view = try view(stored)
         // Until the view is stored again it has what its client has confirmed since.
-        view.confirm(try clientFile(ident)?.uploadCursor.serverVersion ?? 0)
+        recordConfirmed(view.confirm(try clientFile(ident)?.uploadCursor.serverVersion ?? 0), by: ident)
         views[ident] = view
         markAway(view)
         return views[ident] ?? view
@@ -33,6 +33,27 @@ extension FlexibleFile {
         // The client has what it has confirmed, and the log begins before that.
         view.projected = max(view.projected, file.head.baseVersion)
         return view
+    }
+
+    // MARK: Confirmed entries
+
+    /// The size from which stored entries that a client has confirmed are freed, in bytes, and how many views have some
+    /// freed by one commit. Fewer bytes go when their view is stored for another reason.
+    private static let freedBytesMin = 4 << 10, freedViewsMax = 64
+
+    /// Records that a client has confirmed entries of this many bytes which the store has.
+    func recordConfirmed(_ bytes: Int, by ident: ClientFileID) {
+        if bytes >= Self.freedBytesMin { confirmed.insert(ident) }
+    }
+
+    /// The changes by which confirmed entries go with a commit. The progress of their clients is stored already: one
+    /// that comes back with an older copy of its file is told so, and does not miss them.
+    /// - Parameter changed: the views that are stored with the commit in any case.
+    func takeConfirmed(butNot changed: [ClientView]) -> [ViewChange] {
+        confirmed.subtract(changed.map(\.ident))
+        let freed = confirmed.filter { file.unwritten[$0] == nil }.sorted().prefix(Self.freedViewsMax)
+        confirmed.subtract(freed)
+        return freed.compactMap { views[$0] }.map { ViewChange(from: $0, to: $0) }
     }
 
     /// Records that a client has left.

@@ -225,7 +225,7 @@ extension FlexibleFile {
         _ upload: Upload, from ident: ClientFileID, at time: UInt64
     ) throws(HistoryError) -> Bool {
         guard !hasUploads(of: ident), try file.recordProgress(upload, from: ident, at: time) else { return false }
-        views[ident]?.confirm(upload.progress.serverVersion)
+        recordConfirmed(views[ident]?.confirm(upload.progress.serverVersion) ?? 0, by: ident)
         release(ident)
         return true
     }

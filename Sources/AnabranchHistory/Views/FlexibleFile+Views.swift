@@ -254,7 +254,7 @@ extension FlexibleFile {
             try views(concernedBy: step, except: view?.ident)
         }
         let changed = (view.map { [$0] } ?? []) + (concerned?.views ?? [])
-        commit.views = changed.map { ViewChange(from: views[$0.ident], to: $0) }
+        commit.views = changed.map { ViewChange(from: views[$0.ident], to: $0) } + takeConfirmed(butNot: changed)
         commit.viewFields = unstoredFields
         unstoredFields = []
         for view in changed { commit.viewFields += fields.add(view) }

@@ -15,6 +15,8 @@ package final class FlexibleFile {
     var away: Deque<ClientFileID> = []
     var awayBytes: [ClientFileID: Int] = [:]
     var allAwayBytes = 0
+    /// The clients that have confirmed many bytes which the store still has.
+    var confirmed: Set<ClientFileID> = []
     var knownQueries: [Predicates: ViewQueries] = [:]
     /// The clients that have a session.
     var connected: Set<ClientFileID> = []

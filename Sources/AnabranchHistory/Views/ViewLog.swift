@@ -79,15 +79,22 @@ package struct ViewLog: Sendable {
     }
 
     /// Forgets entries up to a version.
-    mutating func removeFirst(through version: ServerVersion) {
+    /// - Returns: the size of those among them that the store has beside the log, in bytes.
+    @discardableResult
+    mutating func removeFirst(through version: ServerVersion) -> Int {
         let count = entries.prefix { $0.version <= version }.count
+        var storedBytes = 0
         for entry in entries.prefix(count) {
             steadyBytes -= entry.steadyBytes
             bootstrapBytes -= entry.bootstrapBytes
             loadedBytes -= entry.loadedBytes
+            if entry.logged == nil { storedBytes += entry.byteCount }
         }
         entries.removeFirst(count)
+        // An array keeps the room that it once had.
+        if entries.isEmpty { entries = [] }
         unloadedCount = max(0, unloadedCount - count)
+        return storedBytes
     }
 
     // MARK: Contents
@@ -224,7 +231,7 @@ package struct ViewEntry: Sendable, Equatable {
     /// True if it was made for the view alone: an object that leaves or enters, or comes back as it was.
     var isSynthetic: Bool { !isInLog && origin == .server && timestamp == 0 }
 
-    private var byteCount: Int { sentBytes + (mergedBytes ?? 0) }
+    fileprivate var byteCount: Int { sentBytes + (mergedBytes ?? 0) }
 
     /// The space that its contents occupy, in bytes.
     fileprivate var loadedBytes: Int { contents == nil ? 0 : byteCount }
