@@ -122,6 +122,7 @@ import Testing
             }
         }
         #expect(try Self.rowCount("SELECT count(*) FROM view_content", first) == 1)
+        #expect(try Self.rowCount("SELECT length(content) FROM view_content", first).map { $0 < 1_000 } == true)
         #expect(try Self.rowCount("SELECT count(*) FROM view_entry WHERE content IS NOT NULL", first) == 3)
         for index in clients.indices {
             #expect(try clients[index].objectCount() == 10)

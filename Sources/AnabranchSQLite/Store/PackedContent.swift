@@ -8,6 +8,8 @@ import GRDB
 enum PackedContent {
     /// The size from which contents are compressed, in bytes.
     static let bytesMin = 16 << 10
+    /// The same of the contents of views, most of which are many objects of one class.
+    static let viewBytesMin = 1 << 10
     /// The bytes of the contents that are looked at to decide whether to compress the rest.
     private static let sampleBytes = 16 << 10
     /// The mark at the beginning of compressed contents. Contents that begin with it by themselves are compressed too.
@@ -17,14 +19,20 @@ enum PackedContent {
 
     /// Contents as a column has them.
     /// - Throws: `storeFailed` if there is no memory.
-    static func stored(_ content: [UInt8]) throws(HistoryError) -> Data { try packed(content) ?? Data(content) }
+    static func stored(_ content: [UInt8], from bytesMin: Int = PackedContent.bytesMin) throws(HistoryError) -> Data {
+        try packed(content, from: bytesMin) ?? Data(content)
+    }
 
     /// - Returns: nil if they stay as they are.
     /// - Throws: `storeFailed` if there is no memory.
-    static func packed(_ content: [UInt8]) throws(HistoryError) -> Data? {
+    static func packed(_ content: [UInt8], from bytesMin: Int = PackedContent.bytesMin) throws(HistoryError) -> Data? {
         let isMarked = content.starts(with: mark)
         guard isMarked || content.count >= bytesMin else { return nil }
-        if !isMarked, try !isSmall(compressed(content.prefix(sampleBytes)), sampleBytes) { return nil }
+        if !isMarked, content.count > sampleBytes,
+            try !isSmall(compressed(content.prefix(sampleBytes)), sampleBytes)
+        {
+            return nil
+        }
         let compressed = try compressed(content[...])
         guard isMarked || isSmall(compressed, content.count) else { return nil }
         var stored = Data(capacity: headBytes + compressed.count)

@@ -37,7 +37,7 @@ struct ViewContents {
         if try file.rows(known, arguments, { _ in }).isEmpty {
             try file.execute(
                 "INSERT INTO view_content (file, digest, content) VALUES (?, ?, ?)",
-                arguments + [try PackedContent.stored(bytes)])
+                arguments + [try PackedContent.stored(bytes, from: PackedContent.viewBytesMin)])
         }
         if let share { stored[share.id] = digest }
         return .shared(digest: digest)
