@@ -137,6 +137,27 @@ import Testing
         try first.test.verify()
     }
 
+    /// A query reads of an object what it looks at, and no picture beside that: damage to these does not concern it.
+    @Test func aQueryReadsWhatItLooksAt() throws {
+        var first = try FlexibleFixture(.sqlite)
+        for key in 0..<3 { try first.create(Int64(key), bytes: 100_000) }
+        try first.restart()
+        let store = try #require(first.test.store as? SQLiteStore)
+        try store.shards[first.synced.id.shard].pool.write { db in
+            try db.execute(sql: "UPDATE state_row SET content = x'00' WHERE part > 0")
+        }
+        var (_, session) = try FlexibleFixture.join(first.synced, first.file)
+        func set(_ version: QueryVersion, _ predicate: String) -> SubscriptionSet {
+            SubscriptionSet(version: version, query: Array(#"{"Note":"\#(predicate)"}"#.utf8))
+        }
+        for (version, predicate) in [(1, "_id > 5"), (2, "_id < 0")] as [(QueryVersion, String)] {
+            #expect(try first.file.query(set(version, predicate), in: &session) == nil)
+        }
+        #expect(throws: HistoryError.self) {
+            try first.file.query(set(3, "text == 'b' OR _id < 0"), in: &session)
+        }
+    }
+
     /// Nor for a client that only reads, of which nothing else is stored.
     @Test func whatIsConfirmedIsNotStoredForLong() throws {
         var first = try FlexibleFixture(.sqlite)

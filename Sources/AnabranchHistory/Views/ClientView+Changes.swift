@@ -59,21 +59,15 @@ extension ClientView {
 }
 
 extension ObjectGraph {
-    /// Visits all objects of a class, in the order of their keys.
-    func visit(_ number: ClassID, _ body: (StateObject) throws(HistoryError) -> Void) throws(HistoryError) {
-        try visit(number, after: nil) { object throws(HistoryError) in
-            try body(object)
-            return true
-        }
-    }
-
     /// Visits the objects of a class whose keys are above one, in order, until `body` returns false.
+    /// - Parameter isWanted: true for the slots of the values that are looked at.
     func visit(
-        _ number: ClassID, after key: PrimaryKey?, _ body: (StateObject) throws(HistoryError) -> Bool
+        _ number: ClassID, after key: PrimaryKey?, reading isWanted: (Int) -> Bool,
+        _ body: (StateObject) throws(HistoryError) -> Bool
     ) throws(HistoryError) {
         var failure: HistoryError?
         do throws(ApplyError) {
-            try forEachObject(of: number, after: key) { object throws(ApplyError) in
+            try forEachObject(of: number, after: key, reading: isWanted) { object throws(ApplyError) in
                 do throws(HistoryError) { return try body(object) } catch {
                     failure = error
                     return false

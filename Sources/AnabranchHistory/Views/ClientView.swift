@@ -32,8 +32,15 @@ package struct ClientView: Sendable {
 
     func includes(_ object: ObjectReference, of className: [UInt8], in state: ObjectGraph) throws(HistoryError) -> Bool
     {
-        guard let found = try state.read(object) else { return false }
+        guard let found = try state.read(object, decides(in: className)) else { return false }
         return try includes(found, of: className, in: state)
+    }
+
+    /// Says of a slot in a class whether its value decides if an object belongs to the view: only that much of objects
+    /// is read, and no picture that nobody asks for.
+    func decides(in className: [UInt8]) -> (Int) -> Bool {
+        let query = queries[className], role = role[className].read
+        return { query.looks(at: $0) || role.looks(at: $0) }
     }
 
     // MARK: The log of the view
@@ -84,8 +91,9 @@ package struct ClientView: Sendable {
 }
 
 extension ObjectGraph {
-    func read(_ object: ObjectReference) throws(HistoryError) -> StateObject? {
-        do { return try self.object(object) } catch { throw HistoryError(readingStateFailed: error) }
+    /// - Parameter isWanted: true for the slots of the values that are looked at.
+    func read(_ object: ObjectReference, _ isWanted: (Int) -> Bool) throws(HistoryError) -> StateObject? {
+        do { return try self.object(object, reading: isWanted) } catch { throw HistoryError(readingStateFailed: error) }
     }
 
     func has(_ object: ObjectReference) throws(HistoryError) -> Bool {

@@ -11,9 +11,11 @@ extension FlexibleFile {
         view.role = ViewRole(rules, in: state)
         var hidden: [ObjectReference] = []
         for schema in state.classes where schema.kind == .topLevel {
-            try state.visit(schema.number) { object throws(HistoryError) in
-                guard let reference = object.reference else { return }
-                if try !view.includes(object, of: schema.name, in: state) { hidden.append(reference) }
+            let isWanted = view.decides(in: schema.name)
+            try state.visit(schema.number, after: nil, reading: isWanted) { object throws(HistoryError) in
+                let isSeen = try view.includes(object, of: schema.name, in: state)
+                if !isSeen, let reference = object.reference { hidden.append(reference) }
+                return true
             }
         }
         var visible = state

@@ -33,8 +33,9 @@ struct HiddenObjects {
                 found.insert(reference)
                 continue
             }
-            guard let object = try before.read(reference) else { continue }
-            let isReadable = try role[className].read.includes(object, in: before)
+            let filter = role[className].read
+            guard let object = try before.read(reference, filter.looks(at:)) else { continue }
+            let isReadable = try filter.includes(object, in: before)
             if !isReadable { found.insert(reference) }
         }
     }

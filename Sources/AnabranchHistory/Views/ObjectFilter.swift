@@ -4,14 +4,16 @@ import AnabranchQuery
 /// A choice of objects of a class.
 enum ObjectFilter: Sendable {
     case none, all
-    case matching(Query)
+    case matching(ObjectQuery)
+
+    init(_ query: Query) { self = query.index == .always ? .all : .matching(ObjectQuery(query)) }
 
     /// The index by which they can be found.
     var index: QueryIndex {
         switch self {
         case .none: .never
         case .all: .always
-        case .matching(let query): query.index
+        case .matching(let asked): asked.query.index
         }
     }
 
@@ -20,7 +22,7 @@ enum ObjectFilter: Sendable {
         switch self {
         case .none: []
         case .all: nil
-        case .matching(let query): query.decidingValues
+        case .matching(let asked): asked.query.decidingValues
         }
     }
 
@@ -30,23 +32,41 @@ enum ObjectFilter: Sendable {
 
     /// The names of the properties that decide, apart from the primary key.
     var fields: Set<[UInt8]> {
-        guard case .matching(let query) = self else { return [] }
-        return Set(query.fields.map(\.name))
+        guard case .matching(let asked) = self else { return [] }
+        return Set(asked.query.fields.map(\.name))
+    }
+
+    /// True if the value of a property decides.
+    /// - Parameter slot: the slot of the property in its class.
+    func looks(at slot: Int) -> Bool {
+        if case .matching(let asked) = self { asked.slots.contains(slot) } else { false }
     }
 
     /// True if an object of the class is one of them. One that takes too long to look at is not.
+    /// - Parameter object: read as far as `looks(at:)` says, or more.
     /// - Throws: `storeFailed` if objects cannot be read.
     func includes(_ object: StateObject, in state: ObjectGraph) throws(HistoryError) -> Bool {
         switch self {
         case .none: return false
         case .all: return true
-        case .matching(let query):
+        case .matching(let asked):
             do {
-                return try query.matches(object, in: state)
+                return try asked.query.matches(object, in: state)
             } catch {
                 if error.kind == .limit { return false }
                 throw HistoryError(.storeFailed, "the state cannot be read: \(error.reason)")
             }
         }
+    }
+}
+
+/// A query about objects of a class, and the slots of the properties that it looks at.
+final class ObjectQuery: Sendable {
+    let query: Query
+    let slots: [Int]
+
+    init(_ query: Query) {
+        self.query = query
+        slots = query.fields.compactMap(\.slot)
     }
 }

@@ -88,7 +88,7 @@ struct ObjectIndex {
         guard !tooLarge.contains(property) else { return false }
         var made: [Payload: [PrimaryKey]] = [:], bytes = 0
         let room = bytesMax - byteCount
-        try state.visit(number, after: nil) { object throws(HistoryError) in
+        try state.visit(number, after: nil, reading: { $0 == property.slot }) { object throws(HistoryError) in
             guard let key = object.key else { return true }
             for value in object.indexedValues(of: property) {
                 made[value.value, default: []].append(key)
@@ -129,8 +129,10 @@ struct ObjectIndex {
         guard !keys.isEmpty else { return [] }
         var changes: [Change] = []
         for reference in step.touched.keys {
-            let before = try step.before.read(reference), after = try step.after.read(reference)
-            for property in keys.keys where property.owner == reference.classID {
+            let properties = keys.keys.filter { $0.owner == reference.classID }
+            func isWanted(_ slot: Int) -> Bool { properties.contains { $0.slot == slot } }
+            let before = try step.before.read(reference, isWanted), after = try step.after.read(reference, isWanted)
+            for property in properties {
                 let old = before?.indexedValues(of: property) ?? [], new = after?.indexedValues(of: property) ?? []
                 if old != new { changes.append(Change(key: reference.key, old: old, new: new)) }
             }

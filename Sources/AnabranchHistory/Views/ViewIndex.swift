@@ -83,7 +83,7 @@ struct ViewIndex {
         for (object, className) in step.touched {
             guard let index = classes[className], !index.properties.isEmpty else { continue }
             for state in [step.before, step.after] {
-                guard let object = try state.read(object) else { continue }
+                guard let object = try state.read(object, index.asks(for:)) else { continue }
                 for property in index.properties.keys {
                     values[className, default: []].formUnion(object.indexedValues(of: property))
                 }
@@ -97,6 +97,9 @@ struct ViewIndex {
 }
 
 extension ViewIndex.ClassIndex {
+    /// True if it has values of the property with this slot.
+    fileprivate func asks(for slot: Int) -> Bool { properties.keys.contains { $0.slot == slot } }
+
     fileprivate mutating func add(_ number: Int, at place: QueryIndex) {
         switch place {
         case .never: break

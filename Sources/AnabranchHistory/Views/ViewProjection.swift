@@ -186,7 +186,7 @@ struct ViewLook {
     init(
         at object: ObjectReference, of className: [UInt8], by view: ClientView, in state: ObjectGraph
     ) throws(HistoryError) {
-        let found = try state.read(object)
+        let found = try state.read(object, view.decides(in: className))
         wasThere = found != nil
         wasIn = if let found { try view.includes(found, of: className, in: state) } else { false }
     }

@@ -6,17 +6,17 @@ package import AnabranchRules
 package struct ViewQueries: Sendable {
     /// By the names of the classes, as the client has sent them.
     package let predicates: Predicates
-    private let queries: [[UInt8]: Query]
+    private let filters: [[UInt8]: ObjectFilter]
 
     /// The largest number of classes that a client can ask for objects of.
     static let classesMax = 1_000
 
     /// The queries that ask for no objects.
-    package static let empty = ViewQueries(predicates: [:], queries: [:])
+    package static let empty = ViewQueries(predicates: [:], filters: [:])
 
-    private init(predicates: Predicates, queries: [[UInt8]: Query]) {
+    private init(predicates: Predicates, filters: [[UInt8]: ObjectFilter]) {
         self.predicates = predicates
-        self.queries = queries
+        self.filters = filters
     }
 
     /// Reads the queries of a client.
@@ -30,25 +30,27 @@ package struct ViewQueries: Sendable {
         guard predicates.count <= Self.classesMax else {
             throw QueryError(.limit, at: 0, "Invalid query: more than \(Self.classesMax) classes")
         }
-        var queries: [[UInt8]: Query] = [:]
+        var filters: [[UInt8]: ObjectFilter] = [:]
         for className in predicates.keys.sorted() {
-            queries[Array(className.utf8)] = try queryableFields.query(
-                subscribingTo: className.text, where: predicates[className]?.text ?? "", of: state)
+            filters[Array(className.utf8)] = ObjectFilter(
+                try queryableFields.query(
+                    subscribingTo: className.text, where: predicates[className]?.text ?? "", of: state))
         }
-        self.init(predicates: predicates, queries: queries)
+        self.init(predicates: predicates, filters: filters)
     }
 
     /// Reads queries that were accepted once: a class whose query is not acceptable any more has no objects.
     init(accepted predicates: Predicates, in state: ObjectGraph) {
-        var queries: [[UInt8]: Query] = [:]
+        var filters: [[UInt8]: ObjectFilter] = [:]
         for (className, text) in predicates {
-            queries[Array(className.utf8)] = try? Query(subscribingTo: className.text, where: text.text, of: state)
+            let query = try? Query(subscribingTo: className.text, where: text.text, of: state)
+            filters[Array(className.utf8)] = query.map { ObjectFilter($0) }
         }
-        self.init(predicates: predicates, queries: queries)
+        self.init(predicates: predicates, filters: filters)
     }
 
     /// The names of the classes that there are queries of.
-    var classNames: some Sequence<[UInt8]> { queries.keys }
+    var classNames: some Sequence<[UInt8]> { filters.keys }
 
-    subscript(className: [UInt8]) -> ObjectFilter { queries[className].map { .matching($0) } ?? .none }
+    subscript(className: [UInt8]) -> ObjectFilter { filters[className] ?? .none }
 }

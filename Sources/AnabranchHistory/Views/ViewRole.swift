@@ -18,13 +18,17 @@ struct ClassPermissions: Sendable {
         func filter(_ filter: Filter) -> ObjectFilter {
             if case .always(let isTrue) = filter { return isTrue ? .all : .none }
             guard let schema, let query = try? Query(filter, on: schema, of: state) else { return .none }
-            return .matching(query)
+            return ObjectFilter(query)
         }
         read = filter(access.read)
         write = filter(access.write)
         insert = filter(access.insert)
         delete = filter(access.delete)
     }
+
+    /// True if the value of a property decides about one of them.
+    /// - Parameter slot: the slot of the property in the class.
+    func look(at slot: Int) -> Bool { [read, write, insert, delete].contains { $0.looks(at: slot) } }
 }
 
 /// The permissions of a user on all objects of a state. They stay the same while classes and columns are added to it.

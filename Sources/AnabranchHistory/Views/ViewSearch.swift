@@ -74,7 +74,9 @@ struct ViewSearch {
         }
         while true {
             while let object = touched.popFirst() {
-                if let name = changes.className(of: object) { try look(at: object, of: name, in: state) }
+                if let name = changes.className(of: object) {
+                    try look(at: object, of: name, reading: decides(in: name), in: state)
+                }
                 if limit.isOver { return false }
             }
             touched = Deque(changes.touched(after: version))
@@ -100,11 +102,12 @@ struct ViewSearch {
             let places = [before.place(in: name), after.place(in: name)]
             way = try objects.objects(of: number, at: places, in: state).map { .objects($0[...]) } ?? .all(after: nil)
         }
+        let isWanted = decides(in: name)
         switch way {
         case .objects(var rest):
             try state.readTogether { () throws(HistoryError) in
                 while let object = rest.popFirst() {
-                    try look(at: object, of: name, in: state)
+                    try look(at: object, of: name, reading: isWanted, in: state)
                     if limit.isOver { break }
                 }
             }
@@ -112,7 +115,7 @@ struct ViewSearch {
             return rest.isEmpty
         case .all(var last):
             var isOver = false
-            try state.visit(number, after: last) { object throws(HistoryError) in
+            try state.visit(number, after: last, reading: isWanted) { object throws(HistoryError) in
                 last = object.key
                 try look(at: object, of: name, in: state)
                 isOver = limit.isOver
@@ -124,10 +127,16 @@ struct ViewSearch {
         }
     }
 
+    /// Says of a slot in a class whether its value decides about one of the views.
+    private func decides(in name: [UInt8]) -> (Int) -> Bool {
+        let old = before.decides(in: name), new = after.decides(in: name)
+        return { old($0) || new($0) }
+    }
+
     private mutating func look(
-        at reference: ObjectReference, of name: [UInt8], in state: ObjectGraph
+        at reference: ObjectReference, of name: [UInt8], reading isWanted: (Int) -> Bool, in state: ObjectGraph
     ) throws(HistoryError) {
-        guard let object = try state.read(reference) else {
+        guard let object = try state.read(reference, isWanted) else {
             entering.remove(reference)
             leaving.remove(reference)
             return

@@ -204,7 +204,7 @@ final class WriteCheck {
         guard let number = place.before.classID(of: object.className) else { return .isPassed }
         let reference = ObjectReference(classID: number, key: object.key)
         var reason = WriteVerdict.isMissing
-        if let found = try place.before.read(reference) {
+        if let found = try place.before.read(reference, place.view.decides(in: object.className)) {
             if try place.view.includes(found, of: object.className, in: place.before) { return .isPassed }
             reason = try hidden(found, object.className, from: place.view, in: place.before)
         } else if object.isCreated || object.firstKind == .eraseObject {
@@ -227,7 +227,7 @@ final class WriteCheck {
     private func verdict(onLost object: TouchedObject, at place: Place) throws(HistoryError) -> WriteVerdict {
         guard let number = place.before.classID(of: object.className) else { return .isKnown }
         let reference = ObjectReference(classID: number, key: object.key)
-        guard let found = try place.before.read(reference),
+        guard let found = try place.before.read(reference, place.view.decides(in: object.className)),
             try !place.view.includes(found, of: object.className, in: place.before)
         else { return .isKnown }
         let reason = try hidden(found, object.className, from: place.view, in: place.before)
@@ -291,9 +291,10 @@ final class WriteCheck {
         on object: TouchedObject, after: ObjectGraph, at place: Place
     ) throws(HistoryError) -> WriteVerdict {
         let reference = try after.reference(to: object), (view, later) = (place.view, place.later)
-        let old = place.before.classID(of: object.className) == nil ? nil : try place.before.read(reference)
-        let new = try after.read(reference)
         let permissions = view.role[object.className], laterPermissions = later.role[object.className]
+        let hadClass = place.before.classID(of: object.className) != nil, decides = later.decides(in: object.className)
+        let old = hadClass ? try place.before.read(reference, permissions.look(at:)) : nil
+        let new = try after.read(reference) { decides($0) || laterPermissions.look(at: $0) }
         var failure: WriteVerdict = []
         switch (old, new) {
         case (nil, let new?):
@@ -317,9 +318,9 @@ final class WriteCheck {
 
     /// Takes in an object of an asymmetric class, if it is created. Changes to others are dropped.
     private func take(_ object: TouchedObject, from after: ObjectGraph, at place: Place) throws(HistoryError) {
-        guard object.firstKind == .createObject, let found = try after.read(try after.reference(to: object)) else {
-            return
-        }
+        guard object.firstKind == .createObject,
+            let found = try after.read(try after.reference(to: object), { _ in true })
+        else { return }
         guard try place.later.role[object.className].insert.includes(found, in: after) else {
             if refusedEvents.count < CompensatingWrite.toldSize.objects {
                 refusedEvents.append(CompensatingWrite.Object(refusing: object))

@@ -28,8 +28,18 @@ extension ObjectGraph {
     ///
     /// - Throws: `ApplyError` with the outcome `unavailable` when objects cannot be read.
     public func object(_ reference: ObjectReference) throws(ApplyError) -> StateObject? {
+        try object(reference) { _ in true }
+    }
+
+    /// A top-level object of which only some values are looked at; nil if it does not exist.
+    ///
+    /// - Parameter isWanted: true for the slots of these values. The others may be null, so that nothing long is read.
+    /// - Throws: `ApplyError` with the outcome `unavailable` when objects cannot be read.
+    package func object(
+        _ reference: ObjectReference, reading isWanted: (Int) -> Bool
+    ) throws(ApplyError) -> StateObject? {
         guard schema.contains(reference.classID), let fields = try fields(of: reference) else { return nil }
-        return StateObject(classID: reference.classID, key: reference.key, fields: try inMemory(fields))
+        return StateObject(classID: reference.classID, key: reference.key, fields: try inMemory(fields, isWanted))
     }
 
     /// Those of some top-level objects of a class that exist, in the order of their keys: faster than one by one.
@@ -84,20 +94,23 @@ extension ObjectGraph {
     /// Calls `body` with the objects of a class whose keys are above one, in the order of their keys, until it returns
     /// false.
     ///
+    /// - Parameter isWanted: true for the slots of the values that are looked at.
     /// - Throws: `ApplyError` with the outcome `unavailable` when objects cannot be read.
     package func forEachObject(
-        of classID: ClassID, after key: PrimaryKey?, _ body: (StateObject) throws(ApplyError) -> Bool
+        of classID: ClassID, after key: PrimaryKey?, reading isWanted: (Int) -> Bool = { _ in true },
+        _ body: (StateObject) throws(ApplyError) -> Bool
     ) throws(ApplyError) {
         guard schema.contains(classID) else { return }
         var objects = ObjectCursor(of: classID, after: key, in: self)
         while let (key, fields) = try objects.next() {
-            guard try body(StateObject(classID: classID, key: key, fields: try inMemory(fields))) else { return }
+            let object = StateObject(classID: classID, key: key, fields: try inMemory(fields, isWanted))
+            guard try body(object) else { return }
         }
     }
 
-    /// The fields of an object with all that is stored of them in memory, so that nothing can fail when they are looked
-    /// at.
-    private func inMemory(_ fields: Fields) throws(ApplyError) -> Fields {
-        rows == nil || fields.contents.allSatisfy { $0.isInMemory } ? fields : try fields.readAll()
+    /// The fields of an object with all that is stored of the wanted ones in memory, so that nothing can fail when they
+    /// are looked at.
+    private func inMemory(_ fields: Fields, _ isWanted: (Int) -> Bool = { _ in true }) throws(ApplyError) -> Fields {
+        rows == nil || fields.contents.allSatisfy { $0.isInMemory } ? fields : try fields.readAll(of: isWanted)
     }
 }
