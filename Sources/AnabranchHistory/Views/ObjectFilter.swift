@@ -46,12 +46,32 @@ enum ObjectFilter: Sendable {
     /// - Parameter object: read as far as `looks(at:)` says, or more.
     /// - Throws: `storeFailed` if objects cannot be read.
     func includes(_ object: StateObject, in state: ObjectGraph) throws(HistoryError) -> Bool {
+        try choice(in: state).includes(object)
+    }
+
+    /// The choice among the objects of one state: to be asked about many of them.
+    func choice(in state: ObjectGraph) -> ObjectChoice {
+        switch self {
+        case .none: .none
+        case .all: .all
+        case .matching(let asked): .matching(asked.query.matcher(in: state))
+        }
+    }
+}
+
+/// A choice among the objects of a class in one state.
+enum ObjectChoice {
+    case none, all
+    case matching(QueryMatcher)
+
+    /// As `ObjectFilter.includes`.
+    func includes(_ object: StateObject) throws(HistoryError) -> Bool {
         switch self {
         case .none: return false
         case .all: return true
-        case .matching(let asked):
+        case .matching(let matcher):
             do {
-                return try asked.query.matches(object, in: state)
+                return try matcher.matches(object)
             } catch {
                 if error.kind == .limit { return false }
                 throw HistoryError(.storeFailed, "the state cannot be read: \(error.reason)")

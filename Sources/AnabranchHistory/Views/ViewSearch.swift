@@ -75,7 +75,7 @@ struct ViewSearch {
         while true {
             while let object = touched.popFirst() {
                 if let name = changes.className(of: object) {
-                    try look(at: object, of: name, reading: decides(in: name), in: state)
+                    try look(at: object, Choices(of: name, before, after, in: state), in: state)
                 }
                 if limit.isOver { return false }
             }
@@ -89,7 +89,7 @@ struct ViewSearch {
     private mutating func search(
         _ name: [UInt8], in state: ObjectGraph, finding objects: inout ObjectIndex, until limit: StepLimit
     ) throws(HistoryError) -> Bool {
-        guard let number = state.schema(ofClass: name)?.number else { return true }
+        guard let number = state.classID(of: name) else { return true }
         if way == nil {
             if before.role[name].read.isAll, after.role[name].read.isAll,
                 let moved = try objects.difference(
@@ -102,12 +102,12 @@ struct ViewSearch {
             let places = [before.place(in: name), after.place(in: name)]
             way = try objects.objects(of: number, at: places, in: state).map { .objects($0[...]) } ?? .all(after: nil)
         }
-        let isWanted = decides(in: name)
+        let choices = Choices(of: name, before, after, in: state)
         switch way {
         case .objects(var rest):
             try state.readTogether { () throws(HistoryError) in
                 while let object = rest.popFirst() {
-                    try look(at: object, of: name, reading: isWanted, in: state)
+                    try look(at: object, choices, in: state)
                     if limit.isOver { break }
                 }
             }
@@ -115,9 +115,9 @@ struct ViewSearch {
             return rest.isEmpty
         case .all(var last):
             var isOver = false
-            try state.visit(number, after: last, reading: isWanted) { object throws(HistoryError) in
+            try state.visit(number, after: last, reading: choices.look(at:)) { object throws(HistoryError) in
                 last = object.key
-                try look(at: object, of: name, in: state)
+                try look(at: object, choices)
                 isOver = limit.isOver
                 return !isOver
             }
@@ -127,35 +127,53 @@ struct ViewSearch {
         }
     }
 
-    /// Says of a slot in a class whether its value decides about one of the views.
-    private func decides(in name: [UInt8]) -> (Int) -> Bool {
-        let old = before.decides(in: name), new = after.decides(in: name)
-        return { old($0) || new($0) }
-    }
-
+    /// Looks at an object that may have been looked at before.
     private mutating func look(
-        at reference: ObjectReference, of name: [UInt8], reading isWanted: (Int) -> Bool, in state: ObjectGraph
+        at reference: ObjectReference, _ choices: Choices, in state: ObjectGraph
     ) throws(HistoryError) {
-        guard let object = try state.read(reference, isWanted) else {
-            entering.remove(reference)
-            leaving.remove(reference)
-            return
-        }
-        try look(at: object, of: name, in: state)
-    }
-
-    private mutating func look(
-        at object: StateObject, of name: [UInt8], in state: ObjectGraph
-    ) throws(HistoryError) {
-        guard let reference = object.reference else { return }
         entering.remove(reference)
         leaving.remove(reference)
-        let wasIn = try before.includes(object, of: name, in: state)
-        switch (wasIn, try after.includes(object, of: name, in: state)) {
+        if let object = try state.read(reference, choices.look(at:)) { try look(at: object, choices) }
+    }
+
+    private mutating func look(at object: StateObject, _ choices: Choices) throws(HistoryError) {
+        guard let reference = object.reference else { return }
+        switch (try choices.before.includes(object), try choices.after.includes(object)) {
         case (true, false): leaving.insert(reference)
         case (false, true): entering.insert(reference)
         case (true, true), (false, false): break
         }
+    }
+
+    /// The objects of a class in one state that each of the views shows.
+    private struct Choices {
+        let before, after: ViewChoice
+
+        init(of name: [UInt8], _ before: ClientView, _ after: ClientView, in state: ObjectGraph) {
+            self.before = ViewChoice(of: before, name, in: state)
+            self.after = ViewChoice(of: after, name, in: state)
+        }
+
+        func look(at slot: Int) -> Bool { before.looks(at: slot) || after.looks(at: slot) }
+    }
+}
+
+/// The objects of a class in one state that a view shows: to be asked about many of them.
+private struct ViewChoice {
+    private let filters: [ObjectFilter]
+    private let choices: [ObjectChoice]
+
+    init(of view: ClientView, _ className: [UInt8], in state: ObjectGraph) {
+        filters = [view.queries[className], view.role[className].read]
+        choices = filters.map { $0.choice(in: state) }
+    }
+
+    /// True if the value of the property with a slot decides.
+    func looks(at slot: Int) -> Bool { filters.contains { $0.looks(at: slot) } }
+
+    func includes(_ object: StateObject) throws(HistoryError) -> Bool {
+        for choice in choices where try !choice.includes(object) { return false }
+        return true
     }
 }
 

@@ -97,7 +97,12 @@ public struct Query: Sendable {
     /// - Throws: `QueryError` of the kind `unavailable` when objects cannot be read, and `limit` when this takes longer
     ///   than `QueryLimits.looksMax` allows.
     public func matches(_ object: StateObject, in source: some ObjectSource) throws(QueryError) -> Bool {
-        try Evaluation(source: source, options: options).matches(object, condition)
+        try matcher(in: source).matches(object)
+    }
+
+    /// Asks the predicate about many objects of a source: what that needs is made once.
+    package func matcher(in source: some ObjectSource) -> QueryMatcher {
+        QueryMatcher(evaluation: Evaluation(source: source, options: options), condition: condition)
     }
 
     /// The objects that fulfil the query: in the order of their keys, unless it says another one.
@@ -127,5 +132,18 @@ public struct Query: Sendable {
         }
         for suffix in suffixes { found = try suffix.applied(to: found, in: evaluation) }
         return found
+    }
+}
+
+/// The predicate of a query and the source of the objects that it is asked about.
+package struct QueryMatcher {
+    fileprivate let evaluation: Evaluation
+    fileprivate let condition: Condition
+
+    /// True if an object of the class fulfils the predicate.
+    ///
+    /// - Throws: as `Query.matches`.
+    package func matches(_ object: StateObject) throws(QueryError) -> Bool {
+        try evaluation.matches(object, condition)
     }
 }
