@@ -2,7 +2,8 @@ import AnabranchCore
 import AnabranchQuery
 
 /// The objects of a state by value, for the properties that queries want certain values of: so that a query finds its
-/// objects without looking at all of them. In memory, made from the state when it is first needed.
+/// objects without looking at all of them. In memory, made from the state when it is first needed, in steps between
+/// which others commit.
 struct ObjectIndex {
     /// About the largest size of what is kept, in bytes. A property that would exceed it, or does so later, is not
     /// indexed: all objects are asked.
@@ -12,6 +13,8 @@ struct ObjectIndex {
 
     /// By property and value, the keys in order.
     private var keys: [Property: [Payload: [PrimaryKey]]] = [:]
+    /// By property whose index is not finished, the last key that it has.
+    private var reached: [Property: PrimaryKey] = [:]
     private var byteCounts: [Property: Int] = [:]
     private var tooLarge: Set<Property> = []
 
@@ -20,25 +23,25 @@ struct ObjectIndex {
 
     // MARK: Asking
 
+    /// Makes what `objects` and `difference` need, as far as the step goes; otherwise they make it at once.
+    /// - Returns: whether the step was enough.
+    mutating func prepare(
+        for places: [QueryIndex], of number: ClassID, in state: ObjectGraph, until limit: StepLimit
+    ) throws(HistoryError) -> Bool {
+        let properties = Set((places.values ?? []).map(\.property)).filter { !$0.isKey }
+        for property in properties.sorted(by: { $0.slot ?? 0 < $1.slot ?? 0 }) {
+            guard try make(property, of: number, in: state, until: limit) else { return false }
+        }
+        return true
+    }
+
     /// The objects of a class that can match one of some queries, in order, and perhaps others; nil if all have to be
     /// tried.
     mutating func objects(
         of number: ClassID, at places: [QueryIndex], in state: ObjectGraph
     ) throws(HistoryError) -> [ObjectReference]? {
-        var values: Set<FieldValue> = []
-        for place in places {
-            switch place {
-            case .never: break
-            case .always, .evaluated: return nil
-            case .oneOf(let wanted): values.formUnion(wanted)
-            }
-        }
-        var found: Set<PrimaryKey> = []
-        for value in values {
-            guard let keys = try keys(with: value, of: number, in: state) else { return nil }
-            found.formUnion(keys)
-        }
-        return found.sorted().map { ObjectReference(classID: number, key: $0) }
+        guard let values = places.values else { return nil }
+        return try objects(with: values, butNot: [], of: number, in: state)
     }
 
     /// The objects of a class that match one filter and not the other, if values alone decide about both; no object has
@@ -56,16 +59,16 @@ struct ObjectIndex {
     private mutating func objects(
         with values: Set<FieldValue>, butNot others: Set<FieldValue>, of number: ClassID, in state: ObjectGraph
     ) throws(HistoryError) -> [ObjectReference]? {
-        var found: Set<PrimaryKey> = []
+        var found: [PrimaryKey] = []
         for value in values {
             guard let keys = try keys(with: value, of: number, in: state) else { return nil }
-            found.formUnion(keys)
+            found += keys
         }
         for value in others where !found.isEmpty {
             guard let keys = try keys(with: value, of: number, in: state) else { return nil }
             found = found.filter { !keys.contains(sorted: $0) }
         }
-        return found.sorted().map { ObjectReference(classID: number, key: $0) }
+        return found.sortedUnique().map { ObjectReference(classID: number, key: $0) }
     }
 
     /// The keys of the objects that have a value; nil if they are not known.
@@ -76,35 +79,43 @@ struct ObjectIndex {
             guard let key = PrimaryKey(value.value) else { return [] }
             return try state.has(ObjectReference(classID: number, key: key)) ? [key] : []
         }
-        guard try make(value.property, of: number, in: state) else { return nil }
-        return keys[value.property]?[value.value] ?? []
+        _ = try make(value.property, of: number, in: state, until: .none)
+        return keys[value.property].map { $0[value.value] ?? [] }
     }
 
-    /// - Returns: whether there is an index of the property now.
+    /// Makes the index of a property, unless it would be too large, as far as the step goes.
+    /// - Returns: whether the step was enough.
     private mutating func make(
-        _ property: Property, of number: ClassID, in state: ObjectGraph
+        _ property: Property, of number: ClassID, in state: ObjectGraph, until limit: StepLimit
     ) throws(HistoryError) -> Bool {
-        if keys[property] != nil { return true }
-        guard !tooLarge.contains(property) else { return false }
-        var made: [Payload: [PrimaryKey]] = [:], bytes = 0
+        if tooLarge.contains(property) || keys[property] != nil && reached[property] == nil { return true }
+        // Taken out, so that they are not copied.
+        var made = keys.removeValue(forKey: property) ?? [:], bytes = byteCounts.removeValue(forKey: property) ?? 0
+        var last = reached.removeValue(forKey: property), isOver = false
         let room = bytesMax - byteCount
-        try state.visit(number, after: nil, reading: { $0 == property.slot }) { object throws(HistoryError) in
+        try state.visit(number, after: last, reading: { $0 == property.slot }) { object throws(HistoryError) in
             guard let key = object.key else { return true }
+            last = key
             for value in object.indexedValues(of: property) {
                 made[value.value, default: []].append(key)
                 bytes += Self.byteCount(of: value.value, key)
             }
-            return bytes <= room
+            isOver = limit.isOver
+            return bytes <= room && !isOver
         }
         guard bytes <= room else {
             tooLarge.insert(property)
-            return false
+            return true
         }
-        // Without the room that growing arrays have.
-        for place in made.values.indices { made.values[place] = made.values[place].map { $0 } }
+        if isOver {
+            reached[property] = last
+        } else {
+            // Without the room that growing arrays have.
+            for place in made.values.indices { made.values[place] = made.values[place].map { $0 } }
+        }
         keys[property] = made
         byteCounts[property] = bytes
-        return true
+        return !isOver
     }
 
     private static func byteCount(of value: Payload, _ key: PrimaryKey) -> Int {
@@ -132,7 +143,7 @@ struct ObjectIndex {
             let properties = keys.keys.filter { $0.owner == reference.classID }
             func isWanted(_ slot: Int) -> Bool { properties.contains { $0.slot == slot } }
             let before = try step.before.read(reference, isWanted), after = try step.after.read(reference, isWanted)
-            for property in properties {
+            for property in properties where reached[property].map({ reference.key <= $0 }) ?? true {
                 let old = before?.indexedValues(of: property) ?? [], new = after?.indexedValues(of: property) ?? []
                 if old != new { changes.append(Change(key: reference.key, old: old, new: new)) }
             }
@@ -146,7 +157,7 @@ struct ObjectIndex {
             for value in change.new.subtracting(change.old) { insert(change.key, value) }
         }
         while byteCount > bytesMax, let largest = byteCounts.max(by: { $0.value < $1.value })?.key {
-            (keys[largest], byteCounts[largest]) = (nil, nil)
+            (keys[largest], byteCounts[largest], reached[largest]) = (nil, nil, nil)
             tooLarge.insert(largest)
         }
     }
@@ -160,6 +171,21 @@ struct ObjectIndex {
         keys[value.property]?[value.value]?.remove(sorted: key)
         if keys[value.property]?[value.value]?.isEmpty == true { keys[value.property]?[value.value] = nil }
         byteCounts[value.property]? -= Self.byteCount(of: value.value, key)
+    }
+}
+
+extension [QueryIndex] {
+    /// The values of which an object has one that matches one of these queries; nil if values do not tell.
+    fileprivate var values: Set<FieldValue>? {
+        var values: Set<FieldValue> = []
+        for place in self {
+            switch place {
+            case .never: break
+            case .always, .evaluated: return nil
+            case .oneOf(let wanted): values.formUnion(wanted)
+            }
+        }
+        return values
     }
 }
 

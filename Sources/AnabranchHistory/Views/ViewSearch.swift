@@ -91,6 +91,8 @@ struct ViewSearch {
     ) throws(HistoryError) -> Bool {
         guard let number = state.classID(of: name) else { return true }
         if way == nil {
+            let places = [before.place(in: name), after.place(in: name)]
+            guard try objects.prepare(for: places, of: number, in: state, until: limit) else { return false }
             if before.role[name].read.isAll, after.role[name].read.isAll,
                 let moved = try objects.difference(
                     from: before.queries[name], to: after.queries[name], of: number, in: state)
@@ -99,7 +101,6 @@ struct ViewSearch {
                 entering.formUnion(moved.entering)
                 return true
             }
-            let places = [before.place(in: name), after.place(in: name)]
             way = try objects.objects(of: number, at: places, in: state).map { .objects($0[...]) } ?? .all(after: nil)
         }
         let choices = Choices(of: name, before, after, in: state)
