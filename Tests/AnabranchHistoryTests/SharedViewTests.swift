@@ -137,6 +137,29 @@ import Testing
         try first.test.verify()
     }
 
+    /// What a search has found is made once for all that ask the same, while nobody touches these objects.
+    @Test(arguments: StoreKind.allCases) func bootstrapsOfEqualSetsAreMadeOnce(_ kind: StoreKind) throws {
+        var first = try FlexibleFixture(kind)
+        for key in 0..<10 { try first.create(Int64(key)) }
+        let set = SubscriptionSet(version: 1, query: Array(#"{"Note":"_id < 5"}"#.utf8))
+        var shares: [UInt64?] = []
+        for (number, touched) in ([8, 3, 4] as [Int64]).enumerated() {
+            var (client, session) = try FlexibleFixture.join(first.synced, first.file)
+            #expect(try first.file.query(set, in: &session) == nil)
+            shares.append(first.file.views[client.ident]?.log.entries.last?.share?.id)
+            while let message = try first.file.download(for: &session) { try client.integrate(message.download) }
+            let texts = try client.state.read { transaction in
+                try (0..<10 as Range<Int64>).map { try transaction.object("Note", key: .int($0))?["text"] }
+            }
+            #expect(texts[3] == .string([number < 2 ? 0x61 : 0x62]) && texts.compactMap { $0 }.count == 5)
+            try first.file.write(at: ChangesetTime(rawValue: 100 + UInt64(number))) { transaction in
+                try transaction.object("Note", key: .int(touched))?.set("text", to: .string([0x62]))
+            }
+        }
+        #expect(shares[0] != nil && shares[0] == shares[1] && shares[1] != shares[2])
+        try first.test.verify()
+    }
+
     /// A query reads of an object what it looks at, and no picture beside that: damage to these does not concern it.
     @Test func aQueryReadsWhatItLooksAt() throws {
         var first = try FlexibleFixture(.sqlite)

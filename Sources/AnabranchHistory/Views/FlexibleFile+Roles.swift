@@ -68,7 +68,7 @@ extension FlexibleFile {
         var found: SharedChangesets
         if told.isEmpty {
             found = try sharedSearches.changesets(
-                for: question, endingAt: ObjectGraph.syntheticBytes, stateCount, in: state)
+                for: question, endingAt: ObjectGraph.syntheticBytes, in: state)
         } else {
             let changesets = try sharedSearches[question]?.changesets(in: state, passingOver: told) ?? []
             found = SharedChangesets(changesets)

@@ -265,7 +265,6 @@ extension FlexibleFile {
             touched.record(step)
             forgetTouched()
         }
-        if step != nil { stateCount += 1 }
         for view in changed {
             keep(view)
             if connected.contains(view.ident) { news.insert(view.ident) }

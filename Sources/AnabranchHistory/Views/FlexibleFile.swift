@@ -91,8 +91,6 @@ package final class FlexibleFile {
     /// The version at which views that are changed together change their roles.
     var roleVersion: ServerVersion?
     var isChangingLong = false
-    /// How often the state has changed.
-    var stateCount: UInt64 = 0
     /// The clients that have a changeset which is tried again.
     var trying: Set<ClientFileID> = []
     /// The clients whose views are to follow rules that have changed.
@@ -348,7 +346,7 @@ package final class FlexibleFile {
         guard let question = try search(from: view, to: after, until: limit) else { return nil }
         if wanted.refusal == nil || wanted.queries.predicates != view.queries.predicates {
             let found = try sharedSearches.changesets(
-                for: question, endingAt: partBytes, stateCount, in: try currentState())
+                for: question, endingAt: partBytes, in: try currentState())
             view.queryVersion = wanted.queryVersion
             view.change(
                 to: wanted.queries, with: found.bytes, from: file.head.version + 1, try ownVersion(of: ident),

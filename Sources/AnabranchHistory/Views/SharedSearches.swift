@@ -29,8 +29,8 @@ struct SharedSearches {
 
     private var searches: [Question: (search: ViewSearch, use: UInt64)] = [:]
     private var useCount: UInt64 = 0
-    /// The changesets that were made last, where each of them ends, and after how many changes of the state.
-    private var made: (question: Question, partBytes: Int, stateCount: UInt64, changesets: SharedChangesets)?
+    /// The changesets that were made last, the finding that they are of, and where each of them ends.
+    private var made: (finding: UInt64, partBytes: Int, changesets: SharedChangesets)?
 
     var isEmpty: Bool { searches.isEmpty }
 
@@ -63,19 +63,17 @@ struct SharedSearches {
         if let oldest = searches.min(by: { $0.value.use < $1.value.use }) { searches[oldest.key] = nil }
     }
 
-    /// The changesets for the objects that were found.
-    /// - Parameter stateCount: how often the state has changed.
+    /// The changesets for the objects that were found: made again only if one of these was touched since.
     mutating func changesets(
-        for question: Question, endingAt partBytes: Int, _ stateCount: UInt64, in state: ObjectGraph
+        for question: Question, endingAt partBytes: Int, in state: ObjectGraph
     ) throws(HistoryError) -> SharedChangesets {
-        if let made, made.stateCount == stateCount, made.partBytes == partBytes, made.question == question {
-            return made.changesets
-        }
-        guard let moves = searches[question]?.search.moves else { return SharedChangesets([]) }
+        guard let search = searches[question]?.search else { return SharedChangesets([]) }
+        if let made, made.finding == search.finding, made.partBytes == partBytes { return made.changesets }
+        let moves = search.moves
         let changesets = SharedChangesets(
             try state.changesets(leaving: moves.leaving, entering: moves.entering, endingAt: partBytes))
         let isShort = changesets.bytes.reduce(0) { $0 + $1.count } <= Self.madeBytesMax
-        made = isShort ? (question, partBytes, stateCount, changesets.known) : nil
+        made = isShort ? (search.finding, partBytes, changesets.known) : nil
         return changesets
     }
 }

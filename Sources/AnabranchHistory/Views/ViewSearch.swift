@@ -11,6 +11,10 @@ struct ViewSearch {
     private let after: ClientView
     private var entering: Set<ObjectReference> = []
     private var leaving: Set<ObjectReference> = []
+    /// Identifies in this process what a finished search has found, and the contents of these objects.
+    private(set) var finding = ViewSearch.newFinding
+
+    private static var newFinding: UInt64 { .random(in: 1...(.max)) }
 
     /// The names of the classes to search.
     private var classes: Deque<[UInt8]>
@@ -75,7 +79,9 @@ struct ViewSearch {
         while true {
             while let object = touched.popFirst() {
                 if let name = changes.className(of: object) {
+                    let wasFound = hasFound(object)
                     try look(at: object, Choices(of: name, before, after, in: state), in: state)
+                    if wasFound || hasFound(object) { finding = Self.newFinding }
                 }
                 if limit.isOver { return false }
             }
@@ -136,6 +142,8 @@ struct ViewSearch {
         leaving.remove(reference)
         if let object = try state.read(reference, choices.look(at:)) { try look(at: object, choices) }
     }
+
+    private func hasFound(_ object: ObjectReference) -> Bool { entering.contains(object) || leaving.contains(object) }
 
     private mutating func look(at object: StateObject, _ choices: Choices) throws(HistoryError) {
         guard let reference = object.reference else { return }
