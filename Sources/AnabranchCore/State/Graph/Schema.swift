@@ -20,7 +20,11 @@ struct Schema: Sendable {
     /// The number of columns that have ever been erased.
     private(set) var erasedColumnCount: UInt32
     /// Two schemas with one stamp have the same classes and columns.
-    private(set) var stamp = SchemaStamp()
+    private(set) var stamp = SchemaStamp() {
+        didSet { classSchemas = ClassSchemas() }
+    }
+    /// The classes of the stamp as readers know them.
+    private(set) var classSchemas = ClassSchemas()
 
     init(erasedColumnCount: UInt32 = 0) { self.erasedColumnCount = erasedColumnCount }
 

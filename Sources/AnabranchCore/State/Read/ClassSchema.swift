@@ -1,3 +1,5 @@
+import Synchronization
+
 /// A class of a state and its properties, for readers of objects (`Spec/State.md`, A1 to A3).
 public struct ClassSchema: Sendable {
     /// The class's number in its state.
@@ -24,6 +26,22 @@ public struct ClassSchema: Sendable {
     /// The property of a name, the primary key included.
     public func property(named name: [UInt8]) -> Property? {
         indices[name].map { properties[$0] } ?? (key?.name == name ? key : nil)
+    }
+}
+
+/// The classes of a schema as readers know them. Each is made when it is first asked for: the queries of many clients
+/// have it in common.
+final class ClassSchemas: Sendable {
+    private let known = Mutex<[ClassID: ClassSchema]>([:])
+
+    /// A class with the given state.
+    func schema(of number: ClassID, _ state: ClassState) -> ClassSchema {
+        known.withLock { known in
+            if let schema = known[number] { return schema }
+            let made = ClassSchema(number, state)
+            known[number] = made
+            return made
+        }
     }
 }
 
@@ -93,7 +111,11 @@ extension Property: Hashable {
 
 extension ObjectGraph {
     /// The classes, in the order in which they were added.
-    public var classes: [ClassSchema] { schema.present.map { ClassSchema($0, schema[$0]) } }
+    public var classes: [ClassSchema] { schema.present.map(readable) }
+
+    private func readable(_ number: ClassID) -> ClassSchema {
+        schema.classSchemas.schema(of: number, schema[number])
+    }
 
     /// The state's classes without any objects.
     package var withoutObjects: ObjectGraph {
@@ -119,11 +141,11 @@ extension ObjectGraph {
 
     /// A class by its number; nil if it was erased.
     public func schema(of number: ClassID) -> ClassSchema? {
-        schema.contains(number) ? ClassSchema(number, schema[number]) : nil
+        schema.contains(number) ? readable(number) : nil
     }
 
     /// A class by its name, in UTF-8; nil if there is none.
     public func schema(ofClass name: [UInt8]) -> ClassSchema? {
-        schema.number(of: name).map { ClassSchema($0, schema[$0]) }
+        schema.number(of: name).map(readable)
     }
 }
