@@ -23,8 +23,8 @@ struct InboundQueue: ~Copyable {
 
     private let waitingBytesMax: Int
     private let budget: MemoryBudget
-    /// The waiting events; long messages with their permits.
-    private var events = CircularBuffer<(event: MessageAssembler.Event, permit: MemoryPermit?)>()
+    /// The waiting events; long messages with their permits. Most connections never have more than one.
+    private var events = CircularBuffer<(event: MessageAssembler.Event, permit: MemoryPermit?)>(initialCapacity: 1)
     /// The permits of the event that is being handled.
     private var permits: [MemoryPermit] = []
     /// The cost of the connection's requests to synced files that are not done yet.

@@ -23,7 +23,8 @@ final class SyncHandler: ChannelDuplexHandler {
 
     var connection: SyncConnection
     let handshake: AcceptedHandshake
-    private let settings: ServerSettings
+    /// How long the client may take to leave: after an error of the connection, and otherwise.
+    private let errorTimeout, lingerTimeout: TimeAmount
     private let connections: ConnectionRegistry
     private let outbox: RequestOutbox
     private let logger: Logger
@@ -66,7 +67,8 @@ final class SyncHandler: ChannelDuplexHandler {
         self.handshake = handshake
         self.silence = silence
         self.memory = memory
-        self.settings = settings
+        errorTimeout = .milliseconds(settings.limits.softCloseMillisecondsMax)
+        lingerTimeout = .seconds(settings.lingerSecondsMax)
         self.connections = connections
         self.outbox = outbox
         self.logger = logger
@@ -287,8 +289,7 @@ final class SyncHandler: ChannelDuplexHandler {
             case .lastMessage(let message):
                 close(
                     CloseHandshake(
-                        lastFrame: Self.frame(message),
-                        timeout: .milliseconds(settings.limits.softCloseMillisecondsMax), reason: "connection error"))
+                        lastFrame: Self.frame(message), timeout: errorTimeout, reason: "connection error"))
             case .close(let code):
                 close(WebSocketErrorCode(codeNumber: Int(code)), because: "connection error")
             }
@@ -350,7 +351,7 @@ final class SyncHandler: ChannelDuplexHandler {
     }
 
     func close(_ code: WebSocketErrorCode, because reason: String) {
-        close(CloseHandshake(code, timeout: .seconds(settings.lingerSecondsMax), reason: reason))
+        close(CloseHandshake(code, timeout: lingerTimeout, reason: reason))
     }
 
     private func close(_ closing: CloseHandshake) {
