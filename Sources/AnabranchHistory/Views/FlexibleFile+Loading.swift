@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchRules
 import DequeModule
 
 /// Views are in memory while their clients are connected, and for some time afterwards: neither memory nor the time to
@@ -29,7 +30,7 @@ extension FlexibleFile {
             if knownQueries.count >= Self.knownQueriesMax { knownQueries = [:] }
             knownQueries[predicates] = queries
         }
-        var view = try ClientView(stored, queries, in: state)
+        var view = ClientView(stored, queries, role(of: try UserRules(stored: stored.record.role), in: state))
         // The client has what it has confirmed, and the log begins before that.
         view.projected = max(view.projected, file.head.baseVersion)
         return view
@@ -81,6 +82,15 @@ extension FlexibleFile {
         }
         // Removes those that have come back.
         if away.count > 2 * awayBytes.count + 16 { away = Deque(away.filter { awayBytes[$0] != nil }) }
+    }
+}
+
+extension UserRules {
+    /// - Parameter text: `ViewRole.text` as it was stored.
+    fileprivate init(stored text: String) throws(HistoryError) {
+        do { try self.init(text: text) } catch {
+            throw HistoryError(.storeDamaged, "the role of a view cannot be read: \(error)")
+        }
     }
 }
 

@@ -101,10 +101,9 @@ package struct ViewChange: Sendable {
 }
 
 extension ClientView {
-    /// - Throws: `storeDamaged` if the role cannot be read.
-    init(_ stored: StoredView, _ queries: ViewQueries, in state: ObjectGraph) throws(HistoryError) {
+    init(_ stored: StoredView, _ queries: ViewQueries, _ role: ViewRole) {
         let record = stored.record
-        self.init(of: record.ident, role: try ViewRole(stored: record.role, in: state))
+        self.init(of: record.ident, role: role)
         self.queries = queries
         queryVersion = record.queryVersion
         (changed, projected) = (record.changed, record.projected)

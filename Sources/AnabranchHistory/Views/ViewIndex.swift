@@ -13,19 +13,25 @@ struct ViewIndex {
     }
 
     private struct Group {
-        let question: Question
-        var members: Set<ClientFileID>
+        let queries: ViewQueries
+        let role: ViewRole
+        var members: Set<ClientFileID> = []
+
+        init(of view: ClientView) { (queries, role) = (view.queries, view.role) }
+
+        var question: Question { Question(predicates: queries.predicates, rules: role.rules) }
+
         /// By class, the index that finds it.
-        let places: [[UInt8]: QueryIndex]
+        var places: some Sequence<(className: [UInt8], place: QueryIndex)> {
+            queries.classNames.lazy.map { [queries, role] in ($0, .ofBoth(queries[$0].index, role[$0].read.index)) }
+        }
     }
 
     /// How the groups that can be concerned by an object of one class are found.
     fileprivate struct ClassIndex {
         /// The groups that every object may concern.
         var others: Set<Int> = []
-        var byValue: [FieldValue: Set<Int>] = [:]
-        /// How many values of them there are in `byValue`.
-        var properties: [Property: Int] = [:]
+        var byValue: [Property: [Payload: Set<Int>]] = [:]
     }
 
     private var groups: [Int: Group] = [:]
@@ -63,11 +69,12 @@ struct ViewIndex {
 
     private mutating func addGroup(_ question: Question, _ view: ClientView) -> Int {
         newestNumber += 1
-        let places = Dictionary(
-            uniqueKeysWithValues: view.queries.classNames.map { ($0, view.place(in: $0)) })
-        groups[newestNumber] = Group(question: question, members: [], places: places)
+        let group = Group(of: view)
+        groups[newestNumber] = group
         numbers[question] = newestNumber
-        for (className, place) in places { classes[className, default: ClassIndex()].add(newestNumber, at: place) }
+        for (className, place) in group.places {
+            classes[className, default: ClassIndex()].add(newestNumber, at: place)
+        }
         return newestNumber
     }
 
@@ -81,16 +88,17 @@ struct ViewIndex {
         for className in Set(step.touched.values) { found.formUnion(classes[className]?.others ?? []) }
         var values: [[UInt8]: Set<FieldValue>] = [:]
         for (object, className) in step.touched {
-            guard let index = classes[className], !index.properties.isEmpty else { continue }
+            guard let index = classes[className], !index.byValue.isEmpty else { continue }
             for state in [step.before, step.after] {
                 guard let object = try state.read(object, index.asks(for:)) else { continue }
-                for property in index.properties.keys {
+                for property in index.byValue.keys {
                     values[className, default: []].formUnion(object.indexedValues(of: property))
                 }
             }
         }
         for (className, values) in values {
-            for value in values { found.formUnion(classes[className]?.byValue[value] ?? []) }
+            let groups = classes[className]?.byValue ?? [:]
+            for value in values { found.formUnion(groups[value.property]?[value.value] ?? []) }
         }
         return found.sorted().compactMap { groups[$0]?.members }
     }
@@ -98,17 +106,14 @@ struct ViewIndex {
 
 extension ViewIndex.ClassIndex {
     /// True if it has values of the property with this slot.
-    fileprivate func asks(for slot: Int) -> Bool { properties.keys.contains { $0.slot == slot } }
+    fileprivate func asks(for slot: Int) -> Bool { byValue.keys.contains { $0.slot == slot } }
 
     fileprivate mutating func add(_ number: Int, at place: QueryIndex) {
         switch place {
         case .never: break
         case .always, .evaluated: others.insert(number)
         case .oneOf(let values):
-            for value in values {
-                byValue[value, default: []].insert(number)
-                properties[value.property, default: 0] += 1
-            }
+            for value in values { byValue[value.property, default: [:]][value.value, default: []].insert(number) }
         }
     }
 
@@ -116,10 +121,10 @@ extension ViewIndex.ClassIndex {
         others.remove(number)
         guard case .oneOf(let values) = place else { return }
         for value in values {
-            byValue[value]?.remove(number)
-            if byValue[value]?.isEmpty == true { byValue[value] = nil }
-            let count = properties[value.property, default: 1] - 1
-            properties[value.property] = count > 0 ? count : nil
+            let (property, payload) = (value.property, value.value)
+            byValue[property]?[payload]?.remove(number)
+            if byValue[property]?[payload]?.isEmpty == true { byValue[property]?[payload] = nil }
+            if byValue[property]?.isEmpty == true { byValue[property] = nil }
         }
     }
 }

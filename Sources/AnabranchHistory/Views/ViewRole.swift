@@ -32,7 +32,8 @@ struct ClassPermissions: Sendable {
 }
 
 /// The permissions of a user on all objects of a state. They stay the same while classes and columns are added to it.
-package struct ViewRole: Sendable {
+/// Views of equal rules share it.
+package final class ViewRole: Sendable {
     /// The rules that it was made of.
     let source: UserRules
     /// The rules of `source` that can be used in the state. They are stored with the view: a role made of them is the
@@ -55,13 +56,6 @@ package struct ViewRole: Sendable {
             classes[schema.name] = ClassPermissions(access, on: schema, in: state)
         }
         self.classes = classes
-    }
-
-    /// - Parameter text: `text` as it was stored.
-    init(stored text: String, in state: ObjectGraph) throws(HistoryError) {
-        do { self.init(try UserRules(text: text), in: state) } catch {
-            throw HistoryError(.storeDamaged, "the role of a view cannot be read: \(error)")
-        }
     }
 
     subscript(className: [UInt8]) -> ClassPermissions {
