@@ -242,6 +242,16 @@ import Testing
         }
     }
 
+    /// Who comes back within the day makes no commit of its own, nor ends one that others wait for.
+    @Test func whoWasSeenLatelyIsNotNoted() throws {
+        let file = try SyncedFile.open(in: store), client = try file.allocateIdent()
+        for (time, isNoted) in [(1000 + 86_399, false), (1000 + 86_400, true)] as [(UInt64, Bool)] {
+            _ = try file.identify(IdentRequest(file: client))
+            file.forgetIdentified(client.ident, at: time)
+            #expect(file.hasIdentified == isNoted)
+        }
+    }
+
     // MARK: What is kept to explain merges
 
     @Test func whatMergingHasChangedIsKeptAsItWasReceived() throws {

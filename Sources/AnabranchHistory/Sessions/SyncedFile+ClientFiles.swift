@@ -42,7 +42,7 @@ extension SyncedFile {
     /// - Parameter time: seconds since 1970.
     /// - Throws: a failure of the store.
     package func changedClientFiles(_ users: [String?], at time: UInt64) throws(HistoryError) -> Commit {
-        let time = max(1, time), seen = identified.filter { time >= $1 &+ Self.seenPrecision }.keys.sorted()
+        let time = max(1, time), seen = identified.filter { Self.isDue($1, at: time) }.keys.sorted()
         identified = [:]
         guard !seen.isEmpty || !users.isEmpty else { return Commit(file: id, lease: lease, head: self.head) }
         let (head, returned) = try read(missesTail: false) { view throws(HistoryError) in
@@ -66,8 +66,16 @@ extension SyncedFile {
     /// The age with which `ClientFile.lastSeen` is written again, in seconds: a day.
     static var seenPrecision: UInt64 { 86_400 }
 
+    private static func isDue(_ lastSeen: UInt64, at time: UInt64) -> Bool { time >= lastSeen &+ seenPrecision }
+
     /// Has `updateClientFiles` record that a client is there, if that was not done lately or a node believes it away.
     func recordSeen(_ file: ClientFile) { identified[file.ident] = file.foundAway > 0 ? 0 : file.lastSeen }
+
+    /// Forgets that a client file has identified itself if that need not be noted: a device that comes back several
+    /// times a day makes no work each time.
+    package func forgetIdentified(_ ident: ClientFileID, at time: UInt64) {
+        if let lastSeen = identified[ident], !Self.isDue(lastSeen, at: time) { identified[ident] = nil }
+    }
 
     /// True if client files have identified themselves that `updateClientFiles` may have to note.
     package var hasIdentified: Bool { !identified.isEmpty }

@@ -158,6 +158,7 @@ final class FileSessions {
         let clientFile = claim.file.ident
         let view = try identifyView(claim, of: user, hasRestarted: hasRestarted)
         let progress = if let view { view.progress } else { try file.identify(claim, user: user.user) }
+        file.forgetIdentified(clientFile, at: environment.clock.seenTime)
         releaseDropped()
         if let other = sessionOfClientFile[clientFile] {
             guard other.connection != key.connection else {
