@@ -63,6 +63,18 @@ package enum BodyCompression {
         return status
     }
 
+    /// The size of a body from which samples of it are deflated before the rest, in bytes; and the samples.
+    private static let (longBytes, sampleCount, sampleBytes) = (256 << 10, 16, 4 << 10)
+
+    /// True unless a body is long, and samples of it become smaller by no more than an eighth: pictures, of which a
+    /// megabyte takes some ten milliseconds to find that out.
+    static func isWorthwhile(for body: [UInt8], level: Int) -> Bool {
+        guard body.count > longBytes else { return true }
+        let distance = (body.count - sampleBytes) / (sampleCount - 1)
+        let samples = (0..<sampleCount).flatMap { body[$0 * distance..<$0 * distance + sampleBytes] }
+        return deflate(samples, level: level).map { $0.count < samples.count / 8 * 7 } ?? false
+    }
+
     /// The body as a zlib stream, if that is shorter.
     package static func deflate(_ body: [UInt8], level: Int) -> [UInt8]? {
         guard body.count > 1, body.count <= Int(UInt32.max) else { return nil }

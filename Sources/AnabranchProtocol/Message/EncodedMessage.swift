@@ -88,6 +88,7 @@ public struct EncodedBody: Equatable, Sendable {
     init(deflating body: [UInt8], limits: Limits) {
         uncompressedBytes = body.count
         if body.count > limits.compressionThresholdBytes,
+            BodyCompression.isWorthwhile(for: body, level: limits.compressionLevel),
             let deflated = BodyCompression.deflate(body, level: limits.compressionLevel)
         {
             (shared, isCompressed) = (SharedBytes(deflated), true)

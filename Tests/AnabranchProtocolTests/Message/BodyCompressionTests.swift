@@ -46,6 +46,23 @@ import Testing
         }
     }
 
+    /// Of a long body samples say whether it is worth it: pictures are sent as they are.
+    @Test func picturesAreNotDeflated() {
+        var generator = SeededRandom(seed: 9)
+        func picture(_ size: Int) -> [UInt8] {
+            (0..<size / 8).flatMap { _ in withUnsafeBytes(of: generator.next(), Array.init) }
+        }
+        let empty = [UInt8](repeating: 0, count: 400_000)
+        for (body, isDeflated) in [
+            (picture(400_000) + empty.prefix(10_000), false), (picture(100_000) + empty.prefix(10_000), true),
+            (picture(200_000) + empty, true), (empty, true),
+        ] {
+            let encoded = EncodedBody(deflating: body, limits: Limits())
+            #expect(encoded.isCompressed == isDeflated && encoded.uncompressedBytes == body.count)
+            #expect(encoded.bytes == body || isDeflated)
+        }
+    }
+
     @Test func nothingInflatesToNothing() throws {
         let emptyStream: [UInt8] = [0x78, 0x9C, 0x03, 0x00, 0x00, 0x00, 0x00, 0x01]
         #expect(try inflate(emptyStream, to: 0) == [])
