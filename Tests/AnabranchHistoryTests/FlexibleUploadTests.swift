@@ -232,6 +232,30 @@ import Testing
         try fixture.test.verify()
     }
 
+    /// The upload goes on when its client has left, and its merge names entries of the view by their numbers.
+    @Test(arguments: StoreKind.allCases) func aViewStaysWhileAnUploadIsMerged(kind: StoreKind) throws {
+        var fixture = try FlexibleFixture(kind)
+        try fixture.upload()
+        let file = fixture.file, ident = fixture.client.ident
+        for key in 0..<10 as Range<Int64> {
+            try fixture.client.write(at: 100) { try $0.create("Note", key: .int(key)) }
+        }
+        try Self.enqueue(&fixture)
+        #expect(try file.integrateNew(until: .smallest).isEmpty && file.hasUploads(of: ident))
+        file.leave(ident)
+        #expect(file.views[ident] != nil && file.awayBytes[ident] == nil)
+        while file.hasUploads(of: ident) {
+            _ = try file.integrateNew(until: .smallest)
+            _ = try file.integrateLong(until: .smallest)
+        }
+        #expect(file.awayBytes[ident] != nil)
+        try fixture.identify()
+        try fixture.upload()
+        try fixture.integrate()
+        #expect(try fixture.synced.withState { try $0.read { try $0.objects("Note").count } } == 10)
+        try fixture.test.verify()
+    }
+
     private static var readOnly: UserRules {
         get throws {
             let role = """

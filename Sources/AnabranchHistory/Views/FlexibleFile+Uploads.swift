@@ -74,7 +74,7 @@ extension FlexibleFile {
     }
 
     private func dropUploads(of ident: ClientFileID) {
-        uploads[ident] = nil
+        endUploads(of: ident)
         trying.remove(ident)
         forgetTouched()
     }
@@ -144,8 +144,13 @@ extension FlexibleFile {
         let outcome = UploadOutcome(ident: ident, refusals: mine.refusals)
         mine.waiting.removeFirst()
         (mine.current, mine.refusals) = (nil, Refusals())
-        uploads[ident] = mine.waiting.isEmpty ? nil : mine
+        if mine.waiting.isEmpty { endUploads(of: ident) } else { uploads[ident] = mine }
         return outcome
+    }
+
+    private func endUploads(of ident: ClientFileID) {
+        uploads[ident] = nil
+        if let view = views[ident] { markAway(view) }
     }
 
     private func source(of ident: ClientFileID) -> ViewUpload.Source {
