@@ -208,7 +208,8 @@ extension FlexibleFile {
         commit.records = integration.decisions
         commit.clientFiles = [integration.file]
         commit.state = integration.state
-        let step = try LogStep(integration.entries, from: state, to: integration.state?.after ?? state)
+        let step = LogStep(
+            integration.entries, about: integration.subjects, from: state, to: integration.state?.after ?? state)
         try self.commit(integration.view, in: commit, step)
         ownVersions[view.ident] = nil
         upload.didIntegrate(in: instant() - start)

@@ -6,25 +6,37 @@ struct LogStep {
     /// The states before it and after it.
     let before: ObjectGraph
     let after: ObjectGraph
-    /// The objects that it touches, with the names of their classes.
-    let touched: [ObjectReference: [UInt8]]
-    /// True if it says something about the schema, which concerns everybody.
-    let changesSchema: Bool
+    /// What it is about.
+    let subjects: Subjects
+
+    /// The objects that changesets touch, with the names of their classes; and whether they say something about the
+    /// schema, which concerns everybody.
+    struct Subjects {
+        var touched: [ObjectReference: [UInt8]] = [:]
+        var changesSchema = false
+    }
+
+    var touched: [ObjectReference: [UInt8]] { subjects.touched }
+    var changesSchema: Bool { subjects.changesSchema }
+
+    init(_ entries: [LogEntry], about subjects: Subjects, from before: ObjectGraph, to after: ObjectGraph) {
+        self.entries = entries
+        self.subjects = subjects
+        self.before = before
+        self.after = after
+    }
 
     init(_ entries: [LogEntry], from before: ObjectGraph, to after: ObjectGraph) throws(HistoryError) {
-        var touched: [ObjectReference: [UInt8]] = [:], changesSchema = false
+        var subjects = Subjects()
         for entry in entries {
             var arena = ChangesetArena()
             let index = try entry.decode(into: &arena)
             for object in arena.touchedObjects(of: index) {
-                touched[try after.reference(to: object)] = object.className
+                subjects.touched[try after.reference(to: object)] = object.className
             }
-            changesSchema = changesSchema || arena.instructions(of: index).contains { $0.kind.isSchema }
+            subjects.changesSchema =
+                subjects.changesSchema || arena.instructions(of: index).contains { $0.kind.isSchema }
         }
-        self.entries = entries
-        self.before = before
-        self.after = after
-        self.touched = touched
-        self.changesSchema = changesSchema
+        self.init(entries, about: subjects, from: before, to: after)
     }
 }

@@ -20,6 +20,7 @@ struct ViewIntegration {
     private(set) var file: ClientFile
     private(set) var state: PendingState
     private(set) var entries: [LogEntry] = []
+    private var subjects = LogStep.Subjects()
     private(set) var conflictKeys: [ConflictKeyEntry] = []
     private(set) var received: [ReceivedChangeset] = []
     /// The records of decisions about objects.
@@ -115,8 +116,8 @@ struct ViewIntegration {
             outcome = try apply(index, of: &arena, to: &state, on: base)
         }
         let role = role(in: state.graph), answer = try check.answer(in: arena, state.graph, to: view, as: role)
-        let touched = try arena.touchedObjects(of: index)
-            .map { object throws(HistoryError) in try state.graph.reference(to: object) }
+        let touched = try recordSubjects(of: index, in: arena)
+        subjects.changesSchema = subjects.changesSchema || check.changesSchema
         let isDirty = arena.isDirty(index), ident = view.ident
         let image = try BeforeImage(of: touched, in: before.graph, before: state.graph, only: fields)
         append(
@@ -134,6 +135,17 @@ struct ViewIntegration {
         try tell(answer, sent.cursor.clientVersion)
         if let insertions = outcome.nullInsertions { try restoreNulls(insertions, sent) }
         return true
+    }
+
+    /// Records the objects that a changeset touches.
+    private mutating func recordSubjects(
+        of index: ChangesetIndex, in arena: ChangesetArena
+    ) throws(HistoryError) -> [ObjectReference] {
+        try arena.touchedObjects(of: index).map { object throws(HistoryError) in
+            let reference = try state.graph.reference(to: object)
+            subjects.touched[reference] = object.className
+            return reference
+        }
     }
 
     /// Finds out which parts of a changeset are refused, and what becomes of the rest, as far as the step goes.
@@ -249,6 +261,7 @@ struct ViewIntegration {
         } catch {
             throw HistoryError(.badChangeset, "nulls cannot be put back: \(error.reason)")
         }
+        _ = try recordSubjects(of: index, in: arena)
         // What it restores existed before the entry that it follows, as the image of that entry shows.
         append(
             insertions, origin: 0, clientVersion: 0, timestamp: sent.timestamp, base: nil,
@@ -293,6 +306,7 @@ extension ViewIntegration {
         var view: ClientView
         var file: ClientFile
         var entries: [LogEntry]
+        var subjects: LogStep.Subjects
         var conflictKeys: [ConflictKeyEntry]
         var received: [ReceivedChangeset]
         var decisions: [RecordChange]
@@ -304,8 +318,8 @@ extension ViewIntegration {
 
     var outcome: Outcome {
         Outcome(
-            view: view, file: file, entries: entries, conflictKeys: conflictKeys, received: received,
-            decisions: decisions, state: entries.last.map { state.update(to: $0.version) }, refusals: refusals,
-            ingested: ingested)
+            view: view, file: file, entries: entries, subjects: subjects, conflictKeys: conflictKeys,
+            received: received, decisions: decisions, state: entries.last.map { state.update(to: $0.version) },
+            refusals: refusals, ingested: ingested)
     }
 }
