@@ -11,7 +11,7 @@ import Testing
 
     /// The place of a class's properties in memory.
     private static func place(in graph: ObjectGraph) throws -> UnsafePointer<Property>? {
-        try schema(in: graph).properties.withUnsafeBufferPointer(\.baseAddress)
+        try schema(in: graph).properties.withUnsafeBufferPointer { $0.baseAddress }
     }
 
     /// The queries of many clients have the properties of a class in common, until it gets others.
