@@ -228,7 +228,13 @@ extension UUIDBytes: CustomStringConvertible {
     /// Lower-case hexadecimal digits in groups of 8, 4, 4, 4 and 12.
     public var description: String {
         let bytes = bytes
-        return [0..<4, 4..<6, 6..<8, 8..<10, 10..<16].map { Hex.encode(bytes[$0]) }.joined(separator: "-")
+        var text: [UInt8] = []
+        text.reserveCapacity(36)
+        for group in [0..<4, 4..<6, 6..<8, 8..<10, 10..<16] {
+            if group.lowerBound > 0 { text.append(UInt8(ascii: "-")) }
+            Hex.append(bytes[group], to: &text)
+        }
+        return String(decoding: text, as: UTF8.self)
     }
 }
 

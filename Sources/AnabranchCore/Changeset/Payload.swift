@@ -156,7 +156,8 @@ public struct UUIDBytes: Hashable, Sendable {
 
 private func words<Bytes: Collection>(_ bytes: Bytes) -> (low: UInt64, high: UInt64) where Bytes.Element == UInt8 {
     var words: (low: UInt64, high: UInt64) = (0, 0)
-    for (position, byte) in bytes.enumerated() {
+    // As an array: the loop is not one over any collection, for callers of other modules.
+    for (position, byte) in Array(bytes).enumerated() {
         if position < 8 {
             words.low |= UInt64(byte) << UInt64(8 * position)
         } else {

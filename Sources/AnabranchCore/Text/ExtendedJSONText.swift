@@ -20,10 +20,13 @@ extension Double {
 extension UUIDBytes {
     /// The UUID of a text with 32 hexadecimal digits, in five groups with hyphens between them or in one.
     package init?(text: String) {
-        let parts = text.split(separator: "-", omittingEmptySubsequences: false)
-        guard [[8, 4, 4, 4, 12], [32]].contains(parts.map(\.utf8.count)), let bytes = Hex.decode(parts.joined()) else {
-            return nil
+        var digits = Array(text.utf8)
+        if digits.count == 36 {
+            for hyphen in [23, 18, 13, 8] {
+                guard digits.remove(at: hyphen) == UInt8(ascii: "-") else { return nil }
+            }
         }
+        guard digits.count == 32, let bytes = Hex.decode(digits) else { return nil }
         self.init(bytes)
     }
 }

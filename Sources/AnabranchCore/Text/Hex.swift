@@ -17,11 +17,14 @@ package enum Hex {
     }
 
     /// The bytes of a text; nil unless it is an even number of digits, of either case.
-    package static func decode(_ text: String) -> [UInt8]? {
+    package static func decode(_ text: String) -> [UInt8]? { decode(Array(text.utf8)) }
+
+    /// The bytes of a text; nil unless it is an even number of digits, of either case.
+    package static func decode(_ text: [UInt8]) -> [UInt8]? {
         var bytes: [UInt8] = []
-        bytes.reserveCapacity(text.utf8.count / 2)
+        bytes.reserveCapacity(text.count / 2)
         var high: UInt8?
-        for character in text.utf8 {
+        for character in text {
             guard let digit = value(of: character) else { return nil }
             if let first = high {
                 bytes.append(first << 4 | digit)

@@ -16,6 +16,18 @@ import Testing
         #expect(AnabranchCore.Hex.decode(text) == nil)
     }
 
+    @Test func aUUIDHasFiveGroupsOrOne() throws {
+        let text = "00112233-4455-6677-8899-aabbccddeeff", plain = text.replacing("-", with: "")
+        let id = try #require(UUIDBytes(text: text))
+        #expect(UUIDBytes(text: plain) == id && UUIDBytes(text: text.uppercased()) == id && id.description == text)
+        #expect(id.bytes == AnabranchCore.Hex.decode(plain))
+        for wrong in [
+            "", "-", plain + "0", String(plain.dropLast()), text + "-", "0-" + text.dropFirst(2), plain + "----",
+            "0011223-34455-6677-8899-aabbccddeeff", "00112233-4455-6677-8899-aabbccddee\u{301}",
+            "00112233-4455-6677-8899+aabbccddeeff", "0011223g-4455-6677-8899-aabbccddeeff",
+        ] { #expect(UUIDBytes(text: wrong) == nil, "\(wrong)") }
+    }
+
     @Test func base64IsPadded() {
         for bytes: [UInt8] in [[], [0], [0, 255], [0, 255, 1], [0, 255, 1, 2]] {
             #expect(Base64.decode(Base64.encode(bytes).utf8) == bytes)
