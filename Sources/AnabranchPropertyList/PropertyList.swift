@@ -57,7 +57,7 @@ extension PropertyList: Hashable {
             hasher.combine(number.bitPattern)
         case .bool(let flag): hasher.combine(flag)
         case .date(let date): hasher.combine(date)
-        case .data(let bytes): hasher.combine(bytes)
+        case .data(let bytes): bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
         case .array(let values): hasher.combine(values)
         case .dictionary(let values): hasher.combine(values)
         case .largeInteger(let number): hasher.combine(number)

@@ -16,7 +16,9 @@ public struct PropertyListDictionary: Sendable {
     ) {
         self.init()
         // Sorting is stable.
-        for (key, value) in elements.sorted(by: { $0.0.precedes($1.0) }) {
+        let sorted = elements.sorted { $0.0.precedes($1.0) }
+        entries.reserveCapacity(sorted.count)
+        for (key, value) in sorted {
             if let last = entries.last, last.key.hasBytes(of: key) {
                 entries[entries.count - 1].value = combine(last.value, value)
             } else {

@@ -45,7 +45,7 @@ struct BinaryReader {
         guard 1...8 ~= offsetWidth, 1...8 ~= referenceWidth else {
             throw PropertyListError(.malformed, at: .init(offset: end + 6), "numbers of 0 or more than 8 bytes")
         }
-        let numbers = [8, 16, 24].map { Int(exactly: Self.number(bytes[end + $0..<end + $0 + 8])) ?? .max }
+        let numbers = [8, 16, 24].map { Int(exactly: Self.number(8, of: bytes, at: end + $0)) ?? .max }
         (objectCount, root, offsetsStart) = (numbers[0], numbers[1], numbers[2])
         guard Self.magic.count...end ~= offsetsStart, objectCount <= (end - offsetsStart) / offsetWidth,
             root < objectCount
@@ -73,27 +73,24 @@ struct BinaryReader {
     }
 
     private mutating func read(_ number: Int, _ depth: Int) throws(PropertyListError) -> Object {
-        let position = offsetsStart + number * offsetWidth
-        guard let start = Int(exactly: Self.number(bytes[position..<position + offsetWidth])),
-            Self.magic.count..<offsetsStart ~= start
-        else { throw malformed(number, "an offset outside of the objects") }
-        var cursor = Cursor(
-            bytes: bytes, offset: start + 1, end: offsetsStart, place: place(number), limits: limits)
+        guard let start = start(of: number), Self.magic.count..<offsetsStart ~= start else {
+            throw malformed(number, "an offset outside of the objects")
+        }
+        var cursor = Cursor(bytes: bytes, start: start, end: offsetsStart, number: number, valuesMax: limits.valuesMax)
         let marker = bytes[start]
         var object = Object(value: false)
         switch (marker >> 4, marker & 15) {
         case (0xA, let low):
             let references = try cursor.references(try cursor.count(low), width: referenceWidth)
-            object.value = .array(try values(references, of: number, depth, &object))
+            var values: [PropertyList] = []
+            values.reserveCapacity(references.count)
+            try read(references, of: number, depth, &object) { _, value in values.append(value) }
+            object.value = .array(values)
         case (0xD, let low):
             let count = try cursor.count(low)
             let keys = try cursor.references(count, width: referenceWidth)
             let references = try cursor.references(count, width: referenceWidth)
-            let texts = try self.keys(keys, of: number, depth, &object)
-            let values = try values(references, of: number, depth, &object)
-            do {
-                object.value = .dictionary(try PropertyListDictionary(uniqueKeys: Array(zip(texts, values))))
-            } catch { throw malformed(number, "a key twice") }
+            object.value = .dictionary(try dictionary(keys, references, of: number, depth, &object))
         case (0xB, let low), (0xC, let low):
             _ = try cursor.references(try cursor.count(low), width: referenceWidth)
             object.value = .refused(cursor.error(.badValue, "a set"))
@@ -104,35 +101,39 @@ struct BinaryReader {
         return object
     }
 
-    private mutating func values(
-        _ references: [Int], of number: Int, _ depth: Int, _ object: inout Object
-    ) throws(PropertyListError) -> [PropertyList] {
+    private mutating func dictionary(
+        _ keys: References, _ references: References, of number: Int, _ depth: Int, _ object: inout Object
+    ) throws(PropertyListError) -> PropertyListDictionary {
+        var entries: [PropertyListDictionary.Element] = []
+        entries.reserveCapacity(keys.count)
+        var hasOtherKey = false
+        try read(keys, of: number, depth, &object) { _, key in
+            if let text = key.string { entries.append((text, key)) } else { hasOtherKey = true }
+        }
+        if hasOtherKey { throw malformed(number, "a key that is not text") }
+        try read(references, of: number, depth, &object) { index, value in entries[index].value = value }
+        do { return try PropertyListDictionary(uniqueKeys: entries) } catch {
+            throw malformed(number, "a key twice")
+        }
+    }
+
+    /// Reads the objects in a container, which is counted with them.
+    private mutating func read(
+        _ references: References, of number: Int, _ depth: Int, _ object: inout Object,
+        _ take: (Int, PropertyList) -> Void
+    ) throws(PropertyListError) {
         guard depth <= limits.depthMax else { throw tooDeep(number) }
         // While its content is read, it has no size.
         objects[number] = Object(value: false)
         object.height = max(object.height, 1)
-        var values: [PropertyList] = []
-        values.reserveCapacity(references.count)
-        for reference in references {
+        for index in 0..<references.count {
+            let reference = Int(exactly: references.number(index, in: bytes)) ?? .max
             let content = try self.object(reference, depth: depth + 1, from: number)
-            values.append(content.value)
+            take(index, content.value)
             object.height = max(object.height, content.height + 1)
             object.size += content.size
             try check(object.size, number)
         }
-        return values
-    }
-
-    private mutating func keys(
-        _ references: [Int], of number: Int, _ depth: Int, _ object: inout Object
-    ) throws(PropertyListError) -> [String] {
-        var keys: [String] = []
-        keys.reserveCapacity(references.count)
-        for value in try values(references, of: number, depth, &object) {
-            guard let key = value.string else { throw malformed(number, "a key that is not text") }
-            keys.append(key)
-        }
-        return keys
     }
 
     private func check(_ size: Size, _ number: Int) throws(PropertyListError) {
@@ -153,52 +154,84 @@ struct BinaryReader {
         PropertyListError(.limitExceeded, at: place(number), "more than \(limits.depthMax) levels")
     }
 
-    private func place(_ number: Int) -> PropertyListError.Place {
-        let position = offsetsStart + number * offsetWidth
-        let start = Int(exactly: Self.number(bytes[position..<position + offsetWidth]))
-        return .init(offset: start, object: number)
+    private func place(_ number: Int) -> PropertyListError.Place { .init(offset: start(of: number), object: number) }
+
+    /// Where an object begins, as the table of offsets says.
+    private func start(of number: Int) -> Int? {
+        Int(exactly: Self.number(offsetWidth, of: bytes, at: offsetsStart + number * offsetWidth))
     }
 
     /// A number of 1 to 8 bytes, the highest first.
-    fileprivate static func number(_ bytes: ArraySlice<UInt8>) -> UInt64 { bytes.reduce(0) { $0 << 8 | UInt64($1) } }
+    fileprivate static func number(_ width: Int, of bytes: [UInt8], at offset: Int) -> UInt64 {
+        var number: UInt64 = 0
+        for index in offset..<offset + width { number = number << 8 | UInt64(bytes[index]) }
+        return number
+    }
+
+    /// The numbers of the objects in a container, as they lie in the document.
+    fileprivate struct References {
+        let start: Int
+        let count: Int
+        let width: Int
+
+        func number(_ index: Int, in bytes: [UInt8]) -> UInt64 {
+            BinaryReader.number(width, of: bytes, at: start + index * width)
+        }
+    }
 }
 
 /// The bytes of an object after its marker.
 private struct Cursor {
     let bytes: [UInt8]
+    /// The place of the marker.
+    let start: Int
     var offset: Int
     let end: Int
-    let place: PropertyListError.Place
-    let limits: PropertyListLimits
+    /// The number of the object.
+    let number: Int
+    let valuesMax: Int
+
+    init(bytes: [UInt8], start: Int, end: Int, number: Int, valuesMax: Int) {
+        (self.bytes, self.start, offset, self.end) = (bytes, start, start + 1, end)
+        (self.number, self.valuesMax) = (number, valuesMax)
+    }
 
     func error(_ code: PropertyListError.Code, _ reason: String) -> PropertyListError {
-        PropertyListError(code, at: place, reason)
+        PropertyListError(code, at: .init(offset: start, object: number), reason)
+    }
+
+    /// - Returns: where the bytes that are taken begin.
+    mutating func skip(_ count: Int) throws(PropertyListError) -> Int {
+        guard count <= end - offset else { throw error(.malformed, "\(count) bytes, where \(end - offset) are left") }
+        defer { offset += count }
+        return offset
     }
 
     mutating func take(_ count: Int) throws(PropertyListError) -> ArraySlice<UInt8> {
-        guard count <= end - offset else { throw error(.malformed, "\(count) bytes, where \(end - offset) are left") }
-        defer { offset += count }
-        return bytes[offset..<offset + count]
+        let first = try skip(count)
+        return bytes[first..<first + count]
+    }
+
+    mutating func number(_ width: Int) throws(PropertyListError) -> UInt64 {
+        BinaryReader.number(width, of: bytes, at: try skip(width))
     }
 
     /// The number of parts: in the marker, or as an integer after it.
     mutating func count(_ low: UInt8) throws(PropertyListError) -> Int {
         if low < 15 { return Int(low) }
-        let marker = try take(1)
-        guard let marker = marker.first, 0x10...0x13 ~= marker,
-            let count = Int(exactly: BinaryReader.number(try take(1 << Int(marker & 15))))
-        else { throw error(.malformed, "no number of parts") }
+        let marker = bytes[try skip(1)]
+        guard 0x10...0x13 ~= marker, let count = Int(exactly: try number(1 << Int(marker & 15))) else {
+            throw error(.malformed, "no number of parts")
+        }
         return count
     }
 
-    mutating func references(_ count: Int, width: Int) throws(PropertyListError) -> [Int] {
-        let bytes = try take(parts: count, width: width)
-        guard count <= limits.valuesMax else {
-            throw error(.limitExceeded, "more than \(limits.valuesMax) values and keys")
+    mutating func references(_ count: Int, width: Int) throws(PropertyListError) -> BinaryReader.References {
+        let first = try take(parts: count, width: width).startIndex
+        guard count <= valuesMax else {
+            throw error(.limitExceeded, "more than \(valuesMax) values and keys")
         }
-        return stride(from: bytes.startIndex, to: bytes.endIndex, by: width).map { index in
-            Int(exactly: BinaryReader.number(bytes[index..<index + width])) ?? .max
-        }
+        return BinaryReader.References(start: first, count: count, width: width)
     }
 
     private mutating func take(parts count: Int, width: Int) throws(PropertyListError) -> ArraySlice<UInt8> {
@@ -213,11 +246,11 @@ private struct Cursor {
         case (0x0, 0x0): return refused("null")
         case (0x1, let low) where low <= 4: return try integer(1 << Int(low))
         case (0x2, 2):
-            let bits = UInt32(truncatingIfNeeded: BinaryReader.number(try take(4)))
+            let bits = UInt32(truncatingIfNeeded: try number(4))
             return .real(Double(Float(bitPattern: bits)))
-        case (0x2, 3): return .real(Double(bitPattern: BinaryReader.number(try take(8))))
+        case (0x2, 3): return .real(Double(bitPattern: try number(8)))
         case (0x3, 3):
-            let seconds = Double(bitPattern: BinaryReader.number(try take(8)))
+            let seconds = Double(bitPattern: try number(8))
             return PropertyListDate(secondsSince2001: seconds).map { .date($0) }
                 ?? refused("no moment of the years 0001 to 9999")
         case (0x4, let low): return .data(Array(try take(try count(low))))
@@ -235,12 +268,8 @@ private struct Cursor {
 
     /// Those of 8 and 16 bytes have a sign.
     private mutating func integer(_ count: Int) throws(PropertyListError) -> PropertyList {
-        let bytes = try take(count)
-        guard count == 16 else {
-            let number = BinaryReader.number(bytes)
-            return .integer(Int64(bitPattern: number))
-        }
-        let number = Int128(truncatingIfNeeded: bytes.reduce(UInt128(0)) { $0 << 8 | UInt128($1) })
+        guard count == 16 else { return .integer(Int64(bitPattern: try number(count))) }
+        let number = Int128(truncatingIfNeeded: try take(count).reduce(UInt128(0)) { $0 << 8 | UInt128($1) })
         return .integer(of: number) ?? refused("no integer from -2^63 to 2^64-1")
     }
 

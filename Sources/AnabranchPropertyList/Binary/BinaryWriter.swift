@@ -34,6 +34,7 @@ struct BinaryWriter {
         case .array(let values):
             let number = reserve()
             var content: [Int] = []
+            content.reserveCapacity(values.count)
             for (index, value) in values.enumerated() {
                 do { content.append(try add(value, depth: depth + 1)) } catch { throw error.inside(String(index)) }
             }
@@ -42,6 +43,7 @@ struct BinaryWriter {
         case .dictionary(let values):
             let number = reserve()
             var content: [Int] = []
+            content.reserveCapacity(2 * values.count)
             for key in values.keys { content.append(try add(.string(key), depth: depth + 1)) }
             for (key, value) in values {
                 do { content.append(try add(value, depth: depth + 1)) } catch {
