@@ -239,6 +239,20 @@ import Testing
 
     // MARK: Records of a commit in the making
 
+    @Test(arguments: 1...100 as ClosedRange<UInt64>) func keysSortByTheirBytes(seed: UInt64) {
+        var random = SeededRandom(seed: seed)
+        let same = (0..<random.below(20)).map { _ in UInt8(random.below(256)) }
+        func key() -> [UInt8] {
+            Array(same.prefix(random.upTo(same.count))) + (0..<random.below(12)).map { _ in UInt8(random.below(256)) }
+        }
+        for _ in 0..<50 {
+            let keys = [key(), key()]
+            let places = keys.map { RecordPlace(space: 1, kind: 1, key: $0) }
+            #expect((places[0] < places[1]) == keys[0].lexicographicallyPrecedes(keys[1]), "\(keys)")
+            #expect((places[0] == places[1]) == (keys[0] == keys[1]))
+        }
+    }
+
     @Test(arguments: 1...200 as ClosedRange<UInt64>) func rangesSeeChangesOverWhatIsStored(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         func change(_ random: inout SeededRandom) -> RecordChange {
@@ -260,8 +274,15 @@ import Testing
         let lower = change(&random).place.key, upper = random.isOne(in: 3) ? nil : change(&random).place.key
         let range = RecordRange(space: 1, kind: 1, from: lower, to: upper), countMax = random.below(8)
         let within = expected.filter { range.contains($0.place) }.map(\.place.key)
+        let ahead = random.isOne(in: 2) ? range : RecordRange(space: 1, kind: 1, prefix: change(&random).place.key)
+        let isReadAhead = random.isOne(in: 2)
         try file.read { view throws(HistoryError) in
-            let pending = PendingRecords(over: view, made)
+            var pending = PendingRecords(over: view, made)
+            if isReadAhead { try pending.readAhead(ahead) }
+            for change in stored + made {
+                let value = expected.first { $0.place == change.place }?.value
+                #expect(try pending.value(at: change.place) == value, "seed \(seed)")
+            }
             #expect(
                 try pending.records(in: range, countMax: countMax).map(\.place.key) == Array(within.prefix(countMax)),
                 "seed \(seed)")

@@ -24,7 +24,7 @@ public struct Checksum: Equatable, Sendable {
 
     /// Little-endian, the low word first.
     public var bytes: [UInt8] {
-        [low, high].flatMap { word in (0..<8).map { UInt8(truncatingIfNeeded: word >> (8 * $0)) } }
+        withUnsafeBytes(of: (low.littleEndian, high.littleEndian)) { Array($0) }
     }
 
     /// The start of a file's chain.

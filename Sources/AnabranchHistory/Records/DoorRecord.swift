@@ -14,10 +14,38 @@ public struct RecordPlace: Hashable, Sendable, Comparable {
         self.key = key
     }
 
+    /// Takes the key as it lies in memory.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(space)
+        hasher.combine(kind)
+        key.withUnsafeBytes { hasher.combine(bytes: $0) }
+    }
+
     /// Orders by space, kind and the bytes of the key.
     public static func < (left: RecordPlace, right: RecordPlace) -> Bool {
         (left.space, left.kind) == (right.space, right.kind)
-            ? left.key.lexicographicallyPrecedes(right.key) : (left.space, left.kind) < (right.space, right.kind)
+            ? left.key.precedes(right.key) : (left.space, left.kind) < (right.space, right.kind)
+    }
+}
+
+extension [UInt8] {
+    /// The same as `lexicographicallyPrecedes`, but for keys of which many have the same beginning.
+    func precedes(_ other: [UInt8]) -> Bool {
+        withUnsafeBytes { mine in
+            other.withUnsafeBytes { others in
+                let common = Swift.min(mine.count, others.count)
+                var index = 0
+                while index + 8 <= common {
+                    let (left, right) = (
+                        mine.loadUnaligned(fromByteOffset: index, as: UInt64.self),
+                        others.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+                    )
+                    if left != right { return left.bigEndian < right.bigEndian }
+                    index += 8
+                }
+                return mine[index...].lexicographicallyPrecedes(others[index...])
+            }
+        }
     }
 }
 
@@ -128,7 +156,14 @@ public struct RecordRange: Equatable, Sendable {
 
     /// True if the record of that name is in the range.
     public func contains(_ place: RecordPlace) -> Bool {
-        place.space == space && place.kind == kind && !place.key.lexicographicallyPrecedes(lower)
-            && upper.map { place.key.lexicographicallyPrecedes($0) } ?? true
+        place.space == space && place.kind == kind && !place.key.precedes(lower)
+            && upper.map { place.key.precedes($0) } ?? true
+    }
+
+    /// True if all records of another range are in this one.
+    func covers(_ other: RecordRange) -> Bool {
+        guard other.space == space, other.kind == kind, !other.lower.precedes(lower) else { return false }
+        guard let upper else { return true }
+        return other.upper.map { !upper.precedes($0) } ?? false
     }
 }

@@ -3,16 +3,18 @@ package import AnabranchCore
 /// The records of a file as they will be after a commit in the making.
 package struct PendingRecords {
     /// The records of one kind.
-    fileprivate struct Kind: Hashable {
+    fileprivate struct Kind: Hashable, Comparable {
         var space: UInt16
         var number: UInt8
+
+        static func < (left: Kind, right: Kind) -> Bool { (left.space, left.number) < (right.space, right.number) }
     }
 
     private let view: any FileView
-    /// By kinds, since ranges are looked for within one, and by keys.
-    private var changes: [Kind: [[UInt8]: RecordChange]] = [:]
+    /// By kinds, since ranges are looked for within one.
+    private var changes: [Kind: [RecordPlace: RecordChange]] = [:]
     /// Ranges that were read as a whole, with their records.
-    private var known: [(range: RecordRange, values: [RecordPlace: [UInt8]])] = []
+    private var known: [(range: RecordRange, records: SortedRecords)] = []
 
     /// - Parameter changes: those that the commit makes already.
     package init(over view: any FileView, _ changes: [RecordChange] = []) {
@@ -25,7 +27,7 @@ package struct PendingRecords {
 
     /// The changes, sorted by place.
     package var sortedChanges: [RecordChange] {
-        changes.values.flatMap(\.values).sorted { $0.place < $1.place }
+        changes.sorted { $0.key < $1.key }.flatMap { $0.value.values.sorted { $0.place.key.precedes($1.place.key) } }
     }
 
     /// The newest version of the log that the records go with.
@@ -36,23 +38,25 @@ package struct PendingRecords {
 
     /// The content of a record; nil if there is none.
     package func value(at place: RecordPlace) throws(HistoryError) -> [UInt8]? {
-        if let change = changes[Kind(place)]?[place.key] { return change.value }
-        for (range, values) in known where range.contains(place) { return values[place] }
+        if let change = changes[Kind(place)]?[place] { return change.value }
+        for (range, records) in known where range.contains(place) { return records[place]?.value }
         return try view.record(at: place)?.value
     }
 
     /// The most records of a range that is read as a whole.
     private static let readAheadMax = 200_000
 
-    /// Reads a range as a whole, before many of its records are read one by one. Does nothing if there are too many, or
-    /// it was read already.
+    /// Reads a range as a whole, before many of its records are read one by one, or parts of it. Does nothing if there
+    /// are too many, or it was read already.
     package mutating func readAhead(_ range: RecordRange) throws(HistoryError) {
-        guard !known.contains(where: { $0.range == range }) else { return }
-        var values: [RecordPlace: [UInt8]] = [:], rest = range
-        while values.count <= Self.readAheadMax {
+        guard !known.contains(where: { $0.range.covers(range) }) else { return }
+        var records: [DoorRecord] = [], rest = range
+        while records.count <= Self.readAheadMax {
             let page = try view.records(in: rest, countMax: 1_000, isReversed: false)
-            for record in page { values[record.place] = record.value }
-            guard page.count == 1_000, let last = page.last else { return known.append((range, values)) }
+            records += page
+            guard page.count == 1_000, let last = page.last else {
+                return known.append((range, SortedRecords(records)))
+            }
             rest.lower = last.place.key + [0]
         }
     }
@@ -63,7 +67,7 @@ package struct PendingRecords {
     }
 
     private mutating func set(_ change: RecordChange) {
-        changes[Kind(change.place), default: [:]][change.place.key] = change
+        changes[Kind(change.place), default: [:]][change.place] = change
     }
 
     /// The records of a range in the order of their keys, or in the opposite one; `countMax` at most.
@@ -71,7 +75,7 @@ package struct PendingRecords {
         in range: RecordRange, countMax: Int, isReversed: Bool = false
     ) throws(HistoryError) -> [DoorRecord] {
         let changed = changes[Kind(range)]?.values.filter { range.contains($0.place) } ?? []
-        let stored = try view.records(in: range, countMax: countMax + changed.count, isReversed: isReversed)
+        let stored = try stored(in: range, countMax: countMax + changed.count, isReversed: isReversed)
         guard !changed.isEmpty else { return stored }
         var found = Dictionary(uniqueKeysWithValues: stored.map { ($0.place, $0) })
         // Beyond the last stored record that was read, others may stand between.
@@ -84,6 +88,13 @@ package struct PendingRecords {
         let sorted = found.values.sorted { isReversed ? $1.place < $0.place : $0.place < $1.place }
         let known = end.map { end in sorted.prefix { isReversed ? end <= $0.place : $0.place <= end } } ?? sorted[...]
         return Array(known.prefix(countMax))
+    }
+
+    private func stored(in range: RecordRange, countMax: Int, isReversed: Bool) throws(HistoryError) -> [DoorRecord] {
+        for (known, records) in known where known.covers(range) {
+            return records.records(in: range, countMax: countMax, isReversed: isReversed)
+        }
+        return try view.records(in: range, countMax: countMax, isReversed: isReversed)
     }
 }
 

@@ -1,6 +1,9 @@
 /// Records in memory, sorted by place.
 struct SortedRecords: Sendable {
-    private var records: [DoorRecord] = []
+    private var records: [DoorRecord]
+
+    /// - Parameter records: sorted by place.
+    init(_ records: [DoorRecord] = []) { self.records = records }
 
     subscript(place: RecordPlace) -> DoorRecord? {
         let index = index(of: place)
