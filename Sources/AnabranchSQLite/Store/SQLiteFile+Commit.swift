@@ -41,7 +41,7 @@ extension SQLiteFile {
         var contents = ViewContents(of: self)
         for change in commit.views { try store(change, &contents, start: start) }
         for field in commit.viewFields { try store(field) }
-        for change in commit.records { try store(change, start: start) }
+        try store(commit.records, start: start)
         if commit.freedIngested > 0 { try freeIngested(through: commit.freedIngested) }
         for object in commit.ingested { try store(object, start: start) }
         if let sealed = commit.sealed { try seal(sealed, of: record.head, start: start) }

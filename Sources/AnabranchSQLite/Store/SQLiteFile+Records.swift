@@ -32,7 +32,8 @@ extension SQLiteFile {
     }
 
     private func checkedRecords(_ sql: String, _ arguments: StatementArguments) throws -> [DoorRecord] {
-        let start = try record().start
+        let start = try knownStart.value ?? record().start
+        knownStart.value = start
         return try rows(sql, arguments) { row in
             let (record, checksum) = try SQLiteFile.doorRecord(row)
             guard !isChecked || checksum == start.covering(record) else {
@@ -53,22 +54,27 @@ extension SQLiteFile {
         return (record, Checksum(bytes: try row.bytes(5)))
     }
 
-    func store(_ change: RecordChange, start: Checksum) throws {
-        let place = change.place
-        guard let value = change.value else {
-            return try execute(
-                "DELETE FROM door_record WHERE file = ? AND space = ? AND kind = ? AND key = ?",
-                [id.number, place.space, place.kind, Data(place.key)])
+    func store(_ changes: [RecordChange], start: Checksum) throws {
+        guard !changes.isEmpty else { return }
+        let erasing = try db.cachedStatement(
+            sql: "DELETE FROM door_record WHERE file = ? AND space = ? AND kind = ? AND key = ?")
+        let setting = try db.cachedStatement(
+            sql: """
+                INSERT OR REPLACE INTO door_record (file, \(SQLiteFile.recordColumns)) VALUES (?, ?, ?, ?, ?, ?, ?)
+                """)
+        for change in changes {
+            let place = change.place
+            guard let value = change.value else {
+                try erasing.execute(arguments: [id.number, place.space, place.kind, Data(place.key)])
+                continue
+            }
+            let record = DoorRecord(place: place, value: value, expiresAt: change.expiresAt)
+            try setting.execute(
+                arguments: [
+                    id.number, place.space, place.kind, Data(place.key),
+                    record.expiresAt == 0 ? nil : Int64(clamping: record.expiresAt), Data(value),
+                    Data(start.covering(record).bytes),
+                ])
         }
-        let record = DoorRecord(place: place, value: value, expiresAt: change.expiresAt)
-        try execute(
-            """
-            INSERT OR REPLACE INTO door_record (file, \(SQLiteFile.recordColumns)) VALUES (?, ?, ?, ?, ?, ?, ?)
-            """,
-            [
-                id.number, place.space, place.kind, Data(place.key),
-                record.expiresAt == 0 ? nil : Int64(clamping: record.expiresAt), Data(value),
-                Data(start.covering(record).bytes),
-            ])
     }
 }

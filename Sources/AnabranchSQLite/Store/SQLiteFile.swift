@@ -13,6 +13,12 @@ struct SQLiteFile: FileView {
     var isChecked = true
     /// Caches the segments that were opened.
     var segments = SegmentCache()
+    /// The checksum with which those of records begin, once it was needed: many of them are read one by one.
+    let knownStart = KnownStart()
+
+    final class KnownStart {
+        var value: Checksum?
+    }
 
     static let entryColumns = """
         version, salt, origin, client_version, timestamp, cumulative_size, changeset, checksum, base, release, protocol,
