@@ -103,8 +103,8 @@ package struct Changes: Equatable, Sendable {
             case (true?, nil): return .deletedRecord(entity: entity)
             case (nil, let fields?):
                 let unchanged = fields.filter { $0.value == Self.unchanged }.map(\.key)
-                let others = fields.filter { $0.value != Self.unchanged }.map { ($0.key, $0.value) }
-                let rest = PropertyListDictionary(others) { first, _ in first }
+                var rest = fields
+                for name in unchanged { rest[name] = nil }
                 return .record(entity: entity, fields: rest, unchanged: unchanged)
             default: throw bad("neither fields nor deleted, or both")
             }

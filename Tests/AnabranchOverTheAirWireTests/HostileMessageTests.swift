@@ -133,20 +133,21 @@ import Testing
 
     @Test func answersThatAreNotKept() {
         var messages = AnsweredMessages()
-        for number in 0..<5 { messages.append([UInt8(number)], Array(repeating: 0, count: 400_000)) }
-        guard case .forgotten = messages.answer(to: [0]), case .known = messages.answer(to: [4]),
-            case .new = messages.answer(to: [9])
+        func digest(_ bytes: Int...) -> MessageDigest { MessageDigest(of: bytes.map { UInt8($0) }) }
+        for number in 0..<5 { messages.append(digest(number), Array(repeating: 0, count: 400_000)) }
+        guard case .forgotten = messages.answer(to: digest(0)), case .known = messages.answer(to: digest(4)),
+            case .new = messages.answer(to: digest(9))
         else {
             Issue.record("an answer that is too old, the last one, and none")
             return
         }
         #expect(messages.byteCount < 1_300_000)
-        messages.append([5], Array(repeating: 0, count: 9 << 20))
-        guard case .known = messages.answer(to: [5]) else {
+        messages.append(digest(5), Array(repeating: 0, count: 9 << 20))
+        guard case .known = messages.answer(to: digest(5)) else {
             Issue.record("the last answer is always kept")
             return
         }
-        for number in 0..<3_000 { messages.append([1, UInt8(number >> 8), UInt8(number & 255)], []) }
+        for number in 0..<3_000 { messages.append(digest(1, number >> 8, number & 255), []) }
         #expect(messages.byteCount < 100_000)
     }
 

@@ -242,8 +242,11 @@ package struct DeviceSession: Sendable {
         for (uri, outcome) in zip(waiting, outcomes) {
             let commands = classes[uri]?.pull.commands ?? []
             for (sequence, fragments) in Dictionary(grouping: commands, by: \.sequence) {
-                let failures = fragments.flatMap { $0.changes.items.keys }.compactMap {
-                    outcome.failures[ExactString($0)]
+                var failures: [Status] = []
+                if !outcome.failures.isEmpty {
+                    failures = fragments.flatMap { $0.changes.items.keys }.compactMap {
+                        outcome.failures[ExactString($0)]
+                    }
                 }
                 responses.append(
                     MessageItem("sync-changes", sequence, ["uri": .string(uri)], result: [Status](failures: failures)))
@@ -268,11 +271,11 @@ package struct DeviceSession: Sendable {
             let fits = rest.count <= count && rest.reduce(0) { $0 + $1.byteCount } <= bytes
             // What must not be split waits for a message of its own.
             if !push.isSplit, !fits, !isFresh { continue }
-            var items: [(String, PropertyList)] = [], ids: Set<PropertyList> = []
+            var items: [(String, PropertyList)] = [], ids: Set<ExactString> = []
             for item in rest {
                 let isFirst = isFresh && items.isEmpty
                 guard !push.isSplit || isFirst || count > 0 && item.byteCount <= bytes,
-                    ids.insert(.string(item.id)).inserted
+                    ids.insert(ExactString(item.id)).inserted
                 else { break }
                 items.append((item.id, item.value))
                 bytes -= item.byteCount

@@ -20,6 +20,7 @@ extension FileData {
         guard [anchors.nextDeviceAnchor, anchors.lastDeviceAnchor].allSatisfy({ $0?.utf8.count ?? 0 <= 256 }) else {
             throw Status(.limitExceeded, "an anchor has at most 256 bytes", paramName: "anchors")
         }
+        try readAhead()
         try recordDevice()
         try prepareClasses(of: dataclass)
         var row = try sync(uri)
@@ -40,7 +41,7 @@ extension FileData {
         let isRepeat = names.last == next
         var base: PropertyListDictionary?
         if let last = anchors.lastServerAnchor, last.utf8.count <= 64 {
-            base = try records.row(.anchor, RowKey(device, uri, last))
+            base = try self.row(.anchor, RowKey(device, uri, last))
         }
         if mode == .fast {
             let last = anchors.lastDeviceAnchor, before = isRepeat ? names.dropLast().last : names.last
@@ -87,7 +88,7 @@ extension FileData {
         }
         var old: [(RecordPlace, UInt64)] = []
         try records.forEachRow(.anchor, prefix.bytes) { record in
-            old.append((record.place, try PendingRecords.dictionary(record.value).number("round")))
+            old.append((record.place, try self.row(record.place)?.number("round") ?? 0))
         }
         // One that was never used is not missed, but the last ones may still be on their way.
         old.sort { $0.1 > $1.1 }
@@ -117,6 +118,7 @@ extension FileData {
                 throw Status(
                     .notSupported, "its classes do not fit those of the file: \(error.reason)", paramName: "uri")
             }
+            forgetViews()
             view = self.view(dataclass)
         }
         for (index, entity) in dataclass.entities.enumerated() {

@@ -33,13 +33,15 @@ struct FileData: SessionData {
         return dataclass
     }
 
-    private let known = KnownRows()
+    private let known = Known()
 
-    /// A row of the kinds that a message looks at again and again: those of the door, of dataclasses, of devices and
-    /// their sessions.
+    /// A row of the kinds that a message looks at again and again: those of the door, of dataclasses, of devices, their
+    /// sessions and anchors.
     func row(_ kind: RowKind, _ key: RowKey) throws(HistoryError) -> PropertyListDictionary? {
-        try known.row(kind.place(key.bytes), records)
+        try row(kind.place(key.bytes))
     }
+
+    func row(_ place: RecordPlace) throws(HistoryError) -> PropertyListDictionary? { try known.row(place, records) }
 
     mutating func setRow(_ row: PropertyListDictionary, _ kind: RowKind, _ key: RowKey) throws {
         try records.setRow(row, kind, key)
@@ -52,7 +54,16 @@ struct FileData: SessionData {
         try setRow(row, .sync, RowKey(device, uri))
     }
 
-    func view(_ dataclass: Dataclass) -> RecordView { RecordView(dataclass, transaction.state) }
+    /// The records of a dataclass before they are merged.
+    func view(_ dataclass: Dataclass) -> RecordView { known.view(dataclass, transaction) }
+
+    /// Has `view` look again, because classes were added.
+    func forgetViews() { known.views = [:] }
+
+    /// Reads what starts need of the device's rows, of all dataclasses together.
+    mutating func readAhead() throws {
+        for kind in [RowKind.sync, .anchor, .unproven] { try records.readAhead(kind.range(RowKey(device).bytes)) }
+    }
 
     func localIDs(_ dataclass: Dataclass) -> LocalIDs { LocalIDs(device: device, view: view(dataclass)) }
 
@@ -168,8 +179,7 @@ struct FileData: SessionData {
     // MARK: The device's ids
 
     mutating func takeIDs(_ idMap: PropertyListDictionary, of uri: String, from push: (Push, sent: Int)?) throws {
-        let dataclass = try dataclass(uri)
-        let ids = localIDs(dataclass)
+        let ids = localIDs(try dataclass(uri))
         try ids.readAhead(for: idMap.count, &records)
         var pushed: [ExactString: RecordID] = [:]
         if let (push, sent) = push {
@@ -205,9 +215,10 @@ struct FileData: SessionData {
     }
 }
 
-/// Rows as they are, for the time of one message: each is read and parsed once.
-private final class KnownRows {
+/// Rows and records as they are, for the time of one message: each row is read and parsed once.
+private final class Known {
     private var rows: [RecordPlace: PropertyListDictionary?] = [:]
+    var views: [String: RecordView] = [:]
 
     func row(_ place: RecordPlace, _ records: PendingRecords) throws(HistoryError) -> PropertyListDictionary? {
         if let known = rows[place] { return known }
@@ -217,4 +228,11 @@ private final class KnownRows {
     }
 
     func set(_ row: PropertyListDictionary, at place: RecordPlace) { rows[place] = .some(row) }
+
+    func view(_ dataclass: Dataclass, _ transaction: WriteTransaction) -> RecordView {
+        if let view = views[dataclass.uri] { return view }
+        let view = RecordView(dataclass, transaction.state)
+        views[dataclass.uri] = view
+        return view
+    }
 }

@@ -4,15 +4,20 @@ import AnabranchPropertyList
 
 /// The device's ids of the records of a dataclass. They lead to one record each, and a record has one.
 struct LocalIDs {
-    let device: String
     let view: RecordView
+    /// The beginning of the keys of all ids, and of those of the records of each entity.
+    private let prefix: [UInt8], prefixes: [[UInt8]]
 
-    private var uri: String { view.dataclass.uri }
+    init(device: String, view: RecordView) {
+        let prefix = RowKey(device, view.dataclass.uri).bytes
+        (self.view, self.prefix) = (view, prefix)
+        prefixes = view.dataclass.entities.map { RowKey(prefix, $0.name).bytes }
+    }
 
-    private func key(_ local: String) -> RowKey { RowKey(device, uri, local) }
+    private func localPlace(_ local: String) -> RecordPlace { RowKind.localID.place(RowKey(prefix, local).bytes) }
 
-    private func key(_ id: RecordID) -> RowKey? {
-        view.text(of: id).map { RowKey(device, uri, view.dataclass.entities[id.entity].name, $0) }
+    private func serverPlace(_ text: String, of entity: Int) -> RecordPlace {
+        RowKind.serverID.place(RowKey(prefixes[entity], text).bytes)
     }
 
     /// How many ids are looked up one by one.
@@ -21,52 +26,52 @@ struct LocalIDs {
     /// Reads all ids, if that is faster than the given number of look-ups.
     func readAhead(for count: Int, _ records: inout PendingRecords) throws(HistoryError) {
         guard count > Self.singleMax else { return }
-        for kind in [RowKind.localID, .serverID] { try records.readAhead(kind.range(RowKey(device, uri).bytes)) }
+        for kind in [RowKind.localID, .serverID] { try records.readAhead(kind.range(prefix)) }
     }
 
     /// The record of a device's id; it may have been erased.
     func record(_ local: String, _ records: PendingRecords) throws(HistoryError) -> RecordID? {
-        guard let bytes = try records.value(at: RowKind.localID.place(key(local).bytes)) else { return nil }
+        guard let bytes = try records.value(at: localPlace(local)) else { return nil }
         let texts = try RowKey.texts(2, of: bytes).texts
         return view.dataclass.index(ofEntity: texts[0]).flatMap { view.candidates(texts[1], of: $0).first }
     }
 
-    /// The device's id of a record: the server's if it has given none.
-    func text(of id: RecordID, _ records: PendingRecords) throws(HistoryError) -> String? {
-        try key(id).flatMap { key throws(HistoryError) in try local(of: key, records) } ?? view.text(of: id)
+    /// The device's id of the record with a server's id: that one if the device has given none.
+    func local(_ text: String, of entity: Int, _ records: PendingRecords) throws(HistoryError) -> String {
+        try given(serverPlace(text, of: entity), records) ?? text
     }
 
-    private func local(of key: RowKey, _ records: PendingRecords) throws(HistoryError) -> String? {
-        try records.value(at: RowKind.serverID.place(key.bytes)).map { String(decoding: $0, as: UTF8.self) }
+    private func given(_ place: RecordPlace, _ records: PendingRecords) throws(HistoryError) -> String? {
+        try records.value(at: place).map { String(decoding: $0, as: UTF8.self) }
     }
 
     /// The longest id of a device: it is part of the keys of rows.
     static let bytesMax = 1_024
 
-    /// - Returns: false if the id is too long or another record's, or the record has another id.
+    /// - Returns: false if the id is the server's own, too long or another record's, or the record has another id.
     func set(_ local: String, _ id: RecordID, _ records: inout PendingRecords) throws -> Bool {
-        guard local.utf8.count <= Self.bytesMax, let text = view.text(of: id), let serverKey = key(id) else {
+        guard local.utf8.count <= Self.bytesMax, let text = view.text(of: id), !local.hasBytes(of: text) else {
             return false
         }
-        if let known = try self.local(of: serverKey, records) { return known.hasBytes(of: local) }
-        let place = RowKind.localID.place(key(local).bytes)
+        let serverPlace = serverPlace(text, of: id.entity)
+        if let known = try given(serverPlace, records) { return known.hasBytes(of: local) }
+        let place = localPlace(local)
         guard try records.value(at: place) == nil else { return false }
         records.set(RowKey(view.dataclass.entities[id.entity].name, text).bytes, at: place)
-        records.set(Array(local.utf8), at: RowKind.serverID.place(serverKey.bytes))
+        records.set(Array(local.utf8), at: serverPlace)
         return true
     }
 
     func erase(_ local: String, _ records: inout PendingRecords) throws {
-        if let id = try record(local, records), let key = key(id) {
-            records.set(nil, at: RowKind.serverID.place(key.bytes))
+        if let id = try record(local, records), let text = view.text(of: id) {
+            records.set(nil, at: serverPlace(text, of: id.entity))
         }
-        records.set(nil, at: RowKind.localID.place(key(local).bytes))
+        records.set(nil, at: localPlace(local))
     }
 
     /// All ids of the device that lead to records.
     func all(_ records: PendingRecords) throws -> [(local: String, id: RecordID)] {
         var all: [(String, RecordID)] = []
-        let prefix = RowKey(device, uri).bytes
         try records.forEachRow(.localID, prefix) { record in
             let local = String(decoding: record.place.key.dropFirst(prefix.count + 4), as: UTF8.self)
             if let id = try self.record(local, records) { all.append((local, id)) }
@@ -75,7 +80,6 @@ struct LocalIDs {
     }
 
     func eraseAll(_ records: inout PendingRecords) throws {
-        try records.eraseRows(.localID, RowKey(device, uri).bytes)
-        try records.eraseRows(.serverID, RowKey(device, uri).bytes)
+        for kind in [RowKind.localID, .serverID] { try records.eraseRows(kind, prefix) }
     }
 }

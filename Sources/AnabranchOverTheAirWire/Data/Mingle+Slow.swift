@@ -5,8 +5,9 @@ import AnabranchPropertyList
 
 /// The merge of all records of a device with those of the server (`Spec/OverTheAirServer.md`, section 5).
 extension ClassMingle {
-    mutating func mergeRecords(_ reader: inout ItemReader, _ data: inout FileData) throws {
-        let whole = items.filter(\.isNewOrWhole), edits = items.filter { !$0.isNewOrWhole }
+    mutating func mergeRecords(_ items: [ReadItem], _ reader: ItemReader, _ data: inout FileData) throws {
+        let edits = items.filter { !$0.isNewOrWhole }
+        let whole = edits.isEmpty ? items : items.filter(\.isNewOrWhole)
         var pairs: [ExactString: RecordID] = [:], byID: Set<ExactString> = [], erased: Set<ExactString> = []
         var byIdentity: Set<ExactString> = []
         let names = FileData.names(sync), last = pull.anchors.lastDeviceAnchor
@@ -17,10 +18,10 @@ extension ClassMingle {
             guard let target = item.target, try view.record(target) == nil else { continue }
             guard !edited.contains(ExactString(item.id)) else { continue }
             erased.insert(ExactString(item.id))
-            knownRecords[target] = .some([:])
+            knownRecords[target] = KnownRecord(fields: [:])
             force(target)
         }
-        let live = whole.filter { !erased.contains(ExactString($0.id)) }
+        let live = erased.isEmpty ? whole : whole.filter { !erased.contains(ExactString($0.id)) }
         if isRepeat {
             for item in live { if let target = item.target { pairs[ExactString(item.id)] = target } }
         } else if !live.isEmpty {
@@ -67,12 +68,12 @@ extension ClassMingle {
                 throw ItemTooLarge(uri: pull.uri, id: item.id)
             }
         }
-        try mergeEdits(edits, found, &reader, &data)
+        try mergeEdits(edits, found, reader, &data)
     }
 
     /// The edits that come after all records.
     private mutating func mergeEdits(
-        _ edits: [ReadItem], _ found: [ExactString: RecordID], _ reader: inout ItemReader, _ data: inout FileData
+        _ edits: [ReadItem], _ found: [ExactString: RecordID], _ reader: ItemReader, _ data: inout FileData
     ) throws {
         var edits = edits
         for index in edits.indices {
@@ -84,29 +85,25 @@ extension ClassMingle {
         for item in edits {
             guard let id = item.target else { continue }
             if isRepeat {
-                if item.isDeletion { knownRecords[id] = .some(nil) }
-                for (name, value) in item.values { overlay(id, name, value.told) }
-                for (name, links) in item.linked { overlay(id, name, links.isEmpty ? nil : .texts(links)) }
+                if item.isDeletion { knownRecords[id] = KnownRecord(fields: nil) }
+                for (name, value) in item.values { knownRecords[id]?.fields?[name] = value.told }
+                for (name, links) in item.linked {
+                    knownRecords[id]?.fields?[name] = links.isEmpty ? nil : .texts(links)
+                }
             } else {
                 try apply(item, id, &data)
             }
         }
     }
 
-    private mutating func overlay(_ id: RecordID, _ name: String, _ value: PropertyList?) {
-        var record = knownRecords[id] ?? nil
-        record?[name] = value
-        knownRecords[id] = .some(record)
-    }
-
     /// Merges a record of the device with the one that it was found to be.
     private mutating func merge(
         _ item: ReadItem, _ id: RecordID, writes: Bool, isNew: Bool, isWonByServer: Bool, _ isByID: Bool
     ) throws {
-        var sent: RecordFields = [:]
-        for (name, value) in item.values { sent[name] = value.told }
-        for (name, links) in item.linked where !links.isEmpty { sent[name] = .texts(links) }
-        knownRecords[id] = .some(sent)
+        var fields = item.values.compactMap { name, value in value.told.map { (name, $0) } }
+        for (name, links) in item.linked where !links.isEmpty { fields.append((name, .texts(links))) }
+        let sent = RecordFields(fields) { $1 }
+        knownRecords[id] = KnownRecord(fields: sent)
         guard writes else { return }
         let now = try writer.record(id) ?? [:]
         func isWritten(_ name: String) -> Bool {
@@ -126,7 +123,7 @@ extension ClassMingle {
         }
         for (name, value) in item.values where isWritten(name) { try writer.set(name, to: value, of: id) }
         for (name, links) in item.linked where isWritten(name) { try writer.set(name, toLinks: links, of: id) }
-        if isNew, try writer.record(id) == sent { settled.insert(id) }
+        if isNew, try writer.has(sent, as: id) { settled.insert(id) }
     }
 }
 

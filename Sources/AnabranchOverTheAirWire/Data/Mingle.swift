@@ -37,7 +37,7 @@ struct ClassMingle {
     var writer: RecordWriter
     var failures: [ExactString: Status] = [:]
     /// The records as the device knows them, according to what it has sent; nil for those that it does not have.
-    var knownRecords: [RecordID: RecordFields?] = [:]
+    var knownRecords: [RecordID: KnownRecord] = [:]
     /// New records that are exactly as the device has sent them, so they need not be sent back.
     var settled: Set<RecordID> = []
     /// The ids of records that are sent to the device in any case, whatever it knows.
@@ -48,7 +48,6 @@ struct ClassMingle {
     let supported: [Set<ExactString>?]
     /// The records of a slow sync with the outcome for each; nil if not requested.
     var matches: [MatchedRecord]?
-    private(set) var items: [ReadItem] = []
 
     init(_ data: FileData, _ pull: Pull) throws {
         self.pull = pull
@@ -65,7 +64,7 @@ struct ClassMingle {
         supported = try dataclass.entities.map { try data.supported($0, of: pull.uri) }
         if pull.mode == .fast {
             let token = RowKey(data.device, pull.uri, pull.anchors.lastServerAnchor ?? "")
-            guard let base = try data.records.row(.anchor, token) else {
+            guard let base = try data.row(.anchor, token) else {
                 throw HistoryError(.storeDamaged, "the anchor of a start is gone")
             }
             self.base = base
@@ -80,7 +79,7 @@ struct ClassMingle {
 
     /// A record as the device knows it; nil if the device does not have it.
     mutating func known(_ id: RecordID, _ data: FileData) throws -> RecordFields? {
-        if let known = knownRecords[id] { return known }
+        if let known = knownRecords[id] { return known.fields }
         guard let base, let feed else { return nil }
         let entity = dataclass.entities[id.entity]
         let end = base["position"]?.data, place = PushPlan.place(of: id, view)
@@ -92,7 +91,7 @@ struct ClassMingle {
             shown = RecordFilter(base["filter before"]?.dictionary ?? [:])
         }
         let known = feed.known(id, try view.record(id), to: data.device, since: version) { shown.shows($0, of: entity) }
-        knownRecords[id] = .some(known)
+        knownRecords[id] = KnownRecord(fields: known)
         return known
     }
 
@@ -101,11 +100,11 @@ struct ClassMingle {
     mutating func run(_ data: inout FileData) throws {
         let count = pull.commands.reduce(0) { $0 + $1.changes.items.count }
         try data.localIDs(dataclass).readAhead(for: count, &data.records)
-        var reader = ItemReader(data, dataclass)
-        items = try reader.items(of: pull, isMatched: pull.mode == .slow && !isRepeat)
+        let reader = ItemReader(data, dataclass)
+        var items = try reader.items(of: pull, isMatched: pull.mode == .slow && !isRepeat)
         switch pull.mode {
-        case .fast: if !isRepeat { try mergeChanges(&reader, &data) }
-        case .slow: try mergeRecords(&reader, &data)
+        case .fast: if !isRepeat { try mergeChanges(&items, reader, &data) }
+        case .slow: try mergeRecords(items, reader, &data)
         case .reset:
             let ids = data.localIDs(dataclass)
             try ids.eraseAll(&data.records)
@@ -147,13 +146,15 @@ struct ClassMingle {
 
     // MARK: Changes since an anchor
 
-    private mutating func mergeChanges(_ reader: inout ItemReader, _ data: inout FileData) throws {
+    private mutating func mergeChanges(
+        _ items: inout [ReadItem], _ reader: ItemReader, _ data: inout FileData
+    ) throws {
         var new: [ExactString: RecordID] = [:], refused: Set<RecordID> = []
+        let ids = reader.ids
         for item in items where item.isNewOrWhole && new[ExactString(item.id)] == nil {
-            if let id = try newRecord(item, data) { new[ExactString(item.id)] = id }
+            if let id = try newRecord(item, ids, data) { new[ExactString(item.id)] = id }
         }
         try reader.resolve(&items, new, new: Set(new.keys))
-        let ids = reader.ids
         for item in items {
             guard let id = new[ExactString(item.id)], try writer.record(id) == nil else { continue }
             try create(id, item, ids, &data)
@@ -162,12 +163,10 @@ struct ClassMingle {
             let id = new[ExactString(item.id)] ?? item.target
             if let id { try apply(item, id, &data) }
         }
-        for command in pull.commands {
-            for id in command.changes.items.keys where reader.failures[ExactString(id)] != nil {
-                // The device gets the record of a refused change as it is.
-                let target = try reader.ids.record(id, data.records) ?? view.candidates(id).first
-                if let target, try view.record(target) != nil || known(target, data) != nil { refused.insert(target) }
-            }
+        for id in reader.failures.keys {
+            // The device gets the record of a refused change as it is.
+            let target = try ids.record(id.text, data.records) ?? view.candidates(id.text).first
+            if let target, try view.record(target) != nil || known(target, data) != nil { refused.insert(target) }
         }
         for id in refused { force(id) }
     }
@@ -177,14 +176,14 @@ struct ClassMingle {
     }
 
     /// The key of a record that an item makes; nil if it makes none.
-    private mutating func newRecord(_ item: ReadItem, _ data: FileData) throws -> RecordID? {
+    private mutating func newRecord(_ item: ReadItem, _ ids: LocalIDs, _ data: FileData) throws -> RecordID? {
         guard let target = item.target else {
             var random = SystemRandomNumberGenerator()
             return RecordID(
                 entity: item.entity, key: view.newKey(of: item.entity, random.next(), random.next()))
         }
         // A record that others have erased stays erased, and the device gets the deletion.
-        let hasLocal = try LocalIDs(device: data.device, view: view).record(item.id, data.records) != nil
+        let hasLocal = try ids.record(item.id, data.records) != nil
         guard try view.record(target) == nil, !hasLocal, try known(target, data) == nil else { return nil }
         return target
     }
@@ -193,7 +192,7 @@ struct ClassMingle {
         _ id: RecordID, _ item: ReadItem, _ ids: LocalIDs, _ data: inout FileData
     ) throws {
         try writer.create(id)
-        knownRecords[id] = .some([:])
+        knownRecords[id] = KnownRecord(fields: [:])
         if view.candidates(item.id, of: id.entity).first != id { _ = try ids.set(item.id, id, &data.records) }
         let entity = dataclass.entities[id.entity]
         guard let container = entity.container, !item.links.contains(where: { $0.name == container }),
@@ -217,7 +216,7 @@ struct ClassMingle {
                 // If a filter hides the record, the device has only deleted its own copy.
                 guard try known(id, data) != nil || pull.mode == .slow else { return }
                 try writer.erase(id)
-                knownRecords[id] = .some(nil)
+                knownRecords[id] = KnownRecord(fields: nil)
                 return
             case .record(let unchanged): try replace(item, id, unchanged, data)
             case .add: try change(item, id, clear: [], data)
@@ -226,6 +225,7 @@ struct ClassMingle {
         } catch let error as ApplyError where error.code == .objectTooLarge {
             throw ItemTooLarge(uri: pull.uri, id: item.id)
         }
+        if let known = knownRecords[id]?.fields { _ = try writer.has(known, as: id) }
     }
 
     /// Compares a whole record with the one that the device knew, and writes the differences.
@@ -248,7 +248,7 @@ struct ClassMingle {
         for name in before.keys where counts(name) && !said.contains(ExactString(name)) {
             try recordConflict(name, nil, before, id)
             try writer.clear(name, of: id)
-            knownRecords[id] = .some(writerKnows(id, name))
+            try learn(name, of: id)
         }
     }
 
@@ -262,7 +262,7 @@ struct ClassMingle {
         for name in clear {
             try recordConflict(name, nil, before, id)
             try writer.clear(name, of: id)
-            knownRecords[id] = .some(writerKnows(id, name))
+            try learn(name, of: id)
         }
     }
 
@@ -270,7 +270,7 @@ struct ClassMingle {
     private mutating func recordConflict(
         _ name: String, _ value: PropertyList?, _ before: RecordFields?, _ id: RecordID
     ) throws {
-        guard dataclass.tellsConflicts, let before, dataclass.entities[id.entity].fields[exactly: name] != nil,
+        guard dataclass.tellsConflicts, let before, view.part(name, of: id.entity)?.isField ?? false,
             let now = try writer.record(id), now[name] != before[name], now[name] != value,
             let text = view.text(of: id)
         else { return }
@@ -281,27 +281,23 @@ struct ClassMingle {
 
     private mutating func set(_ name: String, _ value: FieldType.Value, _ id: RecordID) throws {
         try writer.set(name, to: value, of: id)
-        knownRecords[id] = .some(writerKnows(id, name))
+        try learn(name, of: id)
     }
 
     private mutating func set(_ name: String, _ links: [String], _ before: RecordFields?, _ id: RecordID) throws {
         let base = before?[name]?.array?.compactMap(\.string) ?? []
         let current = try writer.record(id)?[name]?.array?.compactMap(\.string) ?? []
-        let isMany = dataclass.entities[id.entity].relationships[exactly: name]?.isMany ?? false
+        let isMany = view.part(name, of: id.entity)?.isMany ?? false
         let merged = isMany ? RecordWriter.merged(base, links, over: current) : links
         try writer.set(name, toLinks: merged, of: id)
         // The device has its own array, and gets the merged one if that differs.
-        var record = knownRecords[id] ?? nil
-        record?[name] = links.isEmpty ? nil : .texts(links)
-        knownRecords[id] = .some(record)
+        knownRecords[id]?.fields?[name] = links.isEmpty ? nil : .texts(links)
         if PropertyList.texts(merged) != .texts(links) { force(id) }
     }
 
-    /// A record as the device knows it, of which it has just sent a field.
-    private mutating func writerKnows(_ id: RecordID, _ name: String) -> RecordFields? {
-        var record = knownRecords[id] ?? nil
-        let now = (try? writer.record(id)) ?? nil
-        record?[name] = now?[name]
-        return record
+    /// Records that the device, which has just sent a field of a record, has it as it is now.
+    private mutating func learn(_ name: String, of id: RecordID) throws {
+        let now = try writer.record(id)?[name]
+        knownRecords[id]?.fields?[name] = now
     }
 }

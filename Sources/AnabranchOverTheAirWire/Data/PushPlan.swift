@@ -5,10 +5,12 @@ import AnabranchPropertyList
 
 /// The places of records in a push: entity by entity, targets of relationships first, then by the server's ids.
 enum PushPlan {
-    static func place(of id: RecordID, _ view: RecordView) -> [UInt8] {
+    static func place(of id: RecordID, _ view: RecordView) -> [UInt8] { place(view.text(of: id) ?? "", of: id.entity) }
+
+    static func place(_ text: String, of entity: Int) -> [UInt8] {
         var key = RowKey()
-        key.append(UInt16(clamping: id.entity))
-        return key.bytes + (view.text(of: id) ?? "").utf8
+        key.append(UInt16(clamping: entity))
+        return key.bytes + text.utf8
     }
 
     /// The record at a place.
@@ -23,6 +25,8 @@ enum PushPlan {
 extension ClassMingle {
     private struct Told {
         var id: RecordID
+        /// The server's id.
+        var text: String
         var place: [UInt8]
         var isNew: Bool
         var item: Changes.Item
@@ -34,7 +38,7 @@ extension ClassMingle {
 
     /// The items to send to the device: records that it lacks, or has with other values.
     mutating func push(_ data: inout FileData) throws -> Push {
-        let view = data.view(dataclass), ids = data.localIDs(dataclass)
+        let view = RecordView(dataclass, data.transaction.state), ids = data.localIDs(dataclass)
         let forcedIDs = Set(forced.compactMap { record(named: $0.text) })
         var conflicts: [RecordID: PropertyList] = [:]
         for (name, fields) in self.conflicts {
@@ -42,21 +46,28 @@ extension ClassMingle {
         }
         let form = try form(data)
         var told: [Told] = [], erased = sync.texts("erased")
+        func tell(_ id: RecordID, _ now: RecordFields?) throws {
+            if settled.contains(id), !forcedIDs.contains(id), !filter.isLimiting { return }
+            let entity = dataclass.entities[id.entity]
+            let record = now.flatMap { filter.shows($0, of: entity) ? $0 : nil }
+            let difference = difference(
+                try known(id, data), record, id, form, supported[id.entity], forcedIDs.contains(id), conflicts[id])
+            guard let item = difference else { return }
+            if now == nil { erased.append(try ids.local(item.text, of: id.entity, data.records)) }
+            told.append(item)
+        }
         if pull.direction != .toServer {
-            let candidates = try candidates(view, forcedIDs.union(conflicts.keys))
-            try ids.readAhead(for: candidates.count, &data.records)
-            for id in candidates where !settled.contains(id) || forcedIDs.contains(id) || filter.isLimiting {
-                let entity = dataclass.entities[id.entity]
-                let record = try view.record(id).flatMap { filter.shows($0, of: entity) ? $0 : nil }
-                let known = try known(id, data), supported = supported[id.entity]
-                let difference = difference(
-                    known, record, id, form, supported, forcedIDs.contains(id), conflicts[id])
-                guard let item = difference else { continue }
-                if record == nil, try view.record(id) == nil, let local = try ids.text(of: id, data.records) {
-                    erased.append(local)
+            var others = forcedIDs.union(knownRecords.keys).union(conflicts.keys)
+            if let feed { others.formUnion(feed.ids) }
+            if looksAtAll {
+                try ids.readAhead(for: .max, &data.records)
+                try view.forEach { id, object in
+                    others.remove(id)
+                    try tell(id, try view.record(object, of: id.entity))
                 }
-                told.append(item)
             }
+            try ids.readAhead(for: others.count, &data.records)
+            for id in others { try tell(id, try view.record(id)) }
         }
         told.sort { $0.place.lexicographicallyPrecedes($1.place) }
         sync["erased"] = erased.isEmpty ? nil : .texts(Set(erased.map { ExactString($0) }).sorted().map(\.text))
@@ -84,16 +95,12 @@ extension ClassMingle {
         }
     }
 
-    /// The records that may have to be sent to the device.
-    private func candidates(_ view: RecordView, _ forced: Set<RecordID>) throws -> Set<RecordID> {
-        var ids = forced.union(knownRecords.keys)
-        let isShownOtherwise =
-            ["filter", "filter before"].contains { key in
+    /// True if records may have to be sent that have not changed.
+    private var looksAtAll: Bool {
+        feed == nil || base?["whole"] != nil
+            || ["filter", "filter before"].contains { key in
                 base?[key]?.dictionary.map { !RecordFilter($0).isSame(as: filter) } ?? false
             }
-        if let feed { ids.formUnion(feed.ids) }
-        if feed == nil || isShownOtherwise || base?["whole"] != nil { try view.forEach { id, _ in ids.insert(id) } }
-        return ids
     }
 
     private func difference(
@@ -101,30 +108,30 @@ extension ClassMingle {
         _ supported: Set<ExactString>?, _ isForced: Bool, _ conflict: PropertyList?
     ) -> Told? {
         let entity = dataclass.entities[id.entity]
-        guard view.text(of: id) != nil else { return nil }
-        let place = PushPlan.place(of: id, view)
+        guard let text = view.text(of: id) else { return nil }
+        let place = PushPlan.place(text, of: id.entity)
         guard let record else {
             guard known != nil || isForced else { return nil }
             let item: Changes.Item =
                 form == .records ? .deletedRecord(entity: entity.name) : .delete(entity: entity.name)
-            return Told(id: id, place: place, isNew: false, item: item, links: [])
+            return Told(id: id, text: text, place: place, isNew: false, item: item, links: [])
         }
         func isTold(_ name: String) -> Bool { supported?.contains(ExactString(name)) ?? true }
-        let names = Set(record.keys).union(known?.keys.map { $0 } ?? []).filter(isTold)
+        var names = record.keys.filter(isTold)
+        if let known { names += known.keys.filter { record[$0] == nil && isTold($0) } }
         let changed = isForced || known == nil ? names : names.filter { known?[$0] != record[$0] }
         if known != nil, changed.isEmpty, !isForced, conflict == nil { return nil }
         let sent = known == nil || form == .records ? names : changed
         var links: [(name: String, ids: [String])] = []
         var fields: PropertyListDictionary = [:], cleared: [String] = []
-        for name in sent.sorted() {
-            if entity.relationships[exactly: name] != nil {
-                links.append((name, record[name]?.array?.compactMap(\.string) ?? []))
-            } else if let value = record[name] {
-                fields[name] = value
+        for name in sent {
+            if view.part(name, of: id.entity)?.isField ?? true {
+                if let value = record[name] { fields[name] = value } else { cleared.append(name) }
             } else {
-                cleared.append(name)
+                links.append((name, record[name]?.array?.compactMap(\.string) ?? []))
             }
         }
+        cleared.sort()
         if isForced, known != nil {
             // The device may have values of fields that are empty here.
             cleared = entity.fields.keys.filter { isTold($0) && record[$0] == nil }.sorted()
@@ -138,10 +145,16 @@ extension ClassMingle {
             case (.changes, nil): .add(entity: entity.name, set: fields)
             case (.changes, _?): .modify(entity: entity.name, set: fields, clear: cleared, conflict: nil)
             }
-        return Told(id: id, place: place, isNew: known == nil, item: item, links: links, conflict: conflict)
+        return Told(
+            id: id, text: text, place: place, isNew: known == nil, item: item, links: links, conflict: conflict)
     }
 
     // MARK: Items
+
+    /// The number of the entity to whose records a relationship leads.
+    private func target(of name: String, _ entity: Int) -> Int? {
+        if case .relationship(let target, _)? = view.part(name, of: entity)?.kind { target } else { nil }
+    }
 
     private func items(
         _ told: [Told], _ form: Changes.ItemType, _ ids: LocalIDs, _ data: FileData
@@ -157,25 +170,20 @@ extension ClassMingle {
             // Links to a record that comes later are sent at the end.
             var places: [ExactString: Int] = [:]
             for (index, one) in told.enumerated() where one.isNew {
-                if let text = view.text(of: one.id) { places[ExactString("\(one.id.entity) \(text)")] = index }
+                places[ExactString("\(one.id.entity) \(one.text)")] = index
             }
             for (index, one) in told.enumerated() {
-                let entity = dataclass.entities[one.id.entity]
                 let early = one.links.map { name, links in
-                    let target = entity.relationships[exactly: name].flatMap {
-                        dataclass.index(ofEntity: $0.entity)
-                    }
-                    return (
-                        name: name,
-                        ids: links.filter { places[ExactString("\(target ?? -1) \($0)")] ?? -1 <= index }
-                    )
+                    let target = target(of: name, one.id.entity) ?? -1
+                    return (name: name, ids: links.filter { places[ExactString("\(target) \($0)")] ?? -1 <= index })
                 }
                 guard zip(early, one.links).contains(where: { $0.ids != $1.ids }) else { continue }
                 hasCheckpoints = false
                 items[index] = try item(one, early, ids, data)
                 var last = one
                 if form == .changes {
-                    last.item = .modify(entity: entity.name, set: [:], clear: [], conflict: nil)
+                    let entity = dataclass.entities[one.id.entity].name
+                    last.item = .modify(entity: entity, set: [:], clear: [], conflict: nil)
                 }
                 items.append(try item(last, one.links, ids, data))
             }
@@ -213,14 +221,8 @@ extension ClassMingle {
     ) throws -> Push.Item {
         var fields: PropertyListDictionary = [:]
         for (name, targets) in links {
-            let relationship = dataclass.entities[told.id.entity].relationships[exactly: name]
-            guard let entity = relationship.flatMap({ dataclass.index(ofEntity: $0.entity) }) else { continue }
-            var texts: [String] = []
-            for target in targets {
-                guard let id = view.candidates(target, of: entity).first else { continue }
-                texts.append(try ids.text(of: id, data.records) ?? target)
-            }
-            fields[name] = .texts(texts)
+            guard let entity = target(of: name, told.id.entity) else { continue }
+            fields[name] = .texts(try targets.map { try ids.local($0, of: entity, data.records) })
         }
         var item = told.item
         switch item {
@@ -236,7 +238,7 @@ extension ClassMingle {
             members["conflict"] = conflict
             value = .dictionary(members)
         }
-        let id = try ids.text(of: told.id, data.records) ?? ""
+        let id = try ids.local(told.text, of: told.id.entity, data.records)
         return Push.Item(
             id: id, value: value, byteCount: value.messageByteCount + id.utf8.count + 24, place: told.place)
     }

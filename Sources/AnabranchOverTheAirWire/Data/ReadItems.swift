@@ -24,13 +24,16 @@ struct ReadItem {
     var linked: [(name: String, ids: [String])] = []
 
     var isWhole: Bool { if case .record = kind { true } else { false } }
+
+    /// The value of a field in the form for devices.
+    func told(_ name: String) -> PropertyList? { values.first { $0.name.hasBytes(of: name) }?.value.told }
 }
 
 /// Reads the items of a dataclass.
-struct ItemReader {
-    let data: FileData
+final class ItemReader {
+    private let data: FileData
     let ids: LocalIDs
-    var failures: [ExactString: Status] = [:]
+    private(set) var failures: [ExactString: Status] = [:]
     /// The entities of records that came before in the pull.
     private var added: [ExactString: Int] = [:]
 
@@ -43,15 +46,16 @@ struct ItemReader {
 
     /// The items of all commands in their order, without those that are refused.
     /// - Parameter isMatched: true if ids without a record of the device's lead nowhere: a slow sync finds out where.
-    mutating func items(of pull: Pull, isMatched: Bool) throws -> [ReadItem] {
+    func items(of pull: Pull, isMatched: Bool) throws -> [ReadItem] {
         var items: [ReadItem] = []
+        items.reserveCapacity(pull.commands.reduce(0) { $0 + $1.changes.items.count })
         for command in pull.commands {
             for id in command.changes.items.keys {
                 do {
                     if pull.direction == .toDevice || pull.mode == .reset || !data.canWrite {
                         throw Status(.notAllowed, paramName: "items", paramKey: id)
                     }
-                    if data.tooLarge.contains([ExactString(pull.uri), ExactString(id)]) {
+                    if !data.tooLarge.isEmpty, data.tooLarge.contains([ExactString(pull.uri), ExactString(id)]) {
                         throw Status(.limitExceeded, "the record is too large", paramName: "items", paramKey: id)
                     }
                     guard let item = try read(id, try command.changes.item(id), isMatched: isMatched) else { continue }
@@ -117,22 +121,20 @@ struct ItemReader {
     }
 
     private func fill(_ item: inout ReadItem, _ fields: PropertyListDictionary) throws(Status) {
-        let entity = dataclass.entities[item.entity]
+        item.values.reserveCapacity(fields.count)
         for (name, value) in fields {
-            if let relationship = entity.relationships[exactly: name] {
-                let links = value.array?.compactMap(\.string)
-                guard let links, links.count == value.array?.count, relationship.isMany || links.count <= 1 else {
-                    throw bad(item.id, "\(name) is not an array of \(relationship.isMany ? "ids" : "one id")")
-                }
-                item.links.append((name, links))
-            } else if let field = entity.fields[exactly: name] {
-                do {
-                    item.values.append((name, try field.type.written(value)))
-                } catch {
+            switch ids.view.part(name, of: item.entity)?.kind {
+            case .field(let type)?:
+                do { item.values.append((name, try type.read(value))) } catch {
                     throw bad(item.id, "\(name): \(error.reason)")
                 }
-            } else {
-                throw bad(item.id, "no field \(String(excerptOf: name.utf8))")
+            case .relationship(_, let isMany)?:
+                let links = value.array?.compactMap(\.string)
+                guard let links, links.count == value.array?.count, isMany || links.count <= 1 else {
+                    throw bad(item.id, "\(name) is not an array of \(isMany ? "ids" : "one id")")
+                }
+                item.links.append((name, links))
+            case nil: throw bad(item.id, "no field \(String(excerptOf: name.utf8))")
             }
         }
     }
@@ -144,23 +146,25 @@ struct ItemReader {
     /// - Parameters:
     ///   - found: the records of ids, before those that the device's map has.
     ///   - new: those of them that are there only if their item is not refused.
-    mutating func resolve(
+    func resolve(
         _ items: inout [ReadItem], _ found: [ExactString: RecordID], new: Set<ExactString>
     ) throws {
-        // The items that go with an id.
-        var dependents: [ExactString: [Int]] = [:], refused: [Int: Status] = [:]
-        for index in items.indices {
-            let id = ExactString(items[index].id)
-            if new.contains(id) { dependents[id, default: []].append(index) }
+        var refused: [Int: Status] = [:]
+        for index in items.indices where !items[index].links.isEmpty {
             do {
                 for (name, links) in items[index].links {
                     items[index].linked.append((name, try linked(links, name, in: items[index], found)))
-                    for link in Set(links.map { ExactString($0) }) where new.contains(link) {
-                        dependents[link, default: []].append(index)
-                    }
                 }
             } catch let status as Status {
                 refused[index] = status
+            }
+        }
+        if refused.isEmpty { return }
+        // The items that go with an id.
+        var dependents: [ExactString: Set<Int>] = [:]
+        for (index, item) in items.enumerated() {
+            for id in [item.id] + item.links.flatMap(\.ids) where new.contains(ExactString(id)) {
+                dependents[ExactString(id), default: []].insert(index)
             }
         }
         var left = new.subtracting(items.map { ExactString($0.id) }).union(
@@ -179,16 +183,13 @@ struct ItemReader {
     private func linked(
         _ links: [String], _ name: String, in item: ReadItem, _ found: [ExactString: RecordID]
     ) throws -> [String] {
-        let entity = dataclass.entities[item.entity]
-        guard let relationship = entity.relationships[exactly: name],
-            let target = dataclass.index(ofEntity: relationship.entity)
-        else { return [] }
+        guard case .relationship(let target, _)? = ids.view.part(name, of: item.entity)?.kind else { return [] }
         return try links.compactMap { link in
             let id =
                 try found[ExactString(link)] ?? ids.record(link, data.records)
                 ?? ids.view.candidates(link, of: target).first
             guard let id, id.entity == target else {
-                throw bad(item.id, "\(name): no \(relationship.entity) \(String(excerptOf: link.utf8))")
+                throw bad(item.id, "\(name): no \(dataclass.entities[target].name) \(String(excerptOf: link.utf8))")
             }
             return ids.view.text(of: id)
         }

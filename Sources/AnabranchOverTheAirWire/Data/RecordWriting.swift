@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchOverTheAir
 import AnabranchPropertyList
 
 /// Writes the fields of records, and knows what they are afterwards.
@@ -6,88 +7,112 @@ struct RecordWriter {
     let transaction: WriteTransaction
     /// The records before anything was written.
     let view: RecordView
-    /// Records that were looked at or written, as they are now; nil for those that are not there.
-    private var current: [RecordID: RecordFields?] = [:]
+    /// Records that were looked at or written, as they are now.
+    private var current: [RecordID: KnownRecord] = [:]
     private var erased: Set<ExactString> = []
+    /// The object that was written last: the fields of one record come one after the other.
+    private var newest: (id: RecordID, object: DynamicObject)?
 
     init(_ transaction: WriteTransaction, _ view: RecordView) { (self.transaction, self.view) = (transaction, view) }
 
     mutating func record(_ id: RecordID) throws -> RecordFields? {
-        if let known = current[id] { return known }
+        if let known = current[id] { return known.fields }
         let record = try view.record(id)
-        current[id] = .some(record)
+        current[id] = KnownRecord(fields: record)
         return record
     }
 
-    private func entity(_ id: RecordID) -> Dataclass.Entity { view.dataclass.entities[id.entity] }
+    /// True if a record is the one that is there now; both are kept as one then.
+    mutating func has(_ record: RecordFields, as id: RecordID) throws -> Bool {
+        guard try self.record(id) == record else { return false }
+        current[id] = KnownRecord(fields: record)
+        return true
+    }
 
-    private func object(_ id: RecordID) throws -> DynamicObject? {
-        try transaction.object(entity(id).className, key: id.key)
+    private func reference(_ id: RecordID) throws -> ObjectReference {
+        guard let reference = view.reference(id) else {
+            throw Self.misfit(view.dataclass.entities[id.entity].className)
+        }
+        return reference
+    }
+
+    private mutating func object(_ id: RecordID) throws -> DynamicObject? {
+        if let newest, newest.id == id { return newest.object }
+        guard let object = try transaction.object(try reference(id)) else { return nil }
+        newest = (id, object)
+        return object
+    }
+
+    /// The error of a class or column that was erased since the start.
+    private static func misfit(_ name: String) -> Status {
+        Status(.notSupported, "\(name) is not in the file any more", paramName: "uri")
     }
 
     mutating func create(_ id: RecordID) throws {
-        _ = try transaction.create(entity(id).className, key: id.key)
-        current[id] = .some([:])
+        let reference = try reference(id)
+        newest = (id, try transaction.create(reference.classID, reference.key).object)
+        current[id] = KnownRecord(fields: [:])
     }
 
     mutating func erase(_ id: RecordID) throws {
         guard let object = try object(id) else { return }
+        newest = nil
         try transaction.delete(object)
-        current[id] = .some(nil)
+        current[id] = KnownRecord(fields: nil)
         if let text = view.text(of: id) { erased.insert(ExactString(text)) }
     }
 
     /// Sets a field, if it is another value than now.
     mutating func set(_ name: String, to value: FieldType.Value, of id: RecordID) throws {
-        guard let field = entity(id).fields[exactly: name], let object = try object(id) else { return }
-        var record = try record(id) ?? [:]
-        guard record[name] != value.told else { return }
-        switch field.type.collection {
+        guard let part = view.part(name, of: id.entity), case .field(let type) = part.kind,
+            let object = try object(id), try record(id)?[name] != value.told
+        else { return }
+        guard let property = part.property else { throw Self.misfit(part.column) }
+        switch type.collection {
         case .list:
-            let list = try object.list(field.property)
+            let list = try object.list(part.column)
             try list.removeAll()
-            for element in value.elements { try list.append(element) }
+            for element in try type.elements(value.sent) { try list.append(element) }
         case .dictionary:
-            let dictionary = try object.dictionary(field.property)
+            let dictionary = try object.dictionary(part.column)
             try dictionary.removeAll()
-            for (key, element) in value.entries { try dictionary.set(element, for: key) }
-        default: try object.set(field.property, to: value.payload)
+            for (key, element) in try type.entries(value.sent) { try dictionary.set(element, for: key) }
+        default: try object.set(property, to: try type.payload(value.sent))
         }
-        record[name] = value.told
-        current[id] = .some(record)
+        current[id]?.fields?[name] = value.told
     }
 
     /// Takes the value of a field away: null, or the initial value where null does not fit.
     mutating func clear(_ name: String, of id: RecordID) throws {
-        guard var record = try record(id), record[name] != nil, let object = try object(id) else { return }
-        if entity(id).relationships[exactly: name] != nil {
-            try set(name, toLinks: [], of: id)
+        guard let part = view.part(name, of: id.entity), try record(id)?[name] != nil, let object = try object(id)
+        else {
             return
         }
-        guard let field = entity(id).fields[exactly: name] else { return }
+        guard case .field(let type) = part.kind else { return _ = try set(name, toLinks: [], of: id) }
+        guard let property = part.property else { throw Self.misfit(part.column) }
         var left: PropertyList?
-        switch field.type.collection {
-        case .list: try object.list(field.property).removeAll()
-        case .dictionary: try object.dictionary(field.property).removeAll()
+        switch type.collection {
+        case .list: try object.list(part.column).removeAll()
+        case .dictionary: try object.dictionary(part.column).removeAll()
         default:
-            if view.property(name, of: id.entity)?.isNullable ?? true {
-                try object.set(field.property, to: .null)
+            if property.isNullable {
+                try object.set(property, to: .null)
             } else {
-                try object.set(field.property, to: field.type.initialPayload)
-                left = try field.type.written(field.type.initialValue).told
+                try object.set(property, to: type.initialPayload)
+                left = try type.read(type.initialValue).told
             }
         }
-        record[name] = left
-        current[id] = .some(record)
+        current[id]?.fields?[name] = left
     }
 
     /// Makes a relationship lead to other records, with few changes of the list.
     /// - Returns: the server's ids of those that it leads to: what has been erased is left out.
     @discardableResult
     mutating func set(_ name: String, toLinks ids: [String], of id: RecordID) throws -> [String] {
-        guard let relationship = entity(id).relationships[exactly: name], var record = try record(id),
-            let target = view.dataclass.index(ofEntity: relationship.entity), let object = try object(id)
+        guard let part = view.part(name, of: id.entity), case .relationship(let target, let isMany) = part.kind,
+            let object = try object(id), let record = try record(id)
         else { return [] }
+        guard let property = part.property else { throw Self.misfit(part.column) }
         var kept: [String] = [], links: [Payload] = []
         for text in ids where !erased.contains(ExactString(text)) {
             guard let linked = view.candidates(text, of: target).first, try self.record(linked) != nil,
@@ -98,13 +123,12 @@ struct RecordWriter {
         }
         let told = record[name]?.array?.compactMap(\.string).filter { !erased.contains(ExactString($0)) } ?? []
         guard PropertyList.texts(told) != .texts(kept) else { return kept }
-        if relationship.isMany {
-            try object.list(relationship.property).become(links)
+        if isMany {
+            try object.list(part.column).become(links)
         } else {
-            try object.set(relationship.property, to: links.first ?? .null)
+            try object.set(property, to: links.first ?? .null)
         }
-        record[name] = kept.isEmpty ? nil : .texts(kept)
-        current[id] = .some(record)
+        current[id]?.fields?[name] = kept.isEmpty ? nil : .texts(kept)
         return kept
     }
 

@@ -33,7 +33,7 @@ struct SlowMatch {
     mutating func match(
         _ items: [ReadItem], isTrusted: Bool, _ supported: (Dataclass.Entity) throws -> Set<ExactString>?
     ) throws {
-        for (number, entity) in view.dataclass.entities.enumerated() {
+        for (number, entity) in view.dataclass.entities.enumerated() where !others[number].isEmpty {
             let items = items.filter { $0.entity == number }
             let fields = Dictionary(uniqueKeysWithValues: others[number].map { ($0.id, $0.fields) })
             // By the ids of before.
@@ -46,8 +46,7 @@ struct SlowMatch {
             for identity in entity.identities where items.contains(where: { pairs[ExactString($0.id)] == nil }) {
                 var found = candidates(number) { fields in Self.folded(identity) { fields[$0] } }
                 for item in items where pairs[ExactString(item.id)] == nil {
-                    let values = Dictionary(item.values.map { ($0.name, $0.value.told) }) { $1 }
-                    guard let key = Self.folded(identity, { values[$0] ?? nil }) else { continue }
+                    guard let key = Self.folded(identity, item.told) else { continue }
                     guard let id = best(for: item, among: found[key], fields) else { continue }
                     Self.remove(id, from: &found[key, default: []])
                     pair(item, id)
@@ -59,8 +58,7 @@ struct SlowMatch {
             let compared = entity.fields.keys.sorted().filter { known?.contains(ExactString($0)) ?? true }
             var found = candidates(number) { fields in Self.exact(compared) { fields[$0] } }
             for item in items where pairs[ExactString(item.id)] == nil {
-                let values = Dictionary(item.values.map { ($0.name, $0.value.told) }) { $1 }
-                guard let key = Self.exact(compared, { values[$0] ?? nil }) else { continue }
+                guard let key = Self.exact(compared, item.told) else { continue }
                 let fitting = found[key]?.suffix(Self.lookedAt).filter { agree(item, fields[$0] ?? [:]) }
                 guard let id = best(for: item, among: fitting, fields) else { continue }
                 Self.remove(id, from: &found[key, default: []])

@@ -97,6 +97,8 @@ package enum FieldType: String, CaseIterable, Sendable {
             default: true
             }
         }
+        // Nearly all texts: no byte of theirs is one of such a character.
+        if text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0xEF }) { return text }
         guard !text.unicodeScalars.allSatisfy(isCarried) else { return text }
         var carried = String.UnicodeScalarView()
         for scalar in text.unicodeScalars { carried.append(isCarried(scalar) ? scalar : "\u{FFFD}") }
@@ -105,14 +107,12 @@ package enum FieldType: String, CaseIterable, Sendable {
 
     // MARK: Reading
 
-    /// A value of a device's, as it is stored.
+    /// A value of a device's that fits its field.
     struct Value {
-        /// One value, of a field that is not a collection.
-        var payload = Payload.null
-        var elements: [Element] = []
-        var entries: [(key: String, value: Element)] = []
+        /// The value as it came; it is turned into what is stored when it is written.
+        let sent: PropertyList
         /// The value in the form for devices.
-        var told: PropertyList?
+        let told: PropertyList?
     }
 
     /// A value in a collection.
@@ -133,28 +133,33 @@ package enum FieldType: String, CaseIterable, Sendable {
 
     /// Reads a device's value.
     /// - Throws: the reason why it does not fit the type.
-    func written(_ value: PropertyList) throws(WrongValue) -> Value {
+    func read(_ value: PropertyList) throws(WrongValue) -> Value {
+        var told: PropertyList?
         switch self {
         case .array:
-            guard let values = value.array else { throw WrongValue(reason: "no array") }
-            var written = Value()
-            for value in values { written.elements.append(try Self.element(value)) }
-            let told = written.elements.compactMap(\.told)
-            written.told = told.isEmpty ? nil : .array(told)
-            return written
+            let values = try elements(value).compactMap(\.told)
+            told = values.isEmpty ? nil : .array(values)
         case .dictionary:
-            guard let members = value.dictionary else { throw WrongValue(reason: "no dictionary") }
-            var written = Value()
-            written.entries = try Self.entries(members)
-            let told = written.entries.told
-            written.told = told.isEmpty ? nil : .dictionary(told)
-            return written
+            let members = try entries(value).told
+            told = members.isEmpty ? nil : .dictionary(members)
+        case .string where value.string != nil: told = value.string.map { .string(Self.carried($0)) }
         default:
-            let payload = try scalar(value)
-            var told = Self.told(payload)
+            told = Self.told(try payload(value))
             if self == .integerText, let number = told?.integer { told = .string(String(number)) }
-            return Value(payload: payload, told: told)
         }
+        return Value(sent: value, told: told)
+    }
+
+    /// The elements of an array.
+    func elements(_ value: PropertyList) throws(WrongValue) -> [Element] {
+        guard let values = value.array else { throw WrongValue(reason: "no array") }
+        return try values.map { value throws(WrongValue) in try Self.element(value) }
+    }
+
+    /// The entries of a dictionary.
+    func entries(_ value: PropertyList) throws(WrongValue) -> [(key: String, value: Element)] {
+        guard let members = value.dictionary else { throw WrongValue(reason: "no dictionary") }
+        return try Self.entries(members)
     }
 
     fileprivate static func told(_ payload: Payload) -> PropertyList? {
@@ -169,7 +174,8 @@ package enum FieldType: String, CaseIterable, Sendable {
         }
     }
 
-    private func scalar(_ value: PropertyList) throws(WrongValue) -> Payload {
+    /// What is stored for a value of a field that is not a collection.
+    func payload(_ value: PropertyList) throws(WrongValue) -> Payload {
         switch (self, value) {
         case (.string, .string(let text)): return .string(Array(text.utf8))
         case (.string, .integer(let number)): return .string(Array(String(number).utf8))

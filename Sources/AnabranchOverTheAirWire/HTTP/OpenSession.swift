@@ -38,7 +38,7 @@ final class OpenSession: Sendable {
 
     /// True if a message is the first one, which has been answered and may not have arrived.
     func isFirst(_ bytes: [UInt8]) -> Bool {
-        state.withLock { $0.session.messageCount == 1 && $0.messages.has(bytes) }
+        state.withLock { $0.session.messageCount == 1 && $0.messages.has(MessageDigest(of: bytes)) }
     }
 
     /// Answers a message, after those before it.
@@ -60,11 +60,12 @@ final class OpenSession: Sendable {
         _ message: Message, _ bytes: [UInt8], isAllowed: Bool, canWrite: Bool
     ) async throws -> [UInt8] {
         let now = wire.unixSeconds()
+        let digest = MessageDigest(of: bytes)
         var (session, messages) = state.withLock { state in
             state.seenAt = now
             return (state.session, state.messages)
         }
-        switch messages.answer(to: bytes) {
+        switch messages.answer(to: digest) {
         case .known(let answer): return answer
         case .forgotten: throw ForgottenAnswer()
         case .new: break
@@ -81,7 +82,7 @@ final class OpenSession: Sendable {
             reply = session.refusal(Status(.failed, "\(error)"), of: message.header)
             answer = try reply.encoded(as: form)
         }
-        messages.append(bytes, answer)
+        messages.append(digest, answer)
         state.withLock { [session, messages] state in (state.session, state.messages) = (session, messages) }
         return answer
     }
@@ -101,7 +102,11 @@ final class OpenSession: Sendable {
             let device = device, now = wire.unixSeconds()
             let done = Mutex<(DeviceSession, Message)?>(nil)
             let write = HeadWrite(at: ChangesetTime(secondsSince1970: Double(now))) { transaction, records in
-                if !isDoorOpen, try !Door.isOpen(dataclasses, records) { throw ClosedDoor() }
+                if !isDoorOpen {
+                    // The row of each dataclass is needed, also for what follows.
+                    try records.readAhead(RowKind.dataclass.range([]))
+                    guard try Door.isOpen(dataclasses, records) else { throw ClosedDoor() }
+                }
                 var next = session
                 var data = FileData(
                     dataclasses: dataclasses, limits: settings.door, device: device, canWrite: canWrite, now: now,
@@ -133,6 +138,13 @@ final class OpenSession: Sendable {
 /// The message came before, and its answer is not kept any more. The session stays as it is.
 struct ForgottenAnswer: Error {}
 
+/// The bytes of a message, as they are known again.
+struct MessageDigest: Equatable {
+    private let digest: SHA256Digest
+
+    init(of bytes: [UInt8]) { digest = SHA256.hash(data: bytes) }
+}
+
 /// The messages of a session that were answered, as they are known again, and the answers of the last ones.
 struct AnsweredMessages {
     enum Answer {
@@ -144,24 +156,20 @@ struct AnsweredMessages {
     /// How many repeated messages are recognized, and how many bytes of answers are kept besides the last one.
     private static let countMax = 1_000, bytesMax = 1 << 20
 
-    private var entries: [(digest: SHA256Digest, answer: [UInt8]?)] = []
+    private var entries: [(digest: MessageDigest, answer: [UInt8]?)] = []
     private var answerBytes = 0
 
     var byteCount: Int { answerBytes + 64 * entries.count }
 
-    func has(_ bytes: [UInt8]) -> Bool {
-        let digest = SHA256.hash(data: bytes)
-        return entries.contains { $0.digest == digest }
-    }
+    func has(_ digest: MessageDigest) -> Bool { entries.contains { $0.digest == digest } }
 
-    func answer(to bytes: [UInt8]) -> Answer {
-        let digest = SHA256.hash(data: bytes)
+    func answer(to digest: MessageDigest) -> Answer {
         guard let entry = entries.last(where: { $0.digest == digest }) else { return .new }
         return entry.answer.map { .known($0) } ?? .forgotten
     }
 
-    mutating func append(_ bytes: [UInt8], _ answer: [UInt8]) {
-        entries.append((SHA256.hash(data: bytes), answer))
+    mutating func append(_ digest: MessageDigest, _ answer: [UInt8]) {
+        entries.append((digest, answer))
         answerBytes += answer.count
         if entries.count > Self.countMax { answerBytes -= entries.removeFirst().answer?.count ?? 0 }
         for index in entries.indices.dropLast() where answerBytes > Self.bytesMax {

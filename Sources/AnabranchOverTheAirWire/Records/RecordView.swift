@@ -10,47 +10,82 @@ struct RecordID: Hashable {
 /// The fields of a record that have values, in the form for devices. Relationships are arrays of the server's ids.
 typealias RecordFields = PropertyListDictionary
 
+/// A record, if it is there.
+struct KnownRecord {
+    var fields: RecordFields?
+}
+
+/// A field or a relationship of an entity.
+struct RecordPart {
+    enum Kind {
+        case field(FieldType)
+        /// To records of the entity with this number.
+        case relationship(to: Int, isMany: Bool)
+    }
+
+    let name: String
+    let kind: Kind
+    /// The name of its property, and the property; nil if the class does not have it any more.
+    let column: String, property: Property?
+
+    var isField: Bool { if case .field = kind { true } else { false } }
+    var isMany: Bool { if case .relationship(_, let isMany) = kind { isMany } else { false } }
+}
+
 /// The records of a dataclass in a state.
-struct RecordView {
+final class RecordView {
     let dataclass: Dataclass
     private let graph: ObjectGraph
-    private let entities: [EntityView?]
+    private let entities: [EntityView]
 
     private struct EntityView {
-        let schema: ClassSchema
-        let fields: [(name: String, type: FieldType, property: Property)]
-        let relationships: [(name: String, entity: Int, property: Property)]
+        /// Nil if there is no such class, or it has no keys.
+        let schema: ClassSchema?
+        /// In the order of their names, as records have them.
+        let parts: [RecordPart]
+        let indices: [ExactString: Int]
+
+        init(_ entity: Dataclass.Entity, of dataclass: Dataclass, _ schema: ClassSchema?) {
+            self.schema = schema?.key == nil ? nil : schema
+            var parts: [RecordPart] = []
+            func add(_ name: String, _ kind: RecordPart.Kind, _ column: String) {
+                let property = schema?.property(named: Array(column.utf8))
+                parts.append(RecordPart(name: name, kind: kind, column: column, property: property))
+            }
+            for (name, field) in entity.fields { add(name, .field(field.type), field.property) }
+            for (name, relationship) in entity.relationships {
+                guard let target = dataclass.index(ofEntity: relationship.entity) else { continue }
+                add(name, .relationship(to: target, isMany: relationship.isMany), relationship.property)
+            }
+            parts.sort { ExactString($0.name) < ExactString($1.name) }
+            self.parts = parts
+            indices = Dictionary(uniqueKeysWithValues: parts.enumerated().map { (ExactString($1.name), $0) })
+        }
     }
 
     init(_ dataclass: Dataclass, _ graph: ObjectGraph) {
         (self.dataclass, self.graph) = (dataclass, graph)
-        entities = dataclass.entities.map { entity in
-            guard let schema = graph.schema(ofClass: Array(entity.className.utf8)), schema.key != nil else {
-                return nil
-            }
-            let fields = entity.fields.compactMap { name, field in
-                schema.property(named: Array(field.property.utf8)).map { (name: name, type: field.type, property: $0) }
-            }
-            let relationships = entity.relationships.compactMap { name, relationship in
-                let property = schema.property(named: Array(relationship.property.utf8))
-                let target = dataclass.index(ofEntity: relationship.entity)
-                return property.flatMap { property in target.map { (name: name, entity: $0, property: property) } }
-            }
-            return EntityView(schema: schema, fields: fields, relationships: relationships)
+        entities = dataclass.entities.map {
+            EntityView($0, of: dataclass, graph.schema(ofClass: Array($0.className.utf8)))
         }
     }
 
-    func schema(of entity: Int) -> ClassSchema? { entities[entity]?.schema }
+    func schema(of entity: Int) -> ClassSchema? { entities[entity].schema }
 
-    func property(_ name: String, of entity: Int) -> Property? {
-        entities[entity]?.fields.first { $0.name.hasBytes(of: name) }?.property
+    /// The field or relationship of a name.
+    func part(_ name: String, of entity: Int) -> RecordPart? {
+        entities[entity].indices[ExactString(name)].map { entities[entity].parts[$0] }
     }
 
     // MARK: Records
 
+    /// The object of a record, whether it exists or not; nil if its class does not.
+    func reference(_ id: RecordID) -> ObjectReference? {
+        entities[id.entity].schema.map { ObjectReference(classID: $0.number, key: id.key) }
+    }
+
     func object(_ id: RecordID) throws(ApplyError) -> StateObject? {
-        guard let schema = entities[id.entity]?.schema else { return nil }
-        return try graph.object(ObjectReference(classID: schema.number, key: id.key))
+        try reference(id).flatMap { reference throws(ApplyError) in try graph.object(reference) }
     }
 
     func record(_ id: RecordID) throws(ApplyError) -> RecordFields? {
@@ -58,38 +93,48 @@ struct RecordView {
     }
 
     func record(_ object: StateObject, of entity: Int) throws(ApplyError) -> RecordFields {
-        guard let view = entities[entity] else { return [:] }
         var fields: [(String, PropertyList)] = []
-        for (name, type, property) in view.fields {
-            if let value = type.told(object.value(of: property)) { fields.append((name, value)) }
-        }
-        for (name, target, property) in view.relationships {
-            var references: [ObjectReference] = []
-            switch object.value(of: property) {
-            case .link(let reference): references = [reference]
-            case .list(let list):
-                references = list.values.compactMap { if case .link(let reference) = $0 { reference } else { nil } }
-            default: break
+        for part in entities[entity].parts {
+            guard let property = part.property else { continue }
+            let value = object.value(of: property)
+            switch part.kind {
+            case .field(let type):
+                if let told = type.told(value) { fields.append((part.name, told)) }
+            case .relationship(let target, _):
+                let ids = try ids(value, of: target)
+                if !ids.isEmpty { fields.append((part.name, .array(ids))) }
             }
-            var ids: [PropertyList] = []
-            for reference in references where try graph.object(reference) != nil {
-                if let id = text(of: RecordID(entity: target, key: reference.key)) { ids.append(.string(id)) }
-            }
-            if !ids.isEmpty { fields.append((name, .array(ids))) }
         }
         return RecordFields(fields) { $1 }
     }
 
+    /// The ids of the records that a link or a list of links leads to.
+    private func ids(_ value: StateValue, of entity: Int) throws(ApplyError) -> [PropertyList] {
+        var references: [ObjectReference] = []
+        switch value {
+        case .link(let reference): references = [reference]
+        case .list(let list):
+            references = list.values.compactMap { if case .link(let reference) = $0 { reference } else { nil } }
+        default: break
+        }
+        var ids: [PropertyList] = []
+        for reference in references where try graph.contains(reference) {
+            if let id = text(of: RecordID(entity: entity, key: reference.key)) { ids.append(.string(id)) }
+        }
+        return ids
+    }
+
     /// Calls `body` with each record, entity by entity in their order.
     func forEach(_ body: (RecordID, StateObject) throws -> Void) throws {
-        for index in entities.indices {
-            guard let view = entities[index] else { continue }
-            var objects: [StateObject] = []
-            try graph.forEachObject(of: view.schema.number) { object throws(ApplyError) in objects.append(object) }
-            for object in objects {
-                guard let key = object.key, key != .null else { continue }
-                try body(RecordID(entity: index, key: key), object)
+        for (index, entity) in entities.enumerated() {
+            guard let schema = entity.schema else { continue }
+            var failure: (any Error)?
+            try graph.forEachObject(of: schema.number, after: nil) { object throws(ApplyError) in
+                guard let key = object.key, key != .null else { return true }
+                do { try body(RecordID(entity: index, key: key), object) } catch { failure = error }
+                return failure == nil
             }
+            if let failure { throw failure }
         }
     }
 
@@ -121,7 +166,7 @@ struct RecordView {
         func rest() -> Substring.UTF8View? {
             text.utf8.starts(with: prefix.utf8) ? text.utf8.dropFirst(prefix.utf8.count) : nil
         }
-        switch entities[entity]?.schema.key?.type ?? dataclass.entities[entity].keyType {
+        switch entities[entity].schema?.key?.type ?? dataclass.entities[entity].keyType {
         case .uuid: return UUIDBytes(text: text).map { .uuid($0) }
         case .objectID: return ObjectID(text).map { .objectID($0) }
         case .int:
@@ -139,7 +184,7 @@ struct RecordView {
         // Version 4 of the standard's variant.
         bytes[6] = bytes[6] & 0x0F | 0x40
         bytes[8] = bytes[8] & 0x3F | 0x80
-        switch entities[entity]?.schema.key?.type ?? dataclass.entities[entity].keyType {
+        switch entities[entity].schema?.key?.type ?? dataclass.entities[entity].keyType {
         case .objectID: return .objectID(ObjectID(secondsSince1970: UInt32(truncatingIfNeeded: high), rest: low))
         case .int: return .int(Int64(high >> 11))
         case .string: return .string(Array(UUIDBytes(bytes)?.description.utf8 ?? "".utf8))

@@ -20,11 +20,18 @@ enum RowKind: UInt8, CaseIterable {
 struct RowKey {
     private(set) var bytes: [UInt8] = []
 
-    init(_ texts: String...) {
-        for text in texts {
-            append(UInt32(clamping: text.utf8.count))
-            bytes += text.utf8
-        }
+    init(_ texts: String...) { for text in texts { append(text) } }
+
+    /// A key that begins as another one.
+    init(_ prefix: [UInt8], _ text: String) {
+        bytes.reserveCapacity(prefix.count + 4 + text.utf8.count)
+        bytes += prefix
+        append(text)
+    }
+
+    private mutating func append(_ text: String) {
+        append(UInt32(clamping: text.utf8.count))
+        bytes += text.utf8
     }
 
     mutating func append<Number: FixedWidthInteger & UnsignedInteger>(_ number: Number) {
