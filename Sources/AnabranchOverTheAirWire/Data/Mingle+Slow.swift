@@ -86,7 +86,7 @@ extension ClassMingle {
             guard let id = item.target else { continue }
             if isRepeat {
                 if item.isDeletion { knownRecords[id] = KnownRecord(fields: nil) }
-                for (name, value) in item.values { knownRecords[id]?.fields?[name] = value.told }
+                for name in item.sent.keys { knownRecords[id]?.fields?[name] = item.told[name] }
                 for (name, links) in item.linked {
                     knownRecords[id]?.fields?[name] = links.isEmpty ? nil : .texts(links)
                 }
@@ -100,12 +100,16 @@ extension ClassMingle {
     private mutating func merge(
         _ item: ReadItem, _ id: RecordID, writes: Bool, isNew: Bool, isWonByServer: Bool, _ isByID: Bool
     ) throws {
-        var fields = item.values.compactMap { name, value in value.told.map { (name, $0) } }
-        for (name, links) in item.linked where !links.isEmpty { fields.append((name, .texts(links))) }
-        let sent = RecordFields(fields) { $1 }
+        var sent = item.told
+        for (name, links) in item.linked where !links.isEmpty { sent[name] = .texts(links) }
         knownRecords[id] = KnownRecord(fields: sent)
         guard writes else { return }
         let now = try writer.record(id) ?? [:]
+        if isNew, now.isEmpty, item.links.isEmpty {
+            try writer.fill(id, with: item)
+            settled.insert(id)
+            return
+        }
         func isWritten(_ name: String) -> Bool {
             guard sent[name] != nil, sent[name] != now[name] else { return false }
             if isNew || !isWonByServer { return true }
@@ -121,7 +125,9 @@ extension ClassMingle {
                 }
             }
         }
-        for (name, value) in item.values where isWritten(name) { try writer.set(name, to: value, of: id) }
+        for (name, value) in item.sent where isWritten(name) {
+            try writer.set(name, to: value, told: item.told[name], of: id)
+        }
         for (name, links) in item.linked where isWritten(name) { try writer.set(name, toLinks: links, of: id) }
         if isNew, try writer.has(sent, as: id) { settled.insert(id) }
     }

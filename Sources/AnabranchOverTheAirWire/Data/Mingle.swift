@@ -236,15 +236,14 @@ struct ClassMingle {
         func counts(_ name: String) -> Bool {
             !unchanged.contains(ExactString(name)) && supported?.contains(ExactString(name)) ?? true
         }
-        for (name, value) in item.values where counts(name) && (before == nil || before?[name] != value.told) {
-            try recordConflict(name, value.told, before, id)
-            try set(name, value, id)
+        for name in item.sent.keys where counts(name) && (before == nil || before?[name] != item.told[name]) {
+            try set(name, of: item, before, id)
         }
         for (name, links) in item.linked where counts(name) && (before?[name] ?? []) != .texts(links) {
             try set(name, links, before, id)
         }
         guard let before else { return }
-        let said = Set((item.values.map(\.name) + item.links.map(\.name)).map { ExactString($0) })
+        let said = Set((item.sent.keys + item.links.map(\.name)).map { ExactString($0) })
         for name in before.keys where counts(name) && !said.contains(ExactString(name)) {
             try recordConflict(name, nil, before, id)
             try writer.clear(name, of: id)
@@ -254,10 +253,12 @@ struct ClassMingle {
 
     private mutating func change(_ item: ReadItem, _ id: RecordID, clear: [String], _ data: FileData) throws {
         let before = try known(id, data)
-        for (name, value) in item.values {
-            try recordConflict(name, value.told, before, id)
-            try set(name, value, id)
+        if before?.isEmpty ?? false, item.links.isEmpty, clear.isEmpty, try writer.record(id)?.isEmpty ?? false {
+            try writer.fill(id, with: item)
+            knownRecords[id] = KnownRecord(fields: item.told)
+            return
         }
+        for name in item.sent.keys { try set(name, of: item, before, id) }
         for (name, links) in item.linked { try set(name, links, before, id) }
         for name in clear {
             try recordConflict(name, nil, before, id)
@@ -279,8 +280,10 @@ struct ClassMingle {
         conflicts[ExactString("\(id.entity) \(text)"), default: [:]][name] = .dictionary(values)
     }
 
-    private mutating func set(_ name: String, _ value: FieldType.Value, _ id: RecordID) throws {
-        try writer.set(name, to: value, of: id)
+    private mutating func set(_ name: String, of item: ReadItem, _ before: RecordFields?, _ id: RecordID) throws {
+        let told = item.told[name]
+        try recordConflict(name, told, before, id)
+        if let value = item.sent[name] { try writer.set(name, to: value, told: told, of: id) }
         try learn(name, of: id)
     }
 

@@ -18,15 +18,15 @@ struct ReadItem {
     var entity: Int
     /// The record that the id leads to; nil for one that is new.
     var target: RecordID?
-    var values: [(name: String, value: FieldType.Value)] = []
+    /// The fields but for relationships, as they came.
+    var sent: PropertyListDictionary = [:]
+    /// Those of them that have values, in the form for devices.
+    var told: RecordFields = [:]
     var links: [(name: String, ids: [String])] = []
     /// The records that the links lead to, by the server's ids.
     var linked: [(name: String, ids: [String])] = []
 
     var isWhole: Bool { if case .record = kind { true } else { false } }
-
-    /// The value of a field in the form for devices.
-    func told(_ name: String) -> PropertyList? { values.first { $0.name.hasBytes(of: name) }?.value.told }
 }
 
 /// Reads the items of a dataclass.
@@ -121,19 +121,20 @@ final class ItemReader {
     }
 
     private func fill(_ item: inout ReadItem, _ fields: PropertyListDictionary) throws(Status) {
-        item.values.reserveCapacity(fields.count)
+        (item.sent, item.told) = (fields, fields)
         for (name, value) in fields {
             switch ids.view.part(name, of: item.entity)?.kind {
             case .field(let type)?:
-                do { item.values.append((name, try type.read(value))) } catch {
-                    throw bad(item.id, "\(name): \(error.reason)")
-                }
+                let told: PropertyList?
+                do { told = try type.read(value) } catch { throw bad(item.id, "\(name): \(error.reason)") }
+                if told != value { item.told[name] = told }
             case .relationship(_, let isMany)?:
                 let links = value.array?.compactMap(\.string)
                 guard let links, links.count == value.array?.count, isMany || links.count <= 1 else {
                     throw bad(item.id, "\(name) is not an array of \(isMany ? "ids" : "one id")")
                 }
                 item.links.append((name, links))
+                (item.sent[name], item.told[name]) = (nil, nil)
             case nil: throw bad(item.id, "no field \(String(excerptOf: name.utf8))")
             }
         }

@@ -62,24 +62,40 @@ struct RecordWriter {
         if let text = view.text(of: id) { erased.insert(ExactString(text)) }
     }
 
+    /// Sets the fields of a record that has none.
+    mutating func fill(_ id: RecordID, with item: ReadItem) throws {
+        guard let object = try object(id) else { return }
+        for (name, told) in item.told {
+            if let part = view.part(name, of: id.entity) { try write(item.sent[name] ?? told, to: part, of: object) }
+        }
+        current[id] = KnownRecord(fields: item.told)
+    }
+
     /// Sets a field, if it is another value than now.
-    mutating func set(_ name: String, to value: FieldType.Value, of id: RecordID) throws {
-        guard let part = view.part(name, of: id.entity), case .field(let type) = part.kind,
-            let object = try object(id), try record(id)?[name] != value.told
-        else { return }
+    /// - Parameter told: the value in the form for devices.
+    mutating func set(_ name: String, to value: PropertyList, told: PropertyList?, of id: RecordID) throws {
+        guard let part = view.part(name, of: id.entity), let object = try object(id), try record(id)?[name] != told
+        else {
+            return
+        }
+        try write(value, to: part, of: object)
+        current[id]?.fields?[name] = told
+    }
+
+    private func write(_ value: PropertyList, to part: RecordPart, of object: DynamicObject) throws {
+        guard case .field(let type) = part.kind else { return }
         guard let property = part.property else { throw Self.misfit(part.column) }
         switch type.collection {
         case .list:
             let list = try object.list(part.column)
             try list.removeAll()
-            for element in try type.elements(value.sent) { try list.append(element) }
+            for element in try type.elements(value) { try list.append(element) }
         case .dictionary:
             let dictionary = try object.dictionary(part.column)
             try dictionary.removeAll()
-            for (key, element) in try type.entries(value.sent) { try dictionary.set(element, for: key) }
-        default: try object.set(property, to: try type.payload(value.sent))
+            for (key, element) in try type.entries(value) { try dictionary.set(element, for: key) }
+        default: try object.set(property, to: try type.payload(value))
         }
-        current[id]?.fields?[name] = value.told
     }
 
     /// Takes the value of a field away: null, or the initial value where null does not fit.
@@ -99,7 +115,7 @@ struct RecordWriter {
                 try object.set(property, to: .null)
             } else {
                 try object.set(property, to: type.initialPayload)
-                left = try type.read(type.initialValue).told
+                left = try type.read(type.initialValue)
             }
         }
         current[id]?.fields?[name] = left

@@ -46,7 +46,7 @@ struct SlowMatch {
             for identity in entity.identities where items.contains(where: { pairs[ExactString($0.id)] == nil }) {
                 var found = candidates(number) { fields in Self.folded(identity) { fields[$0] } }
                 for item in items where pairs[ExactString(item.id)] == nil {
-                    guard let key = Self.folded(identity, item.told) else { continue }
+                    guard let key = Self.folded(identity, { item.told[$0] }) else { continue }
                     guard let id = best(for: item, among: found[key], fields) else { continue }
                     Self.remove(id, from: &found[key, default: []])
                     pair(item, id)
@@ -58,7 +58,7 @@ struct SlowMatch {
             let compared = entity.fields.keys.sorted().filter { known?.contains(ExactString($0)) ?? true }
             var found = candidates(number) { fields in Self.exact(compared) { fields[$0] } }
             for item in items where pairs[ExactString(item.id)] == nil {
-                guard let key = Self.exact(compared, item.told) else { continue }
+                guard let key = Self.exact(compared, { item.told[$0] }) else { continue }
                 let fitting = found[key]?.suffix(Self.lookedAt).filter { agree(item, fields[$0] ?? [:]) }
                 guard let id = best(for: item, among: fitting, fields) else { continue }
                 Self.remove(id, from: &found[key, default: []])
@@ -85,7 +85,7 @@ struct SlowMatch {
     ) -> RecordID? {
         var best: (id: RecordID, count: Int)?
         for id in ids?.suffix(Self.lookedAt).reversed() ?? [] {
-            let count = item.values.count { $0.value.told == fields[id]?[$0.name] }
+            let count = item.sent.keys.count { item.told[$0] == fields[id]?[$0] }
             if best.map({ count > $0.count }) ?? true { best = (id, count) }
         }
         return best?.id
@@ -144,8 +144,8 @@ extension String {
 extension ReadItem {
     /// True if an identity of the entity, or half of the fields, are the same.
     fileprivate func agrees(with record: RecordFields, _ entity: Dataclass.Entity) -> Bool {
-        let equal = Set(values.filter { $0.value.told != nil && $0.value.told == record[$0.name] }.map(\.name))
+        let equal = Set(told.filter { $0.value == record[$0.key] }.map(\.key))
         if entity.identities.contains(where: { $0.allSatisfy(equal.contains) }) { return true }
-        return !values.isEmpty && equal.count * 2 >= values.count
+        return !sent.isEmpty && equal.count * 2 >= sent.count
     }
 }

@@ -107,14 +107,6 @@ package enum FieldType: String, CaseIterable, Sendable {
 
     // MARK: Reading
 
-    /// A value of a device's that fits its field.
-    struct Value {
-        /// The value as it came; it is turned into what is stored when it is written.
-        let sent: PropertyList
-        /// The value in the form for devices.
-        let told: PropertyList?
-    }
-
     /// A value in a collection.
     indirect enum Element {
         case value(Payload)
@@ -132,22 +124,20 @@ package enum FieldType: String, CaseIterable, Sendable {
     }
 
     /// Reads a device's value.
+    /// - Returns: the value in the form for devices; nil if it is none.
     /// - Throws: the reason why it does not fit the type.
-    func read(_ value: PropertyList) throws(WrongValue) -> Value {
-        var told: PropertyList?
+    func read(_ value: PropertyList) throws(WrongValue) -> PropertyList? {
         switch self {
         case .array:
             let values = try elements(value).compactMap(\.told)
-            told = values.isEmpty ? nil : .array(values)
+            return values.isEmpty ? nil : .array(values)
         case .dictionary:
             let members = try entries(value).told
-            told = members.isEmpty ? nil : .dictionary(members)
-        case .string where value.string != nil: told = value.string.map { .string(Self.carried($0)) }
-        default:
-            told = Self.told(try payload(value))
-            if self == .integerText, let number = told?.integer { told = .string(String(number)) }
+            return members.isEmpty ? nil : .dictionary(members)
+        case .string where value.string != nil: return value.string.map { .string(Self.carried($0)) }
+        case .integerText: return Self.told(try payload(value))?.integer.map { .string(String($0)) }
+        default: return Self.told(try payload(value))
         }
-        return Value(sent: value, told: told)
     }
 
     /// The elements of an array.
