@@ -6,6 +6,9 @@ import AnabranchPropertyList
 struct Feed {
     private var rows: [RecordID: [ChangeRow]] = [:]
 
+    /// No changes.
+    init() {}
+
     init(_ dataclass: Dataclass, after version: UInt64, _ view: RecordView, _ records: PendingRecords) throws {
         let last = ChangeRow.key(dataclass.uri, version, .max).bytes
         try records.forEachRow(.change, RowKey(dataclass.uri).bytes, after: last) { record in

@@ -69,7 +69,7 @@ struct ClassMingle {
             }
             self.base = base
             let first = base["whole"] != nil || base["before"] == nil ? base.number("version") : base.number("before")
-            feed = try Feed(dataclass, after: first, view, data.records)
+            feed = try first < data.position() ? Feed(dataclass, after: first, view, data.records) : Feed()
         } else {
             (base, feed) = (nil, nil)
         }
