@@ -151,6 +151,60 @@ import Testing
         #expect(messages.byteCount < 100_000)
     }
 
+    /// A message that was on its way when the device began anew, and is taken up after all of that.
+    @Test func aMessageThatComesAfterAnotherSession() async throws {
+        try await DeviceRig.run { rig in
+            var synced = try await Synced(rig), device = synced.device
+            device.begin()
+            let first = try await device.send([
+                device.item(.start(uri: Self.uri, .with(.fast, next: "2", last: "1", anchor: synced.anchor))),
+                device.item(.changes(uri: Self.uri, Changes(.changes)), hasMore: true),
+            ])
+            #expect(first.codes(2) == [.notCompleted])
+            let cookie = try #require(device.cookie?.split(separator: "=").last)
+            let session = try #require(rig.wire.session(String(cookie)))
+            try await synced.expectNothingHasChanged("a session that has begun")
+            let header = Message.Header(deviceID: device.name, service: "sync", userID: rig.user, sequence: 2)
+            let changes = Changes(.changes, ["note/a": ["op": "delete"]])
+            let late = Message(header: header, body: [Command.changes(uri: Self.uri, changes).item(3)])
+            let bytes = try await session.answer(late, late.encoded(as: .xml), isAllowed: true, canWrite: true)
+            #expect(try Message(parsing: bytes).header.failure?.knownCode == .badRequest)
+            try await synced.expectNothingHasChanged("a message that is late")
+        }
+    }
+
+    /// The reasons for which items are refused may be longer than any answer.
+    @Test func whatCannotBeAnsweredIsNotStored() async throws {
+        try await DeviceRig.run { rig in
+            var device = Talker(rig)
+            let items = PropertyListDictionary((0..<20_000).map { ("\($0)", ["entity": "x", "fields": [:]]) }) {
+                first, _ in first
+            }
+            let answer = try await device.slow(Self.uri, "1", items)
+            #expect(answer.header.failure?.knownCode == .limitExceeded && answer.body.isEmpty)
+            // The name has not been heard of.
+            let slow = try await device.slow(Self.uri, "1", ["note/a": Self.note("one")])
+            #expect(slow.codes(3) == [.ok])
+            var other = Talker(rig, "other")
+            #expect(try await other.slow(Self.uri, "1").pushed(Self.uri) == ["note/a": Self.note("one")])
+        }
+    }
+
+    @Test func namesThatAreTooLongOrOnlyLookTheSame() async throws {
+        try await DeviceRig.run { rig in
+            var device = Talker(rig)
+            let slow = try await device.slow(Self.uri, "1")
+            var response = try #require(slow.commands("sync-commit").first).response([Status(.ok)])
+            response.params["anchors"] = ["next_device_anchor": .string(String(repeating: "x", count: 257))]
+            #expect(try await device.send([response]).header.failure?.knownCode == .limitExceeded)
+            let named = try await device.fast(Self.uri, "\u{e9}", last: "1", anchor: slow.anchor(Self.uri))
+            #expect(named.codes(1) == [.ok])
+            // This is another name, which does not follow the one before the last.
+            let other = try await device.fast(Self.uri, "e\u{301}", last: "1", anchor: named.anchor(Self.uri))
+            #expect(other.codes(1) == [.negotiationFailed])
+        }
+    }
+
     @Test func theWrongOrder() async throws {
         try await DeviceRig.run { rig in
             var synced = try await Synced(rig)

@@ -17,9 +17,7 @@ extension FileData {
     /// Negotiates (`Spec/OverTheAirServer.md`, section 4).
     mutating func start(_ uri: String, _ anchors: Anchors) throws {
         let dataclass = try dataclass(uri)
-        guard [anchors.nextDeviceAnchor, anchors.lastDeviceAnchor].allSatisfy({ $0?.utf8.count ?? 0 <= 256 }) else {
-            throw Status(.limitExceeded, "an anchor has at most 256 bytes", paramName: "anchors")
-        }
+        for name in [anchors.nextDeviceAnchor, anchors.lastDeviceAnchor] { try checkName(name) }
         try readAhead()
         try recordDevice()
         try prepareClasses(of: dataclass)
@@ -38,14 +36,14 @@ extension FileData {
         guard let next = anchors.nextDeviceAnchor, !names.dropLast().contains(where: { $0.hasBytes(of: next) }) else {
             throw refusal(.slow, "next_device_anchor names changes that came long ago")
         }
-        let isRepeat = names.last == next
+        let isRepeat = names.last.hasBytes(of: next)
         var base: PropertyListDictionary?
         if let last = anchors.lastServerAnchor, last.utf8.count <= 64 {
             base = try self.row(.anchor, RowKey(device, uri, last))
         }
         if mode == .fast {
             let last = anchors.lastDeviceAnchor, before = isRepeat ? names.dropLast().last : names.last
-            guard last == names.last || last == before else {
+            guard last.hasBytes(of: names.last) || last.hasBytes(of: before) else {
                 throw refusal(.slow, "last_device_anchor is not the name that was accepted last")
             }
             guard let base else { throw refusal(.slow, "last_server_anchor is not known") }

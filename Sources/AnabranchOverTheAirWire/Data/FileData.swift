@@ -205,7 +205,15 @@ struct FileData: SessionData {
         try records.setRow(["ids": .texts(before + taken)], .unproven, key)
     }
 
+    /// Checks the length of a text that is kept.
+    func checkName(_ name: String?) throws {
+        guard name?.utf8.count ?? 0 <= 256 else {
+            throw Status(.limitExceeded, "an anchor has at most 256 bytes", paramName: "anchors")
+        }
+    }
+
     mutating func rename(_ uri: String, to name: String) throws {
+        try checkName(name)
         var row = try sync(uri)
         let names = row.texts("names"), times = row["times"]?.array ?? []
         guard let last = names.last, !last.hasBytes(of: name) else { return }

@@ -71,16 +71,12 @@ final class OpenSession: Sendable {
         case .new: break
         }
         let form = PropertyList.Form(sniffing: bytes)
-        var reply: Message
+        var answer: [UInt8]
         do {
-            (session, reply) = try await receive(message, bytes.count, isAllowed: isAllowed, canWrite: canWrite)
+            (session, answer) = try await receive(
+                message, bytes.count, form, isAllowed: isAllowed, canWrite: canWrite)
         } catch let status as Status {
-            reply = session.refusal(status, of: message.header)
-        }
-        let answer: [UInt8]
-        do { answer = try reply.encoded(as: form) } catch {
-            reply = session.refusal(Status(.failed, "\(error)"), of: message.header)
-            answer = try reply.encoded(as: form)
+            answer = try session.refusal(status, of: message.header).encoded(as: form)
         }
         messages.append(digest, answer)
         state.withLock { [session, messages] state in (state.session, state.messages) = (session, messages) }
@@ -90,8 +86,8 @@ final class OpenSession: Sendable {
     private var path: VirtualPath { VirtualPath(app: app, partition: OverTheAirWire.partition(of: user)) }
 
     private func receive(
-        _ message: Message, _ byteCount: Int, isAllowed: Bool, canWrite: Bool
-    ) async throws -> (DeviceSession, Message) {
+        _ message: Message, _ byteCount: Int, _ form: PropertyList.Form, isAllowed: Bool, canWrite: Bool
+    ) async throws -> (DeviceSession, answer: [UInt8]) {
         let server = try wire.server(), dataclasses = wire.settings.apps[exactly: app]?.dataclasses ?? []
         let settings = wire.settings
         while true {
@@ -99,9 +95,13 @@ final class OpenSession: Sendable {
             guard tooLarge.count <= settings.tooLargeMax else {
                 throw Status(.limitExceeded, "more than \(settings.tooLargeMax) records are too large")
             }
-            let device = device, now = wire.unixSeconds()
-            let done = Mutex<(DeviceSession, Message)?>(nil)
+            let (wire, cookie, device) = (wire, cookie, device), now = wire.unixSeconds()
+            let done = Mutex<(DeviceSession, [UInt8])?>(nil)
             let write = HeadWrite(at: ChangesetTime(secondsSince1970: Double(now))) { transaction, records in
+                // This message may have come late, after all of a session that has taken the place of this one.
+                guard wire.session(cookie) != nil else {
+                    throw Status(.badRequest, "the device has begun another session")
+                }
                 if !isDoorOpen {
                     // The row of each dataclass is needed, also for what follows.
                     try records.readAhead(RowKind.dataclass.range([]))
@@ -113,8 +113,13 @@ final class OpenSession: Sendable {
                     transaction: transaction, records: records, tooLarge: tooLarge,
                     itemsMax: settings.session.itemsMax, itemBytesMax: settings.session.itemBytesMax)
                 let reply = try next.receive(message, bytes: byteCount, isAllowed: isAllowed, &data)
+                let answer: [UInt8]
+                // Nothing is stored of which the device could never be told.
+                do throws(PropertyListError) { answer = try reply.encoded(as: form) } catch {
+                    throw Status(error.code == .limitExceeded ? .limitExceeded : .failed, "the answer: \(error)")
+                }
                 records = data.records
-                done.withLock { $0 = (next, reply) }
+                done.withLock { $0 = (next, answer) }
                 return ChangeAuthor(device: device).bytes
             }
             guard let outcome = try await server.write([write], atHeadOf: path).first else { throw CancellationError() }
