@@ -21,8 +21,8 @@ import Testing
     /// The device would send it again and again, and never get an answer.
     @Test(arguments: ["$a", "a.b", "$\u{301}a", "a.\u{301}b"]) func keysThatNoDictionaryCanHaveAreRefused(key: String) {
         let value: PropertyList = [key: 1]
-        #expect(throws: WrongValue.self) { try FieldType.dictionary.written(value) }
-        #expect(throws: WrongValue.self) { try FieldType.array.written([value]) }
+        #expect(throws: WrongValue.self) { try FieldType.dictionary.read(value) }
+        #expect(throws: WrongValue.self) { try FieldType.array.read([value]) }
     }
 
     // MARK: Arrays of links

@@ -189,13 +189,21 @@ struct FileData: SessionData {
         }
         var taken: [String] = []
         for (text, value) in idMap {
-            guard let local = value.string, ids.view.candidates(local).isEmpty else { continue }
+            guard let local = value.string, try ids.view.mayBeLocal(local) else { continue }
             var id = pushed[ExactString(text)]
             if push == nil {
                 let candidates = ids.view.candidates(text)
                 id = try candidates.first { try ids.view.object($0) != nil } ?? candidates.first
             }
             if let id, try ids.set(local, id, &records) { taken.append(local) }
+        }
+        // They may have been those of records that are gone.
+        var row = try sync(uri)
+        let erased = row.texts("erased"),
+            rest = Set(erased.map { ExactString($0) }).subtracting(taken.map { ExactString($0) })
+        if rest.count < erased.count {
+            row["erased"] = rest.isEmpty ? nil : .texts(rest.sorted().map(\.text))
+            try setSync(row, uri)
         }
         guard let (push, sent) = push, !taken.isEmpty else { return }
         var key = RowKey(device, uri)

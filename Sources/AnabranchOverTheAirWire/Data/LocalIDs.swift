@@ -48,6 +48,7 @@ struct LocalIDs {
     /// The longest id of a device: it is part of the keys of rows.
     static let bytesMax = 1_024
 
+    /// Gives a record an id, which may have been that of one that is gone.
     /// - Returns: false if the id is the server's own, too long or another record's, or the record has another id.
     func set(_ local: String, _ id: RecordID, _ records: inout PendingRecords) throws -> Bool {
         guard local.utf8.count <= Self.bytesMax, let text = view.text(of: id), !local.hasBytes(of: text) else {
@@ -55,9 +56,11 @@ struct LocalIDs {
         }
         let serverPlace = serverPlace(text, of: id.entity)
         if let known = try given(serverPlace, records) { return known.hasBytes(of: local) }
-        let place = localPlace(local)
-        guard try records.value(at: place) == nil else { return false }
-        records.set(RowKey(view.dataclass.entities[id.entity].name, text).bytes, at: place)
+        if let other = try record(local, records) {
+            if try view.object(other) != nil { return false }
+            try erase(local, &records)
+        }
+        records.set(RowKey(view.dataclass.entities[id.entity].name, text).bytes, at: localPlace(local))
         records.set(Array(local.utf8), at: serverPlace)
         return true
     }

@@ -8,7 +8,7 @@ extension ClassMingle {
     mutating func mergeRecords(_ items: [ReadItem], _ reader: ItemReader, _ data: inout FileData) throws {
         let edits = items.filter { !$0.isNewOrWhole }
         let whole = edits.isEmpty ? items : items.filter(\.isNewOrWhole)
-        var pairs: [ExactString: RecordID] = [:], byID: Set<ExactString> = [], erased: Set<ExactString> = []
+        var pairs: [ExactString: RecordID] = [:], byID: Set<ExactString> = [], gone: Set<ExactString> = []
         var byIdentity: Set<ExactString> = []
         let names = FileData.names(sync), last = pull.anchors.lastDeviceAnchor
         let isTrusted = last != nil && (last == names.last || isRepeat)
@@ -17,22 +17,25 @@ extension ClassMingle {
             // It has been erased elsewhere: the device gets the delete, unless it sends an edit of it afterwards.
             guard let target = item.target, try view.record(target) == nil else { continue }
             guard !edited.contains(ExactString(item.id)) else { continue }
-            erased.insert(ExactString(item.id))
+            gone.insert(ExactString(item.id))
             knownRecords[target] = KnownRecord(fields: [:])
             force(target)
         }
-        let live = erased.isEmpty ? whole : whole.filter { !erased.contains(ExactString($0.id)) }
+        let live = gone.isEmpty ? whole : whole.filter { !gone.contains(ExactString($0.id)) }
         if isRepeat {
             for item in live { if let target = item.target { pairs[ExactString(item.id)] = target } }
         } else if !live.isEmpty {
-            var match = try SlowMatch(view)
+            // One that the device has deleted is none of those that it has now.
+            let deleted = Set(edits.filter(\.isDeletion).compactMap(\.target))
+            var match = try SlowMatch(view, without: deleted)
             try match.match(live, isTrusted: isTrusted) { try data.supported($0, of: pull.uri) }
             (pairs, byID) = (match.pairs, match.byID)
             byIdentity = match.byIdentity
         }
         var found = pairs, random = SystemRandomNumberGenerator()
         for item in live where found[ExactString(item.id)] == nil && !isRepeat {
-            let free = view.candidates(item.id, of: item.entity).first
+            var free = view.candidates(item.id, of: item.entity).first
+            if let id = free, try view.object(id) != nil { free = nil }
             found[ExactString(item.id)] =
                 free
                 ?? RecordID(
@@ -42,25 +45,28 @@ extension ClassMingle {
         var told = live
         try reader.resolve(&told, found, new: Set(found.keys))
         if !isRepeat {
-            let old = erased.isEmpty ? [] : try ids.all(data.records)
-            let erasedIDs = old.filter { erased.contains(ExactString($0.local)) }
+            let old = gone.isEmpty ? [] : try ids.all(data.records)
+            let goneIDs = old.filter { gone.contains(ExactString($0.local)) }
             try ids.eraseAll(&data.records)
-            for (local, id) in erasedIDs { _ = try ids.set(local, id, &data.records) }
+            erased = []
+            for (local, id) in goneIDs { _ = try ids.set(local, id, &data.records) }
             for item in told {
                 guard let id = found[ExactString(item.id)] else { continue }
                 if pairs[ExactString(item.id)] == nil {
                     try create(id, item, ids, &data)
-                } else if view.candidates(item.id, of: id.entity).first != id {
-                    _ = try ids.set(item.id, id, &data.records)
+                } else {
+                    try give(item.id, to: id, ids, &data)
                 }
             }
         }
         for item in told {
             guard let id = found[ExactString(item.id)] else { continue }
             let local = ExactString(item.id), isNew = pairs[local] == nil
-            let way = isNew ? "new" : byID.contains(local) ? "id" : byIdentity.contains(local) ? "identity" : "fields"
-            let match = MatchedRecord(id: item.id, record: isNew ? nil : view.text(of: id), way: way)
-            matches?.append(match)
+            if matches != nil {
+                let way = byID.contains(local) ? "id" : byIdentity.contains(local) ? "identity" : "fields"
+                matches?.append(
+                    MatchedRecord(id: item.id, record: isNew ? nil : view.text(of: id), way: isNew ? "new" : way))
+            }
             do {
                 try merge(
                     item, id, writes: !isRepeat, isNew: isNew, isWonByServer: !names.isEmpty, byID.contains(local))

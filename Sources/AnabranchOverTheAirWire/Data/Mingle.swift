@@ -42,6 +42,8 @@ struct ClassMingle {
     var settled: Set<RecordID> = []
     /// The ids of records that are sent to the device in any case, whatever it knows.
     var forced: Set<ExactString>
+    /// The device's ids of records that are gone, until it is known that it has seen that.
+    var erased: Set<ExactString>
     /// The values that have lost against those of the device, and these, by the records as in `forced`, and by fields.
     var conflicts: [ExactString: PropertyListDictionary] = [:]
     /// The fields of each entity that the device knows; nil for all.
@@ -58,6 +60,7 @@ struct ClassMingle {
         filter = try data.filter(dataclass, sync)
         writer = RecordWriter(data.transaction, view)
         forced = Set(sync.texts("forced").map { ExactString($0) })
+        erased = Set(sync.texts("erased").map { ExactString($0) })
         for (record, fields) in sync["conflicts"]?.dictionary ?? [:] {
             conflicts[ExactString(record)] = fields.dictionary
         }
@@ -108,7 +111,7 @@ struct ClassMingle {
         case .reset:
             let ids = data.localIDs(dataclass)
             try ids.eraseAll(&data.records)
-            (forced, conflicts) = ([], [:])
+            (forced, erased, conflicts) = ([], [], [:])
         }
         failures = isRepeat ? storedFailures() : reader.failures
         try record(&data)
@@ -152,7 +155,7 @@ struct ClassMingle {
         var new: [ExactString: RecordID] = [:], refused: Set<RecordID> = []
         let ids = reader.ids
         for item in items where item.isNewOrWhole && new[ExactString(item.id)] == nil {
-            if let id = try newRecord(item, ids, data) { new[ExactString(item.id)] = id }
+            if let id = try newRecord(item, data) { new[ExactString(item.id)] = id }
         }
         try reader.resolve(&items, new, new: Set(new.keys))
         for item in items {
@@ -176,16 +179,20 @@ struct ClassMingle {
     }
 
     /// The key of a record that an item makes; nil if it makes none.
-    private mutating func newRecord(_ item: ReadItem, _ ids: LocalIDs, _ data: FileData) throws -> RecordID? {
+    private mutating func newRecord(_ item: ReadItem, _ data: FileData) throws -> RecordID? {
         guard let target = item.target else {
             var random = SystemRandomNumberGenerator()
             return RecordID(
                 entity: item.entity, key: view.newKey(of: item.entity, random.next(), random.next()))
         }
-        // A record that others have erased stays erased, and the device gets the deletion.
-        let hasLocal = try ids.record(item.id, data.records) != nil
-        guard try view.record(target) == nil, !hasLocal, try known(target, data) == nil else { return nil }
-        return target
+        // A record that others have erased stays erased, and the device gets the deletion; unless it has had that.
+        return try view.record(target) == nil && known(target, data) == nil ? target : nil
+    }
+
+    /// Records the device's id of a record.
+    mutating func give(_ local: String, to id: RecordID, _ ids: LocalIDs, _ data: inout FileData) throws {
+        _ = try ids.set(local, id, &data.records)
+        erased.remove(ExactString(local))
     }
 
     mutating func create(
@@ -193,7 +200,7 @@ struct ClassMingle {
     ) throws {
         try writer.create(id)
         knownRecords[id] = KnownRecord(fields: [:])
-        if view.candidates(item.id, of: id.entity).first != id { _ = try ids.set(item.id, id, &data.records) }
+        try give(item.id, to: id, ids, &data)
         let entity = dataclass.entities[id.entity]
         guard let container = entity.container, !item.links.contains(where: { $0.name == container }),
             let text = sync["filter"]?["default_container"]?.string,
@@ -225,7 +232,9 @@ struct ClassMingle {
         } catch let error as ApplyError where error.code == .objectTooLarge {
             throw ItemTooLarge(uri: pull.uri, id: item.id)
         }
-        if let known = knownRecords[id]?.fields { _ = try writer.has(known, as: id) }
+        // What a new record is beside what was sent is told until that has arrived.
+        guard let known = knownRecords[id]?.fields else { return }
+        if try !writer.has(known, as: id), try view.record(id) == nil { force(id) }
     }
 
     /// Compares a whole record with the one that the device knew, and writes the differences.

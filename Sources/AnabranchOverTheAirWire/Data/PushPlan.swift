@@ -45,16 +45,18 @@ extension ClassMingle {
             if let id = record(named: name.text) { conflicts[id] = .dictionary(fields) }
         }
         let form = try form(data)
-        var told: [Told] = [], erased = sync.texts("erased")
+        var told: [Told] = []
         func tell(_ id: RecordID, _ now: RecordFields?) throws {
+            if now == nil, let text = view.text(of: id) {
+                let local = try ids.local(text, of: id.entity, data.records)
+                if local != text { erased.insert(ExactString(local)) }
+            }
             if settled.contains(id), !forcedIDs.contains(id), !filter.isLimiting { return }
             let entity = dataclass.entities[id.entity]
             let record = now.flatMap { filter.shows($0, of: entity) ? $0 : nil }
             let difference = difference(
                 try known(id, data), record, id, form, supported[id.entity], forcedIDs.contains(id), conflicts[id])
-            guard let item = difference else { return }
-            if now == nil { erased.append(try ids.local(item.text, of: id.entity, data.records)) }
-            told.append(item)
+            if let item = difference { told.append(item) }
         }
         if pull.direction != .toServer {
             var others = forcedIDs.union(knownRecords.keys).union(conflicts.keys)
@@ -70,7 +72,7 @@ extension ClassMingle {
             for id in others { try tell(id, try view.record(id)) }
         }
         told.sort { $0.place.lexicographicallyPrecedes($1.place) }
-        sync["erased"] = erased.isEmpty ? nil : .texts(Set(erased.map { ExactString($0) }).sorted().map(\.text))
+        sync["erased"] = erased.isEmpty ? nil : .texts(erased.sorted().map(\.text))
         sync["forced"] = forced.isEmpty ? nil : .texts(forced.sorted().map(\.text))
         let lost = PropertyListDictionary(self.conflicts.map { ($0.text, .dictionary($1)) }) { first, _ in first }
         sync["conflicts"] = lost.isEmpty ? nil : .dictionary(lost)

@@ -51,7 +51,7 @@ struct RecordWriter {
     mutating func create(_ id: RecordID) throws {
         let reference = try reference(id)
         newest = (id, try transaction.create(reference.classID, reference.key).object)
-        current[id] = KnownRecord(fields: [:])
+        current[id] = KnownRecord(fields: view.initial(of: id.entity))
     }
 
     mutating func erase(_ id: RecordID) throws {
@@ -115,7 +115,7 @@ struct RecordWriter {
                 try object.set(property, to: .null)
             } else {
                 try object.set(property, to: type.initialPayload)
-                left = try type.read(type.initialValue)
+                left = type.initialTold
             }
         }
         current[id]?.fields?[name] = left
@@ -220,22 +220,6 @@ extension DynamicDictionary {
             try set(.dictionary, for: key)
             let dictionary = try dictionary(for: key)
             for (key, element) in entries { try dictionary.set(element, for: key) }
-        }
-    }
-}
-
-extension FieldType {
-    /// The value that stands for none where null does not fit.
-    fileprivate var initialValue: PropertyList {
-        switch self {
-        case .string: ""
-        case .integer, .integerText: 0
-        case .real: .real(0)
-        case .boolean: false
-        case .date: PropertyListDate(seconds: 0).map { .date($0) } ?? ""
-        case .data: .data([])
-        case .array: []
-        case .dictionary: [:]
         }
     }
 }

@@ -13,9 +13,12 @@ struct SlowMatch {
     /// Those that were found by an identity; the rest by all fields.
     private(set) var byIdentity: Set<ExactString> = []
     private var taken: Set<RecordID> = []
+    /// Those that are found by their ids alone.
+    private let deleted: Set<RecordID>
 
-    init(_ view: RecordView) throws {
-        self.view = view
+    /// - Parameter deleted: records of the server that the device has deleted.
+    init(_ view: RecordView, without deleted: Set<RecordID>) throws {
+        (self.view, self.deleted) = (view, deleted)
         others = view.dataclass.entities.map { _ in [] }
         try view.forEach { id, object in
             others[id.entity].append((id, try view.record(object, of: id.entity)))
@@ -64,13 +67,25 @@ struct SlowMatch {
                 Self.remove(id, from: &found[key, default: []])
                 pair(item, id)
             }
+            matchKeys(items, number, fields)
+        }
+    }
+
+    /// Finds the records whose keys the device has given to others: an id is the key of one record.
+    private mutating func matchKeys(_ items: [ReadItem], _ entity: Int, _ fields: [RecordID: RecordFields]) {
+        for item in items where pairs[ExactString(item.id)] == nil {
+            guard let id = view.candidates(item.id, of: entity).first, fields[id] != nil, !taken.contains(id) else {
+                continue
+            }
+            pair(item, id)
+            byID.insert(ExactString(item.id))
         }
     }
 
     private func candidates<Key: Hashable>(_ entity: Int, _ key: (RecordFields) -> Key?) -> [Key: [RecordID]] {
         var found: [Key: [RecordID]] = [:]
         // The smallest key at the end, where one is taken out at once.
-        for (id, fields) in others[entity].reversed() where !taken.contains(id) {
+        for (id, fields) in others[entity].reversed() where !taken.contains(id) && !deleted.contains(id) {
             if let key = key(fields) { found[key, default: []].append(id) }
         }
         return found

@@ -41,6 +41,9 @@ package enum FieldType: String, CaseIterable, Sendable {
         }
     }
 
+    /// The same in the form for devices.
+    var initialTold: PropertyList? { self == .integerText ? "0" : Self.told(initialPayload) }
+
     // MARK: Telling
 
     /// A stored value in the form for devices; nil if there is none, or if it has no such form.

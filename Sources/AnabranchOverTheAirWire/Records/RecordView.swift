@@ -44,6 +44,8 @@ final class RecordView {
         /// In the order of their names, as records have them.
         let parts: [RecordPart]
         let indices: [ExactString: Int]
+        /// A record to which nothing was written: columns that have no null have values.
+        let initial: RecordFields
 
         init(_ entity: Dataclass.Entity, of dataclass: Dataclass, _ schema: ClassSchema?) {
             self.schema = schema?.key == nil ? nil : schema
@@ -59,6 +61,12 @@ final class RecordView {
             }
             parts.sort { ExactString($0.name) < ExactString($1.name) }
             self.parts = parts
+            var initial: RecordFields = [:]
+            for part in parts {
+                guard case .field(let type) = part.kind, type.collection == .single else { continue }
+                if part.property?.isNullable == false { initial[part.name] = type.initialTold }
+            }
+            self.initial = initial
             indices = Dictionary(uniqueKeysWithValues: parts.enumerated().map { (ExactString($1.name), $0) })
         }
     }
@@ -76,6 +84,9 @@ final class RecordView {
     func part(_ name: String, of entity: Int) -> RecordPart? {
         entities[entity].indices[ExactString(name)].map { entities[entity].parts[$0] }
     }
+
+    /// A new record of an entity.
+    func initial(of entity: Int) -> RecordFields { entities[entity].initial }
 
     // MARK: Records
 
@@ -158,6 +169,17 @@ final class RecordView {
         entities.indices.compactMap { index in
             guard entity == nil || entity == index, let key = key(text, of: index) else { return nil }
             return RecordID(entity: index, key: key)
+        }
+    }
+
+    /// True if a device may give another record a text as its id: no record has it, and none is going to. Apps choose
+    /// keys that are texts and integers, but not those that are random.
+    func mayBeLocal(_ text: String) throws -> Bool {
+        try candidates(text).allSatisfy { id in
+            switch id.key {
+            case .uuid, .objectID: try object(id) == nil
+            default: false
+            }
         }
     }
 
