@@ -217,6 +217,7 @@ struct ClassMingle {
             force(id)
             return
         }
+        settled.remove(id)
         do {
             switch item.kind {
             case .delete:
@@ -265,6 +266,7 @@ struct ClassMingle {
         if before?.isEmpty ?? false, item.links.isEmpty, clear.isEmpty, try writer.record(id)?.isEmpty ?? false {
             try writer.fill(id, with: item)
             knownRecords[id] = KnownRecord(fields: item.told)
+            settled.insert(id)
             return
         }
         for name in item.sent.keys { try set(name, of: item, before, id) }

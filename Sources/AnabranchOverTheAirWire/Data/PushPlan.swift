@@ -46,12 +46,14 @@ extension ClassMingle {
         }
         let form = try form(data)
         var told: [Told] = []
+        func isSettled(_ id: RecordID) -> Bool {
+            settled.contains(id) && !forcedIDs.contains(id) && !filter.isLimiting
+        }
         func tell(_ id: RecordID, _ now: RecordFields?) throws {
             if now == nil, let text = view.text(of: id) {
                 let local = try ids.local(text, of: id.entity, data.records)
-                if local != text { erased.insert(ExactString(local)) }
+                if !local.hasBytes(of: text) { erased.insert(ExactString(local)) }
             }
-            if settled.contains(id), !forcedIDs.contains(id), !filter.isLimiting { return }
             let entity = dataclass.entities[id.entity]
             let record = now.flatMap { filter.shows($0, of: entity) ? $0 : nil }
             let difference = difference(
@@ -65,11 +67,11 @@ extension ClassMingle {
                 try ids.readAhead(for: .max, &data.records)
                 try view.forEach { id, object in
                     others.remove(id)
-                    try tell(id, try view.record(object, of: id.entity))
+                    if !isSettled(id) { try tell(id, try view.record(object, of: id.entity)) }
                 }
             }
             try ids.readAhead(for: others.count, &data.records)
-            for id in others { try tell(id, try view.record(id)) }
+            for id in others where !isSettled(id) { try tell(id, try view.record(id)) }
         }
         told.sort { $0.place.lexicographicallyPrecedes($1.place) }
         sync["erased"] = erased.isEmpty ? nil : .texts(erased.sorted().map(\.text))
