@@ -164,6 +164,42 @@ import Testing
         }
     }
 
+    /// The record of a refused item stays that of its id.
+    @Test func aRefusedRecordIsSentAsItIs() async throws {
+        try await DeviceRig.run { rig in
+            let ann: PropertyListDictionary = ["name": "Ann", "company": "c"]
+            var device = Talker(rig, "one")
+            _ = try await device.slow(Self.uri, "0", ["L1": Self.contact(ann)])
+            let wrong = Self.contact(["name": "Ann", "company": "c", "number": "twelve"])
+            let slow = try await device.slow(Self.uri, "1", ["L1": wrong, "L2": Self.contact(ann)], last: "0")
+            #expect(slow.response(3)?.result?.last?.paramKey == "L1")
+            #expect(slow.pushed(Self.uri) == ["L1": Self.contact(ann)])
+            let fast = try await device.fast(
+                Self.uri, "2", last: "1", anchor: slow.anchor(Self.uri), .changes,
+                ["L1": ["op": "modify", "set": ["number": "12"]]])
+            #expect(fast.codes(2) == [.ok])
+            var two = Talker(rig, "two")
+            let numbers = try await two.slow(Self.uri, "0").pushed(Self.uri).map { $0.value["fields"]?["number"] }
+            #expect(numbers.count == 2 && numbers.contains("12"))
+        }
+    }
+
+    /// The id of a record that others have erased may be the key of records of several entities.
+    @Test func aChangeOfWhatOthersHaveErasedNeedsNoEntity() async throws {
+        try await DeviceRig.run { rig in
+            let key = "0f0e0d0c-0000-4000-8000-00000000000a"
+            var one = Talker(rig, "one"), two = Talker(rig, "two")
+            let first = try await one.slow(Self.uri, "0", [key: Self.contact(["name": "Ann"])])
+            let slow = try await two.slow(Self.uri, "0")
+            _ = try await one.fast(
+                Self.uri, "1", last: "0", anchor: first.anchor(Self.uri), .changes, [key: ["op": "delete"]])
+            let late = try await two.fast(
+                Self.uri, "1", last: "0", anchor: slow.anchor(Self.uri), .changes,
+                [key: ["op": "modify", "set": ["email": "a@b.c"]]])
+            #expect(late.codes(2) == [.ok] && late.pushed(Self.uri)[key]?["op"] == "delete")
+        }
+    }
+
     // MARK: Columns without null
 
     /// A column that has no null has a value from the beginning, of which the device is told until it has it.

@@ -21,7 +21,7 @@ struct Feed {
     }
 
     /// The records that have changed.
-    var ids: some Collection<RecordID> { rows.keys }
+    var ids: Dictionary<RecordID, [ChangeRow]>.Keys { rows.keys }
 
     /// A record as a device knows it: its fields at a version, overlaid with the device's own changes since. Nil if the
     /// device does not have it.

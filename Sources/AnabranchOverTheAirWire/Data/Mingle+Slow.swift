@@ -21,13 +21,19 @@ extension ClassMingle {
             knownRecords[target] = KnownRecord(fields: [:])
             force(target)
         }
+        var refused: [ExactString: RecordID] = [:]
+        for id in reader.failures.keys {
+            let local = try reader.ids.record(id.text, data.records)
+            let candidates = local.map { [$0] } ?? view.candidates(id.text)
+            refused[id] = try candidates.first { try view.object($0) != nil }
+        }
         let live = gone.isEmpty ? whole : whole.filter { !gone.contains(ExactString($0.id)) }
         if isRepeat {
             for item in live { if let target = item.target { pairs[ExactString(item.id)] = target } }
         } else if !live.isEmpty {
-            // One that the device has deleted is none of those that it has now.
-            let deleted = Set(edits.filter(\.isDeletion).compactMap(\.target))
-            var match = try SlowMatch(view, without: deleted)
+            // One that the device has deleted, or of which an item is refused, is none of the others that it has.
+            let deleted = edits.filter(\.isDeletion).compactMap(\.target)
+            var match = try SlowMatch(view, without: Set(deleted).union(refused.values))
             try match.match(live, isTrusted: isTrusted) { try data.supported($0, of: pull.uri) }
             (pairs, byID) = (match.pairs, match.byID)
             byIdentity = match.byIdentity
@@ -50,6 +56,10 @@ extension ClassMingle {
             try ids.eraseAll(&data.records)
             erased = []
             for (local, id) in goneIDs { _ = try ids.set(local, id, &data.records) }
+            // The device gets the record of a refused item as it is.
+            for local in reader.failures.keys {
+                if let id = pairs[local] ?? refused[local] { try give(local.text, to: id, ids, &data) }
+            }
             for item in told {
                 guard let id = found[ExactString(item.id)] else { continue }
                 if pairs[ExactString(item.id)] == nil {

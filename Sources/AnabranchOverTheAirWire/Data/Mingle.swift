@@ -103,7 +103,7 @@ struct ClassMingle {
     mutating func run(_ data: inout FileData) throws {
         let count = pull.commands.reduce(0) { $0 + $1.changes.items.count }
         try data.localIDs(dataclass).readAhead(for: count, &data.records)
-        let reader = ItemReader(data, dataclass)
+        let reader = ItemReader(data, dataclass, feed)
         var items = try reader.items(of: pull, isMatched: pull.mode == .slow && !isRepeat)
         switch pull.mode {
         case .fast: if !isRepeat { try mergeChanges(&items, reader, &data) }

@@ -32,6 +32,7 @@ struct ReadItem {
 /// Reads the items of a dataclass.
 final class ItemReader {
     private let data: FileData
+    private let feed: Feed?
     let ids: LocalIDs
     private(set) var failures: [ExactString: Status] = [:]
     /// The entities of records that came before in the pull.
@@ -39,8 +40,9 @@ final class ItemReader {
 
     private var dataclass: Dataclass { ids.view.dataclass }
 
-    init(_ data: FileData, _ dataclass: Dataclass) {
-        self.data = data
+    /// - Parameter feed: the changes since the device's anchor, if it came with one.
+    init(_ data: FileData, _ dataclass: Dataclass, _ feed: Feed?) {
+        (self.data, self.feed) = (data, feed)
         ids = data.localIDs(dataclass)
     }
 
@@ -91,7 +93,9 @@ final class ItemReader {
                 throw bad(id, "the id of a new record has at most \(LocalIDs.bytesMax) bytes")
             }
             // An id of the server's form of a record that is not there: it was, or the device makes it.
-            if target == nil, !isMatched || !item.isWhole { target = candidates.first }
+            if target == nil, !isMatched || !item.isWhole {
+                target = candidates.first { feed?.ids.contains($0) ?? false } ?? candidates.first
+            }
         }
         if let target, let entity, entity != target.entity { throw bad(id, "the record is of another entity") }
         let before = added[ExactString(id)]
