@@ -3,7 +3,7 @@
 extension ObjectID: LosslessStringConvertible, Codable {
     /// 24 hexadecimal digits; nil for another text.
     public init?(_ text: String) {
-        guard let bytes = Hex.decode(text) else { return nil }
+        guard text.utf8.count == 24, let bytes = Hex.decode(text) else { return nil }
         self.init(bytes)
     }
 

@@ -20,6 +20,7 @@ extension Double {
 extension UUIDBytes {
     /// The UUID of a text with 32 hexadecimal digits, in five groups with hyphens between them or in one.
     package init?(text: String) {
+        guard [32, 36].contains(text.utf8.count) else { return nil }
         var digits = Array(text.utf8)
         if digits.count == 36 {
             for hyphen in [23, 18, 13, 8] {

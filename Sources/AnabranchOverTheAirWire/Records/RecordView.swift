@@ -184,9 +184,9 @@ final class RecordView {
     }
 
     private func key(_ text: String, of entity: Int) -> PrimaryKey? {
-        let prefix = dataclass.entities[entity].name + "/"
         func rest() -> Substring.UTF8View? {
-            text.utf8.starts(with: prefix.utf8) ? text.utf8.dropFirst(prefix.utf8.count) : nil
+            let prefix = dataclass.entities[entity].name + "/"
+            return text.utf8.starts(with: prefix.utf8) ? text.utf8.dropFirst(prefix.utf8.count) : nil
         }
         switch entities[entity].schema?.key?.type ?? dataclass.entities[entity].keyType {
         case .uuid: return UUIDBytes(text: text).map { .uuid($0) }
