@@ -50,6 +50,21 @@ extension ClassMingle {
         let ids = reader.ids
         var told = live
         try reader.resolve(&told, found, new: Set(found.keys))
+        func isAtOnce(_ item: ReadItem) -> Bool { item.links.isEmpty && matches == nil }
+        func merge(_ item: ReadItem, _ id: RecordID) throws {
+            let local = ExactString(item.id), isNew = pairs[local] == nil
+            if matches != nil {
+                let way = byID.contains(local) ? "id" : byIdentity.contains(local) ? "identity" : "fields"
+                matches?.append(
+                    MatchedRecord(id: item.id, record: isNew ? nil : view.text(of: id), way: isNew ? "new" : way))
+            }
+            do {
+                try self.merge(
+                    item, id, writes: !isRepeat, isNew: isNew, isWonByServer: !names.isEmpty, byID.contains(local))
+            } catch let error as ApplyError where error.code == .objectTooLarge {
+                throw ItemTooLarge(uri: pull.uri, id: item.id)
+            }
+        }
         if !isRepeat {
             let old = gone.isEmpty ? [] : try ids.all(data.records)
             let goneIDs = old.filter { gone.contains(ExactString($0.local)) }
@@ -60,29 +75,20 @@ extension ClassMingle {
             for local in reader.failures.keys {
                 if let id = pairs[local] ?? refused[local] { try give(local.text, to: id, ids, &data) }
             }
+            var made: Set<RecordID> = []
             for item in told {
                 guard let id = found[ExactString(item.id)] else { continue }
-                if pairs[ExactString(item.id)] == nil {
+                if pairs[ExactString(item.id)] == nil, made.insert(id).inserted {
                     try create(id, item, ids, &data)
                 } else {
                     try give(item.id, to: id, ids, &data)
                 }
+                // Links need all records.
+                if isAtOnce(item) { try merge(item, id) }
             }
         }
-        for item in told {
-            guard let id = found[ExactString(item.id)] else { continue }
-            let local = ExactString(item.id), isNew = pairs[local] == nil
-            if matches != nil {
-                let way = byID.contains(local) ? "id" : byIdentity.contains(local) ? "identity" : "fields"
-                matches?.append(
-                    MatchedRecord(id: item.id, record: isNew ? nil : view.text(of: id), way: isNew ? "new" : way))
-            }
-            do {
-                try merge(
-                    item, id, writes: !isRepeat, isNew: isNew, isWonByServer: !names.isEmpty, byID.contains(local))
-            } catch let error as ApplyError where error.code == .objectTooLarge {
-                throw ItemTooLarge(uri: pull.uri, id: item.id)
-            }
+        for item in told where isRepeat || !isAtOnce(item) {
+            if let id = found[ExactString(item.id)] { try merge(item, id) }
         }
         try mergeEdits(edits, found, reader, &data)
     }
@@ -119,6 +125,7 @@ extension ClassMingle {
         var sent = item.told
         for (name, links) in item.linked where !links.isEmpty { sent[name] = .texts(links) }
         knownRecords[id] = KnownRecord(fields: sent)
+        settled.remove(id)
         guard writes else { return }
         let now = try writer.record(id) ?? [:]
         if isNew, now.isEmpty, item.links.isEmpty {

@@ -158,11 +158,16 @@ struct ClassMingle {
             if let id = try newRecord(item, data) { new[ExactString(item.id)] = id }
         }
         try reader.resolve(&items, new, new: Set(new.keys))
-        for item in items {
-            guard let id = new[ExactString(item.id)], try writer.record(id) == nil else { continue }
+        // What a record without links has is written at once; links need all records.
+        var made: Set<RecordID> = [], written: Set<Int> = []
+        for (index, item) in items.enumerated() {
+            guard let id = new[ExactString(item.id)], made.insert(id).inserted else { continue }
             try create(id, item, ids, &data)
+            guard item.links.isEmpty else { continue }
+            try apply(item, id, &data)
+            written.insert(index)
         }
-        for item in items {
+        for (index, item) in items.enumerated() where !written.contains(index) {
             let id = new[ExactString(item.id)] ?? item.target
             if let id { try apply(item, id, &data) }
         }
