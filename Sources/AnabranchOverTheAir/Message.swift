@@ -62,10 +62,17 @@ package struct Message: Equatable, Sendable {
 
     /// The bytes of the message.
     /// - Throws: a `PropertyListError` if a value cannot be written in the form.
-    package func encoded(as form: PropertyList.Form) throws(PropertyListError) -> [UInt8] {
+    package func encoded(
+        as form: PropertyList.Form, limits: PropertyListLimits = PropertyListLimits()
+    ) throws(PropertyListError) -> [UInt8] {
         try PropertyList.dictionary(["header": header.propertyList, "body": .array(body.map(\.propertyList))])
-            .encoded(as: form)
+            .encoded(as: form, limits: limits)
     }
+}
+
+extension PropertyListLimits {
+    /// Those of the server's answers: a record may be longer than what a device may send.
+    package static let answers = PropertyListLimits(bytesMax: 32 << 20, valuesMax: 1 << 24)
 }
 
 extension Message.Header {

@@ -219,7 +219,7 @@ public struct PropertyListDevice: Sendable {
             let bytes = try message.encoded(as: options.isBinary ? .binary : .xml)
             let answer = try await service.answer(to: bytes, isBinary: options.isBinary, cookie: &cookie)
             messages += 1
-            try session.take(try Message(parsing: answer), &data)
+            try session.take(try Message(parsing: answer, limits: .answers), &data)
             progress?(messages, session.outcomes.reduce(0) { $0 + $1.outcome.received })
         }
         let outcomes = session.outcomes.map { uri, outcome in

@@ -175,9 +175,11 @@ import Testing
 
     /// The reasons for which items are refused may be longer than any answer.
     @Test func whatCannotBeAnsweredIsNotStored() async throws {
-        try await DeviceRig.run { rig in
+        try await DeviceRig.run {
+            $0.session.answerBytesMax = 1 << 20
+        } _: { rig in
             var device = Talker(rig)
-            let items = PropertyListDictionary((0..<20_000).map { ("\($0)", ["entity": "x", "fields": [:]]) }) {
+            let items = PropertyListDictionary((0..<10_000).map { ("\($0)", ["entity": "x", "fields": [:]]) }) {
                 first, _ in first
             }
             let answer = try await device.slow(Self.uri, "1", items)

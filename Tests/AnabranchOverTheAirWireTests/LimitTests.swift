@@ -75,6 +75,21 @@ import Testing
         #expect(merged == base.dropFirst(2).reversed() + ["0"] + added)
     }
 
+    // MARK: Long records
+
+    /// A record that fits the message in which one device sends it may be longer in the form of another.
+    @Test func aRecordMayBeLongerThanAMessage() async throws {
+        try await DeviceRig.run { rig in
+            var one = Talker(rig, "one", .binary), two = Talker(rig, "two", .xml)
+            let contact: PropertyList = [
+                "entity": "contact", "fields": ["image": .data(Array(repeating: 7, count: 3_300_000))],
+            ]
+            #expect(try await one.slow(DeviceRig.contacts, "1", ["L1": contact]).codes(3) == [.ok])
+            let slow = try await two.slow(DeviceRig.contacts, "1")
+            #expect(slow.header.failure == nil && slow.pushed(DeviceRig.contacts).first?.value == contact)
+        }
+    }
+
     // MARK: Names
 
     @Test func namesThatNoRowCanHaveAreRefused() async throws {

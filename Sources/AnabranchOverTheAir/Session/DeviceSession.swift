@@ -11,6 +11,8 @@ package struct SessionLimits: Sendable {
     package var itemsMax = 5_000
     /// The bytes of the items of a message of the server. A single item may be longer.
     package var itemBytesMax = 1 << 20
+    /// The bytes of a message of the server. One that makes the answer longer is not processed.
+    package var answerBytesMax = 32 << 20
 
     package init() {}
 }

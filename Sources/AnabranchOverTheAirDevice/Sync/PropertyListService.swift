@@ -1,4 +1,5 @@
 public import AnabranchClient
+import AnabranchOverTheAir
 import AnabranchPropertyList
 
 /// The URL of a server to which a device sends its messages, and the user for whom it does so.
@@ -35,6 +36,11 @@ public struct PropertyListService: Sendable {
         _ url: String, _ userID: String, _ sender: any HTTPSender,
         token: @escaping @Sendable (Bool) async throws -> String
     ) {
+        var sender = sender
+        if var http = sender as? NIOHTTPSender {
+            http.answerBytesMax = max(http.answerBytesMax, PropertyListLimits.answers.bytesMax)
+            sender = http
+        }
         (self.url, self.userID, self.sender, self.token) = (url, userID, sender, token)
     }
 

@@ -96,8 +96,10 @@ final class OpenSession: Sendable {
                 throw Status(.limitExceeded, "more than \(settings.tooLargeMax) records are too large")
             }
             let (wire, cookie, device) = (wire, cookie, device), now = wire.unixSeconds()
+            var limits = PropertyListLimits.answers
+            limits.bytesMax = settings.session.answerBytesMax
             let done = Mutex<(DeviceSession, [UInt8])?>(nil)
-            let write = HeadWrite(at: ChangesetTime(secondsSince1970: Double(now))) { transaction, records in
+            let write = HeadWrite(at: ChangesetTime(secondsSince1970: Double(now))) { [limits] transaction, records in
                 // This message may have come late, after all of a session that has taken the place of this one.
                 guard wire.session(cookie) != nil else {
                     throw Status(.badRequest, "the device has begun another session")
@@ -115,7 +117,7 @@ final class OpenSession: Sendable {
                 let reply = try next.receive(message, bytes: byteCount, isAllowed: isAllowed, &data)
                 let answer: [UInt8]
                 // Nothing is stored of which the device could never be told.
-                do throws(PropertyListError) { answer = try reply.encoded(as: form) } catch {
+                do throws(PropertyListError) { answer = try reply.encoded(as: form, limits: limits) } catch {
                     throw Status(error.code == .limitExceeded ? .limitExceeded : .failed, "the answer: \(error)")
                 }
                 records = data.records

@@ -197,7 +197,7 @@ struct Talker {
         }
         guard case .whole(let answer) = response.body else { throw CancellationError() }
         #expect(PropertyList.Form(sniffing: answer) == form)
-        return try Message(parsing: answer)
+        return try Message(parsing: answer, limits: .answers)
     }
 
     /// Says what the device is.
