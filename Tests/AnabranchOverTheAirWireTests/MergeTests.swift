@@ -294,6 +294,43 @@ import Testing
         }
     }
 
+    /// A new version of an app knows fields of which the old one was not told: that it has none of them says nothing.
+    @Test func aDeviceThatKnowsMoreFieldsBeginsAnew() async throws {
+        try await DeviceRig.run { rig in
+            func info(_ fields: PropertyList) -> Command {
+                let dataclass: PropertyList = ["item_type": "records", "entities": ["contact": fields]]
+                let value: PropertyList = ["dataclasses": .dictionary([Self.uri: dataclass])]
+                return .put(uri: "deviceinfo", value: value, itemType: nil)
+            }
+            _ = try await Synced(rig, "one", ["L1": Self.contact(["name": "Ann", "email": "a@b.c"])])
+            var two = Talker(rig, "two")
+            let old = try await two.send(
+                info(["name"]), .start(uri: Self.uri, .with(.slow, next: "0")),
+                .changes(uri: Self.uri, Changes(.records)))
+            let id = try #require(old.pushed(Self.uri).keys.first)
+            #expect(old.pushed(Self.uri)[id] == Self.contact(["name": "Ann"]))
+            two.begin()
+            let changed = Self.contact(["name": "Anna"])
+            let refused = try await two.send(
+                info(["name", "email"]),
+                .start(uri: Self.uri, .with(.fast, next: "1", last: "0", anchor: old.anchor(Self.uri))),
+                .changes(uri: Self.uri, Changes(.records, [id: changed])))
+            #expect(refused.codes(2) == [.negotiationFailed])
+            #expect(refused.response(2)?.params["anchors"]?["mode"] == "slow")
+            let slow = try await two.send(
+                .start(uri: Self.uri, .with(.slow, next: "2", last: "0")),
+                .changes(uri: Self.uri, Changes(.records, [id: changed])))
+            #expect(slow.pushed(Self.uri)[id]?["fields"]?["email"] == "a@b.c")
+            // In another order they are the same.
+            two.begin()
+            let same = try await two.send(
+                info(["email", "name"]),
+                .start(uri: Self.uri, .with(.fast, next: "3", last: "2", anchor: slow.anchor(Self.uri))),
+                .changes(uri: Self.uri, Changes(.records)))
+            #expect(same.codes(2) == [.ok] && same.pushed(Self.uri).isEmpty)
+        }
+    }
+
     @Test func aDayMovesEventsOut() async throws {
         try await DeviceRig.run { rig in
             let today = rig.clock.now / 86_400 * 86_400

@@ -47,6 +47,9 @@ extension FileData {
                 throw refusal(.slow, "last_device_anchor is not the name that was accepted last")
             }
             guard let base else { throw refusal(.slow, "last_server_anchor is not known") }
+            guard try base["fields"] == nil || base.number("fields") == fieldsStamp(uri) else {
+                throw refusal(.slow, "the device knows other fields than at last_server_anchor")
+            }
             let oldest = base["before"] == nil ? base.number("version") : base.number("before")
             guard base["whole"] != nil || oldest >= classRow.number("base"),
                 base.number("version") >= classRow.number("base"),

@@ -111,6 +111,15 @@ struct FileData: SessionData {
         return entities?[entity.name]?.array.map { Set($0.compactMap(\.string).map { ExactString($0) }) }
     }
 
+    /// A number that is another one if the device knows other fields of a dataclass.
+    func fieldsStamp(_ uri: String) throws -> UInt64 {
+        let entities = try info()?["dataclasses"]?[uri]?["entities"]?.dictionary ?? [:]
+        let texts = entities.flatMap { name, fields in
+            [name] + (fields.array?.compactMap(\.string) ?? []).sorted() + [""]
+        }
+        return Dataclass.stamp(of: texts.joined(separator: "\0").utf8)
+    }
+
     // MARK: Resources
 
     func value(of uri: String) throws -> PropertyList {

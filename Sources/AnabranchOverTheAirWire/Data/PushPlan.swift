@@ -194,7 +194,7 @@ extension ClassMingle {
         }
         var context: PropertyListDictionary = [
             "round": sync["round"] ?? 0, "version": .number(try data.position()), "filter row": .dictionary(filter.row),
-            "time": .number(data.now),
+            "time": .number(data.now), "fields": .number(try data.fieldsStamp(pull.uri)),
         ]
         if pull.mode == .reset { context["whole"] = true }
         if let base {
@@ -262,7 +262,7 @@ extension FileData {
         var row: PropertyListDictionary = [
             "round": context["round"] ?? 0, "chunk": .integer(count.map { Int64($0) } ?? .max),
             "version": context["version"] ?? 0, "filter": context["filter row"] ?? [:],
-            "time": context["time"] ?? 0,
+            "time": context["time"] ?? 0, "fields": context["fields"] ?? 0,
         ]
         if let base = context["base"]?.dictionary {
             if base.isEmpty { return nil }

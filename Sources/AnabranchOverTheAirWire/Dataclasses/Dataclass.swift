@@ -42,8 +42,12 @@ package struct Dataclass: Equatable, Sendable {
         self.uri = uri
         self.tellsConflicts = tellsConflicts
         self.entities = Self.sorted(entities)
-        // FNV-1a: it stands in records, so it is the same in every process.
-        stamp = text.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+        stamp = Self.stamp(of: text)
+    }
+
+    /// FNV-1a: it stands in records, so it is the same in every process.
+    static func stamp(of text: some Sequence<UInt8>) -> UInt64 {
+        text.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
     }
 
     /// The reason why it cannot be served together with others; nil if it can.
