@@ -200,6 +200,20 @@ import Testing
         }
     }
 
+    /// A key may be that of records of several entities: what comes back is the one that is there.
+    @Test func theRecordOfARefusedChangeComesBack() async throws {
+        try await DeviceRig.run { rig in
+            let key = "0f0e0d0c-0000-4000-8000-00000000000a"
+            var device = Talker(rig)
+            let slow = try await device.slow(Self.uri, "0", [key: Self.contact(["name": "Ann"])])
+            let fast = try await device.fast(
+                Self.uri, "1", last: "0", anchor: slow.anchor(Self.uri), .changes,
+                [key: ["op": "modify", "set": ["name": "Anna", "number": "twelve"]]])
+            #expect(fast.codes(2) == [.multiStatus, .badValue])
+            #expect(fast.pushed(Self.uri)[key]?["set"] == ["name": "Ann"])
+        }
+    }
+
     // MARK: Columns without null
 
     /// A column that has no null has a value from the beginning, of which the device is told until it has it.

@@ -152,7 +152,7 @@ struct ClassMingle {
     private mutating func mergeChanges(
         _ items: inout [ReadItem], _ reader: ItemReader, _ data: inout FileData
     ) throws {
-        var new: [ExactString: RecordID] = [:], refused: Set<RecordID> = []
+        var new: [ExactString: RecordID] = [:]
         let ids = reader.ids
         for item in items where item.isNewOrWhole && new[ExactString(item.id)] == nil {
             if let id = try newRecord(item, data) { new[ExactString(item.id)] = id }
@@ -173,10 +173,11 @@ struct ClassMingle {
         }
         for id in reader.failures.keys {
             // The device gets the record of a refused change as it is.
-            let target = try ids.record(id.text, data.records) ?? view.candidates(id.text).first
-            if let target, try view.record(target) != nil || known(target, data) != nil { refused.insert(target) }
+            let local = try ids.record(id.text, data.records)
+            for target in local.map({ [$0] }) ?? view.candidates(id.text) {
+                if try view.record(target) != nil || known(target, data) != nil { force(target) }
+            }
         }
-        for id in refused { force(id) }
     }
 
     mutating func force(_ id: RecordID) {
