@@ -16,7 +16,7 @@ import Testing
         ["entity": "contact", "fields": .dictionary(fields)]
     }
 
-    /// How many rows of a kind there are.
+    /// The number of rows of a kind.
     private static func count(_ kind: RowKind, _ rig: DeviceRig) async throws -> Int {
         let path = VirtualPath(app: DeviceRig.app, partition: OverTheAirWire.partition(of: rig.user))
         let count = try await rig.wire.server().readHead(of: path) { _, records in
@@ -66,7 +66,7 @@ import Testing
         }
     }
 
-    /// What a device has deleted it may make again under the same id, and nothing is left of a deleted one.
+    /// A deleted record may be made again under its id, and nothing is left of one that is not.
     @Test func anIDMayComeAgain() async throws {
         try await DeviceRig.run { rig in
             var device = Talker(rig, "one"), number = 0

@@ -158,7 +158,7 @@ struct ClassMingle {
             if let id = try newRecord(item, data) { new[ExactString(item.id)] = id }
         }
         try reader.resolve(&items, new, new: Set(new.keys))
-        // What a record without links has is written at once; links need all records.
+        // Records without links are written at once; links need all records.
         var made: Set<RecordID> = [], written: Set<Int> = []
         for (index, item) in items.enumerated() {
             guard let id = new[ExactString(item.id)], made.insert(id).inserted else { continue }
@@ -239,7 +239,7 @@ struct ClassMingle {
         } catch let error as ApplyError where error.code == .objectTooLarge {
             throw ItemTooLarge(uri: pull.uri, id: item.id)
         }
-        // What a new record is beside what was sent is told until that has arrived.
+        // The rest of a new record, which was not sent, is told until it has arrived.
         guard let known = knownRecords[id]?.fields else { return }
         if try !writer.has(known, as: id), try view.record(id) == nil { force(id) }
     }

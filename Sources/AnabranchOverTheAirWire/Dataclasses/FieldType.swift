@@ -167,7 +167,7 @@ package enum FieldType: String, CaseIterable, Sendable {
         }
     }
 
-    /// What is stored for a value of a field that is not a collection.
+    /// The stored form of a value, of a field that is not a collection.
     func payload(_ value: PropertyList) throws(WrongValue) -> Payload {
         switch (self, value) {
         case (.string, .string(let text)): return .string(Array(text.utf8))

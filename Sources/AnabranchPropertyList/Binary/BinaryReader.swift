@@ -156,7 +156,7 @@ struct BinaryReader {
 
     private func place(_ number: Int) -> PropertyListError.Place { .init(offset: start(of: number), object: number) }
 
-    /// Where an object begins, as the table of offsets says.
+    /// The place of an object, as the table of offsets says.
     private func start(of number: Int) -> Int? {
         Int(exactly: Self.number(offsetWidth, of: bytes, at: offsetsStart + number * offsetWidth))
     }
