@@ -77,11 +77,17 @@ struct DataclassObserver: RecordObserver {
         let (objects, erasedClasses) = try step.touched()
         var changes: [String: [ChangeRow]] = [:]
         for dataclass in dataclasses {
-            var ids: [RecordID] = [], seen: Set<RecordID> = []
+            var ids: [RecordID] = [], seen: Set<RecordID> = [], new: Set<RecordID> = []
             func add(_ id: RecordID) { if seen.insert(id).inserted { ids.append(id) } }
             for (index, entity) in dataclass.entities.enumerated() {
                 let name = Array(entity.className.utf8)
-                for object in objects where object.className == name { add(RecordID(entity: index, key: object.key)) }
+                for object in objects where object.className == name {
+                    let id = RecordID(entity: index, key: object.key)
+                    add(id)
+                    // A write at the head creates only what was not there; clients also what was.
+                    let isNew = step.author != nil && object.firstKind == .createObject
+                    if isNew, !erasedClasses.contains(name) { new.insert(id) }
+                }
                 guard erasedClasses.contains(name), let number = step.before.classID(of: name) else { continue }
                 try step.before.forEachObject(of: number) { object throws(ApplyError) in
                     if let key = object.key { add(RecordID(entity: index, key: key)) }
@@ -91,17 +97,18 @@ struct DataclassObserver: RecordObserver {
             let before = RecordView(dataclass, step.before), after = RecordView(dataclass, step.after)
             let device = ChangeAuthor(step.author)?.device
             changes[dataclass.uri] = try ids.compactMap { id in
-                try change(of: id, before, after, step.entry.version.rawValue, device)
+                try change(
+                    of: id, new.contains(id) ? nil : before.record(id), after, step.entry.version.rawValue, device)
             }
         }
         return changes
     }
 
+    /// - Parameter old: the record before the entry.
     private func change(
-        of id: RecordID, _ before: RecordView, _ after: RecordView, _ version: UInt64, _ device: String?
+        of id: RecordID, _ old: RecordFields?, _ after: RecordView, _ version: UInt64, _ device: String?
     ) throws -> ChangeRow? {
         guard let text = after.text(of: id) else { return nil }
-        let old = try before.record(id)
         // Of a new record, only that it is there.
         let new = old == nil ? try after.object(id).map { _ in [:] } : try after.record(id)
         var row = ChangeRow(
