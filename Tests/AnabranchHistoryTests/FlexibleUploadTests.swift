@@ -140,6 +140,33 @@ import Testing
         try fixture.test.verify()
     }
 
+    /// Nor how very many objects were: no segment could have that.
+    @Test(arguments: StoreKind.allCases) func theEndOfManyObjectsIsSmallInTheLog(kind: StoreKind) throws {
+        var fixture = try FlexibleFixture(kind)
+        let set = SubscriptionSet(version: 2, query: Array(#"{"Note":"text BEGINSWITH 'a'"}"#.utf8))
+        #expect(try fixture.file.query(set, in: &fixture.session) == nil)
+        let text = Payload.string([UInt8](repeating: 0x61, count: 220)), keys = 0..<32_000 as Range<Int64>
+        try fixture.file.write(at: 100) { transaction in
+            for key in keys { try transaction.create("Note", key: .int(key), ["text": text]) }
+        }
+        try fixture.integrate()
+        try fixture.upload()
+        #expect(try fixture.objectCount() == keys.count)
+        fixture.file.leave(fixture.client.ident)
+        try fixture.file.write(at: 200) { try $0.deleteAll("Note") }
+        let entry = try #require(try fixture.synced.log().last)
+        #expect(entry.section.count < 10)
+        #expect(entry.changeset.count < 1 << 20)
+        var request = fixture.client.identRequest
+        request.subscriptions = set
+        fixture.client.startSession()
+        fixture.session = try fixture.file.identify(request)
+        try fixture.integrate()
+        #expect(try fixture.objectCount() == 0)
+        try fixture.upload()
+        try fixture.test.verify()
+    }
+
     /// Entries are kept in memory, read and sealed by all that they have, how their objects were included.
     @Test func howObjectsWereCounts() throws {
         var fixture = try FlexibleFixture(.sqlite)

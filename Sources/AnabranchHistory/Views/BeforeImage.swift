@@ -2,16 +2,18 @@ import AnabranchCore
 
 /// The objects that a log entry touches as they were before it: a changeset that makes them so again, stored with the
 /// entry. With it the state at an earlier version can be found out, as far as these objects are concerned. Where it
-/// would be long, as that of a long text that a query looks at, the objects are only named: they may have been
-/// anything.
+/// would be long, as that of a long text that a query looks at, or of very many objects, the objects may have been
+/// anything: which ones they are, the entry itself says.
 struct BeforeImage {
     /// The tags of the field in `LogEntry.section`.
     private static let (tag, tagOfNames): (UInt8, UInt8) = (1, 2)
-    /// The size from which the objects are only named, in bytes, with what each object adds to it.
+    /// The size from which an image is not stored, in bytes, and what each object adds to it.
     private static let (bytesMax, objectBytesMax) = (64 << 10, 256)
+    /// The same, however many objects there are: a log segment that is half full of images has room for one.
+    private static let allBytesMax = LogSegment.columnBytesMax / 2 - (1 << 20)
 
     private let changeset: [UInt8]
-    /// True if the changeset only names the objects.
+    /// True if the changeset is that of the entry, and only names the objects.
     private let hasNamesOnly: Bool
 
     /// - Parameters:
@@ -22,21 +24,11 @@ struct BeforeImage {
     init(
         of touched: [ObjectReference], in state: ObjectGraph, before later: ObjectGraph, only fields: FieldNames
     ) throws(HistoryError) {
-        let bytesMax = Self.bytesMax + Self.objectBytesMax * touched.count
-        var whole = ObjectChangesets(
+        let bytesMax = min(Self.bytesMax + Self.objectBytesMax * touched.count, Self.allBytesMax)
+        var changesets = ObjectChangesets(
             of: touched, in: state, before: later, only: fields.byClass, endingAt: bytesMax)
-        do throws(ApplyError) {
-            let found = try whole.next() ?? []
-            hasNamesOnly = found.count >= bytesMax
-            if hasNamesOnly {
-                var names = ObjectChangesets(of: [], after: touched, in: state, before: later)
-                changeset = try names.next() ?? []
-            } else {
-                changeset = found
-            }
-        } catch {
-            throw HistoryError(readingStateFailed: error)
-        }
+        do { changeset = try changesets.next() ?? [] } catch { throw HistoryError(readingStateFailed: error) }
+        hasNamesOnly = changeset.count >= bytesMax
     }
 
     /// Reads the before-image of an entry; nil if it has none.
@@ -45,8 +37,8 @@ struct BeforeImage {
         guard let content = Self.content(of: entry.section) else {
             throw HistoryError(.storeDamaged, "entry \(entry.version) has a section that cannot be read")
         }
-        changeset = content
         hasNamesOnly = entry.section.first == Self.tagOfNames
+        changeset = hasNamesOnly ? entry.changeset : content
     }
 
     private static func content(of section: [UInt8]) -> [UInt8]? {
@@ -65,7 +57,8 @@ struct BeforeImage {
     /// The section of the entry.
     var section: [UInt8] {
         guard !changeset.isEmpty else { return [] }
-        var section = [hasNamesOnly ? Self.tagOfNames : Self.tag], count = changeset.count
+        guard !hasNamesOnly else { return [Self.tagOfNames, 0] }
+        var section = [Self.tag], count = changeset.count
         while count > 0x7F {
             section.append(UInt8(truncatingIfNeeded: count) | 0x80)
             count >>= 7
