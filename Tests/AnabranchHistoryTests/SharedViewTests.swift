@@ -109,6 +109,42 @@ import Testing
         try fixture.test.verify()
     }
 
+    /// So is a change of a long text, although the log does not keep how it was.
+    @Test(arguments: StoreKind.allCases) func aChangeOfALongTextIsFoundOutAgain(_ kind: StoreKind) throws {
+        var fixture = try FlexibleFixture(kind)
+        let set = SubscriptionSet(version: 2, query: Array(#"{"Note":"text BEGINSWITH 'a'"}"#.utf8))
+        #expect(try fixture.file.query(set, in: &fixture.session) == nil)
+        try fixture.file.write(at: 2) { try $0.addColumn("number", .int, to: "Note") }
+        try fixture.create(1, bytes: 1 << 20)
+        try fixture.integrate()
+        try fixture.upload()
+        try fixture.client.write(at: 100) { try $0.object("Note", key: .int(1))?.set("number", to: .int(7)) }
+        try fixture.file.write(at: 200) { transaction in
+            try transaction.object("Note", key: .int(1))?.set("text", to: .string(Array("ab".utf8)))
+        }
+        let stored = try #require(try fixture.file.store.view(of: fixture.synced.id, fixture.client.ident))
+        #expect(stored.record.projected < fixture.synced.version)
+        try fixture.integrate()
+        try fixture.restart()
+        var request = fixture.client.identRequest
+        request.subscriptions = set
+        fixture.client.startSession()
+        fixture.session = try fixture.file.identify(request)
+        let entries = try #require(fixture.file.views[fixture.client.ident]).log.entries
+        #expect(entries.last?.logged?.version == fixture.synced.version)
+        try fixture.upload()
+        try fixture.integrate()
+        let state = try #require(try fixture.synced.currentState())
+        for graph in [fixture.client.state, state] {
+            try graph.read { transaction in
+                let note = try #require(try transaction.object("Note", key: .int(1)))
+                #expect(try note.value("number") == .int(7))
+                #expect(try note.value("text") == .string(Array("ab".utf8)))
+            }
+        }
+        try fixture.test.verify()
+    }
+
     @Test func bootstrapsOfEqualSetsAreStoredOnce() throws {
         var first = try FlexibleFixture(.sqlite)
         for key in 0..<10 { try first.create(Int64(key), bytes: 1_000) }

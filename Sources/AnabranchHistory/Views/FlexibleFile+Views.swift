@@ -87,7 +87,7 @@ extension FlexibleFile {
             let state = try ViewProjection.state(at: position, before: current, at: file.head.version, reading: stored)
             _ = try ViewProjection.extend(
                 &view, to: position, state, as: view.role, clientVersion: clientVersion, longRangeBytes: .max,
-                reading: stored, knowing: &looks, instant: instant
+                reading: stored, knowing: &looks, isInLog: true, instant: instant
             ) { .none }
             return view
         }

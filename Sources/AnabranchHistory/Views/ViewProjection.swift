@@ -36,18 +36,25 @@ struct ViewProjection {
     ///   - hidden: the objects that could not be read at some time within the range.
     ///   - unknown: the objects of which nobody knows how they were before it: they may have been in the view.
     ///   - looks: which of them the view included before the range, and includes after it.
+    ///   - isInLog: whether the view has got the entries of the range as they are in the log.
     private init(
         of touched: [ObjectReference: [UInt8]], for view: ClientView, as role: ViewRole,
         hidden: Set<ObjectReference>, unknown: Set<ObjectReference> = [], _ looks: [ObjectReference: ViewLook],
-        in state: ObjectGraph
+        isInLog: Bool = false, in state: ObjectGraph
     ) {
         self.state = state
         let isOther = role.rules != view.role.rules
         for (object, className) in touched {
             guard let look = looks[object] else { continue }
+            let isUnknown = unknown.contains(object)
+            guard !isInLog else {
+                // None has left or entered within the range, except for new ones.
+                let isIn = isUnknown ? look.isIn : look.wasIn || !look.wasThere && look.isIn
+                outcomes[object] = isIn ? .stays : .outside
+                continue
+            }
             // Changes made while an object could not be read are never sent; with another role it is unknown when that
             // was.
-            let isUnknown = unknown.contains(object)
             let wasIn = isUnknown ? !view.queries[className].isNone : look.wasIn
             let isWhole = !isUnknown && !hidden.contains(object) && (!isOther || role[className].read.isAll)
             outcomes[object] =
@@ -234,6 +241,7 @@ extension ViewProjection {
     ///   - clientVersion: the newest one of the client that the log has.
     ///   - longRangeBytes: the size, in bytes, above which a range is sent as whole objects, if that is shorter.
     ///   - looks: the findings about the range from an earlier call that took too long.
+    ///   - isInLog: whether the view has got the entries of the range as they are in the log.
     ///   - instant: a clock.
     ///   - limit: the step that begins when the range is read.
     /// - Returns: the objects that the range touches. If these are sent as a whole, in parts, the view ends beyond the
@@ -241,7 +249,7 @@ extension ViewProjection {
     static func extend(
         _ view: inout ClientView, to head: ServerVersion, _ state: ObjectGraph, as role: ViewRole,
         clientVersion: ClientVersion, longRangeBytes: Int, reading file: any FileView, knowing looks: inout RangeLooks,
-        instant: () -> ContinuousClock.Instant, until limit: () -> StepLimit
+        isInLog: Bool = false, instant: () -> ContinuousClock.Instant, until limit: () -> StepLimit
     ) throws(HistoryError) -> Set<ObjectReference>? {
         guard view.projected < head else { return [] }
         try require(
@@ -279,7 +287,8 @@ extension ViewProjection {
             if limit.isOver, instant() - end >= lookingTime { return nil }
         }
         let projection = ViewProjection(
-            of: touched, for: view, as: role, hidden: hidden.found, unknown: unknown, looks.looks, in: state)
+            of: touched, for: view, as: role, hidden: hidden.found, unknown: unknown, looks.looks, isInLog: isInLog,
+            in: state)
         var extended = view
         func append(_ projection: ViewProjection, to view: inout ClientView) throws(HistoryError) {
             guard let entries else { return try projection.append(range, to: &view, clientVersion, reading: file) }
