@@ -163,6 +163,21 @@ import Testing
         try test.verify()
     }
 
+    @Test("a changeset that is too large when it is decoded is refused, and the client keeps it")
+    func decoded() throws {
+        let (file, test) = try Self.largeObjects()
+        file.mergeOptions.decodedBytesMax = 10_000
+        let changesets = [1, 1_000].map { count in
+            ChangesetWriter([NamedInstruction](repeating: .addTable("S"), count: count)).bytes
+        }
+        #expect(try file.integrate(Upload([changesets[0]], base: 1), from: 2) == nil)
+        #expect(try file.integrate(Upload([changesets[1]], base: 1), from: 3)?.code == .tooLarge)
+        var upload = Upload([changesets[1]], base: 1)
+        let error = #expect(throws: HistoryError.self) { try file.withholdSchema(of: &upload) }
+        #expect(error?.code == .tooLarge)
+        try test.verify()
+    }
+
     @Test func whatADroppedIntegrationHasReadCountsNoLonger() throws {
         let (file, test) = try Self.largeObjects()
         try file.enqueue(Upload([Self.touching(1...8)], base: 1), from: 2)

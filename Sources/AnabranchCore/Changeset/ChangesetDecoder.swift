@@ -13,6 +13,14 @@ extension ChangesetArena {
     public mutating func decode(
         _ changeset: [UInt8], version: UInt64, tag: OriginTag
     ) throws(ChangesetError) -> ChangesetIndex {
+        try decode(changeset, version: version, tag: tag, memoryBytesMax: .max)
+    }
+
+    /// The same, unless the changeset would occupy more memory than `memoryBytesMax`: instructions that have two bytes
+    /// each occupy 32 times as much.
+    package mutating func decode(
+        _ changeset: [UInt8], version: UInt64, tag: OriginTag, memoryBytesMax: Int
+    ) throws(ChangesetError) -> ChangesetIndex {
         let before = Mark(of: self)
         guard bytes.count + changeset.count < Int(UInt32.max) else {
             throw ChangesetError(.tooLarge, at: 0, "too many bytes to merge at once")
@@ -24,6 +32,10 @@ extension ChangesetArena {
                 var decoder = ItemDecoder(
                     reader: ByteReader(input), owner: ChangesetIndex(headers.count), start: before,
                     likelyNames: headers.last?.strings ?? 0..<0)
+                // Asking costs something, and short changesets cannot have so much.
+                if changeset.count > memoryBytesMax / MemoryLayout<Instruction>.stride {
+                    decoder.memoryBytesMax = memoryBytes + memoryBytesMax
+                }
                 while !decoder.reader.isAtEnd { try decoder.item(into: &self) }
                 return decoder.isCanonical
             }
@@ -94,6 +106,8 @@ struct ItemDecoder {
     /// The index, in the changeset's string table, of the name that was read last.
     private(set) var latestName: UInt64 = 0
     private var isStringsFirst = true
+    /// The most memory that the arena may occupy, in bytes; nil if the changeset cannot bring it to more than allowed.
+    var memoryBytesMax: Int?
 
     init(reader: ByteReader, owner: ChangesetIndex, start: ChangesetArena.Mark, likelyNames: Range<Int>) {
         self.reader = reader
@@ -180,6 +194,9 @@ struct ItemDecoder {
             if result.type == .null { arena.holdsNullErasure = true }
         }
         arena.instructions.append(result)
+        if let memoryBytesMax, arena.memoryBytes > memoryBytesMax {
+            throw ChangesetError(.tooLarge, at: reader.offset, "the changeset needs too much memory")
+        }
     }
 
     private mutating func addTable(_ result: inout Instruction, in arena: inout ChangesetArena) throws(ChangesetError) {

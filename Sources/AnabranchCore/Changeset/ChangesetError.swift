@@ -29,7 +29,8 @@ public struct ChangesetError: Error, Equatable, Sendable {
         case decimalOutOfRange = "S6"
         case unexpectedSign = "S7"
         case mixedNotNullable = "S8"
-        /// The arena cannot address more than 2^32 − 1 bytes, strings, path elements or instructions.
+        /// The arena cannot address more than 2^32 − 1 bytes, strings, path elements or instructions, or may not occupy
+        /// as much memory.
         case tooLarge = "TOOLARGE"
     }
 

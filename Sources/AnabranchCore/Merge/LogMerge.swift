@@ -81,12 +81,17 @@ package struct LogMerge: ~Copyable, Sendable {
     /// The merges of all runs share its limit.
     private var merge: Merge
     private var encoder = ChangesetEncoder()
+    private let memoryBytesMax: Int
 
-    /// - Parameter changesets: The changesets that the peer sends, in its order; their bases never go back.
+    /// - Parameters:
+    ///   - changesets: The changesets that the peer sends, in its order; their bases never go back.
+    ///   - memoryBytesMax: The most memory that each of them may occupy, in bytes.
     package init(
-        _ changesets: [Incoming], strategy: MergeStrategy = .indexed, pairsMax: Int = Merge.pairVisitsMax
+        _ changesets: [Incoming], strategy: MergeStrategy = .indexed, pairsMax: Int = Merge.pairVisitsMax,
+        memoryBytesMax: Int = .max
     ) {
         rest = changesets[...]
+        self.memoryBytesMax = memoryBytesMax
         merge = Merge(strategy: strategy, pairsMax: pairsMax)
     }
 
@@ -141,7 +146,8 @@ package struct LogMerge: ~Copyable, Sendable {
 
     private mutating func decode(_ sent: Incoming) throws(DecodingError) -> ChangesetIndex {
         do {
-            return try arena.decode(sent.changeset, version: sent.version, tag: sent.tag)
+            return try arena.decode(
+                sent.changeset, version: sent.version, tag: sent.tag, memoryBytesMax: memoryBytesMax)
         } catch {
             throw DecodingError(version: sent.version, error: error)
         }

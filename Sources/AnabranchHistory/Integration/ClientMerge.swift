@@ -67,7 +67,9 @@ struct ClientMerge: ~Copyable {
         self.ident = ident
         self.options = options
         self.isOfLog = isOfLog
-        merge = LogMerge(changesets.map { LogMerge.Incoming($0, from: ident) }, strategy: options.strategy)
+        merge = LogMerge(
+            changesets.map { LogMerge.Incoming($0, from: ident) }, strategy: options.strategy,
+            memoryBytesMax: options.decodedBytesMax)
         reader = EntryReader(bytesMax: options.localBytesMax)
         merged.reserveCapacity(changesets.count)
     }
@@ -267,8 +269,12 @@ struct ClientMerge: ~Copyable {
 }
 
 extension HistoryError {
-    fileprivate init(_ failure: LogMerge.DecodingError) {
-        let (version, error) = (failure.version, failure.error)
-        self.init(.badChangeset, "changeset \(version) at byte \(error.offset): \(error.reason)")
+    /// An uploaded changeset cannot be decoded.
+    init(_ failure: LogMerge.DecodingError) { self.init(failure.error, inChangeset: failure.version) }
+
+    init(_ error: ChangesetError, inChangeset version: UInt64) {
+        self.init(
+            error.rule == .tooLarge ? .tooLarge : .badChangeset,
+            "changeset \(version) at byte \(error.offset): \(error.reason)")
     }
 }

@@ -8,6 +8,8 @@ package struct MergeOptions: Sendable {
     package var destructiveSchema = DestructiveSchema.refuse
     /// True if a class may be used in the changeset that replaces it: for recorded histories that no client loads.
     package var allowsReplacedClasses = false
+    /// The memory that an uploaded changeset may occupy when it is decoded, in bytes.
+    package var decodedBytesMax = 512 << 20
     /// The memory that the log entries which an upload is merged with may occupy, in bytes.
     package var localBytesMax = 1 << 30
     /// The largest size to which uploads can bring an object, in bytes (`Spec/State.md`, B11).

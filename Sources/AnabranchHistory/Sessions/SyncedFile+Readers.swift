@@ -9,7 +9,7 @@ extension SyncedFile {
     ///
     /// - Returns: the names of the classes and columns that the file lacks, at most a few of them.
     /// - Throws: `writeNotAllowed`, with the objects, if there are other changes; `badChangeset` if one cannot be read,
-    ///   or contradicts the file about a class or column; a failure of the store.
+    ///   or contradicts the file about a class or column; `tooLarge`; a failure of the store.
     package func withholdSchema(of upload: inout Upload) throws(HistoryError) -> [String] {
         var missing: [String] = []
         try follow()
@@ -18,9 +18,11 @@ extension SyncedFile {
             var arena = ChangesetArena()
             let index: ChangesetIndex
             do {
-                index = try arena.decode(sent.changeset, version: 1, tag: OriginTag(timestamp: 0, ident: 0))
+                index = try arena.decode(
+                    sent.changeset, version: 1, tag: OriginTag(timestamp: 0, ident: 0),
+                    memoryBytesMax: mergeOptions.decodedBytesMax)
             } catch {
-                throw HistoryError(.badChangeset, "at byte \(error.offset): \(error.reason)")
+                throw HistoryError(error, inChangeset: sent.cursor.clientVersion.rawValue)
             }
             try arena.requireSchemaOnly(index, of: sent)
             guard var state else { continue }

@@ -75,7 +75,7 @@ final class ViewUpload {
             sent.cursor.serverVersion = ServerVersion(rawValue: view.log.number(upTo: sent.cursor.serverVersion))
             return LogMerge.Incoming(sent, from: view.ident)
         }
-        merge = LogMerge(incoming, strategy: options.strategy)
+        merge = LogMerge(incoming, strategy: options.strategy, memoryBytesMax: options.decodedBytesMax)
     }
 
     /// True once everything is integrated.
@@ -121,8 +121,7 @@ final class ViewUpload {
                 return count >= windowCountMax
             }
         } catch {
-            let (version, found) = (error.version, error.error)
-            throw HistoryError(.badChangeset, "changeset \(version) at byte \(found.offset): \(found.reason)")
+            throw HistoryError(error)
         }
         for index in merge.incoming { try merge.arena.checkSchema(in: index) }
         windowCount = merge.incoming.count

@@ -36,6 +36,22 @@ import Testing
         #expect(arena.lines(of: 1) == ["EraseTable A"])
     }
 
+    /// An instruction of two bytes occupies a cache line.
+    @Test func whatWouldOccupyTooMuchMemoryIsRefused() throws {
+        let bytes = changeset([Step](repeating: .eraseTable("A"), count: 10_000))
+        #expect(bytes.count < 20_100)
+        var arena = ChangesetArena()
+        try arena.decode(changeset(.createObject()), version: 1, tag: tag)
+        let before = Snapshot(of: arena)
+        let error = #expect(throws: ChangesetError.self) {
+            try arena.decode(bytes, version: 2, tag: tag, memoryBytesMax: 600_000)
+        }
+        #expect(error?.rule == .tooLarge)
+        #expect(Snapshot(of: arena) == before)
+        let decoded = try arena.decode(bytes, version: 2, tag: tag, memoryBytesMax: 800_000)
+        #expect(arena.encoded(decoded) == bytes)
+    }
+
     @Test func untouchedChangesetsKeepTheirBytesOnlyIfTheEncoderWouldWriteThem() throws {
         let inline = changeset([.createObject(), .update(.at("f"), .int(1))], strings: .inline)
         var arena = ChangesetArena()
