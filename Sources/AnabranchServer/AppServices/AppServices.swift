@@ -29,6 +29,7 @@ public final class AppServices: HTTPEndpoints, Authenticator {
     let loginRefusals: RecentRefusals
     private let logins = RateCounter()
     private let refusals = RateCounter()
+    let refusalLines = RefusalLines()
 
     /// Reads the keys of issuers. Those behind a URL may be there later.
     /// - Parameters:
@@ -93,7 +94,7 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         }
     }
 
-    /// A line for each refusal: what finds out about guessing reads them.
+    /// A line for each refusal, within limits: what finds out about guessing reads them.
     private func log(_ error: HTTPError, of request: EndpointRequest) {
         let isOfServer = error.status.code >= 500, isUnknown = error.status == .notFound
         var metadata: Logger.Metadata = [
@@ -104,8 +105,9 @@ public final class AppServices: HTTPEndpoints, Authenticator {
             metadata["user"] = "\(user)"
             loginRefusals.record(of: user, code: error.code, reason: error.message)
         }
-        logger.log(
-            level: isOfServer ? .warning : isUnknown ? .info : .notice, "request refused", metadata: metadata)
+        refusalLines.log(
+            "request refused", level: isOfServer ? .warning : isUnknown ? .info : .notice, from: request.address,
+            metadata, to: logger)
     }
 
     /// Counts logins and registrations by their outcome.

@@ -301,6 +301,8 @@ final class HTTPHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private func log(failureOfTLS error: any Error) {
         metrics.failedTLS()
         let remote = origin.address?.hostAndPort ?? "unknown"
-        logger.notice("TLS has failed", metadata: ["remote": "\(remote)", "reason": "\(TLSFailure.words(of: error))"])
+        metrics.refusalLines.log(
+            "TLS has failed", from: origin.address?.client,
+            ["remote": "\(remote)", "reason": "\(TLSFailure.words(of: error))"], to: logger)
     }
 }

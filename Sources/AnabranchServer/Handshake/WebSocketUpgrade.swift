@@ -195,8 +195,7 @@ final class WebSocketUpgrade {
     ) -> HTTPHeaders? {
         let refused = accepted(
             handshake, handshake.negotiation, Principal(app: handshake.credentials.app), closeCode: closeCode)
-        let why: Logger.Metadata = ["code": "\(UInt16(webSocketErrorCode: closeCode))", "reason": "\(reason)"]
-        logger.notice("connection refused", metadata: refused.metadata.merging(why) { $1 })
+        log(refused, "\(UInt16(webSocketErrorCode: closeCode))", because: reason)
         return handshake.negotiation.usesOldCloseStyle ? refuse(error) : accept(refused)
     }
 
@@ -204,8 +203,7 @@ final class WebSocketUpgrade {
         var negotiation = handshake.negotiation
         negotiation.refusal = message
         let told = accepted(handshake, negotiation, Principal(app: handshake.credentials.app))
-        let why: Logger.Metadata = ["code": "\(message.code.rawValue)", "reason": "\(message.message)"]
-        logger.notice("connection refused", metadata: told.metadata.merging(why) { $1 })
+        log(told, "\(message.code.rawValue)", because: message.message)
         return accept(told)
     }
 
@@ -217,10 +215,15 @@ final class WebSocketUpgrade {
             case .switchToPartitionSync: "the client is flexible, the app has partitions"
             default: refusal.message
             }
-        let why: Logger.Metadata = ["code": "\(refusal.code.rawValue)", "reason": "\(reason)"]
-        logger.notice("connection refused", metadata: handshake.metadata.merging(why) { $1 })
+        log(handshake, "\(refusal.code.rawValue)", because: reason)
         guard let user = handshake.principal.user else { return }
         refusals?.record(of: user, path: handshake.app, code: "\(refusal.code.rawValue)", reason: reason)
+    }
+
+    private func log(_ handshake: AcceptedHandshake, _ code: String, because reason: String) {
+        let why: Logger.Metadata = ["code": "\(code)", "reason": "\(reason)"]
+        metrics.refusalLines.log(
+            "connection refused", from: origin.address?.client, handshake.metadata.merging(why) { $1 }, to: logger)
     }
 
     private func accept(_ handshake: AcceptedHandshake) -> HTTPHeaders {

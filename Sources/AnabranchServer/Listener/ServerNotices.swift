@@ -9,6 +9,7 @@ struct ServerNotices {
     private var shortage: SpaceReserve.Shortage?
     private var lastRefusals: Int64?
     private var lastTokens: Int64?
+    private var lastOmitted: Int64?
 
     init(logger: Logger) { self.logger = logger }
 
@@ -33,6 +34,16 @@ struct ServerNotices {
                 "connections refused: a limit was reached", metadata: ["limit": "\(limit)", "count": "\(count)"])
         }
         if !counts.isEmpty { lastRefusals = second }
+    }
+
+    /// The same for lines about refused clients that were left out.
+    mutating func tell(_ lines: [RefusalLines], at second: Int64) {
+        if let lastOmitted, second - lastOmitted < Self.refusalSeconds { return }
+        let count = lines.reduce(0) { $0 + $1.takeOmitted() }
+        guard count > 0 else { return }
+        lastOmitted = second
+        logger.warning(
+            "lines about refused clients are not here: an address had too many", metadata: ["count": "\(count)"])
     }
 
     /// The same for requests to the admin interface without its token.

@@ -7,10 +7,12 @@ extension SyncServer {
     /// ended.
     func refreshEverySecond(_ connections: ConnectionRegistry, _ space: SpaceReserve) async {
         var seconds: Int64 = 0, notices = ServerNotices(logger: logger)
+        let lines = [connectionMetrics.refusalLines] + ((authenticator as? AppServices).map { [$0.refusalLines] } ?? [])
         notices.tell(space.shortage)
         while (try? await Task.sleep(for: .seconds(1))) != nil {
             notices.tell(space.shortage)
             notices.tell(connectionMetrics.refused, at: seconds)
+            notices.tell(lines, at: seconds)
             notices.tell(refusedTokens, at: seconds)
             await tls?.refresh()
             if await authorizer.refresh() {

@@ -211,9 +211,11 @@ public final class SyncServer: Service {
                 connectionMetrics.turnedAway(error.rawValue)
                 channel.close(promise: nil)
             }
-        } onError: { [logger] error in
+        } onError: { [connectionMetrics, logger] error in
             let proxy = origin.address?.hostAndPort ?? "unknown"
-            logger.notice("connection refused", metadata: ["reason": "\(error)", "proxy": "\(proxy)"])
+            connectionMetrics.refusalLines.log(
+                "connection refused", from: origin.address?.client, ["reason": "\(error)", "proxy": "\(proxy)"],
+                to: logger)
         }
         try channel.pipeline.syncOperations.addHandler(handler)
     }

@@ -13,6 +13,7 @@ struct ConnectionMetrics: Sendable {
     /// Times that a client had to wait because it sent more frames than its share.
     let readingsDelayed: Counter
     let refused = RefusedConnections()
+    let refusalLines = RefusalLines()
 
     /// The labels of what comes of handshakes.
     private static let handshakeOutcomes = ["admitted", "token_refused", "unavailable", "user_refused"]

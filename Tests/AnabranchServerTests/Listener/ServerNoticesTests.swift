@@ -1,8 +1,13 @@
+import Synchronization
 import Testing
 
 @testable import AnabranchServer
 
 @Suite struct ServerNoticesTests {
+    private final class Clock: Sendable {
+        let seconds = Atomic<Int64>(0)
+    }
+
     @Test func anOperatorHearsOnceThatThereIsNoRoomAndOnceThatThereIs() {
         let log = LogLines()
         var notices = ServerNotices(logger: log.logger)
@@ -31,6 +36,28 @@ import Testing
         #expect(lines().count == 2)
         #expect(lines()[1].contains(#""wrong": 5000"#) && lines()[1].contains(#""missing": 0"#))
         #expect(lines()[1].contains("192.0.2.2"))
+    }
+
+    @Test func anAddressHasSoManyLinesInAMinute() {
+        let log = LogLines(), clock = Clock(), refused = RefusalLines { clock.seconds.load(ordering: .relaxed) }
+        var notices = ServerNotices(logger: log.logger)
+        func lines() -> [Substring] { log.text.split(separator: "\n") }
+        func refuse(_ count: Int, from address: String?) {
+            for _ in 0..<count { refused.log("connection refused", from: address, [:], to: log.logger) }
+        }
+        let countMax = RefusalLines.perMinuteMax
+        refuse(countMax + 5, from: "192.0.2.1")
+        refuse(1, from: "192.0.2.2")
+        refuse(1, from: nil)
+        #expect(lines().count == countMax + 2)
+        for second in 1...2 { notices.tell([refused], at: Int64(second)) }
+        #expect(lines().count == countMax + 3)
+        #expect(lines().last?.hasPrefix("warning lines about refused clients are not here") == true)
+        #expect(lines().last?.contains(#""count": 5"#) == true)
+        clock.seconds.store(60, ordering: .relaxed)
+        refuse(1, from: "192.0.2.1")
+        notices.tell([refused], at: 100)
+        #expect(lines().count == countMax + 4)
     }
 
     @Test func refusedConnectionsAreTogetherInALineAMinute() {
