@@ -4,20 +4,25 @@ import Foundation
 import Logging
 import Synchronization
 
-/// The audit trail of a data directory: a file with a line of JSON for each action that changes permissions or removes
+/// The audit trail of a data directory: files with a line of JSON for each action that changes permissions or removes
 /// something (`Spec/Admin.md`, section 7).
 final class AuditTrail: Sendable {
     static let fileName = "audit.log"
-    /// The limit of the file, in bytes: beyond it the file becomes `audit.log.1`, in place of an older one, and a new
-    /// one begins.
+    /// The file of what the server lets expire by itself. There can be so much of it at once that in the other one
+    /// nothing else would be left.
+    static let expiredFileName = "expired.log"
+    /// The limit of each file, in bytes: beyond it the file gets another name that ends in `.1`, in place of an older
+    /// one, and a new one begins.
     static let bytesMax = 16 << 20
+    /// Stands for who does what the server does by itself.
+    fileprivate static let server = "server"
 
-    private let path: String
+    private let directory: URL
     private let bytesMax: Int
     private let writing = Mutex(())
 
     init(inDirectory directory: String, bytesMax: Int = AuditTrail.bytesMax) {
-        path = URL(fileURLWithPath: directory).appendingPathComponent(Self.fileName).path
+        self.directory = URL(fileURLWithPath: directory)
         self.bytesMax = bytesMax
     }
 
@@ -29,15 +34,16 @@ final class AuditTrail: Sendable {
         members["by"] = .string(who)
         members["time"] = .string(date.formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true)))
         let line = Data((JSONValue.object(members).encoded + "\n").utf8)
+        let name = what == "expire" && who == Self.server ? Self.expiredFileName : Self.fileName
         writing.withLock { _ in
-            do { try append(line) } catch {
+            do { try append(line, to: directory.appendingPathComponent(name).path) } catch {
                 let complaint = "Error: the audit trail cannot be written: \(error); it lacks \(what) by \(who)\n"
                 FileHandle.standardError.write(Data(complaint.utf8))
             }
         }
     }
 
-    private func append(_ line: Data) throws {
+    private func append(_ line: Data, to path: String) throws {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw InputError(description: "\(path): \(String(cString: strerror(errno)))") }
         let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
@@ -73,6 +79,6 @@ struct AuditHandler: LogHandler {
         if event.level >= log.logLevel { log.log(event: event) }
         var details = metadata.merging(event.metadata ?? [:]) { $1 }.mapValues { "\($0)" }
         guard let what = details.removeValue(forKey: "audit") else { return }
-        trail.record(what, by: details.removeValue(forKey: "by") ?? "server", details)
+        trail.record(what, by: details.removeValue(forKey: "by") ?? AuditTrail.server, details)
     }
 }
