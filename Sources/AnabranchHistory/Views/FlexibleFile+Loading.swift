@@ -1,4 +1,4 @@
-import AnabranchCore
+package import AnabranchCore
 import AnabranchRules
 import DequeModule
 
@@ -9,6 +9,13 @@ extension FlexibleFile {
     static let awayBytesMax = 4 << 20
 
     private static let knownQueriesMax = 64
+    /// The size of a set that takes some time to read, in bytes.
+    private static let longSetBytesMin = 4096
+    /// The most client files with such sets that are known.
+    private static let longSetsMax = 65_536
+
+    /// True if beginning a session of a client file takes some time: its view has left the memory, and has a long set.
+    package func hasLongSet(_ ident: ClientFileID) -> Bool { views[ident] == nil && longSets.contains(ident) }
 
     /// The view of a client file, which is read if it is not in memory; nil if there is none.
     func view(of ident: ClientFileID) throws(HistoryError) -> ClientView? {
@@ -26,7 +33,7 @@ extension FlexibleFile {
         let state = try currentState(), predicates = stored.record.predicates
         let queries = knownQueries[predicates] ?? ViewQueries(accepted: predicates, in: state)
         // Many clients ask for the same, which is short then.
-        if predicates.byteCount <= 4096 {
+        if predicates.byteCount < Self.longSetBytesMin {
             if knownQueries.count >= Self.knownQueriesMax { knownQueries = [:] }
             knownQueries[predicates] = queries
         }
@@ -79,7 +86,12 @@ extension FlexibleFile {
         while allAwayBytes > Self.awayBytesMax, let ident = away.popFirst() {
             guard awayBytes[ident] != nil else { continue }
             markBack(ident)
-            views[ident] = nil
+            let setBytes = views.removeValue(forKey: ident)?.queries.predicates.byteCount ?? 0
+            if setBytes < Self.longSetBytesMin {
+                longSets.remove(ident)
+            } else if longSets.count < Self.longSetsMax {
+                longSets.insert(ident)
+            }
         }
         // Removes those that have come back.
         if away.count > 2 * awayBytes.count + 16 { away = Deque(away.filter { awayBytes[$0] != nil }) }

@@ -18,6 +18,8 @@ package final class FlexibleFile {
     /// The clients that have confirmed many bytes which the store still has.
     var confirmed: Set<ClientFileID> = []
     var knownQueries: [Predicates: ViewQueries] = [:]
+    /// Among the client files whose views have left the memory, those with sets that take some time to read.
+    var longSets: Set<ClientFileID> = []
     /// The clients that have a session.
     var connected: Set<ClientFileID> = []
     /// The views of connected clients that are kept up to date, whatever `ClientView.projected` says.

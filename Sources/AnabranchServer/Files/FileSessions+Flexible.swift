@@ -298,6 +298,12 @@ extension FileSessions {
         return true
     }
 
+    /// True if a request is an IDENT that brings a long set, or whose client has one that has to be read.
+    func hasLongSet(_ request: FileRequest) -> Bool {
+        guard case .identify(let claim, _) = request.request else { return false }
+        return request.hasLongSet || flexible?.hasLongSet(claim.file.ident) ?? false
+    }
+
     /// Begins the session of a view, for which the file may have to be searched; nil if the file has no views.
     func identifyView(
         _ claim: IdentRequest, of user: Principal, hasRestarted: Bool

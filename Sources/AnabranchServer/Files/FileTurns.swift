@@ -87,7 +87,8 @@ final class FileTurns {
         self.jobs.append(contentsOf: jobs)
         for request in requests {
             guard case .scan = request.request else {
-                let isLong = request.hasLongSet || longIdents.contains { $0.session == request.session }
+                let hasLongSet = sessions?.hasLongSet(request) ?? request.hasLongSet
+                let isLong = hasLongSet || longIdents.contains { $0.session == request.session }
                 if isLong { longIdents.append(request) } else { self.requests.append(request) }
                 continue
             }

@@ -77,6 +77,29 @@ import Testing
         #expect(slow.allSatisfy { $0.errors.isEmpty && !$0.events.isEmpty && $0.doneBytes == $0.submittedBytes })
     }
 
+    /// So does reading one that the file has, whatever set its client comes with.
+    @Test func othersGoOnWhileLongStoredSetsAreRead() throws {
+        let rig = Self.rig(), quick = try Self.client(of: rig, objects: 1), slow = try rig.join(Self.path, count: 40)
+        let set = Self.set(1, "n IN {" + (0..<8_000).map { "\($0)" }.joined(separator: ", ") + "}")
+        for client in slow { rig.submit(.query(set), of: client) }
+        rig.finish()
+        for client in slow {
+            rig.submit(.close, of: client)
+            rig.submit(.open(BindRequest(partition: client.path.bytes, needsFileIdent: false)), of: client)
+        }
+        rig.finish()
+        for client in slow {
+            client.events = []
+            rig.submit(.identify(IdentRequest(file: client.file), hasRestarted: false), of: client)
+        }
+        rig.upload([Self.object(50)], from: 3, of: quick)
+        try rig.takeTurns { try Self.count(in: rig) == 2 }
+        #expect(try Self.count(in: rig) == 2)
+        #expect(slow.count { !$0.events.isEmpty } < 30)
+        rig.finish()
+        #expect(slow.allSatisfy { !$0.events.isEmpty && $0.doneBytes == $0.submittedBytes })
+    }
+
     /// A letter can have any number of accents.
     @Test func whatIsRefusedIsAShortLineOfTheLog() {
         let lines = LogLines(), query = "n == \"a\(String(repeating: "\u{301}", count: 100_000))\""
