@@ -223,6 +223,44 @@ import Testing
         try fixture.test.verify()
     }
 
+    /// Each change of an object would look at all of them.
+    @Test(arguments: StoreKind.allCases) func tooManyPropertiesAreNotIndexed(_ kind: StoreKind) throws {
+        var fixture = try FlexibleFixture(kind)
+        let file = fixture.file, names = (0...ObjectIndex.propertiesMax).map { "c\($0)" }
+        try file.write(at: 2) { transaction in
+            for name in names { try transaction.addColumn(name, .int, to: "Note") }
+        }
+        func write(_ key: Int64, _ values: [String: Payload]) throws {
+            try file.write(at: 10) { _ = try $0.create("Note", key: .int(key), values) }
+        }
+        func ask(_ version: UInt64, _ names: ArraySlice<String>, _ value: Int) throws -> Int {
+            let predicate = names.map { "\($0) == \(value)" }.joined(separator: " OR ")
+            let set = SubscriptionSet(
+                version: QueryVersion(rawValue: version), query: Array(#"{"Note":"\#(predicate)"}"#.utf8))
+            #expect(try file.query(set, in: &fixture.session) == nil)
+            try fixture.integrate()
+            return try fixture.objectCount()
+        }
+        try write(1, [names[0]: .int(7)])
+        try write(2, [names[64]: .int(7)])
+        try write(3, [:])
+        #expect(try ask(2, names[..<1], 1) == 0)
+        let bytes = file.objects.byteCount
+        #expect(try ask(3, names[...], 7) == 2)
+        #expect(file.objects.byteCount <= bytes)
+        // Each commit asks the view itself.
+        try write(4, [names[64]: .int(7)])
+        try write(5, [:])
+        try fixture.integrate()
+        #expect(try fixture.objectCount() == 3)
+        #expect(try ask(4, names[..<64], 8) == 0)
+        #expect(try ask(5, names[..<64], 7) == 1)
+        #expect(file.objects.byteCount > 0)
+        #expect(try ask(6, names[...], 7) == 3)
+        try fixture.upload()
+        try fixture.test.verify()
+    }
+
     /// However many clients of a user ask at the same time.
     @Test(arguments: StoreKind.allCases) func aSetCountsWhileItIsLookedFor(_ kind: StoreKind) throws {
         let fixture = try FlexibleFixture(kind), file = fixture.file

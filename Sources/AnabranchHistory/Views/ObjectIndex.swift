@@ -8,6 +8,8 @@ struct ObjectIndex {
     /// About the largest size of what is kept, in bytes. A property that would exceed it, or does so later, is not
     /// indexed: all objects are asked.
     var bytesMax = 128 << 20
+    /// The most properties of a class that are indexed: each change of one of its objects looks at all of them.
+    static let propertiesMax = 64
     /// The size of a value beside its own bytes.
     private static let valueBytes = 128
 
@@ -28,7 +30,8 @@ struct ObjectIndex {
     mutating func prepare(
         for places: [QueryIndex], of number: ClassID, in state: ObjectGraph, until limit: StepLimit
     ) throws(HistoryError) -> Bool {
-        let properties = Set((places.values ?? []).map(\.property)).filter { !$0.isKey }
+        guard let values = places.values, hasRoom(for: values, of: number) else { return true }
+        let properties = Set(values.map(\.property)).filter { !$0.isKey }
         for property in properties.sorted(by: { $0.slot ?? 0 < $1.slot ?? 0 }) {
             guard try make(property, of: number, in: state, until: limit) else { return false }
         }
@@ -59,6 +62,7 @@ struct ObjectIndex {
     private mutating func objects(
         with values: Set<FieldValue>, butNot others: Set<FieldValue>, of number: ClassID, in state: ObjectGraph
     ) throws(HistoryError) -> [ObjectReference]? {
+        guard hasRoom(for: values.union(others), of: number) else { return nil }
         var found: [PrimaryKey] = []
         for value in values {
             guard let keys = try keys(with: value, of: number, in: state) else { return nil }
@@ -69,6 +73,12 @@ struct ObjectIndex {
             found = found.filter { !keys.contains(sorted: $0) }
         }
         return found.sortedUnique().map { ObjectReference(classID: number, key: $0) }
+    }
+
+    /// True if the properties of some values are indexed, or may be.
+    private func hasRoom(for values: Set<FieldValue>, of number: ClassID) -> Bool {
+        let indexed = keys.keys.filter { $0.owner == number }
+        return Set(values.lazy.map(\.property).filter { !$0.isKey }).union(indexed).count <= Self.propertiesMax
     }
 
     /// The keys of the objects that have a value; nil if they are not known.

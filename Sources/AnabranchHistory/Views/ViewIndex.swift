@@ -113,13 +113,17 @@ extension ViewIndex.ClassIndex {
         case .never: break
         case .always, .evaluated: others.insert(number)
         case .oneOf(let values):
+            let named = Set(values.lazy.map(\.property)).union(byValue.keys)
+            guard named.count <= ObjectIndex.propertiesMax else {
+                others.insert(number)
+                return
+            }
             for value in values { byValue[value.property, default: [:]][value.value, default: []].insert(number) }
         }
     }
 
     fileprivate mutating func remove(_ number: Int, at place: QueryIndex) {
-        others.remove(number)
-        guard case .oneOf(let values) = place else { return }
+        guard others.remove(number) == nil, case .oneOf(let values) = place else { return }
         for value in values {
             let (property, payload) = (value.property, value.value)
             byValue[property]?[payload]?.remove(number)
