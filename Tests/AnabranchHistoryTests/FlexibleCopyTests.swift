@@ -124,6 +124,37 @@ import Testing
         #expect(readable[1] == "ab" && readable[2] == "ac")
     }
 
+    /// A copy gets all that has happened since before it gets what its role adds, however short the steps of others are.
+    @Test(arguments: StoreKind.allCases) func aCopyMissesNothing(kind: StoreKind) throws {
+        var fixture = try FlexibleFixture(kind)
+        func create(_ key: Int64) throws {
+            try fixture.file.write(at: 10) { transaction in
+                for name in ["Book", "Note"] {
+                    try transaction.create(name, key: .int(key), ["text": .string(Array("a".utf8))])
+                }
+            }
+        }
+        try fixture.file.write(at: 2) { transaction in
+            try transaction.addClass("Book", key: "_id", .int)
+            try transaction.addColumn("text", .string, to: "Book")
+        }
+        try create(1)
+        let set = SubscriptionSet(
+            version: 4, query: Array(#"{"Note":"text == \"a\"","Book":"text == \"a\""}"#.utf8))
+        #expect(try fixture.file.query(set, in: &fixture.session) == nil)
+        try fixture.integrate()
+        try fixture.upload()
+        var copy = try Self.copy(fixture)
+        try create(2)
+        fixture.file.quota = ViewQuota(isUsedUp: { _ in false }, charge: { _, _ in }, step: { .smallest })
+        let rules = try Self.rules(reads: #"{"text": {"$ne": "b"}}"#, ofOthers: "true")
+        try Self.synchronize(&copy, with: fixture, set, rules: rules)
+        for name in ["Book", "Note"] {
+            #expect(try copy.state.read { try $0.objects(name).count } == 2)
+        }
+        try fixture.test.verify()
+    }
+
     /// No view had the set that the copy names, so the log does not say what was in it.
     @Test func whatTheLogDoesNotSayIsReset() throws {
         var fixture = try FlexibleFixture(.memory)
@@ -165,12 +196,16 @@ import Testing
         #expect(try Self.notes(copy) == [3: "a2", 5: "a3"])
     }
 
-    private static func rules(reads condition: String) throws -> UserRules {
-        let role = """
-            {"name": "r", "apply_when": {}, "document_filters": {"read": \(condition), "write": false}, \
-            "read": true, "write": true, "insert": false, "delete": false}
-            """
-        let file = AppFile(path: "rules.json", bytes: #"{"roles": [\#(role)]}"#.utf8)
-        return try Rules(classes: ["Note": file], defaultRule: nil).rules(for: try RuleUser(id: "a"))
+    /// - Parameter ofOthers: of objects of other classes; nil for none.
+    private static func rules(reads condition: String, ofOthers: String? = nil) throws -> UserRules {
+        func file(_ condition: String) -> AppFile {
+            let role = """
+                {"name": "r", "apply_when": {}, "document_filters": {"read": \(condition), "write": false}, \
+                "read": true, "write": true, "insert": false, "delete": false}
+                """
+            return AppFile(path: "rules.json", bytes: #"{"roles": [\#(role)]}"#.utf8)
+        }
+        return try Rules(classes: ["Note": file(condition)], defaultRule: ofOthers.map(file))
+            .rules(for: try RuleUser(id: "a"))
     }
 }

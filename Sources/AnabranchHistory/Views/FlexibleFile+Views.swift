@@ -52,7 +52,9 @@ extension FlexibleFile {
     }
 
     /// Extends a view to the end of the log.
-    /// - Parameter role: the one that it is to have there.
+    /// - Parameters:
+    ///   - role: the one that it is to have there.
+    ///   - limit: the step; if it has an end, the quota may end it earlier.
     /// - Returns: the objects that this was about; nil if the step is over before that is known.
     func extend(
         _ view: inout ClientView, in state: ObjectGraph, as role: ViewRole, _ looks: inout RangeLooks,
@@ -65,7 +67,7 @@ extension FlexibleFile {
                 let touched = try ViewProjection.extend(
                     &view, to: file.head.version, state, as: role, clientVersion: clientVersion,
                     longRangeBytes: longRangeBytes, reading: stored, knowing: &looks, instant: instant
-                ) { quota?.step() ?? limit }
+                ) { limit.isEndless ? limit : quota?.step() ?? limit }
                 return (view, looks, touched)
             }
         } catch {
