@@ -14,7 +14,7 @@ package protocol RecoveryJudge: AnyObject {
 /// Repeats the changes of changesets that were recorded on another state.
 ///
 /// A change of a place that still exists is made, whatever the place holds now. Objects and places that are gone on the
-/// server stay gone: changes of it are dropped, as are erasures of classes and columns, and links to objects that do
+/// server stay gone: changes of them are dropped, as are erasures of classes and columns, and links to objects that do
 /// not exist. An element of a list is found again by what it was, or because it was inserted here (`ListTracks`);
 /// elements of others stay.
 package struct ChangeRecovery {
