@@ -370,7 +370,7 @@ extension PostgresAccountStore: AccountStore {
             try StoreTransaction.write(in: pool, locking: locking) { transaction throws(HistoryError) in
                 let result = Swift.Result { () throws(AccountError) in try body(transaction) }
                 switch result {
-                case .success: _ = try transaction.run([StoreTransaction.commit])
+                case .success: try transaction.commit()
                 case .failure: transaction.rollBack()
                 }
                 return result

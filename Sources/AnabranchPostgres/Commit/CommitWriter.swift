@@ -16,7 +16,7 @@ struct CommitWriter {
 
     /// Ends the transaction.
     mutating func finish() throws(HistoryError) {
-        _ = try transaction.run(batch.takeSteps() + [StoreTransaction.commit])
+        try transaction.commit(batch.takeSteps())
     }
 
     /// Writes what was added, so that the following reads see it.

@@ -41,9 +41,12 @@ final class ConnectionPool: Sendable {
         }
     }
 
-    /// Gives a connection back. One that has broken is not used again.
+    /// Gives a connection back. One that has broken is not used again, nor are the idle ones then: if the server cannot
+    /// be reached any more, each of them would cost somebody a deadline.
     func giveBack(_ connection: PostgresConnection) {
-        if connection.isOpen { idle.withLock { $0.append(LentConnection(connection)) } }
+        idle.withLock { idle in
+            if connection.isOpen { idle.append(LentConnection(connection)) } else { idle.removeAll() }
+        }
         places.signal()
     }
 
@@ -78,7 +81,8 @@ struct PostgresTarget: Sendable {
             """
             SET search_path = \(Self.schema); SET statement_timeout = \(milliseconds);
             SET idle_in_transaction_session_timeout = \(Int(idleSeconds * 1_000));
-            SET tcp_user_timeout = \(milliseconds); SET tcp_keepalives_idle = 10; SET client_encoding = 'UTF8';
+            SET tcp_user_timeout = \(milliseconds); SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5;
+            SET client_encoding = 'UTF8';
             SET client_min_messages = warning; SET default_transaction_isolation = 'read committed'
             """)
         return connection

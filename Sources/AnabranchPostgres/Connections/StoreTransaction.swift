@@ -44,7 +44,13 @@ final class StoreTransaction: @unchecked Sendable {
         guard let connection else { throw PostgresError(.unreachable, "there is no connection") }
         let opening = opening
         self.opening = []
-        return Array(try connection.pipeline(opening + steps).dropFirst(opening.count))
+        do throws(PostgresError) {
+            return Array(try connection.pipeline(opening + steps).dropFirst(opening.count))
+        } catch {
+            // A statement that the server has forgotten, or planned for tables as they were, would fail each time.
+            if error.state == "26000" || error.state == "0A000" { connection.close() }
+            throw error
+        }
     }
 
     /// Undoes everything; nothing else follows.
@@ -59,6 +65,12 @@ final class StoreTransaction: @unchecked Sendable {
         self.connection = nil
     }
 
+    /// Carries out statements and makes all changes durable, in one round trip. Only the deadline of the connection
+    /// limits how long that takes: PostgreSQL, told to stop while it waits for a standby, would report success.
+    @discardableResult func commit(_ steps: [PostgresStep] = []) throws(HistoryError) -> [PostgresRows] {
+        try run(steps + [PostgresStep("SET LOCAL statement_timeout = 0"), PostgresStep("COMMIT")])
+    }
+
     /// Carries out one statement.
     func query(_ sql: String, _ parameters: [PostgresValue]) throws(HistoryError) -> PostgresRows {
         guard let rows = try run([PostgresStep(sql, parameters)]).last else {
@@ -71,7 +83,6 @@ final class StoreTransaction: @unchecked Sendable {
 
     private static let begin = PostgresStep("BEGIN ISOLATION LEVEL READ COMMITTED")
     private static let beginReading = PostgresStep("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    static let commit = PostgresStep("COMMIT")
 
     /// Reads within one snapshot: that in which the thread reads already, or a new one.
     static func read<Result>(
@@ -86,7 +97,7 @@ final class StoreTransaction: @unchecked Sendable {
         return try result.get()
     }
 
-    /// Writes in one transaction: `body` ends with `run([…, commit])`. If it throws, nothing is written, unless that
+    /// Writes in one transaction: `body` ends with `commit`. If it throws, nothing is written, unless that
     /// is not known.
     static func write<Result>(
         in pool: ConnectionPool, locking: [PostgresStep], _ body: (StoreTransaction) throws(HistoryError) -> Result

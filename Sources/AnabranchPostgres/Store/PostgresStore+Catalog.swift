@@ -128,13 +128,12 @@ extension PostgresStore: HistoryCatalog {
 
     private func setMeta(_ name: String, to value: String) throws(HistoryError) {
         _ = try StoreTransaction.write(in: writers, locking: []) { transaction throws(HistoryError) in
-            try transaction.run([
+            try transaction.commit([
                 PostgresStep(
                     """
                     INSERT INTO meta (name, value) VALUES ($1, $2)
                     ON CONFLICT (name) DO UPDATE SET value = excluded.value
-                    """, [.text(name), .text(value)]),
-                StoreTransaction.commit,
+                    """, [.text(name), .text(value)])
             ])
         }
     }

@@ -8,7 +8,7 @@ extension PostgresStore {
 
     private func write(_ steps: PostgresStep...) throws(HistoryError) -> [PostgresRows] {
         try StoreTransaction.write(in: writers, locking: []) { transaction throws(HistoryError) in
-            try transaction.run(steps + [StoreTransaction.commit])
+            try transaction.commit(steps)
         }
     }
 

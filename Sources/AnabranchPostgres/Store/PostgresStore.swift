@@ -104,12 +104,11 @@ public final class PostgresStore: Sendable {
 extension PostgresStore: HistoryStore {
     public func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile {
         let rows = try StoreTransaction.write(in: writers, locking: []) { transaction throws(HistoryError) in
-            try transaction.run([
+            try transaction.commit([
                 PostgresStep("UPDATE synced_file SET lease = lease + 1 WHERE path = $1", [.bytes(path.bytes)]),
                 PostgresStep(
                     "SELECT \(FileRecord.checkedColumns) FROM \(FileRecord.checkedTables) WHERE path = $1",
                     [.bytes(path.bytes)]),
-                StoreTransaction.commit,
             ])[1]
         }
         guard rows.count == 0 else {
@@ -123,8 +122,7 @@ extension PostgresStore: HistoryStore {
                 return OpenedFile(id: id(number), lease: lease, head: FileHead())
             }
             let last = try StoreTransaction.write(in: writers, locking: []) { transaction throws(HistoryError) in
-                try transaction.run([PostgresStep("SELECT nextval('file_number')"), StoreTransaction.commit])[0]
-                    .number(0, 0)
+                try transaction.commit([PostgresStep("SELECT nextval('file_number')")])[0].number(0, 0)
             }
             let first = Int64(clamping: last)
             openFiles.withLock { $0.add(numbers: first..<first + StoreTables.fileNumbers) }
