@@ -146,9 +146,8 @@ public final class SyncedFile {
 
     deinit { store.close(id, lease) }
 
-    /// In a shared store, a number that is another one after a restoration, when the same versions may have other
-    /// contents; otherwise 0.
-    package var epoch: UInt64 { isShared ? lease.number : 0 }
+    /// A number that is another one after a restoration, when the same versions may have other contents.
+    package var epoch: UInt64 { isShared ? lease.number : lease.number >> 32 }
 
     /// The part of the store that the file is in.
     package var shard: Int { id.shard }

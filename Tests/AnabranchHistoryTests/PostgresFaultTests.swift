@@ -14,6 +14,136 @@ import Testing
         return try PostgresStore(server.url(try server.makeDatabase()), options: options)
     }
 
+    /// A file, opened once connections to the server of today are there.
+    private static func reopened(in store: PostgresStore) throws -> SyncedFile {
+        for _ in 0..<20 { if let file = try? SyncedFile.open(in: store, keepsState: true) { return file } }
+        return try SyncedFile.open(in: store, keepsState: true)
+    }
+
+    // MARK: Another server
+
+    @Test func aStandbyIsNotRead() throws {
+        let server = try TestPostgres()
+        defer { server.end() }
+        let store = try Self.store(on: server, seconds: 10), file = try SyncedFile.open(in: store)
+        let ident = try file.allocateIdent().ident, id = file.id
+        try server.becomeStandby()
+        #expect(try code { try store.read(id) { view throws(HistoryError) in _ = try view.head() } } == .storeFailed)
+        try server.promote()
+        #expect(try Self.reopened(in: store).allocateIdent().ident == ident + 1)
+    }
+
+    private static let object = ChangesetWriter([
+        .addTable("T"), .addColumn("T", "n"), .createObject(ObjectName(className: "T", key: .int(1))),
+    ]).bytes
+
+    private static func refusal(
+        of ident: SaltedFileID, at version: ServerVersion, _ salt: Salt, by file: SyncedFile
+    ) throws -> HistoryError.Code? {
+        let latest = SaltedVersion(version: version, salt: salt)
+        return try code { _ = try file.identify(IdentRequest(file: ident, latest: latest)) }
+    }
+
+    @Test func whoMayHaveSeenWhatAFailoverHasLostIsRefused() throws {
+        let server = try TestPostgres()
+        defer { server.end() }
+        let store = try Self.store(on: server, seconds: 10)
+        var file = try Self.reopened(in: store)
+        let ident = try file.allocateIdent()
+        try file.integrate(Upload([Self.object]), from: ident.ident)
+        try file.integrate(Upload([ChangesetWriter.setting(1, to: 2)], from: 2), from: ident.ident)
+        let kept = file.head
+        try server.keepCopy()
+        file = try Self.reopened(in: store)
+        #expect(file.head == kept, "a crash loses nothing")
+        try file.integrate(Upload([ChangesetWriter.setting(1, to: 3)], from: 3), from: ident.ident)
+        let lost = file.head
+        try server.becomeStandby()
+        try server.promote()
+        // What is left is made ready once, whichever node opens it first.
+        let salts = try [store, store].map { try Self.reopened(in: $0).head.versionSalt }
+        #expect(salts[0] == salts[1] && salts[0] != kept.versionSalt)
+        #expect(try code { _ = try file.allocateIdent() } == .leaseLost)
+        file = try Self.reopened(in: store)
+        #expect(file.head.version == 2)
+        #expect(try Self.refusal(of: ident, at: 3, lost.versionSalt, by: file) == .badServerVersion)
+        #expect(try Self.refusal(of: ident, at: 2, kept.versionSalt, by: file) == .divergingHistories)
+        #expect(try Self.refusal(of: ident, at: 1, kept.versionSalt, by: file) == nil)
+        let refusal = try file.integrate(
+            Upload([ChangesetWriter.setting(1, to: 4)], from: 3, base: 2), from: ident.ident)
+        #expect(refusal == nil && file.head.version == 3)
+    }
+
+    @Test func aFailoverWithoutVersionsLetsClientFilesExpire() throws {
+        let server = try TestPostgres()
+        defer { server.end() }
+        let store = try Self.store(on: server, seconds: 10), ident = try Self.reopened(in: store).allocateIdent()
+        try server.becomeStandby()
+        try server.promote()
+        let row = try Self.reopened(in: store).newest(ident.ident)
+        #expect(row?.isExpired == true)
+    }
+
+    @Test func aFailoverThatLosesNothingResetsNobody() throws {
+        let server = try TestPostgres()
+        defer { server.end() }
+        let name = try server.makeDatabase()
+        var options = PostgresStore.Options()
+        options.requiresDurability = false
+        let store = try PostgresStore(server.url(name), options: options), file = try Self.reopened(in: store)
+        let ident = try file.allocateIdent().ident
+        try file.integrate(Upload([Self.object]), from: ident)
+        try server.run("INSERT INTO anabranch_store.meta VALUES ('lossless', 'true')", in: name)
+        try server.becomeStandby()
+        try server.promote()
+        #expect(try Self.reopened(in: store).head == file.head)
+        #expect(try code { _ = try file.allocateIdent() } == .leaseLost)
+    }
+
+    @Test func aStoreOfAnotherFormatIsNotUsedAnyMore() throws {
+        let database = try TestDatabase(), store = try PostgresStore(database)
+        let file = try SyncedFile.open(in: store)
+        _ = try file.allocateIdent()
+        let connection = try PostgresConnection(database.url)
+        try connection.execute("UPDATE anabranch_store.meta SET value = '99' WHERE name = 'format'")
+        let others = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        try connection.query("SELECT pg_terminate_backend(pid) \(others)")
+        while try connection.query("SELECT 1 \(others)").count > 0 {}
+        for _ in 0..<20 { #expect(try code { _ = try file.allocateIdent() } == .storeFailed) }
+    }
+
+    // MARK: Other nodes
+
+    /// What is not there any more is not taken for what never was.
+    @Test func theStateOfAFileThatAnotherNodeHasDeletedIsNotEmpty() throws {
+        let database = try TestDatabase(), first = try PostgresStore(database), second = try PostgresStore(database)
+        let file = try SyncedFile.open(in: first, keepsState: true, cachedObjectsMax: 0)
+        let ident = try file.allocateIdent().ident
+        try file.integrate(Upload([Self.object]), from: ident)
+        let taken = try second.open(VirtualPath("/a"))
+        var deletion = Commit(file: taken.id, lease: taken.lease, head: taken.head)
+        deletion.deletesFile = true
+        try second.commit([deletion])
+        #expect(try second.freeDeleted { true })
+        let found = try code {
+            let upload = Upload([ChangesetWriter.setting(1, to: 2)], from: 2, base: 1)
+            if let refusal = try file.integrate(upload, from: ident) { throw refusal }
+        }
+        #expect(found == .storeFailed)
+    }
+
+    /// Its first commit was made, and this node was not told.
+    @Test func aNewFileThatIsThereAlreadyIsOpenedAgain() throws {
+        let database = try TestDatabase(), store = try PostgresStore(database)
+        let file = try SyncedFile.open(in: store)
+        try PostgresConnection(database.url).execute(
+            """
+            INSERT INTO anabranch_store.synced_file
+            VALUES (\(file.id.number), convert_to('/a', 'UTF8'), 1, 0, 0, 0, '', 0, 0, 0, '', 0, 2, 0, '')
+            """)
+        #expect(try code { _ = try file.allocateIdent() } == .leaseLost)
+    }
+
     // MARK: Connections
 
     @Test func whatNoStandbyHasIsNotAcknowledged() throws {
@@ -25,7 +155,7 @@ import Testing
         try server.crash()
         // The server's time is up first.
         let connection = try store.writers.take()
-        try connection.execute("SET statement_timeout = 300")
+        try connection.connection.execute("SET statement_timeout = 300")
         store.writers.giveBack(connection)
         #expect(try code { _ = try file.allocateIdent() } == .storeFailed)
     }
@@ -34,7 +164,7 @@ import Testing
         let store = try PostgresStore(try TestDatabase()), file = try SyncedFile.open(in: store)
         let ident = try file.allocateIdent().ident
         let connection = try store.writers.take()
-        _ = try connection.pipeline([PostgresStep("DEALLOCATE ALL")])
+        _ = try connection.connection.pipeline([PostgresStep("DEALLOCATE ALL")])
         store.writers.giveBack(connection)
         #expect(try code { _ = try file.allocateIdent() } == .storeFailed)
         #expect(try SyncedFile.open(in: store).allocateIdent().ident == ident + 1)
@@ -44,10 +174,10 @@ import Testing
         let store = try PostgresStore(try TestDatabase())
         let one = try store.readers.take(), other = try store.readers.take()
         store.readers.giveBack(other)
-        one.close()
+        one.connection.close()
         store.readers.giveBack(one)
         let next = try store.readers.take()
         defer { store.readers.giveBack(next) }
-        #expect(next !== other)
+        #expect(next.connection !== other.connection)
     }
 }

@@ -25,14 +25,14 @@ final class ConnectionPool: Sendable {
     }
 
     /// Takes a connection for the calling thread: one that is still alive, since after a restart of PostgreSQL all idle
-    /// ones are not; or a new one. Give it back afterwards.
-    func take() throws(PostgresError) -> PostgresConnection {
+    /// ones are not, and leads to the server of today; or a new one. Give it back afterwards.
+    func take() throws(PostgresError) -> LentConnection {
         guard places.wait(timeout: .now() + target.seconds) == .success else {
             throw PostgresError(.timedOut, "no connection was free within \(target.seconds) s")
         }
         do throws(PostgresError) {
             while let lent = idle.withLock({ $0.popLast() }) {
-                if lent.connection.isAlive() { return lent.connection }
+                if lent.term == target.server.known.term, lent.connection.isAlive() { return lent }
             }
             return try target.connect(idleSeconds: idleSeconds)
         } catch {
@@ -43,9 +43,9 @@ final class ConnectionPool: Sendable {
 
     /// Gives a connection back. One that has broken is not used again, nor are the idle ones then: if the server cannot
     /// be reached any more, each of them would cost somebody a deadline.
-    func giveBack(_ connection: PostgresConnection) {
+    func giveBack(_ lent: LentConnection) {
         idle.withLock { idle in
-            if connection.isOpen { idle.append(LentConnection(connection)) } else { idle.removeAll() }
+            if lent.connection.isOpen { idle.append(lent) } else { idle.removeAll() }
         }
         places.signal()
     }
@@ -55,11 +55,11 @@ final class ConnectionPool: Sendable {
 }
 
 /// A connection on its way from one thread to the next.
-private struct LentConnection: @unchecked Sendable {
+struct LentConnection: @unchecked Sendable {
     // It is used by one thread at a time.
     let connection: PostgresConnection
-
-    init(_ connection: PostgresConnection) { self.connection = connection }
+    /// The server's term when it was made.
+    let term: Int
 }
 
 /// The place of a store, and how its connections behave.
@@ -71,10 +71,12 @@ struct PostgresTarget: Sendable {
     let url: String
     /// The time that connecting and each round trip may take.
     let seconds: Double
+    /// The server that is reached.
+    let server: ServerWatch
 
     /// Makes a connection. The server gives up by itself what times out here, so that it holds no locks for a client
     /// that is gone.
-    func connect(idleSeconds: Double = 600) throws(PostgresError) -> PostgresConnection {
+    func connect(idleSeconds: Double = 600) throws(PostgresError) -> LentConnection {
         let connection = try PostgresConnection(url, seconds: seconds)
         let milliseconds = Int(seconds * 1_000)
         try connection.execute(
@@ -85,7 +87,7 @@ struct PostgresTarget: Sendable {
             SET client_encoding = 'UTF8';
             SET client_min_messages = warning; SET default_transaction_isolation = 'read committed'
             """)
-        return connection
+        return LentConnection(connection: connection, term: try server.examine(connection))
     }
 }
 

@@ -11,7 +11,7 @@ final class StoreTransaction: @unchecked Sendable {
     @TaskLocal static var reading: StoreTransaction?
 
     let pool: ConnectionPool
-    private var connection: PostgresConnection?
+    private var lent: LentConnection?
     /// The statements with which it begins; none once it has.
     private var opening: [PostgresStep]
 
@@ -22,6 +22,17 @@ final class StoreTransaction: @unchecked Sendable {
     /// True until the first statements are sent.
     var isFresh: Bool { !opening.isEmpty }
 
+    /// Takes a connection.
+    /// - Throws: `leaseLost` if it leads to another server than in a term.
+    func begin(in term: Int) throws(HistoryError) {
+        do throws(PostgresError) {
+            if lent == nil { lent = try pool.take() }
+        } catch {
+            throw HistoryError(error)
+        }
+        guard lent?.term == term else { throw HistoryError.leaseLost }
+    }
+
     /// Carries out statements in one round trip.
     /// - Returns: the rows of each.
     func run(_ steps: [PostgresStep]) throws(HistoryError) -> [PostgresRows] {
@@ -29,8 +40,8 @@ final class StoreTransaction: @unchecked Sendable {
             return try send(steps)
         } catch {
             // The compare of the opening statements divides by zero where it fails; a file that another party has
-            // made has the same path as ours.
-            if error.state == "22012" || error.constraint == "synced_file_path_key" {
+            // made has the same path as ours, and so has one that we have made without being told.
+            if error.state == "22012" || error.constraint?.hasPrefix("synced_file_") ?? false {
                 throw HistoryError.leaseLost
             }
             throw HistoryError(error)
@@ -40,8 +51,8 @@ final class StoreTransaction: @unchecked Sendable {
     /// The same, with the error of the database.
     func send(_ steps: [PostgresStep]) throws(PostgresError) -> [PostgresRows] {
         pool.roundTrips.add(1, ordering: .relaxed)
-        if connection == nil { connection = try pool.take() }
-        guard let connection else { throw PostgresError(.unreachable, "there is no connection") }
+        if lent == nil { lent = try pool.take() }
+        guard let connection = lent?.connection else { throw PostgresError(.unreachable, "there is no connection") }
         let opening = opening
         self.opening = []
         do throws(PostgresError) {
@@ -58,11 +69,10 @@ final class StoreTransaction: @unchecked Sendable {
 
     /// - Parameter statement: nil if the transaction has ended by itself.
     private func end(_ statement: String?) {
-        guard let connection else { return }
+        guard let lent = lent.take() else { return }
         // The next one to use the connection takes the answer. A connection that has broken is not used again.
-        if let statement, connection.isOpen { try? connection.sendPipeline([PostgresStep(statement)]) }
-        pool.giveBack(connection)
-        self.connection = nil
+        if let statement, lent.connection.isOpen { try? lent.connection.sendPipeline([PostgresStep(statement)]) }
+        pool.giveBack(lent)
     }
 
     /// Carries out statements and makes all changes durable, in one round trip. Only the deadline of the connection

@@ -6,11 +6,21 @@ struct OpenFile: Sendable {
     let path: VirtualPath
     /// The lease of its newest opening here.
     var lease: Lease
+    /// The server's term at that opening: another server may not have what is known here.
+    var term: Int
     /// The row of the file as it was written or read last; nil if that is not known.
     var record: FileRecord?
 
     /// True if it has no commit yet.
     var isNew: Bool { record.map { !$0.isStored } ?? false }
+}
+
+extension Lease {
+    /// The lease of a file that was made ready in an epoch and not opened since.
+    init(epoch: UInt64) { self.init(epoch << 32) }
+
+    /// The epoch in which its file was made ready.
+    var epoch: UInt64 { number >> 32 }
 }
 
 /// The files that are open here, and numbers for new ones.
@@ -26,24 +36,26 @@ struct OpenFiles: Sendable {
     func hasNew(_ path: VirtualPath) -> Bool { newFiles[path] != nil }
 
     /// Opens a file that is stored.
-    mutating func open(_ record: FileRecord) {
+    mutating func open(_ record: FileRecord, _ server: ServerWatch.Known) {
         if let number = newFiles.removeValue(forKey: record.path) { files[number] = nil }
-        files[record.number] = OpenFile(path: record.path, lease: record.lease, record: record)
+        files[record.number] = OpenFile(path: record.path, lease: record.lease, term: server.term, record: record)
     }
 
     /// Opens a file that is not stored; nil if there is no number for it.
-    mutating func open(new path: VirtualPath) -> (number: Int64, lease: Lease)? {
+    mutating func open(new path: VirtualPath, _ server: ServerWatch.Known) -> (number: Int64, lease: Lease)? {
+        let first = Lease(epoch: server.epoch)
         if let number = newFiles[path], var file = files[number] {
-            file.lease.number += 1
+            file.lease.number = max(first.number, file.lease.number) + 1
+            file.term = server.term
             file.record?.lease = file.lease
             files[number] = file
             return (number, file.lease)
         }
         guard let number = numbers.popFirst() else { return nil }
         var record = FileRecord(number: number, path: path)
-        record.lease = Lease(1)
+        record.lease = Lease(first.number + 1)
         newFiles[path] = number
-        files[number] = OpenFile(path: path, lease: record.lease, record: record)
+        files[number] = OpenFile(path: path, lease: record.lease, term: server.term, record: record)
         return (number, record.lease)
     }
 

@@ -42,6 +42,13 @@ extension PostgresFile {
         return try entry(rows, 0)
     }
 
+    /// The checksum with which that of an entry is keyed that has a row.
+    func chain(before version: ServerVersion) throws(HistoryError) -> Checksum {
+        let rows = try query("SELECT checksum FROM log_entry WHERE file = $1 AND version = $2", .sought(version - 1))
+        if let chain = rows.checksum(0, 0) { return chain }
+        return try rowsBase().chain
+    }
+
     func salt(of version: ServerVersion) throws(HistoryError) -> Salt? {
         let rows = try query("SELECT salt FROM log_entry WHERE file = $1 AND version = $2", .sought(version))
         return rows.count > 0 ? try rows.number(0, 0) : nil

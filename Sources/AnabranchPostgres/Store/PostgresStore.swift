@@ -43,7 +43,8 @@ public final class PostgresStore: Sendable {
     let options: Options
     let target: PostgresTarget
     private let openFiles = Mutex(OpenFiles())
-    private let segments = SegmentCache()
+    /// The segments that were opened, and the server's term: of another server they may be others.
+    private let keptSegments = Mutex((term: 0, cache: SegmentCache()))
     /// True if there was no store before it was opened.
     public let isNew: Bool
 
@@ -54,10 +55,14 @@ public final class PostgresStore: Sendable {
     ///   version.
     public init(_ url: String, options: Options = Options()) throws(HistoryError) {
         self.options = options.bounded
-        target = PostgresTarget(url: url, seconds: self.options.seconds)
+        target = PostgresTarget(
+            url: url, seconds: self.options.seconds, server: ServerWatch(requiresDurability: options.requiresDurability)
+        )
         isNew = try StoreCheck(target: target, requiresDurability: options.requiresDurability).run()
         readers = ConnectionPool(target, count: self.options.readers, idleSeconds: 600)
         writers = ConnectionPool(target, count: self.options.writers, idleSeconds: self.options.seconds)
+        // From here on the server is known.
+        do throws(PostgresError) { writers.giveBack(try writers.take()) } catch { throw HistoryError(error) }
     }
 
     /// Remembers uploads that may have ended the process.
@@ -94,15 +99,35 @@ public final class PostgresStore: Sendable {
         _ id: SyncedFileID, _ body: (PostgresFile) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
         try StoreTransaction.read(from: readers) { transaction throws(HistoryError) in
-            let opened = openFiles.withLock { $0[id.number] }
-            let reading = try FileReading(id, opened, in: transaction)
+            let reading = try FileReading(id, try opened(id.number), in: transaction)
             return try body(PostgresFile(reading: reading, segments: segments))
+        }
+    }
+
+    /// A file that is open here; nil if it is not.
+    /// - Throws: `leaseLost` if the server is another one since: nobody knows what it has of the file.
+    func opened(_ number: Int64) throws(HistoryError) -> OpenFile? {
+        let file = openFiles.withLock { $0[number] }
+        if let file, file.term != target.server.known.term { throw HistoryError.leaseLost }
+        return file
+    }
+
+    var segments: SegmentCache {
+        let term = target.server.known.term
+        return keptSegments.withLock { kept in
+            if kept.term != term { kept = (term, SegmentCache()) }
+            return kept.cache
         }
     }
 }
 
 extension PostgresStore: HistoryStore {
     public func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile {
+        while true { if let opened = try openOnce(path) { return opened } }
+    }
+
+    /// - Returns: nil if something has changed meanwhile, so that it has to be tried again.
+    private func openOnce(_ path: VirtualPath) throws(HistoryError) -> OpenedFile? {
         let rows = try StoreTransaction.write(in: writers, locking: []) { transaction throws(HistoryError) in
             try transaction.commit([
                 PostgresStep("UPDATE synced_file SET lease = lease + 1 WHERE path = $1", [.bytes(path.bytes)]),
@@ -111,14 +136,19 @@ extension PostgresStore: HistoryStore {
                     [.bytes(path.bytes)]),
             ])[1]
         }
+        let server = target.server.known
         guard rows.count == 0 else {
             let record = try FileRecord(rows, 0)
             try record.check(rows, 0)
-            openFiles.withLock { $0.open(record) }
+            guard record.lease.epoch >= server.epoch else {
+                try renewSalt(of: record, in: server.epoch)
+                return nil
+            }
+            openFiles.withLock { $0.open(record, server) }
             return OpenedFile(id: id(record.number), lease: record.lease, head: record.head)
         }
         while true {
-            if let (number, lease) = openFiles.withLock({ $0.open(new: path) }) {
+            if let (number, lease) = openFiles.withLock({ $0.open(new: path, server) }) {
                 return OpenedFile(id: id(number), lease: lease, head: FileHead())
             }
             let last = try StoreTransaction.write(in: writers, locking: []) { transaction throws(HistoryError) in
@@ -143,7 +173,7 @@ extension PostgresStore: HistoryStore {
     }
 
     public func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
-        let rows = StateRows(of: file.number, openFiles.withLock { $0[file.number] }?.lease, from: readers)
+        let rows = StateRows(of: file.number, try opened(file.number)?.lease, in: self)
         do throws(ApplyError) { return try ObjectGraph(rows: rows) } catch {
             throw HistoryError(readingStateFailed: error)
         }
@@ -152,7 +182,7 @@ extension PostgresStore: HistoryStore {
     /// The rows are copied into a temporary file.
     public func frozenState(of file: SyncedFileID) throws(HistoryError) -> FrozenState? {
         do {
-            let connection = try target.connect()
+            let connection = try target.connect().connection
             defer { connection.close() }
             try connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             let rows = try connection.query(
@@ -178,12 +208,14 @@ extension PostgresStore: HistoryStore {
         guard commits.allSatisfy({ $0.file.shard == shard }) else {
             throw HistoryError(.storeFailed, "the files are in different shards")
         }
+        let term = target.server.known.term
         // Rows of states may have to be read for this, while they are unchanged.
         let states = try commits.map { commit throws(HistoryError) in try commit.state?.rowWrites() }
         let records = try commits.map { commit throws(HistoryError) in try record(of: commit) }
         do throws(HistoryError) {
             let written = try StoreTransaction.write(in: writers, locking: CommitBatch.locking(records)) {
                 transaction throws(HistoryError) in
+                try transaction.begin(in: term)
                 var writer = CommitWriter(transaction, keptBy: segments), written: [FileRecord?] = []
                 for ((commit, record), state) in zip(zip(commits, records), states) {
                     written.append(try writer.apply(commit, to: record, state))
@@ -204,7 +236,7 @@ extension PostgresStore: HistoryStore {
 
     /// The row of a file after a commit, to be written.
     private func record(of commit: Commit) throws(HistoryError) -> FileRecord {
-        guard let file = openFiles.withLock({ $0[commit.file.number] }), file.lease == commit.lease else {
+        guard let file = try opened(commit.file.number), file.lease == commit.lease else {
             throw HistoryError.leaseLost
         }
         let record: FileRecord

@@ -9,10 +9,10 @@ struct StateRows: ObjectRows {
     /// The lease with which the file is open here; nil if it is not. Rows that another party may have written are not
     /// read.
     private let lease: Lease?
-    private let pool: ConnectionPool
+    private let store: PostgresStore
 
-    init(of file: Int64, _ lease: Lease?, from pool: ConnectionPool) {
-        (self.file, self.lease, self.pool) = (file, lease, pool)
+    init(of file: Int64, _ lease: Lease?, in store: PostgresStore) {
+        (self.file, self.lease, self.store) = (file, lease, store)
     }
 
     /// Two of them fit into an entry of an index, which has 2,704 bytes at most.
@@ -40,17 +40,17 @@ struct StateRows: ObjectRows {
     }
 
     func readTogether(_ body: () throws -> Void) throws {
-        let outcome = try StoreTransaction.read(from: pool) { _ throws(HistoryError) in Result { try body() } }
+        let outcome = try StoreTransaction.read(from: store.readers) { _ throws(HistoryError) in Result { try body() } }
         try outcome.get()
     }
 
     private func query(_ sql: String, _ parameters: PostgresValue...) throws(HistoryError) -> PostgresRows {
-        try StoreTransaction.read(from: pool) { transaction throws(HistoryError) in
-            let step = PostgresStep(sql, [.number(file)] + parameters)
-            // A transaction that goes on has looked at the lease already.
-            guard transaction.isFresh, let lease else { return try transaction.query(step.sql, step.parameters) }
+        try StoreTransaction.read(from: store.readers) { transaction throws(HistoryError) in
+            let step = PostgresStep(sql, [.number(file)] + parameters), isNew = try store.opened(file)?.isNew ?? false
+            // A transaction that goes on has looked at the lease already, and a file without a commit has none.
+            guard transaction.isFresh, let lease, !isNew else { return try transaction.run([step])[0] }
             let check = PostgresStep(
-                "SELECT 1 / (count(*) = 0)::int FROM synced_file WHERE id = $1 AND lease <> $2",
+                "SELECT 1 / (count(*) = 1)::int FROM synced_file WHERE id = $1 AND lease = $2",
                 [.number(file), .number(lease.number)])
             return try transaction.run([check, step])[1]
         }

@@ -40,14 +40,8 @@ struct StoreCheck {
             throw unusable(
                 "PostgreSQL \(try setting("server_version")) is too old: version \(Self.versionMin) or newer is needed")
         }
-        guard try connection.query("SELECT pg_is_in_recovery()")[0, 0] == "f" else {
-            throw unusable("PostgreSQL is a standby there, which cannot be written: name the primary server")
-        }
-        guard requiresDurability else { return }
-        for name in ["fsync", "full_page_writes", "synchronous_commit"] where try setting(name) == "off" {
-            throw unusable(
-                "PostgreSQL would lose acknowledged changes when its machine fails: \(name) is off there; turn it on")
-        }
+        let refusal = try ServerFacts(of: connection).refusal(requiresDurability: requiresDurability)
+        if let refusal { throw unusable(refusal) }
     }
 
     /// - Returns: false if another process has made them in between.

@@ -79,12 +79,34 @@ package final class TestPostgres: Sendable {
     }
 
     /// Has the server crash, and starts it again.
-    package func crash() throws {
+    package func crash() throws { try crash(":") }
+
+    /// - Parameter meanwhile: a command; the folder is `$1`.
+    private func crash(_ meanwhile: String) throws {
         let mark = folder.appending(path: "again").path()
         _ = FileManager.default.createFile(atPath: mark, contents: nil)
         end()
+        try Self.bash("set -e; \(meanwhile)", folder.path())
         try FileManager.default.removeItem(atPath: mark)
         try start()
+    }
+
+    /// Keeps a copy of all data, for `becomeStandby`. The server crashes meanwhile.
+    package func keepCopy() throws { try crash(#"cp -a "$1/data" "$1/copy""#) }
+
+    /// Has the server crash, and go on as a standby; with the copy, if there is one, as if the rest had never arrived.
+    package func becomeStandby() throws {
+        try crash(
+            """
+            if [ -e "$1/copy" ]; then rm -rf "$1/data"; mv "$1/copy" "$1/data"; fi
+            \(Self.asUser) touch "$1/data/standby.signal"
+            """)
+    }
+
+    /// Makes a standby the primary server.
+    package func promote() throws {
+        try Self.bash(
+            #"\#(Self.asUser) "$2/pg_ctl" -D "$1/data" -w -t 60 promote >/dev/null"#, folder.path(), Self.programs)
     }
 
     /// Stops the server for good.
