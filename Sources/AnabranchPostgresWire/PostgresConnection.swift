@@ -24,14 +24,55 @@ public final class PostgresConnection {
     ///
     /// - Parameters:
     ///   - target: a connection string of libpq, or a `postgres://` URI. The name of a host is looked up without a
-    ///     deadline; an address is not.
+    ///     deadline; an address is not. Of several servers each gets an equal part of the time that is left.
     ///   - seconds: the time that connecting may take, and then each statement; from 0.001 to 86,400.
     /// - Throws: `PostgresError` with the code `unreachable` or `timedOut`.
     public init(_ target: String, seconds: Double = 30) throws(PostgresError) {
         self.seconds = min(max(seconds, Self.secondsRange.lowerBound), Self.secondsRange.upperBound)
+        let end = Self.deadline(self.seconds)
+        var servers = Self.servers(of: target)[...]
+        while let server = servers.popFirst() {
+            do throws(PostgresError) {
+                try connect(to: server, until: .now + (end - .now) / (servers.count + 1))
+                return
+            } catch {
+                if servers.isEmpty { throw error }
+            }
+        }
+    }
+
+    /// A connection string for each of the servers that one names: libpq would wait for the first one for ever.
+    private static func servers(of target: String) -> [String] {
+        guard let options = PQconninfoParse(target, nil) else { return [target] }
+        defer { PQconninfoFree(options) }
+        var settings: [String: String] = [:], next = options
+        while let name = next.pointee.keyword {
+            if let value = next.pointee.val { settings[String(cString: name)] = String(cString: value) }
+            next += 1
+        }
+        func list(_ name: String) -> [String]? {
+            settings[name]?.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
+        }
+        let names = list("host"), addresses = list("hostaddr"), ports = list("port") ?? []
+        let count = names?.count ?? addresses?.count ?? 1
+        guard count > 1, (addresses?.count ?? count) == count, ports.count < 2 || ports.count == count else {
+            return [target]
+        }
+        return (0..<count).map { index in
+            var settings = settings
+            settings["host"] = names?[index]
+            settings["hostaddr"] = addresses?[index]
+            if ports.count > 1 { settings["port"] = ports[index] }
+            return settings.map { name, value in
+                let escaped = value.replacing("\\", with: "\\\\").replacing("'", with: "\\'")
+                return "\(name)='\(escaped)'"
+            }.joined(separator: " ")
+        }
+    }
+
+    private func connect(to target: String, until deadline: ContinuousClock.Instant) throws(PostgresError) {
         guard let handle = PQconnectStart(target) else { throw PostgresError(.unreachable, "out of memory") }
         self.handle = handle
-        let deadline = Self.deadline(self.seconds)
         do throws(PostgresError) {
             var step = PGRES_POLLING_WRITING
             while step != PGRES_POLLING_OK {

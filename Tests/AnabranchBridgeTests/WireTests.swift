@@ -78,6 +78,16 @@ import Testing
         #expect(try Self.failure { _ = try PostgresConnection("no such words") }.code == .unreachable)
     }
 
+    @Test func aServerThatDoesNotAnswerDoesNotHideTheNextOne() async throws {
+        let silent = try SilentListener(), url = try await Self.url()
+        let both = url.replacing("host=", with: "host=127.0.0.1,") + "&port=\(silent.port),5432&sslmode=disable"
+        let db = try PostgresConnection(both + "&application_name=it%27s%5Cme", seconds: 4)
+        #expect(try db.query("SELECT current_setting('application_name')")[0, 0] == "it's\\me")
+        #expect(throws: PostgresError.self) {
+            _ = try PostgresConnection(both.replacing(",5432", with: ",1"), seconds: 0.1)
+        }
+    }
+
     @Test func aBrokenConnectionIsToldFromARefusal() async throws {
         let db = try await Self.connect()
         let error = try Self.failure { try db.query("SELECT pg_terminate_backend(pg_backend_pid())") }

@@ -144,6 +144,32 @@ import Testing
         #expect(try code { _ = try file.allocateIdent() } == .leaseLost)
     }
 
+    /// Its process was stopped, and nothing tells PostgreSQL.
+    @Test func aNodeThatWasStoppedWithAFileLockedDoesNotKeepIt() throws {
+        let database = try TestDatabase(), store = try PostgresStore(database, seconds: 4)
+        let file = try SyncedFile.open(in: store), ident = try file.allocateIdent().ident
+        let stopped = try PostgresConnection(database.url)
+        try stopped.execute("BEGIN; SELECT 1 FROM anabranch_store.synced_file FOR UPDATE")
+        #expect(try file.allocateIdent().ident == ident + 1)
+        #expect(throws: PostgresError.self) { try stopped.query("SELECT 1") }
+    }
+
+    @Test func maintenanceWaitsForNobody() throws {
+        let database = try TestDatabase(), store = try PostgresStore(database, seconds: 2)
+        let connection = try PostgresConnection(database.url)
+        try connection.execute(
+            """
+            INSERT INTO anabranch_store.door_record
+            SELECT 7, 1, 1, i::text::bytea, 5, '', '' FROM generate_series(1, 3) i;
+            BEGIN; SELECT 1 FROM anabranch_store.door_record WHERE key = '2' FOR UPDATE
+            """)
+        try store.maintain(at: 9) { true }
+        #expect(try connection.query("SELECT count(*) FROM anabranch_store.door_record")[0, 0] == "1")
+        try connection.execute("ROLLBACK")
+        try store.maintain(at: 9) { true }
+        #expect(try connection.query("SELECT count(*) FROM anabranch_store.door_record")[0, 0] == "0")
+    }
+
     // MARK: Connections
 
     @Test func whatNoStandbyHasIsNotAcknowledged() throws {

@@ -9,7 +9,7 @@ final class ConnectionPool: Sendable {
     /// The connections that nobody uses, the one used last at the end.
     private let idle = Mutex<[LentConnection]>([])
     private let places: DispatchSemaphore
-    private let target: PostgresTarget
+    let target: PostgresTarget
     /// The pipelines whose results somebody has waited for.
     let roundTrips = Atomic(0)
 
@@ -74,6 +74,9 @@ struct PostgresTarget: Sendable {
     /// The server that is reached.
     let server: ServerWatch
 
+    /// The time for which a statement waits for a lock. Then whoever holds it may have to be ended.
+    var lockSeconds: Double { min(2, seconds / 4) }
+
     /// Makes a connection. The server gives up by itself what times out here, so that it holds no locks for a client
     /// that is gone.
     func connect(idleSeconds: Double = 600) throws(PostgresError) -> LentConnection {
@@ -84,10 +87,25 @@ struct PostgresTarget: Sendable {
             SET search_path = \(Self.schema); SET statement_timeout = \(milliseconds);
             SET idle_in_transaction_session_timeout = \(Int(idleSeconds * 1_000));
             SET tcp_user_timeout = \(milliseconds); SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5;
-            SET client_encoding = 'UTF8';
+            SET client_encoding = 'UTF8'; SET lock_timeout = \(Int(lockSeconds * 1_000));
             SET client_min_messages = warning; SET default_transaction_isolation = 'read committed'
             """)
         return LentConnection(connection: connection, term: try server.examine(connection))
+    }
+
+    /// Ends the connections of our own nodes that hold locks and say nothing: their processes were stopped, or their
+    /// machines are gone. In the middle of a pipeline no time limit of PostgreSQL does so.
+    func endStoppedHolders() {
+        _ = try? connect().connection.query(
+            """
+            SELECT pg_terminate_backend(pid) FROM pg_stat_activity AS other
+            WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()
+            AND wait_event = 'ClientRead' AND state <> 'idle' AND state_change < now() - make_interval(secs => $1)
+            AND EXISTS (
+                SELECT FROM pg_locks WHERE pg_locks.pid = other.pid AND mode IN ('RowShareLock', 'RowExclusiveLock')
+                AND relation IN (SELECT oid FROM pg_class WHERE relnamespace = '\(Self.schema)'::regnamespace)
+            )
+            """, [.text("\(lockSeconds)")])
     }
 }
 

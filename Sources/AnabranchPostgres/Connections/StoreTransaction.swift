@@ -14,6 +14,8 @@ final class StoreTransaction: @unchecked Sendable {
     private var lent: LentConnection?
     /// The statements with which it begins; none once it has.
     private var opening: [PostgresStep]
+    /// True if it has ended since somebody else has held a lock for too long.
+    private var hasWaitedTooLong = false
 
     private init(in pool: ConnectionPool, opening: [PostgresStep]) {
         (self.pool, self.opening) = (pool, opening)
@@ -60,6 +62,7 @@ final class StoreTransaction: @unchecked Sendable {
         } catch {
             // A statement that the server has forgotten, or planned for tables as they were, would fail each time.
             if error.state == "26000" || error.state == "0A000" { connection.close() }
+            if error.state == "55P03" { hasWaitedTooLong = true }
             throw error
         }
     }
@@ -108,18 +111,21 @@ final class StoreTransaction: @unchecked Sendable {
     }
 
     /// Writes in one transaction: `body` ends with `commit`. If it throws, nothing is written, unless that
-    /// is not known.
+    /// is not known. `body` is called again if it meets a lock that is held for too long, until the time is up.
     static func write<Result>(
         in pool: ConnectionPool, locking: [PostgresStep], _ body: (StoreTransaction) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
-        let transaction = StoreTransaction(in: pool, opening: [begin] + locking)
-        do throws(HistoryError) {
-            let result = try body(transaction)
-            transaction.end(nil)
-            return result
-        } catch {
-            transaction.rollBack()
-            throw error
+        let end = ContinuousClock.now + .seconds(pool.target.seconds)
+        while true {
+            let transaction = StoreTransaction(in: pool, opening: [begin] + locking)
+            let result = Swift.Result { () throws(HistoryError) in try body(transaction) }
+            if transaction.hasWaitedTooLong, .now < end {
+                transaction.rollBack()
+                pool.target.endStoppedHolders()
+                continue
+            }
+            if case .success = result { transaction.end(nil) } else { transaction.rollBack() }
+            return try result.get()
         }
     }
 }

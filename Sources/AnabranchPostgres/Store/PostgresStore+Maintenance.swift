@@ -13,15 +13,18 @@ extension PostgresStore {
     }
 
     /// Removes some of the rows of a table.
+    /// - Parameter passesOver: whether rows stay that somebody else is about to change: who waits for one while others
+    ///   are locked can meet a commit that does the same in another order.
     /// - Returns: whether there may be more.
     private func removeSome(
-        of table: String, where condition: String, _ parameter: PostgresValue
+        of table: String, where condition: String, _ parameter: PostgresValue, passesOver: Bool = false
     ) throws(HistoryError) -> Bool {
         let rows = try write(
             PostgresStep(
                 """
                 DELETE FROM \(table) WHERE ctid = ANY (ARRAY(
-                SELECT ctid FROM \(table) WHERE \(condition) LIMIT \(Self.pieceCount)))
+                SELECT ctid FROM \(table) WHERE \(condition) LIMIT \(Self.pieceCount)
+                \(passesOver ? "FOR UPDATE SKIP LOCKED" : "")))
                 """, [parameter]))
         return (rows.first?.affected ?? 0) > 0
     }
@@ -29,10 +32,10 @@ extension PostgresStore {
     /// Works in pieces.
     public func maintain(at time: UInt64, while shouldContinue: () -> Bool) throws(HistoryError) {
         let oldest = time - min(time, UInt64(options.explainDays) * 86_400)
-        while shouldContinue(), try removeSome(of: "received", where: "time < $1", .number(Int64(clamping: oldest))) {}
-        while shouldContinue(),
-            try removeSome(of: "door_record", where: "expires <= $1", .number(Int64(clamping: time)))
-        {}
+        for (table, condition, time) in [("received", "time < $1", oldest), ("door_record", "expires <= $1", time)] {
+            let time = PostgresValue.number(Int64(clamping: time))
+            while shouldContinue(), try removeSome(of: table, where: condition, time, passesOver: true) {}
+        }
         try freeViewContents(while: shouldContinue)
         _ = try freeDeleted(while: shouldContinue)
     }
