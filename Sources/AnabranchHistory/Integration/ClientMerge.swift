@@ -94,6 +94,7 @@ struct ClientMerge: ~Copyable {
                 guard room.isLeft(beside: state),
                     try beginRun(past: log, bytesMax: room.bytes, keepsState: state != nil)
                 else { return .merged }
+                state?.fetchAhead(merge.incoming, in: merge.arena)
             case .search:
                 guard try search.advance(past: log, excludingOrigin: ident, until: &limit) else { return .paused }
                 try endSearch(past: log, sharing: &shared)

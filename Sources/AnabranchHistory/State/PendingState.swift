@@ -27,6 +27,9 @@ struct PendingState {
         return self
     }
 
+    /// Has the objects fetched that changesets are about, together with what is read next.
+    func fetchAhead(_ run: [ChangesetIndex], in arena: ChangesetArena) { graph.fetchAhead(run, in: arena) }
+
     func update(to version: ServerVersion) -> StateUpdate {
         StateUpdate(version: version, after: graph, changes: changes)
     }
@@ -108,9 +111,11 @@ struct PendingState {
         _ run: [ChangesetIndex], of arena: inout ChangesetArena, _ causes: inout CauseSearch
     ) throws(ApplyError) -> SkippedInstructions {
         var skipped = SkippedInstructions()
-        let applied = try graph.applyTransactions(
-            run, of: &arena, refusing: .nullErasures, within: limits
-        ) { error throws(ApplyError) in try causes.explain(error, countingIn: &skipped) }
+        let applied = try graph.fetchingAhead(run, of: &arena) { [limits] graph, arena throws(ApplyError) in
+            try graph.applyTransactions(
+                run, of: &arena, refusing: .nullErasures, within: limits
+            ) { error throws(ApplyError) in try causes.explain(error, countingIn: &skipped) }
+        }
         changes.append(applied)
         return skipped
     }

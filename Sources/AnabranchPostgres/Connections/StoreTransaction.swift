@@ -16,6 +16,9 @@ final class StoreTransaction: @unchecked Sendable {
     private var opening: [PostgresStep]
     /// True if it has ended since somebody else has held a lock for too long.
     private var hasWaitedTooLong = false
+    let rowsAhead = RowsAhead()
+    /// What comes with the next answer.
+    private var ahead: [(step: PostgresStep, take: (PostgresRows) throws(HistoryError) -> Void)] = []
 
     private init(in pool: ConnectionPool, opening: [PostgresStep]) {
         (self.pool, self.opening) = (pool, opening)
@@ -35,9 +38,22 @@ final class StoreTransaction: @unchecked Sendable {
         guard lent?.term == term else { throw HistoryError.leaseLost }
     }
 
+    /// Has a statement carried out together with the next ones.
+    func fetchAhead(_ step: PostgresStep, _ take: @escaping (PostgresRows) throws(HistoryError) -> Void) {
+        ahead.append((step, take))
+    }
+
     /// Carries out statements in one round trip.
     /// - Returns: the rows of each.
     func run(_ steps: [PostgresStep]) throws(HistoryError) -> [PostgresRows] {
+        let ahead = ahead
+        self.ahead = []
+        let rows = try translated(steps + ahead.map(\.step))
+        for (fetched, rows) in zip(ahead, rows.dropFirst(steps.count)) { try fetched.take(rows) }
+        return Array(rows.prefix(steps.count))
+    }
+
+    private func translated(_ steps: [PostgresStep]) throws(HistoryError) -> [PostgresRows] {
         do throws(PostgresError) {
             return try send(steps)
         } catch {

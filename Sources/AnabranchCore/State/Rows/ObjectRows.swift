@@ -33,6 +33,13 @@ public protocol ObjectRows: Sendable {
     /// Calls `body`, which reads many single rows: a store can prepare once for all of them.
     func readTogether(_ body: () throws -> Void) throws
 
+    /// True if each answer takes so long that rows are fetched before they are asked for.
+    var fetchesAhead: Bool { get }
+
+    /// Fetches rows of objects, without their parts, together with what is asked for next. They are asked for soon,
+    /// within the same `readTogether`.
+    func fetchAhead(_ addresses: [RowAddress])
+
     /// The most bytes of a String that is a primary key. The row of a link has two such keys, so a store whose rows
     /// have shorter keys takes less than others (`Spec/State.md`, B1, step 2).
     var primaryKeyBytesMax: Int { get }
@@ -65,6 +72,12 @@ extension ObjectRows {
 
     /// Calls `body`, and prepares nothing.
     public func readTogether(_ body: () throws -> Void) throws { try body() }
+
+    /// False.
+    public var fetchesAhead: Bool { false }
+
+    /// Does nothing.
+    public func fetchAhead(_ addresses: [RowAddress]) {}
 
     /// 4,096: the limit for the keys of new objects (`Spec/State.md`, B1).
     public var primaryKeyBytesMax: Int { Schema.primaryKeyBytesMax }
@@ -271,6 +284,36 @@ extension ObjectGraph {
     fileprivate func storedEntry(_ row: [UInt8], of source: PartSource) throws(ApplyError) -> StoredEntry {
         let object = try source.decode(row) { decoder throws(ChangesetError) in try decoder.object() }
         return StoredEntry(object: object, byteCount: row.count)
+    }
+
+    /// Has the rows of the objects fetched that changesets are about, if that is quicker than one by one.
+    package func fetchAhead(_ changesets: [ChangesetIndex], in arena: ChangesetArena) {
+        guard let rows, rows.fetchesAhead else { return }
+        var addresses: Set<RowAddress> = []
+        for object in changesets.flatMap(arena.touchedObjects) {
+            guard let classID = schema.number(of: object.className) else { continue }
+            let reference = ObjectReference(classID: classID, key: object.key)
+            if containsInMemory(reference) == nil { addresses.insert(RowAddress(reference)) }
+        }
+        rows.fetchAhead(Array(addresses))
+    }
+
+    /// Calls `body`, which applies changesets, with their objects fetched ahead.
+    package mutating func fetchingAhead<Result>(
+        _ changesets: [ChangesetIndex], of arena: inout ChangesetArena,
+        _ body: (inout ObjectGraph, inout ChangesetArena) throws(ApplyError) -> Result
+    ) throws(ApplyError) -> Result {
+        guard let rows, rows.fetchesAhead else { return try body(&self, &arena) }
+        var result = Swift.Result<Result, ApplyError>.failure(.unavailable("nothing was read"))
+        do {
+            try rows.readTogether {
+                fetchAhead(changesets, in: arena)
+                result = Swift.Result { () throws(ApplyError) in try body(&self, &arena) }
+            }
+        } catch {
+            throw ApplyError(reading: error)
+        }
+        return try result.get()
     }
 
     /// The source of an object's rows; nil if everything is in memory.
