@@ -6,7 +6,7 @@ import ArgumentParser
 import CommandSupport
 import Foundation
 
-/// `anabranch inspect`: what a data directory holds, and the state of a synced file.
+/// `anabranch inspect`: what a store holds, and the state of a synced file.
 struct InspectCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "inspect",
@@ -121,7 +121,7 @@ extension VirtualPath {
     }
 }
 
-/// The option that names the data directory, for every command about one.
+/// The option that names the data directory, for every command about one; those that only read take a database as well.
 struct StoreOption: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -133,9 +133,18 @@ struct StoreOption: ParsableArguments {
 
     func directory() throws -> String {
         if let data { return data }
-        let configuration = try configuration()
-        try configuration.requireDirectory()
-        return configuration.data
+        try configuration(needsData: false).requireDirectory()
+        return try configuration().data
+    }
+
+    /// The database of the configuration; nil if the data are in a directory.
+    func database() throws -> String? { data == nil ? try configuration(needsData: false).database : nil }
+
+    /// The store that is read, and its place in a message.
+    private func opened() throws -> (reader: any StoreSnapshot, place: String) {
+        if let database = try database() { return (try databaseSnapshot(of: database), "the database") }
+        let directory = try directory()
+        return (try StoreReader(directory: directory), directory)
     }
 
     /// The settings of these flags, the environment and the file. Those of a server need not agree with each other: the
@@ -156,11 +165,11 @@ struct StoreOption: ParsableArguments {
         return sources.configuration
     }
 
-    func reader() throws -> StoreReader { try StoreReader(directory: directory()) }
+    func reader() throws -> any StoreSnapshot { try opened().reader }
 
     /// A file by its path, as `VirtualPath` prints it or in plain text, with the partition's value in any spelling.
     func file(_ path: String) throws -> StoredFile {
-        let reader = try reader(), names = try reader.partitionNames()
+        let (reader, place) = try opened(), names = try reader.partitionNames()
         func find(_ path: String) throws -> StoredFile? {
             for path in VirtualPath.meanings(of: path) {
                 if let found = try reader.file(path) ?? reader.file(names.file(at: path)) { return found }
@@ -169,7 +178,7 @@ struct StoreOption: ParsableArguments {
         }
         if let found = try find(path) { return found }
         let hint = try find(Self.quoted(path)).map { "; did you mean '\($0.path)'?" } ?? ""
-        throw InputError(description: "\(try directory()): there is no partition \(path)\(hint)")
+        throw InputError(description: "\(place): there is no partition \(path)\(hint)")
     }
 
     /// A path with its partition in the quotation marks of JSON, which people leave out and shells take away.

@@ -94,6 +94,28 @@ import Testing
         #expect(answer.status == 0 && answer.output.contains("water the plants"), "\(answer)")
     }
 
+    @Test func commandsReadTheDatabaseBesideAServer() throws {
+        let answer = try Self.run(
+            """
+            serve one
+            printf '%s\\n' "$class" "$note" | phone ann write
+            phone ann read --url "$at" >/dev/null
+            export ANABRANCH_STORE="$url"
+            anabranch inspect
+            anabranch log --path '/"notes"' --json
+            anabranch blame Note/1 --path '/"notes"'
+            anabranch export --path '/"notes"' | grep plants
+            anabranch inspect --path '/"notes"' --class Note --query 'title BEGINSWITH "water"'
+            anabranch inspect --path '/"none"' 2>&1 || true
+            """)
+        let parts = [
+            #"/"notes": version "#, #""client":2"#, "created by version",
+            #"["Note",{"int":"1"},{"title":"water the plants"}]"#, "the database: there is no partition",
+        ]
+        #expect(answer.status == 0, "\(answer)")
+        for part in parts { #expect(answer.output.contains(part), "\(part): \(answer)") }
+    }
+
     @Test func whatCannotBeServedIsSaidAtOnce() throws {
         let answer = try Self.run(
             """
@@ -104,10 +126,12 @@ import Testing
             echo "store: $url" >anabranch.yaml
             echo 'data: d' >>anabranch.yaml
             anabranch inspect --config anabranch.yaml 2>&1 || true
+            anabranch backup --config anabranch.yaml --to b 2>&1 || true
             anabranch config print --config anabranch.yaml 2>&1 | grep -v "^#" | grep -c postgres || true
             """)
         let parts = [
             "a URL like postgres://anabranch@db.example.com/anabranch", "PostgreSQL cannot be reached",
+            "the database has no store of Anabranch",
             "the store is in PostgreSQL, and this command works on data directories",
         ]
         for part in parts { #expect(answer.output.contains(part), "\(answer)") }

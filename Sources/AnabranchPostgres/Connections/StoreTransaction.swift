@@ -24,6 +24,9 @@ final class StoreTransaction: @unchecked Sendable {
         (self.pool, self.opening) = (pool, opening)
     }
 
+    /// Reads in one snapshot, until it is rolled back.
+    convenience init(reading pool: ConnectionPool) { self.init(in: pool, opening: [Self.beginReading]) }
+
     /// True until the first statements are sent.
     var isFresh: Bool { !opening.isEmpty }
 
@@ -118,7 +121,7 @@ final class StoreTransaction: @unchecked Sendable {
         from pool: ConnectionPool, _ body: (StoreTransaction) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
         if let reading, reading.pool === pool { return try body(reading) }
-        let transaction = StoreTransaction(in: pool, opening: [beginReading])
+        let transaction = StoreTransaction(reading: pool)
         defer { transaction.end("COMMIT") }
         let result = $reading.withValue(transaction) {
             Swift.Result { () throws(HistoryError) in try body(transaction) }

@@ -53,12 +53,25 @@ public final class PostgresStore: Sendable {
     /// - Throws: `storeFailed` if the database cannot be reached; `storeUnusable` if the user may not do what is
     ///   needed, the server is too old or may lose what it has acknowledged, or the tables are not those of this
     ///   version.
-    public init(_ url: String, options: Options = Options()) throws(HistoryError) {
+    public convenience init(_ url: String, options: Options = Options()) throws(HistoryError) {
+        try self.init(url, options, makesTables: true)
+    }
+
+    /// Opens a store that is there, to read it.
+    convenience init(existing url: String) throws(HistoryError) {
+        var options = Options()
+        options.requiresDurability = false
+        try self.init(url, options, makesTables: false)
+    }
+
+    private init(_ url: String, _ options: Options, makesTables: Bool) throws(HistoryError) {
         self.options = options.bounded
         target = PostgresTarget(
             url: url, seconds: self.options.seconds, server: ServerWatch(requiresDurability: options.requiresDurability)
         )
-        isNew = try StoreCheck(target: target, requiresDurability: options.requiresDurability).run()
+        isNew = try StoreCheck(
+            target: target, requiresDurability: options.requiresDurability, makesTables: makesTables
+        ).run()
         readers = ConnectionPool(target, count: self.options.readers, idleSeconds: 600)
         writers = ConnectionPool(target, count: self.options.writers, idleSeconds: self.options.seconds)
         // From here on the server is known.

@@ -11,6 +11,8 @@ struct StoreCheck {
 
     let target: PostgresTarget
     let requiresDurability: Bool
+    /// False to refuse a database without tables.
+    let makesTables: Bool
 
     /// - Returns: whether the tables were made.
     /// - Throws: `storeFailed` or `storeUnusable`, with a sentence for the operator.
@@ -20,6 +22,9 @@ struct StoreCheck {
             defer { connection.close() }
             try checkServer(connection)
             let schemas = try connection.query("SELECT 1 FROM pg_namespace WHERE nspname = '\(Self.schema)'")
+            guard makesTables || schemas.count > 0 else {
+                throw unusable("the database has no store of Anabranch: no server has used it yet")
+            }
             let isNew = try schemas.count == 0 && make(connection)
             try checkTables(connection)
             return isNew

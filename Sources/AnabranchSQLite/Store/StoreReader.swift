@@ -88,9 +88,6 @@ package final class StoreReader {
         return manifest
     }
 
-    /// Calls `body` with the synced files in the order of their paths. If a file's record is damaged, its head is the
-    /// part that can be read, or that of an empty file.
-    /// - Throws: the errors of `body`; `storeFailed` or `storeDamaged`.
     package func forEachFile(_ body: (StoredFile) throws -> Void) throws {
         var listing = try FileListing(databases)
         while let element = try listing.next() { try body(try file(element)) }
@@ -106,8 +103,6 @@ package final class StoreReader {
         }
     }
 
-    /// The files of partitions whose value is spelled in another way. Only the names of files are read.
-    /// - Throws: `storeFailed` or `storeDamaged`.
     package func partitionNames() throws(HistoryError) -> PartitionNames {
         var names = PartitionNames(), listing = try FileListing(databases)
         while let element = try listing.next() { names.record(element.path) }
@@ -115,15 +110,13 @@ package final class StoreReader {
         return names
     }
 
-    /// The synced file at a path; nil if there is none.
-    /// - Throws: `storeFailed` or `storeDamaged`.
     package func file(_ path: VirtualPath) throws(HistoryError) -> StoredFile? {
         let shard = manifest.shard(of: path)
         return try translatingErrors(in: DataDirectory.shardName(shard)) {
             let record = try databases[shard].read { db in try SQLiteFile.find(path, in: db) }
             return record.map { record in
                 StoredFile(
-                    path: path, head: record.head, id: SyncedFileID(record.number, shard: shard), reader: self)
+                    path: path, head: record.head, id: SyncedFileID(record.number, shard: shard), in: self)
             }
         }
     }
@@ -139,79 +132,30 @@ package final class StoreReader {
         } catch {
             guard error.code == .storeDamaged else { throw error }
         }
-        return StoredFile(path: element.path, head: head, id: element.id, reader: self)
+        return StoredFile(path: element.path, head: head, id: element.id, in: self)
     }
 }
 
-/// A synced file of a store that is only read.
-package struct StoredFile {
-    /// The name of the file.
-    package let path: VirtualPath
-    /// The end and the beginning of its log.
-    package let head: FileHead
-    let id: SyncedFileID
-    /// Keeps the directory locked.
-    let reader: StoreReader
-
-    private var database: any DatabaseReader { reader.databases[id.shard] }
-
-    /// The entry that produced `version`; nil if neither the log nor the archive has it.
-    package func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
-        try read { file throws(HistoryError) in
-            if let entry = try file.view().entry(version) { return entry }
-            return try file.archivedEntries(upTo: version).last { $0.version == version }
-        }
-    }
-
-    /// The oldest and the newest version in the archive, which may lack some between them; nil if it is empty.
-    package func archivedVersions() throws(HistoryError) -> ClosedRange<ServerVersion>? {
-        try read { file throws(HistoryError) in try file.archivedVersions() }
-    }
-
-    /// Calls `body` with the newest entries of the log, the newest first, and then with those of the archive. Where the
-    /// archive lacks some, the next one is older by more than one version.
-    /// - Parameters:
-    ///   - limit: the most entries; all unless it is given.
-    ///   - last: the newest entry; that of the log unless it is given.
-    /// - Throws: the errors of `body`; `storeFailed` or `storeDamaged`.
-    package func forEachEntry(
-        newest limit: Int = .max, upTo last: ServerVersion = .largest, _ body: (LogEntry) throws -> Void
-    ) throws {
-        var version = min(last, head.version), left = limit
-        while left > 0, version > head.baseVersion, let entry = try entry(version) {
-            try body(entry)
-            version = version - 1
-            left -= 1
-        }
-        while left > 0, version > 0 {
-            let archived = try read { file throws(HistoryError) in try file.archivedEntries(upTo: version) }
-            guard let oldest = archived.first else { return }
-            for entry in archived.reversed().prefix(left) { try body(entry) }
-            version = oldest.version - 1
-            left -= archived.count
-        }
-    }
-
-    /// The state at a version: read from its rows if they are of this version, and made from older entries otherwise
-    /// (`FileView.state(at:)`).
-    /// - Throws: `badServerVersion` if what that needs is not there.
-    package func state(at version: ServerVersion) throws(HistoryError) -> ObjectGraph {
-        if version == head.stateVersion { return try SQLiteRows(file: id, database: database).graph() }
-        return try withView { view throws(HistoryError) in try view.state(at: version) }
-    }
-
-    /// Runs `body` over the file as it is stored.
-    package func withView<Result>(
-        _ body: (any FileView) throws(HistoryError) -> Result
+extension StoreReader: StoreSnapshot {
+    package func read<Result>(
+        _ file: SyncedFileID, _ body: (any FileView) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
-        try read { file throws(HistoryError) in try body(try file.view()) }
+        try readFile(file) { file throws(HistoryError) in try body(try file.view()) }
     }
 
-    private func read<Result>(
-        _ body: (SQLiteFile) throws(HistoryError) -> Result
+    package func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
+        try SQLiteRows(file: file, database: databases[file.shard]).graph()
+    }
+
+    package func archivedVersions(of file: SyncedFileID) throws(HistoryError) -> ClosedRange<ServerVersion>? {
+        try readFile(file) { file throws(HistoryError) in try file.archivedVersions() }
+    }
+
+    private func readFile<Result>(
+        _ file: SyncedFileID, _ body: (SQLiteFile) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
         try translatingErrors {
-            try database.read { db in try body(SQLiteFile(id: id, db: db, segments: reader.segments)) }
+            try databases[file.shard].read { db in try body(SQLiteFile(id: file, db: db, segments: segments)) }
         }
     }
 }

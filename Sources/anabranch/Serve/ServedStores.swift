@@ -60,13 +60,26 @@ struct ServedStores {
     }
     #else
     private init(_ database: String, _ configuration: Configuration, now: UInt64, _ logger: Logger) throws {
-        throw InputError(
-            description: """
-                store: this command was built without PostgreSQL: build it with the package trait Postgres, or leave \
-                store away
-                """)
+        throw InputError.noPostgres
     }
     #endif
+}
+
+/// The store in a PostgreSQL database, to be read.
+func databaseSnapshot(of database: String) throws -> any StoreSnapshot {
+    #if canImport(CLibPQ)
+    return try PostgresReader(database)
+    #else
+    throw InputError.noPostgres
+    #endif
+}
+
+extension InputError {
+    fileprivate static let noPostgres = InputError(
+        description: """
+            store: this command was built without PostgreSQL: build it with the package trait Postgres, or leave store \
+            away
+            """)
 }
 
 extension Configuration {
@@ -75,8 +88,8 @@ extension Configuration {
         guard database != nil else { return }
         throw InputError(
             description: """
-                the store is in PostgreSQL, and this command works on data directories: a running server answers \
-                anabranch admin and shows its data in the inspector, and pg_dump makes backups
+                the store is in PostgreSQL, and this command works on data directories: pg_dump makes backups, and a \
+                running server answers anabranch admin
                 """)
     }
 }
