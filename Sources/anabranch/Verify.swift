@@ -25,6 +25,9 @@ struct VerifyCommand: ParsableCommand {
             While a server runs, each database is checked as it was at one moment. The server \
             goes on; its write-ahead logs grow by what is written during that time.
 
+            Where the configuration names a database of PostgreSQL, that is checked by what the store answers \
+            (Spec/Postgres.md, section 7); accounts, keys, and the contents of files are not.
+
             An incremental backup is made whole for this in a directory anabranch-XXXXXX, in that of temporary files \
             (TMPDIR), which needs as much space as the data. It has keys and password hashes; only you can read it, \
             and it is removed at the end, also by Ctrl-C and SIGTERM. After SIGKILL or a crash of the machine, remove \
@@ -54,7 +57,38 @@ struct VerifyCommand: ParsableCommand {
     var chunks = false
 
     func run() throws {
-        if try verify(store.directory()) > 0 { throw HistoryError(.storeDamaged, "the store is damaged") }
+        let database = try store.database()
+        let damageCount = try database.map(verify(database:)) ?? verify(store.directory())
+        if damageCount > 0 { throw HistoryError(.storeDamaged, "the store is damaged") }
+    }
+
+    /// What was found in all files.
+    private struct Totals {
+        var fileCount = 0, entryCount = 0, damageCount = 0
+
+        mutating func add(_ file: VerifiedFile) {
+            fileCount += 1
+            entryCount += file.entryCount
+            damageCount += file.damages.count
+        }
+    }
+
+    /// - Returns: the number of damages.
+    private func verify(database: String) throws -> Int {
+        guard base.isEmpty, !chunks else {
+            throw InputError(
+                description: "--base and --chunks are about data directories, and the store is in PostgreSQL")
+        }
+        let snapshot = try databaseSnapshot(of: database), ofStore = try snapshot.checkStore()
+        if !json { for damage in ofStore { print(damage) } }
+        var totals = Totals(damageCount: ofStore.count)
+        try snapshot.forEachFile { file in
+            let file = try snapshot.check(file)
+            report(file)
+            totals.add(file)
+        }
+        summarize(totals, ofStore, duplicates: try snapshot.partitionNames().duplicates, remedy: "")
+        return totals.damageCount
     }
 
     /// - Returns: the number of damages.
@@ -67,34 +101,39 @@ struct VerifyCommand: ParsableCommand {
             try verification.checkDatabase() + Self.checkKeys(in: directory)
             + (chunks ? Self.checkChunks(in: directory) : [])
         if !json { for damage in ofDatabase { print(damage) } }
-        var fileCount = 0, entryCount = 0, damageCount = ofDatabase.count
+        var totals = Totals(damageCount: ofDatabase.count)
         let contents = ChunkFolder(of: directory)
         try verification.checkFiles { file in
             var file = file
             if file.damages.isEmpty { file.damages += Self.checkContents(of: file.path, in: contents, verification) }
             report(file)
-            fileCount += 1
-            entryCount += file.entryCount
-            damageCount += file.damages.count
+            totals.add(file)
         }
-        let duplicates = try verification.partitionNames().duplicates
+        summarize(
+            totals, ofDatabase, duplicates: try verification.partitionNames().duplicates,
+            remedy: ": `anabranch merge-files --data \(directory)` joins them")
+        return totals.damageCount
+    }
+
+    /// - Parameter remedy: what is said of files of one partition.
+    private func summarize(
+        _ totals: Totals, _ ofDatabase: [StoreDamage], duplicates: [[VirtualPath]], remedy: String
+    ) {
         if json {
             let whole: JSONValue = [
-                "files": JSONValue(fileCount), "log_entries": JSONValue(entryCount),
-                "damage_count": JSONValue(damageCount), "database_damages": .array(ofDatabase.map(Self.json)),
+                "files": JSONValue(totals.fileCount), "log_entries": JSONValue(totals.entryCount),
+                "damage_count": JSONValue(totals.damageCount), "database_damages": .array(ofDatabase.map(Self.json)),
                 "files_of_one_partition": .array(
                     duplicates.map { .array($0.map { .string($0.description) }) }),
             ]
             print(whole.encoded)
         } else {
             for files in duplicates {
-                let names = files.map(\.description).joined(separator: " and ")
-                print("\(names) are one partition: `anabranch merge-files --data \(directory)` joins them")
+                print("\(files.map(\.description).joined(separator: " and ")) are one partition\(remedy)")
             }
-            let sum = damageCount == 0 ? "no damage" : counted(damageCount, "damage")
-            print("\(counted(fileCount, "file")), \(counted(entryCount, "log entry")): \(sum)")
+            let sum = totals.damageCount == 0 ? "no damage" : counted(totals.damageCount, "damage")
+            print("\(counted(totals.fileCount, "file")), \(counted(totals.entryCount, "log entry")): \(sum)")
         }
-        return damageCount
     }
 
     /// That the chunks are there which files name; their bytes are another matter.

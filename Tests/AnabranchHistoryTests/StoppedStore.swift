@@ -1,3 +1,4 @@
+import AnabranchHistory
 import Foundation
 import GRDB
 import Testing

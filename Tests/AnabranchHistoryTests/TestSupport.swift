@@ -136,6 +136,11 @@ final class TestStore {
 
     /// Checks that nothing on the disk is damaged; the store has to be restarted for further use.
     func verify() throws {
+        if let database {
+            let reader = try PostgresReader(database.url)
+            #expect(try reader.checkStore() == [])
+            try reader.forEachFile { file in #expect(try reader.check(file).damages == [], "\(file.path)") }
+        }
         guard let running = store as? SQLiteStore else { return }
         try running.close()
         let verification = try StoreVerification(directory: directory.path)

@@ -26,6 +26,15 @@ package protocol StoreSnapshot: AnyObject {
     func archivedVersions(of file: SyncedFileID) throws(HistoryError) -> ClosedRange<ServerVersion>?
 }
 
+/// A snapshot that can be checked as a whole.
+package protocol CheckedSnapshot: StoreSnapshot {
+    /// What is wrong with the store itself, besides its files.
+    func checkStore() throws(HistoryError) -> [StoreDamage]
+
+    /// Reads all that is kept of a file, and checks it.
+    func check(_ file: StoredFile) throws(HistoryError) -> VerifiedFile
+}
+
 /// A synced file of a store that is only read.
 package struct StoredFile {
     /// The name of the file.

@@ -55,16 +55,35 @@ extension PostgresFile {
     }
 
     func received(_ version: ServerVersion) throws(HistoryError) -> ReceivedChangeset? {
-        let rows = try query(
-            "SELECT time, changeset, checksum FROM received WHERE file = $1 AND version = $2", .sought(version))
-        guard rows.count > 0 else { return nil }
-        let received = ReceivedChangeset(
-            version: version, time: try rows.number(0, 0), changeset: try rows.requiredBytes(0, 1))
-        guard rows.checksum(0, 2) == start.covering(received) else {
-            throw damaged("what was received as log entry \(version)")
-        }
-        return received
+        guard version > 0 else { return nil }
+        return try received(in: VersionRange(after: version - 1, through: version), countMax: 1).first
     }
+
+    private func received(in range: VersionRange, countMax: Int) throws(HistoryError) -> [ReceivedChangeset] {
+        let rows = try query(
+            """
+            SELECT version, time, changeset, checksum FROM received
+            WHERE file = $1 AND version > $2 AND version <= $3 ORDER BY version LIMIT $4
+            """, .sought(range.base), .sought(range.last), .number(Int64(countMax)))
+        return try rows.map { row throws(HistoryError) in
+            let received = ReceivedChangeset(
+                version: try rows.number(row, 0), time: try rows.number(row, 1),
+                changeset: try rows.requiredBytes(row, 2))
+            guard rows.checksum(row, 3) == start.covering(received) else {
+                throw damaged("what was received as log entry \(received.version)")
+            }
+            return received
+        }
+    }
+
+    /// Reads all changesets that are kept as they were received.
+    /// - Throws: `storeDamaged` for the first one that is not what was written.
+    func checkReceived() throws(HistoryError) {
+        var range = VersionRange(after: 0, through: .largest)
+        while let last = try received(in: range, countMax: Self.receivedPageCount).last { range.base = last.version }
+    }
+
+    private static let receivedPageCount = 100
 
     func entries(
         in range: VersionRange, excludingOrigin origin: ClientFileID?, byteBudget: Int

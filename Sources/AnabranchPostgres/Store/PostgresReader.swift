@@ -90,6 +90,36 @@ extension PostgresReader: StoreSnapshot {
     }
 }
 
+extension PostgresReader: CheckedSnapshot {
+    /// Finds rows of files that are gone.
+    package func checkStore() throws(HistoryError) -> [StoreDamage] {
+        // Each file has at least the rows of its reserved client files.
+        let rows = try transaction.query(
+            """
+            SELECT DISTINCT file FROM client_file
+            WHERE file NOT IN (SELECT id FROM synced_file UNION SELECT file FROM deleted_file) ORDER BY file
+            """, [])
+        return try rows.map { row throws(HistoryError) in
+            let number = Int64(bitPattern: try rows.number(row, 0))
+            return StoreDamage(kind: .continuity, place: "file \(number)", finding: "its record is missing")
+        }
+    }
+
+    package func check(_ file: StoredFile) throws(HistoryError) -> VerifiedFile {
+        try reading { () throws(HistoryError) in
+            var result = try ContractVerification(of: file.path, file.id, in: store).run()
+            do throws(HistoryError) {
+                try store.readFile(file.id) { file throws(HistoryError) in try file.checkReceived() }
+            } catch {
+                guard error.code == .storeDamaged else { throw error }
+                let damage = StoreDamage(kind: .checksum, place: "changesets as received", finding: error.reason)
+                if result.damages.isEmpty { result.damages.append(damage) }
+            }
+            return result
+        }
+    }
+}
+
 /// The rows of a state in a snapshot.
 private struct SnapshotRows: ObjectRows {
     let rows: StateRows

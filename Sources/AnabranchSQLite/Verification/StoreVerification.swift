@@ -1,32 +1,7 @@
-package import AnabranchCore
+import AnabranchCore
 package import AnabranchHistory
 import Foundation
 import GRDB
-
-/// The result of checking one synced file.
-package struct VerifiedFile: Equatable, Sendable {
-    /// The name of the file.
-    package var path: VirtualPath
-    /// The number of entries in its log.
-    package var entryCount = 0
-    /// The newest version up to which nothing is wrong with the log.
-    package var goodVersion: ServerVersion = 0
-    /// Changesets of the log, in bytes.
-    package var logBytes: UInt64 = 0
-    /// The number of entries in its archive.
-    package var archivedCount = 0
-    /// Client files, without the reserved rows.
-    package var clientFileCount = 0
-    /// Reciprocal changesets of all its client files.
-    package var reciprocalCount = 0
-    /// Instructions of the log that cannot be applied, and so have no part in the state. Only a log that was written
-    /// by a relay has some.
-    package var skippedCount = 0
-    /// The damage in the file; empty if there is none.
-    package var damages: [StoreDamage] = []
-
-    init(path: VirtualPath) { self.path = path }
-}
 
 /// Reads all of a store and checks it: the checksum chain of each log, the invariants of `Spec/History.md`, section 13,
 /// about the stored data, and the state against the log. For the latter, the state that the log produces is held in
@@ -203,4 +178,9 @@ package struct StoreVerification {
         file.damages = [StoreDamage(kind: kind, place: "record of the file", finding: finding)]
         return file
     }
+}
+
+extension DatabaseError {
+    /// A page is not what SQLite expects there.
+    var isDamage: Bool { resultCode == .SQLITE_CORRUPT }
 }

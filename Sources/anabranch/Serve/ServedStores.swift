@@ -66,7 +66,7 @@ struct ServedStores {
 }
 
 /// The store in a PostgreSQL database, to be read.
-func databaseSnapshot(of database: String) throws -> any StoreSnapshot {
+func databaseSnapshot(of database: String) throws -> any CheckedSnapshot {
     #if canImport(CLibPQ)
     return try PostgresReader(database)
     #else

@@ -1,4 +1,4 @@
-import GRDB
+package import AnabranchCore
 
 /// A part of a store that contradicts the guarantees of the store.
 package struct StoreDamage: Equatable, Sendable, CustomStringConvertible {
@@ -51,7 +51,28 @@ package struct StoreDamage: Equatable, Sendable, CustomStringConvertible {
     package var description: String { "\(kind.rawValue) damage, \(place): \(finding)" }
 }
 
-extension DatabaseError {
-    /// A page is not what SQLite expects there.
-    var isDamage: Bool { resultCode == .SQLITE_CORRUPT }
+/// The result of checking one synced file.
+package struct VerifiedFile: Equatable, Sendable {
+    /// The name of the file.
+    package var path: VirtualPath
+    /// The number of entries in its log.
+    package var entryCount = 0
+    /// The newest version up to which nothing is wrong with the log.
+    package var goodVersion: ServerVersion = 0
+    /// Changesets of the log, in bytes.
+    package var logBytes: UInt64 = 0
+    /// The number of entries in its archive.
+    package var archivedCount = 0
+    /// Client files, without the reserved rows.
+    package var clientFileCount = 0
+    /// Reciprocal changesets of all its client files.
+    package var reciprocalCount = 0
+    /// Instructions of the log that cannot be applied, and so have no part in the state. Only a log that was written
+    /// by a relay has some.
+    package var skippedCount = 0
+    /// The damage in the file; empty if there is none.
+    package var damages: [StoreDamage] = []
+
+    /// Nothing was found yet.
+    package init(path: VirtualPath) { self.path = path }
 }
