@@ -246,6 +246,22 @@ import Testing
         }
     }
 
+    /// Over one store, which one of them has at a time, or both.
+    @Test(arguments: [false, true]) func aWriteCountsOnceWhicheverServerTakesIt(isShared: Bool) async throws {
+        let disk = try WireRig.Disk(isShared: isShared)
+        try await WireRig.run(on: disk) { one in
+            let first = try await Asker(one)
+            try await WireRig.run(on: disk) { other in
+                let second = try await Asker(other, isNew: false)
+                #expect(await first.ask(.POST, "i/k", "ccid=a", body: #"{"n":1}"#).version == "1")
+                #expect(await second.ask(.POST, "i/k", "ccid=a", body: #"{"n":1}"#).status == .conflict)
+                #expect(await second.ask(.POST, "i/k", "ccid=b", body: #"{"n":2}"#).version == "2")
+                #expect(await first.ask(.POST, "i/k", "ccid=b", body: #"{"n":2}"#).status == .conflict)
+                #expect(await first.ask(.GET, "i/k") == (.ok, #"{"n":2}"#, "2"))
+            }
+        }
+    }
+
     @Test func whoMayNotWriteReads() async throws {
         struct Reader: Authorizer {
             func permission(for principal: Principal, on partition: [UInt8]) -> Permission { .read }

@@ -37,7 +37,10 @@ extension SyncedFile {
         assert(!defersCommits, "a record of a deferred commit cannot be read before it is stored")
         var commit = commit
         commit.observedThrough = last.version
-        do throws(HistoryError) { commit.records = try records(about: commit) } catch { observerFailure = error }
+        do throws(HistoryError) { commit.records = try records(about: commit) } catch {
+            // Another node has written: the commit will not fit, and is made anew.
+            if error.code != .conflict { observerFailure = error }
+        }
         return commit
     }
 

@@ -196,10 +196,15 @@ final class FileQueues: Sendable {
         for path in state.withLock(\.pathsWithProgress) { notify(path, .writeProgress) }
     }
 
-    /// Makes all open files look for changes by other nodes, if there are any: wake-ups may be missing or lost.
+    /// Makes all open files look for changes by other nodes, if there are any: wake-ups may be missing or lost. Files
+    /// that somebody follows are opened for that.
     func follow() {
         guard environment.store.isShared else { return }
-        for path in state.withLock({ Array($0.queues.keys) }) { notify(path, .follow) }
+        let open = state.withLock { Set($0.queues.keys) }
+        for path in open { notify(path, .follow) }
+        for path in environment.followers.paths where !open.contains(path) {
+            submit(FileJob(comesAfterMerge: false) { _ = try? $0?.existingFile() }, to: path)
+        }
     }
 
     private func put(jobs: [FileJob] = [], requests: [FileRequest] = [], to path: VirtualPath) {

@@ -41,6 +41,11 @@ final class LogFollowers: Sendable {
         }
     }
 
+    /// The files that somebody follows.
+    var paths: [VirtualPath] { state.withLock { Array($0.files.keys) } }
+
+    func isFollowed(_ path: VirtualPath) -> Bool { state.withLock { $0.files[path] != nil } }
+
     /// Tells followers that the log of a file ends with a version now, which is durable; 0 if the file is gone.
     func record(_ version: ServerVersion, of path: VirtualPath) {
         let wakes = state.withLock { state -> [AsyncStream<Void>.Continuation] in

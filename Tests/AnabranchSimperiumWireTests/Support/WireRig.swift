@@ -41,10 +41,12 @@ struct WireRig: Sendable {
         let folder: URL
         let clock = Clock()
 
-        /// - Parameter isDurable: true for files, false for memory.
-        init(isDurable: Bool = false) throws {
+        /// - Parameters:
+        ///   - isDurable: true for files, false for memory.
+        ///   - isShared: whether several servers write to the memory at the same time.
+        init(isDurable: Bool = false, isShared: Bool = false) throws {
             folder = try Self.makeFolder()
-            store = isDurable ? try SQLiteStore(directory: folder.path) : InMemoryStore()
+            store = isDurable ? try SQLiteStore(directory: folder.path) : InMemoryStore(isShared: isShared)
             accounts = InMemoryAccountStore()
         }
 
