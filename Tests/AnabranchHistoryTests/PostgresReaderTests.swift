@@ -66,6 +66,7 @@ import Testing
         }
         #expect(try damages() == [])
         try PostgresConnection(database.url).execute("SET search_path = anabranch_store; \(change)")
-        #expect(try damages().contains { $0.kind == kind }, "\(try damages())")
+        let found = try damages()
+        #expect(found.contains { $0.kind == kind }, "\(found)")
     }
 }

@@ -139,7 +139,10 @@ final class TestStore {
         if let database {
             let reader = try PostgresReader(database.url)
             #expect(try reader.checkStore() == [])
-            try reader.forEachFile { file in #expect(try reader.check(file).damages == [], "\(file.path)") }
+            try reader.forEachFile { file in
+                let damages = try reader.check(file).damages
+                #expect(damages == [], "\(file.path)")
+            }
         }
         guard let running = store as? SQLiteStore else { return }
         try running.close()
