@@ -62,7 +62,7 @@ struct VerifyCommand: ParsableCommand {
         if damageCount > 0 { throw HistoryError(.storeDamaged, "the store is damaged") }
     }
 
-    /// What was found in all files.
+    /// The sums over all files.
     private struct Totals {
         var fileCount = 0, entryCount = 0, damageCount = 0
 

@@ -119,7 +119,7 @@ package final class ContractVerification {
             "base \(cursor.serverVersion) or locked version \(file.lockedVersion) is beyond the log")
     }
 
-    /// What belongs to single client files.
+    /// The parts that single client files have.
     private func checkParts() throws(HistoryError) {
         for (ident, file) in clientFiles.sorted(by: { $0.key < $1.key }) where ident >= 2 && !file.isExpired {
             try check(.checksum, "client file \(ident)") { () throws(HistoryError) in

@@ -28,7 +28,7 @@ package protocol StoreSnapshot: AnyObject {
 
 /// A snapshot that can be checked as a whole.
 package protocol CheckedSnapshot: StoreSnapshot {
-    /// What is wrong with the store itself, besides its files.
+    /// The damage in the store itself, besides that in its files.
     func checkStore() throws(HistoryError) -> [StoreDamage]
 
     /// Reads all that is kept of a file, and checks it.

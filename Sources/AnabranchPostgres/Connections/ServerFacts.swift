@@ -2,7 +2,7 @@
 import AnabranchHistory
 import AnabranchPostgresWire
 
-/// What a server of PostgreSQL says of itself.
+/// The facts that a server of PostgreSQL tells of itself.
 struct ServerFacts {
     private let isStandby: Bool
     /// A setting with which acknowledged commits may be lost.

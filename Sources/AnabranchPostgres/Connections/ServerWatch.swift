@@ -6,7 +6,7 @@ import Synchronization
 /// Looks at the server to which each new connection of a store leads. The same address can lead to another one, after a
 /// failover or the restoration of a backup, and that one may lack commits (`Spec/Postgres.md`, section 6).
 final class ServerWatch: Sendable {
-    /// What is known of the server.
+    /// The server as far as it is known.
     struct Known: Sendable {
         /// The number of times that the timeline was found to be another one.
         var term = 0

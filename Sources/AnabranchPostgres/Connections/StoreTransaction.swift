@@ -17,7 +17,7 @@ final class StoreTransaction: @unchecked Sendable {
     /// True if it has ended since somebody else has held a lock for too long.
     private var hasWaitedTooLong = false
     let rowsAhead = RowsAhead()
-    /// What comes with the next answer.
+    /// Statements that go with the next ones, and the takers of their rows.
     private var ahead: [(step: PostgresStep, take: (PostgresRows) throws(HistoryError) -> Void)] = []
 
     private init(in pool: ConnectionPool, opening: [PostgresStep]) {

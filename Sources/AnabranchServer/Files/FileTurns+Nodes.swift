@@ -15,6 +15,9 @@ extension FileTurns {
         }
     }
 
+    /// True if somebody follows the file, and hears of other nodes' entries only while it is open.
+    var isFollowed: Bool { environment.store.isShared && environment.followers.isFollowed(path) }
+
     /// Takes in changes by other nodes, if those made an operation fail, which can then be repeated.
     /// - Returns: nil if the operation can be repeated; otherwise the error, or that of taking in.
     func resolved(_ error: HistoryError) -> HistoryError? {

@@ -344,8 +344,6 @@ final class FileTurns {
     private func closeIfIdle() {
         guard let sessions else { return }
         if sessions.hasNoSessions, sessions.file.hasUnwrittenProgress { sessions.file.writeProgressWithNextCommit() }
-        // Who follows the file hears of other nodes' entries only while it is open.
-        let isFollowed = environment.store.isShared && environment.followers.isFollowed(path)
         let isOver = pending == nil && sessions.isIdle && !isMaintenanceWaiting && !isFollowed
         if isOver { forget() } else { reportCaches(sessions.file.cachedByteCount) }
     }
