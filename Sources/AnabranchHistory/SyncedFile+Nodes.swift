@@ -17,7 +17,11 @@ extension SyncedFile {
             }
             try checkContinuation(continues)
             if now.isSame(as: head), !hasConflict, !isStateUncertain { return keep(now) }
-            let state = keepsState ? try store.state(of: id) : nil
+            var state: ObjectGraph?
+            do throws(HistoryError) { if keepsState { state = try store.state(of: id) } } catch {
+                guard error.code == .conflict else { throw error }
+                continue
+            }
             // The state is one of this head if that is still the newest one.
             let newest = try store.read(id) { view throws(HistoryError) in try view.head() }
             guard newest.isSame(as: now) else { continue }
@@ -33,6 +37,7 @@ extension SyncedFile {
         if continues == nil {
             let opened = try store.open(path)
             isSame = opened.id == id && opened.lease == lease
+            store.close(opened.id, opened.lease)
         }
         guard isSame else { throw HistoryError(.leaseLost, "the file was deleted or restored") }
     }

@@ -140,7 +140,12 @@ public final class SyncedFile {
         if self.tailBytesMax > 0 { tail = LogTail(at: opened.head, bytesMax: self.tailBytesMax) }
         versionSalt = Salt.random(using: &self.randomness)
         guard keepsState else { return }
-        state = try store.state(of: id)
+        do throws(HistoryError) { state = try store.state(of: id) } catch {
+            // Another node has written since the file was opened.
+            guard error.code == .conflict else { throw error }
+            (state, isStateUncertain) = (ObjectGraph(), true)
+            try follow()
+        }
         try replayLog()
     }
 

@@ -6,8 +6,12 @@ import Testing
 
 /// Several nodes over one shared store (`Spec/Nodes.md`). `anabranch-lab simulate --nodes 3` runs whole worlds of them.
 @Suite struct NodesTests {
-    private static func node(_ number: UInt64, in store: InMemoryStore, tailBytesMax: Int = 0) throws -> SyncedFile {
-        try SyncedFile.open(in: store, seed: 100 + number, keepsState: true, tailBytesMax: tailBytesMax)
+    /// - Parameter number: from 1 on.
+    private static func node(
+        _ number: UInt64, in store: SharedStores, _ path: String = "/a", tailBytesMax: Int = 0
+    ) throws -> SyncedFile {
+        try SyncedFile.open(
+            path, in: store[number - 1], seed: 100 + number, keepsState: true, tailBytesMax: tailBytesMax)
     }
 
     /// A client of one file that can come to any node. Each of its changesets makes an object.
@@ -50,16 +54,18 @@ import Testing
 
     // MARK: The store
 
-    @Test func openingTakesAFileFromNobody() throws {
-        let store = InMemoryStore(isShared: true)
+    @Test(arguments: SharedStores.Kind.allCases)
+    func openingTakesAFileFromNobody(_ kind: SharedStores.Kind) throws {
+        let store = try SharedStores(kind)
         let first = try Self.node(1, in: store), second = try Self.node(2, in: store)
         #expect(first.lease == second.lease && first.head.bounds == 1)
         let idents = [try first.allocateIdent(), try second.allocateIdent(), try first.allocateIdent()].map(\.ident)
         #expect(idents == [2, 3, 4])
     }
 
-    @Test func aCommitDependsOnWhatItWasMadeOf() throws {
-        let store = InMemoryStore(isShared: true)
+    @Test(arguments: SharedStores.Kind.allCases)
+    func aCommitDependsOnWhatItWasMadeOf(_ kind: SharedStores.Kind) throws {
+        let store = try SharedStores(kind)
         let first = try Self.node(1, in: store), second = try Self.node(2, in: store)
         let head = first.head
         var idents = Commit(file: first.id, lease: first.lease, head: head)
@@ -67,49 +73,51 @@ import Testing
         #expect(idents.dependencies == .idents)
         try second.write(at: 1) { try $0.addClass("T") }
         // A new client file has nothing to do with the log.
-        try store.commit([idents])
-        #expect(try code { try store.commit([idents]) } == .conflict)
+        try store[0].commit([idents])
+        #expect(try code { try store[0].commit([idents]) } == .conflict)
         idents.clientFiles = [ClientFile(ident: 2, salt: 1, lastSeen: 2, revision: 2)]
         #expect(idents.dependencies == [])
-        try store.commit([idents])
-        #expect(try code { try store.commit([idents]) } == .conflict)
+        try store[0].commit([idents])
+        #expect(try code { try store[0].commit([idents]) } == .conflict)
 
         var write = Commit(file: first.id, lease: first.lease, head: head)
         write.idempotencyKey = IdempotencyKey(key: [1], version: 0)
         #expect(write.dependencies == [.log, .bounds])
-        #expect(try code { try store.commit([write]) } == .conflict)
+        #expect(try code { try store[0].commit([write]) } == .conflict)
         write.head = second.head
-        try store.commit([write])
+        try store[0].commit([write])
         write.head.bounds += 1
-        #expect(try code { try store.commit([write]) } == .conflict)
+        #expect(try code { try store[0].commit([write]) } == .conflict)
         write.head = second.head
         write.head.versionSalt = 77
-        #expect(try code { try store.commit([write]) } == .conflict)
+        #expect(try code { try store[0].commit([write]) } == .conflict)
         write.lease.number += 1
-        #expect(try code { try store.commit([write]) } == .leaseLost)
+        #expect(try code { try store[0].commit([write]) } == .leaseLost)
         var choice = Commit(file: first.id, lease: first.lease, head: head)
         choice.choosesLineage = true
         #expect(choice.dependencies == .bounds)
     }
 
-    @Test func oneThatDoesNotFitStopsNoOther() throws {
-        let store = InMemoryStore(isShared: true)
-        let a = try SyncedFile.open("/a", in: store, keepsState: true), b = try SyncedFile.open("/b", in: store)
-        let stale = try SyncedFile.open("/a", in: store, keepsState: true)
+    @Test(arguments: SharedStores.Kind.allCases)
+    func oneThatDoesNotFitStopsNoOther(_ kind: SharedStores.Kind) throws {
+        let store = try SharedStores(kind)
+        let b = try SyncedFile.open("/b", in: store[0]), stale = try Self.node(1, in: store)
+        let a = try SyncedFile.open("/a", in: store[1], keepsState: true)
         try a.write(at: 1) { try $0.addClass("T") }
         var commits = [stale, b].map { Commit(file: $0.id, lease: $0.lease, head: $0.head) }
         commits[0].idempotencyKey = IdempotencyKey(key: [1], version: 0)
         commits[1].clientFiles = [ClientFile(ident: 2, salt: 1, lastSeen: 1, revision: 1)]
-        let failures = store.commitByShard(commits)
+        let failures = store[0].commitByShard(commits)
         #expect(failures.keys.map { $0 } == [a.id] && failures[a.id]?.code == .conflict)
         #expect(failures[a.id]?.isStoreFailure == false && failures[a.id]?.isTransient == true)
-        #expect(try store.file(VirtualPath("/b"))?.head.nextIdent == 3)
+        #expect(try store.catalog.file(VirtualPath("/b"))?.head.nextIdent == 3)
     }
 
     // MARK: Following
 
-    @Test(arguments: [0, 1 << 20]) func whatOneWritesTheOtherTakesIn(tailBytesMax: Int) throws {
-        let store = InMemoryStore(isShared: true)
+    @Test(arguments: SharedStores.Kind.allCases, [0, 1 << 20])
+    func whatOneWritesTheOtherTakesIn(_ kind: SharedStores.Kind, tailBytesMax: Int) throws {
+        let store = try SharedStores(kind)
         let first = try Self.node(1, in: store, tailBytesMax: tailBytesMax)
         let second = try Self.node(2, in: store, tailBytesMax: tailBytesMax)
         let reader = try Client(at: first), author = try Client(at: second)
@@ -125,8 +133,9 @@ import Testing
         try Self.check([first, second], [author], "")
     }
 
-    @Test func aWriteIsMadeAgainOnWhatTheOtherHasWritten() throws {
-        let store = InMemoryStore(isShared: true)
+    @Test(arguments: SharedStores.Kind.allCases)
+    func aWriteIsMadeAgainOnWhatTheOtherHasWritten(_ kind: SharedStores.Kind) throws {
+        let store = try SharedStores(kind)
         let first = try Self.node(1, in: store), second = try Self.node(2, in: store)
         try first.write(at: 1) { try $0.addClass("T", key: "_id", .int) }
         var calls = 0
@@ -141,32 +150,35 @@ import Testing
         try Self.check([first, second], [], "")
     }
 
-    @Test func aFileThatIsGoneOrRestoredIsLost() throws {
-        let store = InMemoryStore(isShared: true)
+    @Test(arguments: SharedStores.Kind.allCases)
+    func aFileThatIsGoneOrRestoredIsLost(_ kind: SharedStores.Kind) throws {
+        let store = try SharedStores(kind)
         let first = try Self.node(1, in: store), second = try Self.node(2, in: store)
         try first.write(at: 1) { try $0.addClass("T") }
         try second.follow()
-        var random = SeededRandom(seed: 1)
-        store.renewSalts(using: &random)
+        try store.restore()
         #expect(try code { try second.follow() } == .leaseLost)
         #expect(try code { try second.write(at: 1) { try $0.addClass("U") } } == .leaseLost)
         let third = try Self.node(3, in: store)
         #expect(try third.write(at: 1) { try $0.addClass("U") }.version == 2)
         try third.commit(third.deletion())
+        #expect(try store[0].contains(VirtualPath("/a")) == false)
         let fourth = try Self.node(4, in: store)
         #expect(fourth.version == 0 && fourth.id != third.id)
         #expect(try code { try third.follow() } == .leaseLost)
     }
 
-    @Test func flexibleSyncIsRefused() throws {
-        let file = try Self.node(1, in: InMemoryStore(isShared: true))
+    @Test(arguments: SharedStores.Kind.allCases)
+    func flexibleSyncIsRefused(_ kind: SharedStores.Kind) throws {
+        let file = try Self.node(1, in: SharedStores(kind))
         #expect(try code { _ = try FlexibleFile(file) } == .storeUnusable)
     }
 
     // MARK: Sessions
 
-    @Test func aClientThatMovesLeavesNothingBehind() throws {
-        let store = InMemoryStore(isShared: true)
+    @Test(arguments: SharedStores.Kind.allCases)
+    func aClientThatMovesLeavesNothingBehind(_ kind: SharedStores.Kind) throws {
+        let store = try SharedStores(kind)
         let first = try Self.node(1, in: store), second = try Self.node(2, in: store)
         let client = try Client(at: first)
         try client.come(to: first)
@@ -185,8 +197,9 @@ import Testing
         try Self.check([first, second], [client], "")
     }
 
-    @Test func aClientThatComesBackFindsNothingOfItsLastStay() throws {
-        let store = InMemoryStore(isShared: true)
+    @Test(arguments: SharedStores.Kind.allCases)
+    func aClientThatComesBackFindsNothingOfItsLastStay(_ kind: SharedStores.Kind) throws {
+        let store = try SharedStores(kind)
         let first = try Self.node(1, in: store), second = try Self.node(2, in: store)
         let client = try Client(at: first)
         try client.come(to: first)
@@ -204,8 +217,9 @@ import Testing
         try Self.check([first, second], [client], "")
     }
 
-    @Test func expiryElsewhereIsFoundOut() throws {
-        let store = InMemoryStore(isShared: true)
+    @Test(arguments: SharedStores.Kind.allCases)
+    func expiryElsewhereIsFoundOut(_ kind: SharedStores.Kind) throws {
+        let store = try SharedStores(kind)
         let first = try Self.node(1, in: store, tailBytesMax: 1 << 20), second = try Self.node(2, in: store)
         let client = try Client(at: first)
         try client.come(to: first)
@@ -223,8 +237,8 @@ import Testing
         let first, second: SyncedFile
         let clients: [Client]
 
-        init() throws {
-            let store = InMemoryStore(isShared: true)
+        init(_ kind: SharedStores.Kind) throws {
+            let store = try SharedStores(kind)
             first = try NodesTests.node(1, in: store)
             second = try NodesTests.node(2, in: store)
             clients = [try Client(at: first), try Client(at: first)]
@@ -252,8 +266,9 @@ import Testing
     }
 
     /// The clock of the node that maintains the file is 400 days ahead.
-    @Test func whoIsConnectedAnywhereDoesNotExpire() throws {
-        let kept = try Kept(), idents = kept.clients.map(\.file.ident)
+    @Test(arguments: SharedStores.Kind.allCases)
+    func whoIsConnectedAnywhereDoesNotExpire(_ kind: SharedStores.Kind) throws {
+        let kept = try Kept(kind), idents = kept.clients.map(\.file.ident)
         #expect(try kept.round(on: 500) == [])
         #expect(try idents.map { try kept.first.clientFile($0)?.foundAway } == [500 * Self.day, 500 * Self.day])
         var expired: [UInt64: [ClientFileID]] = [:]
@@ -265,8 +280,9 @@ import Testing
         #expect(try kept.first.clientFile(idents[0])?.lastSeen == 110 * Self.day)
     }
 
-    @Test func whoComesBackWasNotFoundAway() throws {
-        let kept = try Kept(), client = kept.clients[0]
+    @Test(arguments: SharedStores.Kind.allCases)
+    func whoComesBackWasNotFoundAway(_ kind: SharedStores.Kind) throws {
+        let kept = try Kept(kind), client = kept.clients[0]
         #expect(try kept.round(on: 500) == [])
         try client.come(to: kept.second)
         #expect(try kept.first.clientFile(client.file.ident)?.foundAway == 0)
@@ -279,17 +295,17 @@ import Testing
     private enum Step: CaseIterable { case come, upload, merge, commit, write }
 
     /// All orders in which two nodes can take their steps, each of which goes on from what the node knows.
-    @Test(arguments: [0, 1 << 20]) func twoNodesDoTheSameInEveryOrder(tailBytesMax: Int) throws {
-        let steps = Step.allCases.count
+    @Test(arguments: SharedStores.Kind.allCases, [0, 1 << 20])
+    func twoNodesDoTheSameInEveryOrder(_ kind: SharedStores.Kind, tailBytesMax: Int) throws {
+        let steps = Step.allCases.count, store = try SharedStores(kind)
         for order in 0..<(1 << (2 * steps)) where order.nonzeroBitCount == steps {
-            try run((0..<2 * steps).map { order >> $0 & 1 }, tailBytesMax, "order \(order)")
+            try run((0..<2 * steps).map { order >> $0 & 1 }, in: store, tailBytesMax, "order \(order)")
         }
     }
 
     /// - Parameter order: the node of each step.
-    private func run(_ order: [Int], _ tailBytesMax: Int, _ name: String) throws {
-        let store = InMemoryStore(isShared: true)
-        let nodes = try (1...2).map { try Self.node($0, in: store, tailBytesMax: tailBytesMax) }
+    private func run(_ order: [Int], in store: SharedStores, _ tailBytesMax: Int, _ name: String) throws {
+        let nodes = try (1...2).map { try Self.node($0, in: store, "/\(name)", tailBytesMax: tailBytesMax) }
         let clients = try nodes.map { try Client(at: $0) }
         var rest = [Step.allCases[...], Step.allCases[...]]
         var merged: [SyncedFile.MergedUploads?] = [nil, nil]
@@ -308,7 +324,7 @@ import Testing
                 }
             case .commit:
                 guard let taken = merged[number] else { continue }
-                let commit = node.completed(taken.commit), failure = store.commitByShard([commit])[node.id]
+                let commit = node.completed(taken.commit), failure = node.store.commitByShard([commit])[node.id]
                 #expect(failure == nil || failure?.code == .conflict, "\(name)")
                 node.finish(commit, failure)
                 _ = node.finish(taken, failure)
@@ -328,8 +344,16 @@ import Testing
 
     /// Nodes, clients that move, maintenance and restarts in random order.
     @Test(arguments: 0..<40 as Range<UInt64>) func nodesAgreeWhateverHappens(seed: UInt64) throws {
+        try runAtRandom(.memory, seed, "NodesTests.nodesAgreeWhateverHappens(seed: \(seed))")
+    }
+
+    @Test(arguments: 40..<48 as Range<UInt64>) func nodesOverPostgresAgreeWhateverHappens(seed: UInt64) throws {
+        try runAtRandom(.postgres, seed, "NodesTests.nodesOverPostgresAgreeWhateverHappens(seed: \(seed))")
+    }
+
+    private func runAtRandom(_ kind: SharedStores.Kind, _ seed: UInt64, _ repetition: String) throws {
         var random = SeededRandom(seed: seed)
-        let store = InMemoryStore(isShared: true)
+        let store = try SharedStores(kind)
         var policy = HistoryPolicy()
         (policy.sealEntries, policy.generationBytes) = (3, 100)
         var nodes = try (1...3).map { try Self.node($0, in: store, tailBytesMax: random.pick([0, 300, 1 << 20])) }
@@ -357,11 +381,11 @@ import Testing
             case 8: try nodes[number].follow()
             default:
                 guard !clients.contains(where: { $0.node == number }) else { continue }
-                nodes[number] = try Self.node(random.next(), in: store)
+                // Its new process has other random numbers.
+                nodes[number] = try Self.node(UInt64(number + 1 + 3 * random.below(1_000)), in: store)
             }
         }
         for node in nodes { _ = try node.integrate(at: 1000) }
-        let repetition = "NodesTests.nodesAgreeWhateverHappens(seed: \(seed))"
         for node in nodes { try node.follow() }
         let log = try nodes[0].log()
         for node in nodes {

@@ -7,17 +7,17 @@ import Foundation
 import Synchronization
 import Testing
 
-/// Connections are ended and PostgreSQL crashes, again and again, while two nodes take files from each other and write
-/// them (`Spec/Postgres.md`, section 1).
+/// Connections are ended and PostgreSQL crashes, again and again, while two nodes write files: they take them from each
+/// other (`Spec/Postgres.md`, section 1), or share them (`Spec/Nodes.md`).
 @Suite(.timeLimit(.minutes(30))) struct PostgresKillTests {
     private static let environment = ProcessInfo.processInfo.environment
     private static let fileCount = 3
 
     /// More of them: `ANABRANCH_POSTGRES_KILLS=200 swift test --filter PostgresKillTests`.
-    @Test func nothingIsLostOrDoubledWhateverIsKilled() async throws {
+    @Test(arguments: [false, true]) func nothingIsLostOrDoubledWhateverIsKilled(isShared: Bool) async throws {
         let kills = Self.environment["ANABRANCH_POSTGRES_KILLS"].flatMap(Int.init) ?? 4
         let seed = Self.environment["ANABRANCH_SEED"].flatMap(UInt64.init) ?? 1
-        do { try await Self.run(kills, seed) } catch {
+        do { try await Self.run(kills, seed, isShared: isShared) } catch {
             let again = "ANABRANCH_SEED=\(seed) ANABRANCH_POSTGRES_KILLS=\(kills) swift test --filter PostgresKillTests"
             Issue.record("seed \(seed): \(error); repeat with \(again)")
         }
@@ -42,20 +42,24 @@ import Testing
     }
 
     /// Writers and whoever kills have threads of their own: all of them wait.
-    private static func run(_ kills: Int, _ seed: UInt64) async throws {
+    private static func run(_ kills: Int, _ seed: UInt64, isShared: Bool) async throws {
         let server = try TestPostgres()
         defer { server.end() }
         let url = server.url(try server.makeDatabase()), progress = Progress()
         var options = PostgresStore.Options()
         options.requiresDurability = false
+        options.isShared = isShared
         let stores = [try PostgresStore(url, options: options), try PostgresStore(url, options: options)]
-        let versions = try await withThrowingTaskGroup(of: (Int, UInt64)?.self) { group in
-            for number in 0..<fileCount {
+        // Each file that is shared has two writers.
+        let writers = isShared ? 2 * fileCount : fileCount
+        let written = try await withThrowingTaskGroup(of: (Int, Written)?.self) { group in
+            for number in 0..<writers {
                 group.addTask {
                     try await onOwnThread {
                         defer { progress.end() }
                         let random = SeededRandom(scrambling: seed &* 100 &+ UInt64(number))
-                        return (number, try write("/\(number)", in: stores, random, progress))
+                        let path = "/\(number % fileCount)"
+                        return (number % fileCount, try write(path, in: stores, random, progress))
                     }
                 }
             }
@@ -66,14 +70,13 @@ import Testing
                     return nil
                 }
             }
-            return try await group.reduce(into: [Int: UInt64]()) { versions, part in
-                if let (number, version) = part { versions[number] = version }
+            return try await group.reduce(into: [Int: [Written]]()) { written, part in
+                if let (number, client) = part { written[number, default: []].append(client) }
             }
         }
+        for store in stores { store.close() }
         let store = try PostgresStore(url, options: options)
-        for number in 0..<fileCount {
-            try check("/\(number)", in: store, acknowledged: versions[number] ?? 0)
-        }
+        for number in 0..<fileCount { try check("/\(number)", in: store, written[number] ?? []) }
     }
 
     private static func kill(
@@ -108,46 +111,58 @@ import Testing
         .addTable("T"), .addColumn("T", "n"), .createObject(ObjectName(className: "T", key: .int(1))),
     ]).bytes
 
+    /// A client file, and the last of its versions that was acknowledged.
+    private struct Written {
+        var ident: ClientFileID?
+        var version: UInt64 = 0
+    }
+
     /// Uploads changesets with the versions 1, 2, 3 …, each again until it is acknowledged.
-    /// - Returns: the last version that was acknowledged.
     private static func write(
         _ path: String, in stores: [PostgresStore], _ random: SeededRandom, _ progress: Progress
-    ) throws -> UInt64 {
-        var random = random, ident: ClientFileID?, version: UInt64 = 0
+    ) throws -> Written {
+        var random = random, known: SaltedFileID?, written = Written()
         while !progress.isOver.load(ordering: .relaxed) {
             do {
                 let file = try SyncedFile.open(path, in: random.pick(stores), keepsState: true)
-                let known: ClientFileID
-                if let ident { known = ident } else { known = try file.allocateIdent().ident }
-                ident = known
+                let client: SaltedFileID
+                if let known { client = known } else { client = try file.allocateIdent() }
+                (known, written.ident) = (client, client.ident)
+                _ = try file.identify(
+                    IdentRequest(file: client, download: DownloadCursor(), latest: SaltedVersion(), subscriptions: nil))
                 for _ in 0..<random.below(60) where !progress.isOver.load(ordering: .relaxed) {
-                    let changeset = version == 0 ? object : ChangesetWriter.setting(1, to: Int64(version + 1))
-                    let refusal = try file.integrate(
-                        Upload([changeset], from: ClientVersion(version + 1)), from: known)
+                    let next = written.version + 1
+                    let changeset = next == 1 ? object : ChangesetWriter.setting(1, to: Int64(next))
+                    let refusal = try file.integrate(Upload([changeset], from: ClientVersion(next)), from: client.ident)
                     if let refusal { throw refusal }
-                    version += 1
+                    written.version = next
                     progress.acknowledged.signal()
                 }
             } catch let error as HistoryError {
-                guard [.storeFailed, .leaseLost].contains(error.code) else { throw error }
+                guard [.storeFailed, .leaseLost, .conflict, .superseded].contains(error.code) else { throw error }
                 progress.restart.withLock { _ in }
             }
         }
-        return version
+        return written
     }
 
     /// Every acknowledged changeset is in the log once, in order, and the state is what the log makes.
-    private static func check(_ path: String, in store: PostgresStore, acknowledged: UInt64) throws {
+    private static func check(_ path: String, in store: PostgresStore, _ written: [Written]) throws {
         let file = try SyncedFile.open(path, in: store, keepsState: true)
-        let (entries, made) = try file.read { view throws(HistoryError) in
+        let idents = written.compactMap(\.ident)
+        let (receipts, made) = try file.read { view throws(HistoryError) in
             let all = VersionRange(after: 0, through: .largest)
-            let entries = try view.entries(in: all, excludingOrigin: nil, byteBudget: .max)
-            return (entries, try view.state(at: view.head().version))
+            let receipts = try idents.map { ident throws(HistoryError) in try view.receipts(from: ident, in: all) }
+            return (receipts, try view.state(at: view.head().version))
         }
-        let versions = entries.map(\.clientVersion.rawValue)
-        guard versions == Array(1..<UInt64(versions.count) + 1),
-            acknowledged...acknowledged + 1 ~= UInt64(versions.count)
-        else { throw Wrong(description: "\(path): \(versions.count) entries for \(acknowledged) acknowledgements") }
+        for (client, receipts) in zip(written.filter { $0.ident != nil }, receipts) {
+            let versions = receipts.map(\.clientVersion.rawValue)
+            guard versions == Array(1..<UInt64(versions.count) + 1),
+                client.version...client.version + 1 ~= UInt64(versions.count)
+            else {
+                throw Wrong(description: "\(path): \(versions.count) entries for \(client.version) acknowledgements")
+            }
+        }
         let stored = try store.state(of: file.id).canonicalJSON(), replayed = try made.canonicalJSON()
         guard stored == replayed else { throw Wrong(description: "\(path): another state than that of the log") }
     }

@@ -260,7 +260,7 @@ import Testing
             """)
         expect(Self.refusal(server.url(name, user: role)), .storeUnusable, "may not do what is needed (table ")
         try connection.execute("UPDATE anabranch_store.meta SET value = '99' WHERE name = 'format'")
-        expect(Self.refusal(database.url), .storeUnusable, "the store has format 99; this program reads format 1")
+        expect(Self.refusal(database.url), .storeUnusable, "the store has format 99; this program reads format 2")
         try connection.execute("DROP OWNED BY \(role); DROP ROLE \(role)")
     }
 

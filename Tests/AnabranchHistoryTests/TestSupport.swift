@@ -83,8 +83,11 @@ final class TestDatabase: Sendable {
 
 extension PostgresStore {
     /// The server of the tests is not durable.
-    convenience init(_ database: TestDatabase, writers: Int = 4, seconds: Double = 60) throws(HistoryError) {
+    convenience init(
+        _ database: TestDatabase, writers: Int = 4, seconds: Double = 60, isShared: Bool = false
+    ) throws(HistoryError) {
         var options = Options()
+        options.isShared = isShared
         options.requiresDurability = false
         options.writers = writers
         options.seconds = seconds

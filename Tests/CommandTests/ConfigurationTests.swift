@@ -79,9 +79,10 @@ import Testing
         #expect(none.logLevel == .info)
     }
 
-    /// A value for each setting, other than the default.
+    /// A value for each setting, other than the default where others allow it.
     private static let values = [
-        "data": "/elsewhere", "listen": "[::1]:7000", "insecure": "true", "dev": "true",
+        "data": "/elsewhere", "shared": "false",
+        "listen": "[::1]:7000", "insecure": "true", "dev": "true",
         "allow-destructive-schema": "true", "log-level": "error", "log-format": "json", "proxy-protocol": "true",
         "trusted-proxies": "10.0.0.0/8, ::1",
         "public-url": "https://sync.example.com", "tls-certificate": "/cert.pem", "tls-key": "/key.pem",

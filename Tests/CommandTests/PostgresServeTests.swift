@@ -11,11 +11,11 @@ import Testing
     private static let beginning = """
         set -eu
         cd "$1"
-        url="$2"
+        url="$2" sharing=""
         trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
         serve() {
             : >"$1.out"
-            anabranch serve --dev --data "$1" --store "$url" --listen 127.0.0.1:0 >"$1.out" 2>"$1.log" &
+            anabranch serve --dev --data "$1" --store "$url" $sharing --listen 127.0.0.1:0 >"$1.out" 2>"$1.log" &
             server=$!
             until [ -s "$1.out" ]; do kill -0 $server || { cat "$1.log"; exit 1; }; sleep 0.05; done
             at="ws://127.0.0.1:$(sed 's/.*://' "$1.out")"
@@ -71,6 +71,113 @@ import Testing
             phone bob query Note TRUEPREDICATE
             """)
         #expect(answer.status == 0 && answer.output.contains("not yet uploaded"), "\(answer)")
+    }
+
+    /// Two servers of one database, and devices that write the same partition at each of them, one of which changes
+    /// servers. Neither server ends the session of a device because of the other, and when one of them is killed, its
+    /// device goes on at the other.
+    @Test func twoServersServeOnePartitionAtOnce() throws {
+        let answer = try Self.run(
+            """
+            sharing=--shared
+            serve one
+            first="$at" one=$server
+            serve two
+            second="$at"
+            printf '%s\\n' "$class" "$note" | phone ann write >/dev/null
+            phone ann read --url "$first" >/dev/null
+            phone bob read --url "$second" >/dev/null
+            mark() { printf '["Note",{"int":"%s"},{"title":"%s %s"}]\\n' "$2" "$1" "$2" | phone "$1" write >/dev/null; }
+            for round in 1 2 3 4 5; do
+                mark ann 1$round
+                mark bob 2$round
+                phone ann read --url "$first" >/dev/null &
+                phone bob read --url "$second" >/dev/null
+                wait $!
+            done
+            { kill -9 $one && wait $one; } 2>/dev/null || true
+            mark ann 30
+            phone ann read --url "$second" >/dev/null
+            phone bob read --url "$second" >/dev/null
+            phone ann query Note TRUEPREDICATE >ann.txt
+            phone bob query Note TRUEPREDICATE >bob.txt
+            cmp ann.txt bob.txt
+            grep -c '"title"' bob.txt
+            grep -E 'Z (error|critical)|another writer' one.log two.log || true
+            """)
+        #expect(answer.status == 0 && answer.output == "12\n", "\(answer)")
+    }
+
+    /// The load balancer of the guide, which knows two servers, one of which ends.
+    @Test func aLoadBalancerFindsTheServersThatAreThere() throws {
+        let page = try #require(try Pages.all().first { $0.hasSuffix("MoreThanOneMachine.md") })
+        let upstream = try #require(try Pages.blocks(in: "nginx", of: page).first)
+        let answer = try Self.run(
+            """
+            sharing=--shared
+            serve one
+            first="$at" one=$server
+            serve two
+            port="$(python3 -c 'import socket as s; print(s.create_server(("127.0.0.1", 0)).getsockname()[1])')"
+            cat >upstream.conf <<'CONF'
+            \(upstream)
+            CONF
+            sed -i "s/10.0.0.11:9090/${first#ws://}/; s/10.0.0.12:9090/${at#ws://}/" upstream.conf
+            cat >nginx.conf <<CONF
+            pid nginx.pid;
+            error_log nginx.log;
+            events {}
+            http {
+                client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi;
+                scgi_temp_path scgi; access_log off;
+                include upstream.conf;
+                server {
+                    listen 127.0.0.1:$port;
+                    location / {
+                        proxy_pass http://anabranch;
+                        proxy_http_version 1.1;
+                        proxy_set_header Host \\$host;
+                        proxy_set_header Upgrade \\$http_upgrade;
+                        proxy_set_header Connection upgrade;
+                    }
+                }
+            }
+            CONF
+            nginx -p "$PWD" -c nginx.conf 2>/dev/null
+            trap 'nginx -p "$PWD" -c nginx.conf -s stop 2>/dev/null; kill $(jobs -p) 2>/dev/null || true' EXIT
+            printf '%s\\n' "$class" "$note" | phone ann write
+            phone ann read --url "ws://127.0.0.1:$port" >/dev/null
+            phone bob read --url "ws://127.0.0.1:$port" >/dev/null
+            { kill -9 $one && wait $one; } 2>/dev/null || true
+            echo '["Note",{"int":"2"},{"title":"and the cat"}]' | phone ann write
+            phone ann read --url "ws://127.0.0.1:$port" >/dev/null
+            phone bob read --url "ws://127.0.0.1:$port" >/dev/null
+            phone bob query Note TRUEPREDICATE
+            """)
+        #expect(answer.status == 0 && answer.output.contains("and the cat"), "\(answer)")
+    }
+
+    @Test func aStoreIsForOneServerAtATimeOrForSeveral() throws {
+        let answer = try Self.run(
+            """
+            refused() { anabranch serve --dev --listen 127.0.0.1:0 --data d "$@" 2>&1 >/dev/null | tail -n 1; }
+            serve alone
+            refused --store "$url" --shared
+            refused --shared
+            cat >anabranch.yaml <<YAML
+            store: $url
+            shared: true
+            rules: everybody
+            apps:
+              notes: {providers: [anon-user], sync: flexible, app-config: everybody}
+            YAML
+            anabranch config check --config anabranch.yaml 2>&1 || true
+            """)
+        let parts = [
+            "the store was made for one server at a time", "shared: only with store, the PostgreSQL database",
+            "apps: notes: flexible sync is for a server that has its store for itself",
+        ]
+        for part in parts { #expect(answer.output.contains(part), "\(answer)") }
     }
 
     @Test func aServerWhosePostgresGoesAwayUsesItAgainWhenItIsBack() throws {

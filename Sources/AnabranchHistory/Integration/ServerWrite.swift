@@ -30,16 +30,17 @@ extension SyncedFile {
     public func write(
         idempotencyKey: String? = nil, at timestamp: ChangesetTime, _ body: (WriteTransaction) throws -> Void
     ) throws -> ServerWrite {
-        while true {
+        try repeating {
             let (commit, made) = try prepareWrite(idempotencyKey: idempotencyKey, at: timestamp, body)
-            guard let commit else { return made }
-            do {
-                try self.commit(commit)
-                return made
-            } catch {
-                guard error.code == .conflict else { throw error }
-                try follow()
-            }
+            if let commit { try self.commit(commit) }
+            return made
+        }
+    }
+
+    /// Calls `body`, and once more whenever others have written in between.
+    private func repeating<Result>(_ body: () throws -> Result) throws -> Result {
+        while true {
+            do { return try body() } catch let error as HistoryError where error.code == .conflict { try follow() }
         }
     }
 
@@ -92,6 +93,11 @@ extension SyncedFile {
         } catch let error as ApplyError where error.code == .unavailable {
             throw HistoryError(readingStateFailed: error)
         }
+    }
+
+    /// The same as `readState`. In a shared store, `body` is called again if another node has written meanwhile.
+    package func readNewestState<Result>(_ body: (WriteTransaction, SaltedVersion) throws -> Result) throws -> Result {
+        try repeating { try readState(body) }
     }
 
     /// Adds the log entry of a transaction of the server's own to a commit.

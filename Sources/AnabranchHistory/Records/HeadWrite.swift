@@ -32,7 +32,10 @@ extension SyncedFile {
     ) throws -> Value {
         let outcome = try retrying { () throws(HistoryError) in
             try read { view throws(HistoryError) in
-                Result { try readState { transaction, _ in try body(transaction, PendingRecords(over: view)) } }
+                try Result {
+                    try readState { transaction, _ in try body(transaction, PendingRecords(over: view)) }
+                }
+                .throwingConflicts()
             }
         }
         return try outcome.get()
@@ -50,7 +53,7 @@ extension SyncedFile {
                 let head = try view.head()
                 self.head = head
                 var builder = HeadCommit(Commit(file: id, lease: lease, head: head), state, view)
-                return Result { try builder.prepare(writes, in: self) }
+                return try Result { try builder.prepare(writes, in: self) }.throwingConflicts()
             }
         }
         return try outcome.get()
@@ -121,5 +124,15 @@ private struct HeadCommit {
         }
         records = set
         return commit.newHead.version
+    }
+}
+
+extension Result {
+    /// The same, unless it is a conflict with another node, after which the work is done again.
+    fileprivate func throwingConflicts() throws(HistoryError) -> Self {
+        if case .failure(let error) = self, let conflict = error as? HistoryError, conflict.code == .conflict {
+            throw conflict
+        }
+        return self
     }
 }

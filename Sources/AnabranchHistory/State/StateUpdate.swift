@@ -62,6 +62,7 @@ private final class PendingRows: Sendable {
 extension HistoryError {
     /// Reading objects failed, whatever they were needed for.
     package init(readingStateFailed error: ApplyError) {
-        self.init(error.isDamage ? .storeDamaged : .storeFailed, "the state cannot be read: \(error)")
+        let code: Code = error.isOutdated ? .conflict : error.isDamage ? .storeDamaged : .storeFailed
+        self.init(code, "the state cannot be read: \(error)")
     }
 }

@@ -62,7 +62,11 @@ public struct Commit: Sendable {
     }
 
     /// The head that the file has after the commit.
-    public var newHead: FileHead {
+    public var newHead: FileHead { newHead(after: head) }
+
+    /// The head that the file has after the commit.
+    /// - Parameter head: the stored head: in a shared store, what the commit does not depend on may have changed.
+    package func newHead(after head: FileHead) -> FileHead {
         var result = head
         if let last = entries.last {
             result.version = last.version

@@ -176,6 +176,11 @@ public protocol HistoryStore: Sendable {
     /// leases.
     var isShared: Bool { get }
 
+    /// Calls `wake` whenever other nodes may have written a file, from any thread, until the store is closed. A call is
+    /// a hint, which may be lost or come for nothing.
+    /// - Parameter wake: called with the path of a file that is open; nil stands for all of them.
+    func listen(_ wake: @escaping @Sendable (VirtualPath?) -> Void)
+
     /// True if reading costs next to nothing, so that nothing that was read or written need be kept a second time.
     var isInMemory: Bool { get }
 
@@ -357,6 +362,9 @@ extension HistoryStore {
 
     /// False: a file has one writer, and opening it takes it from the last one.
     public var isShared: Bool { false }
+
+    /// Does nothing, for stores without other nodes, or without wakes.
+    public func listen(_ wake: @escaping @Sendable (VirtualPath?) -> Void) {}
 
     /// False: reading costs something.
     public var isInMemory: Bool { false }

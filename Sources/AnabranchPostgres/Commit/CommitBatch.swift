@@ -32,7 +32,7 @@ struct CommitBatch {
         return Statement.allCases.compactMap { statement in
             let cells = columns[statement.rawValue], form = Self.forms[statement.rawValue]
             guard !cells.isEmpty else { return nil }
-            return PostgresStep(form.sql, zip(cells, form.types).map { .cells($0, $1) })
+            return Self.step(form, cells)
         }
     }
 
@@ -89,7 +89,7 @@ struct CommitBatch {
     private static let headColumns =
         numbers("version", "version_salt", "cumulative_size") + bytes("chain")
         + numbers("base_version", "base_salt", "base_cumulative_size") + bytes("base_chain")
-        + numbers("sealed_version", "next_ident", "state_version") + bytes("checksum")
+        + numbers("sealed_version", "next_ident", "state_version", "bounds") + bytes("checksum")
 
     private static func form(_ statement: Statement) -> Form {
         switch statement {
@@ -107,6 +107,7 @@ struct CommitBatch {
                     "file", "ident", "salt", "client_version", "reciprocal_base", "locked_version", "last_seen")
                     + flags("is_expired") + bytes("user_ident")
                     + numbers("lineage", "base_client_version", "receipt_version", "receipt_client_version")
+                    + numbers("revision", "session", "found_away")
                     + bytes("checksum"), replacing: ["file", "ident"])
         case .staleReciprocals:
             return removal(from: "reciprocal", numbers("file", "ident", "version"), comparing: ["version": "<="])
@@ -205,12 +206,21 @@ struct CommitBatch {
 
     /// Locks the rows of files in the order of their numbers, so that no two parties wait for each other, and ends the
     /// transaction by dividing by zero if one of them is not as it was read.
-    private static let lockingForm = form(numbers("id", "lease") + bytes("checksum")) { rows in
+    private static let lockingForm = form(numbers("id", "lease", "bounds") + bytes("checksum")) { rows in
         """
         SELECT 1 / (count(*) = array_length($1::bigint[], 1))::int FROM (
             SELECT f.id FROM synced_file f JOIN \(rows)
-            ON n.id = f.id AND n.lease = f.lease AND n.checksum = f.checksum ORDER BY f.id FOR NO KEY UPDATE OF f
+            ON n.id = f.id AND n.lease = f.lease AND n.bounds = f.bounds AND n.checksum = f.checksum
+            ORDER BY f.id FOR NO KEY UPDATE OF f
         ) AS fitting
+        """
+    }
+
+    /// Ends the transaction in the same way if a client file was written since it was read. Their files are locked.
+    private static let revisionForm = form(numbers("file", "ident", "revision")) { rows in
+        """
+        SELECT 1 / (count(*) = array_length($1::bigint[], 1))::int FROM client_file c JOIN \(rows)
+        ON c.file = n.file AND c.ident = n.ident AND c.revision = n.revision
         """
     }
 
@@ -218,11 +228,33 @@ struct CommitBatch {
     static func locking(_ records: [FileRecord]) -> [PostgresStep] {
         let records = records.filter(\.isStored)
         guard !records.isEmpty else { return [] }
-        let columns: [[Cell]] = [
-            records.map { .number($0.number) }, records.map { Cell($0.lease.number) },
-            records.map { Cell($0.checksum) },
+        return [
+            step(
+                lockingForm,
+                [
+                    records.map { .number($0.number) }, records.map { Cell($0.lease.number) },
+                    records.map { Cell($0.head.bounds) }, records.map { Cell($0.checksum) },
+                ])
         ]
-        return [PostgresStep(lockingForm.sql, zip(columns, lockingForm.types).map { .cells($0, $1) })]
+    }
+
+    /// The comparison of the client files that commits to a shared store write.
+    static func comparing(_ commits: [Commit]) -> [PostgresStep] {
+        let rows = commits.flatMap { commit in
+            commit.clientFiles.filter { $0.revision > 1 }.map { (commit.file.number, $0) }
+        }
+        guard !rows.isEmpty else { return [] }
+        return [
+            step(
+                revisionForm,
+                [
+                    rows.map { .number($0.0) }, rows.map { Cell($0.1.ident) }, rows.map { Cell($0.1.revision - 1) },
+                ])
+        ]
+    }
+
+    private static func step(_ form: Form, _ columns: [[Cell]]) -> PostgresStep {
+        PostgresStep(form.sql, zip(columns, form.types).map { .cells($0, $1) })
     }
 }
 #endif

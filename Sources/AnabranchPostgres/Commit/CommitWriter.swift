@@ -8,10 +8,11 @@ import AnabranchPostgresWire
 struct CommitWriter {
     private let transaction: StoreTransaction
     private let segments: SegmentCache
+    private let isShared: Bool
     private var batch = CommitBatch()
 
-    init(_ transaction: StoreTransaction, keptBy segments: SegmentCache) {
-        (self.transaction, self.segments) = (transaction, segments)
+    init(_ transaction: StoreTransaction, keptBy segments: SegmentCache, isShared: Bool) {
+        (self.transaction, self.segments, self.isShared) = (transaction, segments, isShared)
     }
 
     /// Ends the transaction.
@@ -42,9 +43,7 @@ struct CommitWriter {
             return nil
         }
         var after = record
-        if !record.isStored {
-            for clientFile in ClientFile.reserved { add(clientFile, of: file, start) }
-        }
+        if !record.isStored { addReserved(of: file, start) }
         for clientFile in commit.clientFiles {
             add(clientFile, of: file, start)
             let ident = Cell(clientFile.ident), base = clientFile.uploadCursor.serverVersion
@@ -89,21 +88,32 @@ struct CommitWriter {
         addViews(of: commit, file, start)
         addRecords(of: commit, file, start)
         if let sealed = commit.sealed { try seal(sealed, of: commit.file, in: &after) }
-        after.head = commit.newHead
+        after.head = commit.newHead(after: record.head)
         after.sealedVersion = max(after.sealedVersion, after.head.baseVersion)
         add(after, replacing: record)
         after.isStored = true
         return after
     }
 
+    /// Writes a file of a shared store, which has no commit yet.
+    mutating func create(_ record: FileRecord) {
+        addReserved(of: .number(record.number), record.start)
+        add(record, replacing: record)
+    }
+
     // MARK: Rows
+
+    private mutating func addReserved(of file: Cell, _ start: Checksum) {
+        for clientFile in ClientFile.reserved { add(clientFile, of: file, start) }
+    }
 
     private mutating func add(_ after: FileRecord, replacing before: FileRecord) {
         let head = after.head
         let cells: [Cell] = [
             Cell(head.version), Cell(head.versionSalt), Cell(head.cumulativeSize), Cell(after.chain),
             Cell(head.baseVersion), Cell(head.baseSalt), Cell(head.baseCumulativeSize), Cell(after.baseChain),
-            Cell(after.sealedVersion), Cell(head.nextIdent), Cell(head.stateVersion), Cell(after.checksum),
+            Cell(after.sealedVersion), Cell(head.nextIdent), Cell(head.stateVersion), Cell(head.bounds),
+            Cell(after.checksum),
         ]
         let number = Cell.number(after.number)
         if before.isStored {
@@ -120,6 +130,7 @@ struct CommitWriter {
             Cell(cursor.serverVersion), Cell(clientFile.lockedVersion), Cell(clientFile.lastSeen),
             .flag(clientFile.isExpired), Cell(clientFile.user), Cell(clientFile.lineage.rawValue),
             Cell(clientFile.baseClientVersion), Cell(receipt?.version ?? 0), Cell(receipt?.clientVersion ?? 0),
+            Cell(clientFile.revision), Cell(clientFile.session), Cell(clientFile.foundAway),
             Cell(start.covering(clientFile)))
     }
 
@@ -206,6 +217,14 @@ struct CommitWriter {
 
     // MARK: Checked changes
 
+    /// Carries out a check of what is stored. In a shared store, others may have changed that since the author of the
+    /// commit has looked at it; a connection that has broken shows again when the commit is repeated.
+    private func checking(_ id: SyncedFileID, _ body: () throws(HistoryError) -> Void) throws(HistoryError) {
+        do throws(HistoryError) { try body() } catch {
+            throw isShared && error.code == .storeFailed ? .conflict(of: id, error.reason) : error
+        }
+    }
+
     /// The file within the transaction, which has locked it.
     private func file(_ id: SyncedFileID, _ record: FileRecord) -> PostgresFile {
         PostgresFile(reading: FileReading(id, locked: record, in: transaction), segments: segments)
@@ -218,7 +237,7 @@ struct CommitWriter {
     ) throws(HistoryError) {
         try flush()
         let file = file(id, record)
-        try file.view.check(trim, of: record.head)
+        try checking(id) { () throws(HistoryError) in try file.view.check(trim, of: record.head) }
         let number = PostgresValue.number(id.number), end = PostgresValue.sought(trim.version)
         // The entry after the last one is keyed with its checksum.
         if trim.version <= record.sealedVersion, let sealed = file.sealedLog {
@@ -299,7 +318,11 @@ struct CommitWriter {
     ) throws(HistoryError) {
         try flush()
         let file = file(id, record)
-        try file.view.check(change) { version throws(HistoryError) in try file.segmentCount(ofGeneration: version) }
+        try checking(id) { () throws(HistoryError) in
+            try file.view.check(change) { version throws(HistoryError) in
+                try file.segmentCount(ofGeneration: version)
+            }
+        }
         let number = PostgresValue.number(id.number)
         switch change {
         case .append(let version, let last, let block):

@@ -8,7 +8,7 @@ struct FileRecord: Sendable {
     /// The columns of `synced_file f` that make it.
     static let columns = """
         f.id, f.path, f.lease, f.version, f.version_salt, f.cumulative_size, f.chain, f.base_version, f.base_salt,
-        f.base_cumulative_size, f.base_chain, f.sealed_version, f.next_ident, f.state_version, f.checksum
+        f.base_cumulative_size, f.base_chain, f.sealed_version, f.next_ident, f.state_version, f.bounds, f.checksum
         """
     /// The same, followed by the columns that have to agree with them.
     static let checkedColumns = """
@@ -22,6 +22,7 @@ struct FileRecord: Sendable {
     let path: VirtualPath
     /// The lease of the newest opening. It is in no checksum: it only tells parties apart.
     var lease = Lease(0)
+    /// Its `bounds` are in no checksum either.
     var head = FileHead()
     /// The key of the first entry's checksum.
     var baseChain: Checksum
@@ -49,13 +50,14 @@ struct FileRecord: Sendable {
             version: try rows.number(row, 3), versionSalt: try rows.number(row, 4),
             cumulativeSize: try rows.number(row, 5), baseVersion: try rows.number(row, 7),
             baseSalt: try rows.number(row, 8), baseCumulativeSize: try rows.number(row, 9),
-            nextIdent: try rows.number(row, 12), stateVersion: try rows.number(row, 13))
+            nextIdent: try rows.number(row, 12), stateVersion: try rows.number(row, 13),
+            bounds: try rows.number(row, 14))
         sealedVersion = try rows.number(row, 11)
         isStored = true
         if let chain = rows.checksum(row, 6), let baseChain = rows.checksum(row, 10) {
             (self.chain, self.baseChain) = (chain, baseChain)
         }
-        guard !isChecked || rows.checksum(row, 14) == checksum else {
+        guard !isChecked || rows.checksum(row, 15) == checksum else {
             throw HistoryError(.storeDamaged, "the record of the file is not what was written")
         }
     }
@@ -75,17 +77,17 @@ struct FileRecord: Sendable {
     /// Checks that the newest entry and the newest client file, which may be missing, agree.
     /// - Parameter row: a row with `checkedColumns`.
     func check(_ rows: PostgresRows, _ row: Int) throws(HistoryError) {
-        let newest: ServerVersion? = try rows.optionalNumber(row, 18).map(ServerVersion.init(rawValue:))
-        let salt = try rows.optionalNumber(row, 15), size = try rows.optionalNumber(row, 16)
+        let newest: ServerVersion? = try rows.optionalNumber(row, 19).map(ServerVersion.init(rawValue:))
+        let salt = try rows.optionalNumber(row, 16), size = try rows.optionalNumber(row, 17)
         let fits =
             newest == nil
             ? head.version == head.baseVersion && chain == baseChain
             : newest == head.version && salt == head.versionSalt.rawValue && size == head.cumulativeSize
-                && rows.checksum(row, 17) == chain
+                && rows.checksum(row, 18) == chain
         guard fits else {
             throw HistoryError(.storeDamaged, "the log does not end at version \(head.version) as it was written")
         }
-        let lastIdent = try rows.optionalNumber(row, 19)
+        let lastIdent = try rows.optionalNumber(row, 20)
         guard lastIdent.map({ $0 &+ 1 }) == head.nextIdent.rawValue else {
             throw HistoryError(.storeDamaged, "the client files do not end before \(head.nextIdent)")
         }

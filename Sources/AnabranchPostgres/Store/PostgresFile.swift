@@ -74,7 +74,7 @@ extension PostgresFile: FileView {
 
     static let clientColumns = """
         ident, salt, client_version, reciprocal_base, locked_version, last_seen, is_expired, user_ident, lineage,
-        base_client_version, receipt_version, receipt_client_version, checksum
+        base_client_version, receipt_version, receipt_client_version, revision, session, found_away, checksum
         """
 
     /// - Parameter start: nil if the row need not be what was written.
@@ -82,15 +82,17 @@ extension PostgresFile: FileView {
         _ rows: PostgresRows, _ row: Int, start: Checksum?
     ) throws(HistoryError) -> ClientFile {
         let receipt = Receipt(version: try rows.number(row, 10), clientVersion: try rows.number(row, 11))
-        let file = ClientFile(
+        var file = ClientFile(
             ident: try rows.number(row, 0), salt: try rows.number(row, 1),
             uploadCursor: UploadCursor(
                 clientVersion: try rows.number(row, 2), serverVersion: try rows.number(row, 3)),
             lockedVersion: try rows.number(row, 4), lastSeen: try rows.number(row, 5),
             isExpired: rows.flag(row, 6), user: rows.text(row, 7),
             lineage: Lineage(rawValue: try rows.number(row, 8)), baseClientVersion: try rows.number(row, 9),
-            newestReceipt: receipt.version == 0 ? nil : receipt)
-        guard start.map({ rows.checksum(row, 12) == $0.covering(file) }) ?? true else {
+            newestReceipt: receipt.version == 0 ? nil : receipt, revision: try rows.number(row, 12),
+            session: try rows.number(row, 13))
+        file.foundAway = try rows.number(row, 14)
+        guard start.map({ rows.checksum(row, 15) == $0.covering(file) }) ?? true else {
             throw HistoryError(.storeDamaged, "client file \(file.ident) is not what was written")
         }
         return file

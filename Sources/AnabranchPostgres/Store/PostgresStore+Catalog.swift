@@ -22,7 +22,7 @@ extension PostgresStore: HistoryCatalog {
         return try rows.map { row throws(HistoryError) in
             // A damaged record does not keep other files from being listed.
             let record = try FileRecord(rows, row, isChecked: false)
-            return CatalogFile(path: record.path, head: record.head, archivedBytes: try rows.number(row, 15))
+            return CatalogFile(path: record.path, head: record.head, archivedBytes: try rows.number(row, 16))
         }
     }
 
@@ -49,7 +49,7 @@ extension PostgresStore: HistoryCatalog {
         let rows = try query(
             "SELECT \(Self.catalogColumns) FROM synced_file f WHERE path = $1", .bytes(path.bytes))
         guard rows.count > 0 else { return nil }
-        return CatalogFile(path: path, head: try FileRecord(rows, 0).head, archivedBytes: try rows.number(0, 15))
+        return CatalogFile(path: path, head: try FileRecord(rows, 0).head, archivedBytes: try rows.number(0, 16))
     }
 
     public func id(of path: VirtualPath) throws(HistoryError) -> SyncedFileID? {

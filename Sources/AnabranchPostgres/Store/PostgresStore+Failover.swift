@@ -22,7 +22,7 @@ extension PostgresStore {
                 if record.head.version > 0 { steps += try file.renewSalt(of: &renewed) }
                 var commit = Commit(file: id, lease: record.lease, head: renewed.head)
                 if record.head.version == 0 { commit.clientFiles = try file.expiredClientFiles() }
-                var writer = CommitWriter(transaction, keptBy: segments)
+                var writer = CommitWriter(transaction, keptBy: segments, isShared: isShared)
                 _ = try writer.apply(commit, to: renewed, nil)
                 _ = try transaction.run(steps)
                 try writer.finish()
@@ -58,6 +58,7 @@ extension PostgresFile {
         return try clientFiles(after: reserved, countMax: .max).filter { !$0.isExpired }.map { file in
             var file = file
             file.isExpired = true
+            if record.head.bounds > 0 { file.revision += 1 }
             return file
         }
     }

@@ -7,6 +7,7 @@ import Synchronization
 
 /// The store of files in a PostgreSQL database (`Spec/Postgres.md`), flushed to its disk with each commit. One node at
 /// a time serves a file: opening it ends the lease of any other node, whose commits and reads are refused from then on.
+/// With `Options.isShared`, all nodes serve all files (`Spec/Nodes.md`).
 ///
 /// Each call has a deadline. A broken connection is opened again by the next call.
 public final class PostgresStore: Sendable {
@@ -22,6 +23,9 @@ public final class PostgresStore: Sendable {
         public var explainDays = 30
         /// True to refuse a database that may lose acknowledged commits.
         public var requiresDurability = true
+        /// True if several nodes write the same files (`Spec/Nodes.md`). A store is made for that or not: the other
+        /// kind is refused.
+        public var isShared = false
         /// Remembers uploads that may have ended the process; nil: nothing does.
         public var suspects: (any UploadSuspects)?
 
@@ -42,9 +46,11 @@ public final class PostgresStore: Sendable {
     let writers: ConnectionPool
     let options: Options
     let target: PostgresTarget
-    private let openFiles = Mutex(OpenFiles())
+    let openFiles = Mutex(OpenFiles())
     /// The segments that were opened, and the server's term: of another server they may be others.
     private let keptSegments = Mutex((term: 0, cache: SegmentCache()))
+    /// What tells other nodes of commits, and hears of theirs; nil unless the store is shared.
+    let wakes: StoreWakes?
     /// True if there was no store before it was opened.
     public let isNew: Bool
 
@@ -70,10 +76,12 @@ public final class PostgresStore: Sendable {
             url: url, seconds: self.options.seconds, server: ServerWatch(requiresDurability: options.requiresDurability)
         )
         isNew = try StoreCheck(
-            target: target, requiresDurability: options.requiresDurability, makesTables: makesTables
+            target: target, requiresDurability: options.requiresDurability, makesTables: makesTables,
+            isShared: makesTables ? options.isShared : nil
         ).run()
         readers = ConnectionPool(target, count: self.options.readers, idleSeconds: 600)
         writers = ConnectionPool(target, count: self.options.writers, idleSeconds: self.options.seconds)
+        wakes = options.isShared ? StoreWakes(target) : nil
         // From here on the server is known.
         do throws(PostgresError) { writers.giveBack(try writers.take()) } catch { throw HistoryError(error) }
     }
@@ -86,6 +94,7 @@ public final class PostgresStore: Sendable {
 
     /// Closes the connections. Calls that go on, or come later, make their own.
     public func close() {
+        wakes?.close()
         readers.close()
         writers.close()
     }
@@ -113,6 +122,7 @@ public final class PostgresStore: Sendable {
     ) throws(HistoryError) -> Result {
         try StoreTransaction.read(from: readers) { transaction throws(HistoryError) in
             let reading = try FileReading(id, try opened(id.number), in: transaction)
+            defer { if isShared { openFiles.withLock { $0.didRead(reading.record) } } }
             return try body(PostgresFile(reading: reading, segments: segments))
         }
     }
@@ -135,8 +145,18 @@ public final class PostgresStore: Sendable {
 }
 
 extension PostgresStore: HistoryStore {
+    /// True if several nodes write the same files.
+    public var isShared: Bool { options.isShared }
+
+    public func listen(_ wake: @escaping @Sendable (VirtualPath?) -> Void) {
+        wakes?.listen { [weak self] number in
+            guard let number else { return wake(nil) }
+            if let path = self?.openFiles.withLock({ $0[number]?.path }) { wake(path) }
+        }
+    }
+
     public func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile {
-        while true { if let opened = try openOnce(path) { return opened } }
+        while true { if let opened = try isShared ? openShared(path) : openOnce(path) { return opened } }
     }
 
     /// - Returns: nil if something has changed meanwhile, so that it has to be tried again.
@@ -164,12 +184,17 @@ extension PostgresStore: HistoryStore {
             if let (number, lease) = openFiles.withLock({ $0.open(new: path, server) }) {
                 return OpenedFile(id: id(number), lease: lease, head: FileHead())
             }
-            let last = try StoreTransaction.write(in: writers, locking: []) { transaction throws(HistoryError) in
-                try transaction.commit([PostgresStep("SELECT nextval('file_number')")])[0].number(0, 0)
-            }
-            let first = Int64(clamping: last)
-            openFiles.withLock { $0.add(numbers: first..<first + StoreTables.fileNumbers) }
+            try takeNumbers()
         }
+    }
+
+    /// Takes numbers for new files.
+    func takeNumbers() throws(HistoryError) {
+        let last = try StoreTransaction.write(in: writers, locking: []) { transaction throws(HistoryError) in
+            try transaction.commit([PostgresStep("SELECT nextval('file_number')")])[0].number(0, 0)
+        }
+        let first = Int64(clamping: last)
+        openFiles.withLock { $0.add(numbers: first..<first + StoreTables.fileNumbers) }
     }
 
     public func close(_ file: SyncedFileID, _ lease: Lease) { openFiles.withLock { $0.close(file.number, lease) } }
@@ -186,7 +211,7 @@ extension PostgresStore: HistoryStore {
     }
 
     public func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
-        let rows = StateRows(of: file.number, try opened(file.number)?.lease, in: self)
+        let rows = try stateRows(of: file)
         do throws(ApplyError) { return try ObjectGraph(rows: rows) } catch {
             throw HistoryError(readingStateFailed: error)
         }
@@ -223,28 +248,57 @@ extension PostgresStore: HistoryStore {
         }
         let term = target.server.known.term
         // Rows of states may have to be read for this, while they are unchanged.
-        let states = try commits.map { commit throws(HistoryError) in try commit.state?.rowWrites() }
-        let records = try commits.map { commit throws(HistoryError) in try record(of: commit) }
-        do throws(HistoryError) {
-            let written = try StoreTransaction.write(in: writers, locking: CommitBatch.locking(records)) {
-                transaction throws(HistoryError) in
-                try transaction.begin(in: term)
-                var writer = CommitWriter(transaction, keptBy: segments), written: [FileRecord?] = []
-                for ((commit, record), state) in zip(zip(commits, records), states) {
-                    written.append(try writer.apply(commit, to: record, state))
-                }
-                try writer.finish()
-                return written
+        let states = try commits.map { commit throws(HistoryError) in
+            do throws(HistoryError) { return try commit.state?.rowWrites() } catch {
+                throw error.code == .conflict ? .conflict(of: commit.file, "the objects") : error
             }
+        }
+        do throws(HistoryError) {
+            let written =
+                isShared ? try writeShared(commits, states, in: term) : try writeAlone(commits, states, in: term)
             openFiles.withLock { files in
                 for (commit, record) in zip(commits, written) {
                     if let record { files.didWrite(record) } else { files.close(commit.file.number) }
+                    if isShared { files.advanceStates(by: commit) }
                 }
             }
         } catch {
-            openFiles.withLock { files in for commit in commits { files.forgetRecord(of: commit.file.number) } }
+            if error.code != .conflict {
+                openFiles.withLock { files in for commit in commits { files.forgetRecord(of: commit.file.number) } }
+            }
             throw error
         }
+        wakes?.send(commits.filter { !$0.dependencies.isEmpty || $0.deletesFile }.map(\.file.number))
+    }
+
+    private func writeAlone(
+        _ commits: [Commit], _ states: [RowWrites?], in term: Int
+    ) throws(HistoryError) -> [FileRecord?] {
+        let records = try commits.map { commit throws(HistoryError) in try record(of: commit) }
+        return try write(commits, on: records, states, locking: CommitBatch.locking(records), in: term)
+    }
+
+    /// Writes commits on rows of files that the transaction locks, if they are as they are here.
+    /// - Throws: `leaseLost` if they are not.
+    func write(
+        _ commits: [Commit], on records: [FileRecord], _ states: [RowWrites?], locking: [PostgresStep], in term: Int
+    ) throws(HistoryError) -> [FileRecord?] {
+        try StoreTransaction.write(in: writers, locking: locking) { transaction throws(HistoryError) in
+            try transaction.begin(in: term)
+            return try write(commits, on: records, states, in: transaction)
+        }
+    }
+
+    /// Writes commits on rows of files that are locked, and ends the transaction.
+    func write(
+        _ commits: [Commit], on records: [FileRecord], _ states: [RowWrites?], in transaction: StoreTransaction
+    ) throws(HistoryError) -> [FileRecord?] {
+        var writer = CommitWriter(transaction, keptBy: segments, isShared: isShared), written: [FileRecord?] = []
+        for ((commit, record), state) in zip(zip(commits, records), states) {
+            written.append(try writer.apply(commit, to: record, state))
+        }
+        try writer.finish()
+        return written
     }
 
     /// The row of a file after a commit, to be written.

@@ -2,17 +2,26 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchPostgresWire
+import Synchronization
 
 /// The stored state of one synced file, as of the newest commit.
-struct StateRows: ObjectRows {
+final class StateRows: ObjectRows {
     private let file: Int64
     /// The lease with which the file is open here; nil if it is not. Rows that another party may have written are not
     /// read.
     private let lease: Lease?
+    /// In a shared store, the place in the log whose state this is; nil in any other.
+    private let place: Mutex<StatePlace?>
     private let store: PostgresStore
 
-    init(of file: Int64, _ lease: Lease?, in store: PostgresStore) {
+    init(of file: Int64, _ lease: Lease?, at place: StatePlace?, in store: PostgresStore) {
         (self.file, self.lease, self.store) = (file, lease, store)
+        self.place = Mutex(place)
+    }
+
+    /// Records that a commit of this node has changed the state.
+    func advance(from before: StatePlace, to after: StatePlace) {
+        place.withLock { if $0 == before { $0 = after } }
     }
 
     /// Two of them fit into an entry of an index, which has 2,704 bytes at most.
@@ -21,7 +30,7 @@ struct StateRows: ObjectRows {
     func row(at address: RowAddress) throws -> [UInt8]? {
         if let transaction, address.part == 0 {
             let name = RowsAhead.Name(file: file, address: address)
-            if transaction.rowsAhead.wanted.contains(name) { _ = try transaction.run(leaseCheck(in: transaction)) }
+            if transaction.rowsAhead.wanted.contains(name) { _ = try run([], in: transaction) }
             if let known = transaction.rowsAhead.known[name] { return known }
         }
         return try query(
@@ -90,14 +99,38 @@ struct StateRows: ObjectRows {
         try outcome.get()
     }
 
-    private func query(_ sql: String, _ parameters: PostgresValue...) throws(HistoryError) -> PostgresRows {
-        try StoreTransaction.read(from: store.readers) { transaction throws(HistoryError) in
-            let check = try leaseCheck(in: transaction)
-            return try transaction.run(check + [PostgresStep(sql, [.number(file)] + parameters)])[check.count]
+    private func query(_ sql: String, _ parameters: PostgresValue...) throws -> PostgresRows {
+        let result = try StoreTransaction.read(from: store.readers) { transaction throws(HistoryError) in
+            Result { try run([PostgresStep(sql, [.number(file)] + parameters)], in: transaction)[0] }
+        }
+        return try result.get()
+    }
+
+    /// Carries out statements if the rows that they read are those of this state.
+    /// - Throws: `ApplyError.outdated` if another node has written the log since; `HistoryError`.
+    private func run(_ steps: [PostgresStep], in transaction: StoreTransaction) throws -> [PostgresRows] {
+        let place = place.withLock { $0 }
+        do throws(HistoryError) {
+            let check = try check(in: transaction, place)
+            return Array(try transaction.run(check + steps).dropFirst(check.count))
+        } catch {
+            throw place != nil && error.code == .leaseLost ? ApplyError.outdated() : error
         }
     }
 
-    private func leaseCheck(in transaction: StoreTransaction) throws(HistoryError) -> [PostgresStep] {
+    /// The statement that divides by zero if the rows are not those of this state; none if that is known.
+    private func check(
+        in transaction: StoreTransaction, _ place: StatePlace?
+    ) throws(HistoryError) -> [PostgresStep] {
+        if let lease, let place {
+            return [
+                PostgresStep(
+                    """
+                    SELECT 1 / count(*) FROM synced_file
+                    WHERE id = $1 AND lease = $2 AND version = $3 AND version_salt = $4
+                    """, [.number(file), .number(lease.number), .number(place.version), .number(place.salt)])
+            ]
+        }
         let isNew = try store.opened(file)?.isNew ?? false
         // A transaction that goes on has looked at the lease already, and a file without a commit has none.
         guard transaction.isFresh, let lease, !isNew else { return [] }
@@ -107,6 +140,19 @@ struct StateRows: ObjectRows {
                 [.number(file), .number(lease.number)])
         ]
     }
+}
+
+/// The end of a log, as far as a state is concerned.
+struct StatePlace: Equatable, Sendable {
+    let version: ServerVersion
+    let salt: Salt
+
+    init(_ head: FileHead) { (version, salt) = (head.version, head.versionSalt) }
+}
+
+/// A state, as long as somebody has it.
+struct WeakStateRows: Sendable {
+    private(set) weak var rows: StateRows?
 }
 
 /// Rows of objects that are fetched before they are asked for, in one transaction.

@@ -13,6 +13,11 @@ struct StoreCheck {
     let requiresDurability: Bool
     /// False to refuse a database without tables.
     let makesTables: Bool
+    /// Whether several nodes write the store; nil to take either.
+    let isShared: Bool?
+
+    /// The parties that the store is for, as they are named in it.
+    private static func parties(_ isShared: Bool) -> String { isShared ? "many" : "one" }
 
     /// - Returns: whether the tables were made.
     /// - Throws: `storeFailed` or `storeUnusable`, with a sentence for the operator.
@@ -57,7 +62,8 @@ struct StoreCheck {
                 """
                 BEGIN;
                 \(StoreTables.sql)
-                INSERT INTO meta (name, value) VALUES ('format', '\(StoreTables.format)'), ('store', '\(name)');
+                INSERT INTO meta (name, value) VALUES
+                ('format', '\(StoreTables.format)'), ('store', '\(name)'), ('nodes', '\(Self.parties(isShared ?? false))');
                 COMMIT;
                 """)
             return true
@@ -86,6 +92,18 @@ struct StoreCheck {
                 the store has format \(format); this program reads format \(StoreTables.format): use the release of \
                 Anabranch that has written it, or a newer one
                 """)
+        }
+        let nodes = try connection.query("SELECT value FROM \(Self.schema).meta WHERE name = 'nodes'")[0, 0]
+        if let isShared, nodes != Self.parties(isShared) {
+            throw unusable(
+                isShared
+                    ? """
+                    the store was made for one server at a time, and cannot be shared: start the server without \
+                    shared, or with another database
+                    """
+                    : """
+                    several servers share the store: start this one with shared, too, or with another database
+                    """)
         }
         let refused = try connection.query(
             """

@@ -3,7 +3,7 @@
 /// character, and is compared byte by byte.
 enum StoreTables {
     /// The version of the tables.
-    static let format = 1
+    static let format = 2
 
     static let sql = """
         CREATE SCHEMA \(PostgresTarget.schema);
@@ -25,6 +25,7 @@ enum StoreTables {
             sealed_version bigint NOT NULL,
             next_ident bigint NOT NULL,
             state_version bigint NOT NULL,
+            bounds bigint NOT NULL,
             checksum bytea NOT NULL
         ) WITH (fillfactor = 50);
         CREATE TABLE client_file (
@@ -41,6 +42,9 @@ enum StoreTables {
             base_client_version bigint NOT NULL,
             receipt_version bigint NOT NULL,
             receipt_client_version bigint NOT NULL,
+            revision bigint NOT NULL,
+            session bigint NOT NULL,
+            found_away bigint NOT NULL,
             checksum bytea NOT NULL,
             PRIMARY KEY (file, ident)
         ) WITH (fillfactor = 70);

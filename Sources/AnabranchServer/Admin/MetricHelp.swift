@@ -5,6 +5,7 @@ enum MetricHelp {
         "anabranch_client_clocks_wrong_total": "Sessions of clients whose clocks are wrong.",
         "anabranch_client_files_expired_total": "Client files that have expired by themselves.",
         "anabranch_clock_jump_seconds": "By how much the clock has jumped; while it is not 0, nobody expires.",
+        "anabranch_commit_conflicts_total": "Commits made again, since another server had written in between.",
         "anabranch_commit_duration_seconds": "How long it took to integrate and store what was queued for a file.",
         "anabranch_commits_total": "Integrations of what was queued for a file.",
         "anabranch_compensated_objects_total": "Objects in flexible sync of which the writes were undone.",

@@ -102,9 +102,13 @@ private final class Committer: Sendable {
             try store.commit(group.flatMap(\.commits))
             for item in group { item.finish(nil) }
         } catch {
-            guard group.count > 1 else { return group.forEach { $0.finish(error) } }
+            guard group.count > 1 else {
+                if error.code == .conflict { metrics.commitConflicts.increment() }
+                return group.forEach { $0.finish(error) }
+            }
             let (rest, failed) = group.divided { $0.commits.contains(where: error.concerns) }
             if !rest.isEmpty, !failed.isEmpty {
+                metrics.commitConflicts.increment(by: Int64(failed.count))
                 for item in failed { item.finish(error) }
                 return store(rest[...])
             }

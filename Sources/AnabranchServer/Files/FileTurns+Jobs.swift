@@ -76,7 +76,9 @@ extension FileTurns {
                 write(idempotencyKey: idempotencyKey, at: timestamp, body, complete)
             }
         } catch {
-            didNotWrite(because: error, complete)
+            didNotWrite(because: error, complete) {
+                write(idempotencyKey: idempotencyKey, at: timestamp, body, complete)
+            }
         }
     }
 
@@ -93,7 +95,7 @@ extension FileTurns {
             let prepared = try sessions.file.prepare(writes)
             store(prepared.commit, of: prepared.outcomes, complete) { [self] in write(writes, complete) }
         } catch {
-            didNotWrite(because: error, complete)
+            didNotWrite(because: error, complete) { write(writes, complete) }
         }
     }
 
@@ -118,10 +120,12 @@ extension FileTurns {
         }
     }
 
+    /// - Parameter again: makes the write again, when another node has written in between.
     private func didNotWrite<Made>(
-        because error: any Error, _ complete: @escaping (Result<Made, any Error>) -> Void
+        because error: any Error, _ complete: @escaping (Result<Made, any Error>) -> Void, again: () -> Void
     ) {
         if let error = error as? HistoryError {
+            if error.code == .conflict, resolved(error) == nil { return again() }
             // A write to a relay fails although its store has not, and one without room has not begun.
             if error.isTransient, ![.storeUnusable, .noRoom].contains(error.code) {
                 close(because: error)

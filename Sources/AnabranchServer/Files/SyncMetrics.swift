@@ -36,6 +36,7 @@ struct SyncMetrics: Sendable {
     private let commits: Counter
     /// Transactions of the store: commits that come while their shard waits or is flushed are stored together, in one.
     let transactions: Counter
+    let commitConflicts: Counter
     private let versionsMade: Counter
     private let entriesVisited: Counter
     private let skippedInstructions: Counter
@@ -76,6 +77,7 @@ struct SyncMetrics: Sendable {
         storeFailures = Counter(label: "anabranch_store_failures_total", factory: factory)
         storeDamages = Counter(label: "anabranch_store_damages_total", factory: factory)
         transactions = Counter(label: "anabranch_transactions_total", factory: factory)
+        commitConflicts = Counter(label: "anabranch_commit_conflicts_total", factory: factory)
         commits = Counter(label: "anabranch_commits_total", factory: factory)
         versionsMade = Counter(label: "anabranch_versions_made_total", factory: factory)
         entriesVisited = Counter(label: "anabranch_log_entries_visited_total", factory: factory)

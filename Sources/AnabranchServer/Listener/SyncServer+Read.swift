@@ -16,7 +16,8 @@ extension SyncServer {
     ///
     /// - Parameters:
     ///   - path: the file. One that does not exist has an empty state, and is not made.
-    ///   - body: reads the state. It runs in a turn of the file, so its clients wait until it returns.
+    ///   - body: reads the state. It runs in a turn of the file, so its clients wait until it returns. If several
+    ///     servers share the store, it is called again when another one has written meanwhile.
     /// - Returns: what `body` returns.
     /// - Throws: what `body` throws; `ApplyError` with the place for what makes no sense; `SyncServerError` if the
     ///   server does not run; `HistoryError` if the store fails.
@@ -27,7 +28,7 @@ extension SyncServer {
             guard let file = try file.existingFile() else {
                 return try ObjectGraph().read { try body(StateReader(transaction: $0, cursor: .beginning)) }
             }
-            return try file.readState { transaction, version in
+            return try file.readNewestState { transaction, version in
                 try body(StateReader(transaction: transaction, cursor: ChangeCursor(version)))
             }
         }

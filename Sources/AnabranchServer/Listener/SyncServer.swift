@@ -151,6 +151,9 @@ public final class SyncServer: Service {
             if origin.isProxy, settings.usesProxyProtocol { try readProxyHeader(of: channel, origin, channels) }
             try open(channel, origin, channels, users, bodyMemory, connections, outboxes, texts)
         }
+        store.listen { [weak files] path in
+            if let path { files?.notify(path, .follow) } else { files?.follow() }
+        }
         isServing.store(true, ordering: .releasing)
         if let address = listener.localAddress {
             logger.info("listening", metadata: ["address": "\(address.hostAndPort ?? "")"])

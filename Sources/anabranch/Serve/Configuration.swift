@@ -35,6 +35,8 @@ struct Configuration {
     var data = "./data"
     /// The PostgreSQL database of the store; nil for SQLite in the data directory.
     var database: String?
+    /// Several servers write that database at once.
+    var isShared = false
     var listen = ListenAddress(host: "127.0.0.1", port: 9090)
     var isInsecure = false
     var isDevelopment = false

@@ -29,6 +29,9 @@ struct ServerOptions: ParsableArguments {
             "The PostgreSQL database of files and accounts. (default: SQLite in the data directory)", valueName: "url"))
     var store: String?
 
+    @Flag(help: "With --store: several servers serve the same partitions at once; each of them has this flag.")
+    var shared = false
+
     @Option(
         help: ArgumentHelp(
             "Where to listen; port 0 lets the system choose. (default: 127.0.0.1:9090)", valueName: "host:port"))
@@ -97,6 +100,7 @@ struct ServerOptions: ParsableArguments {
         flags["dev"] = dev ? "true" : nil
         flags["allow-destructive-schema"] = allowDestructiveSchema ? "true" : nil
         flags["insecure"] = insecure ? "true" : nil
+        flags["shared"] = shared ? "true" : nil
         flags["public-url"] = publicURL
         flags["tls-certificate"] = tlsCertificate
         flags["tls-key"] = tlsKey

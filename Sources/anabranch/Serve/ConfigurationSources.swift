@@ -39,6 +39,7 @@ extension Configuration {
         if database != nil, storeBytesMax != nil {
             problems.append("store-bytes: not with store, since PostgreSQL does not say what the files occupy")
         }
+        if isShared { problems += contradictionsOfSharing }
         if usesProxyProtocol, trustedProxies == .none {
             problems.append("proxy-protocol: only with trusted-proxies, since others may write what they like")
         }
@@ -68,6 +69,17 @@ extension Configuration {
             problems.append("apps: \(app): email: user needs a password-file, or the setting smtp-password")
         }
         return problems
+    }
+
+    /// The settings that several servers over one store do not have (`Spec/Nodes.md`, section 6).
+    private var contradictionsOfSharing: [String] {
+        let flexible = apps.filter(\.value.isFlexible).keys.map { ($0, "flexible sync") }
+        let others = [(simperium.keys.sorted(), "simperium"), (overTheAir.keys.sorted(), "property-list")]
+        let doors = others.flatMap { apps, name in apps.map { ($0, name) } } + files.keys.map { ($0, "files") }
+        return (database == nil ? ["shared: only with store, the PostgreSQL database that the servers share"] : [])
+            + (flexible + doors).sorted { $0 < $1 }.map { app, name in
+                "apps: \(app): \(name) is for a server that has its store for itself: leave shared away"
+            }
     }
 
     /// Notices that nobody can log in, or that rules decide nothing, which may be meant.

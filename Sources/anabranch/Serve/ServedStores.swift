@@ -48,6 +48,7 @@ struct ServedStores {
         var options = PostgresStore.Options()
         if let days = configuration.explainDays { options.explainDays = days }
         options.suspects = suspects
+        options.isShared = configuration.isShared
         let store = try PostgresStore(database, options: options)
         if store.isNew { logger.notice("there was no store in the database: a new one is made") }
         let accounts = PostgresAccountStore(store)

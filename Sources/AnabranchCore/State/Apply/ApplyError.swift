@@ -39,6 +39,8 @@ public struct ApplyError: Error, Equatable, Sendable {
     public internal(set) var instruction: Int?
     /// True for an `unavailable` error that is permanent, because the data that was read is not what was written.
     public private(set) var isDamage = false
+    /// True for an `unavailable` error that goes when the state is read anew: the rows belong to a newer one.
+    package private(set) var isOutdated = false
 
     init(_ code: Code, _ reason: String) {
         self.code = code
@@ -55,6 +57,13 @@ public struct ApplyError: Error, Equatable, Sendable {
     package static func damaged(_ reason: String) -> ApplyError {
         var error = ApplyError(.unavailable, reason)
         error.isDamage = true
+        return error
+    }
+
+    /// An `unavailable` error of rows that somebody else has changed since.
+    package static func outdated() -> ApplyError {
+        var error = ApplyError(.unavailable, "somebody else has written the objects since")
+        error.isOutdated = true
         return error
     }
 
