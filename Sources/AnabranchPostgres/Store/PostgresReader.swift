@@ -71,7 +71,7 @@ extension PostgresReader: StoreSnapshot {
     }
 
     package func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
-        let rows = SnapshotRows(rows: StateRows(of: file.number, nil, in: store), reader: self)
+        let rows = SnapshotRows(rows: StateRows(of: file.number, nil, at: nil, in: store), reader: self)
         do throws(ApplyError) { return try ObjectGraph(rows: rows) } catch {
             throw HistoryError(readingStateFailed: error)
         }

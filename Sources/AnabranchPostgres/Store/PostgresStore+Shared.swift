@@ -2,6 +2,7 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchPostgresWire
+import Synchronization
 
 /// Several nodes that write the same files (`Spec/Nodes.md`, section 6).
 extension PostgresStore {
