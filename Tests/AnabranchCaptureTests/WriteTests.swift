@@ -207,6 +207,8 @@ import Testing
     /// The replica has made its half of a step, and the database cannot make the other one.
     @Test func aStepThatIsHalfDoneIsNotMadeAgain() async throws {
         try await CaptureWorld.pair(Self.notes, ["note"]) { a, b in
+            // The classes are made in a step of their own.
+            try await a.synchronize()
             try a.db.execute(
                 """
                 INSERT INTO note (title) VALUES ('one');

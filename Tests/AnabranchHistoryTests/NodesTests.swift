@@ -161,11 +161,12 @@ import Testing
         #expect(try code { try second.write(at: 1) { try $0.addClass("U") } } == .leaseLost)
         let third = try Self.node(3, in: store)
         #expect(try third.write(at: 1) { try $0.addClass("U") }.version == 2)
+        let other = try Self.node(2, in: store)
         try third.commit(third.deletion())
         #expect(try store[0].contains(VirtualPath("/a")) == false)
         let fourth = try Self.node(4, in: store)
         #expect(fourth.version == 0 && fourth.id != third.id)
-        #expect(try code { try third.follow() } == .leaseLost)
+        #expect(try code { try other.follow() } == .leaseLost)
     }
 
     @Test(arguments: SharedStores.Kind.allCases)

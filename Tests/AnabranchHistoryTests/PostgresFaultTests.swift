@@ -139,7 +139,7 @@ import Testing
         try PostgresConnection(database.url).execute(
             """
             INSERT INTO anabranch_store.synced_file
-            VALUES (\(file.id.number), convert_to('/a', 'UTF8'), 1, 0, 0, 0, '', 0, 0, 0, '', 0, 2, 0, '')
+            VALUES (\(file.id.number), convert_to('/a', 'UTF8'), 1, 0, 0, 0, '', 0, 0, 0, '', 0, 2, 0, 0, '')
             """)
         #expect(try code { _ = try file.allocateIdent() } == .leaseLost)
     }
