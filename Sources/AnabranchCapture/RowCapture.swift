@@ -293,8 +293,8 @@ public actor RowCapture {
         }
     }
 
-    /// Writes what was collected. What is given up for it, or because others have erased its object, is known only then,
-    /// and has to be noted before: so it is written again when something is not.
+    /// Writes what was collected. What is given up for it, or because others have erased its object, is known only
+    /// then, and has to be noted before: so it is written again when something is not.
     private func write(_ collected: Collected) async throws {
         struct Unnoted: Error { let lost: [CaptureConflict] }
         let changes = collected.changes

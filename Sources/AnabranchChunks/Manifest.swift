@@ -30,10 +30,13 @@ package struct Manifest: Equatable, Sendable {
         self.init(ancestors, size, chunks, encoded: Self.encode(ancestors, size, chunks))
     }
 
-    private init?(_ ancestors: [ChunkHash], _ size: Int64, _ chunks: [ChunkHash], encoded bytes: [UInt8]) {
+    /// - Parameter bytes: the encoded form, if there can be such chunks.
+    private init?(
+        _ ancestors: [ChunkHash], _ size: Int64, _ chunks: [ChunkHash], encoded bytes: @autoclosure () -> [UInt8]
+    ) {
         guard Self.chunkCount(of: size) == chunks.count else { return nil }
         (self.ancestors, self.size, self.chunks) = (ancestors, size, chunks)
-        id = ChunkHash(of: bytes)
+        id = ChunkHash(of: bytes())
     }
 
     /// The empty content of a new file.

@@ -56,8 +56,8 @@ extension Replica {
         change.commit.state = try change.state.rowWrites(of: changes, noting: recordingDepth)
     }
 
-    /// A DOWNLOAD as several ones, each with the progress of its last changeset: a commit has the objects that it changes
-    /// in memory, and an object takes much more there than the instruction that erases it takes in a message.
+    /// A DOWNLOAD as several ones, each with the progress of its last changeset: a commit has the objects that it
+    /// changes in memory, and an object takes much more there than the instruction that erases it takes in a message.
     ///
     /// Only by partition, once everything was here that the server had: before, a place between two changesets may be
     /// within a generation, of which the progress has to tell (`Spec/BoundedHistory.md`, section 4).

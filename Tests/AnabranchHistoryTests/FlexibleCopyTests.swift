@@ -124,7 +124,7 @@ import Testing
         #expect(readable[1] == "ab" && readable[2] == "ac")
     }
 
-    /// A copy gets all that has happened since before it gets what its role adds, however short the steps of others are.
+    /// A copy gets all that has happened since, and then what its role adds, however short the steps of others are.
     @Test(arguments: StoreKind.allCases) func aCopyMissesNothing(kind: StoreKind) throws {
         var fixture = try FlexibleFixture(kind)
         func create(_ key: Int64) throws {

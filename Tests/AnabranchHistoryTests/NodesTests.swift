@@ -14,27 +14,7 @@ import Testing
             path, in: store[number - 1], seed: 100 + number, keepsState: true, tailBytesMax: tailBytesMax)
     }
 
-    /// A client of one file that can come to any node. Each of its changesets makes an object.
-    private final class Client {
-        let file: SaltedFileID
-        private(set) var count: ClientVersion = 0
-
-        init(at node: SyncedFile) throws { file = try node.allocateIdent() }
-
-        func come(to node: SyncedFile) throws {
-            _ = try node.identify(
-                IdentRequest(file: file, download: DownloadCursor(), latest: SaltedVersion(), subscriptions: nil))
-        }
-
-        /// - Parameter again: whether it is the last one, which the client does not know to be integrated.
-        func upload(to node: SyncedFile, again: Bool = false) throws {
-            if !again { count += 1 }
-            var writer = ChangesetWriter()
-            writer.create(Int64(file.ident.rawValue * 1_000 + count.rawValue))
-            let bytes = count == 1 ? ChangesetWriter.schema : writer.bytes
-            try node.enqueue(Upload([bytes], from: count), from: file.ident)
-        }
-    }
+    private typealias Client = RoamingClient
 
     private static func check(_ nodes: [SyncedFile], _ clients: [Client], _ seed: String) throws {
         for node in nodes { try node.follow() }

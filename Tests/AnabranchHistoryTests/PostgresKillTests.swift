@@ -52,7 +52,7 @@ import Testing
         let stores = [try PostgresStore(url, options: options), try PostgresStore(url, options: options)]
         // Each file that is shared has two writers.
         let writers = isShared ? 2 * fileCount : fileCount
-        let written = try await withThrowingTaskGroup(of: (Int, Written)?.self) { group in
+        let written = try await withThrowingTaskGroup(of: (Int, Uploaded)?.self) { group in
             for number in 0..<writers {
                 group.addTask {
                     try await onOwnThread {
@@ -70,7 +70,7 @@ import Testing
                     return nil
                 }
             }
-            return try await group.reduce(into: [Int: [Written]]()) { written, part in
+            return try await group.reduce(into: [Int: [Uploaded]]()) { written, part in
                 if let (number, client) = part { written[number, default: []].append(client) }
             }
         }
@@ -112,7 +112,7 @@ import Testing
     ]).bytes
 
     /// A client file, and the last of its versions that was acknowledged.
-    private struct Written {
+    private struct Uploaded {
         var ident: ClientFileID?
         var version: UInt64 = 0
     }
@@ -120,8 +120,8 @@ import Testing
     /// Uploads changesets with the versions 1, 2, 3 …, each again until it is acknowledged.
     private static func write(
         _ path: String, in stores: [PostgresStore], _ random: SeededRandom, _ progress: Progress
-    ) throws -> Written {
-        var random = random, known: SaltedFileID?, written = Written()
+    ) throws -> Uploaded {
+        var random = random, known: SaltedFileID?, written = Uploaded()
         while !progress.isOver.load(ordering: .relaxed) {
             do {
                 let file = try SyncedFile.open(path, in: random.pick(stores), keepsState: true)
@@ -147,7 +147,7 @@ import Testing
     }
 
     /// Every acknowledged changeset is in the log once, in order, and the state is what the log makes.
-    private static func check(_ path: String, in store: PostgresStore, _ written: [Written]) throws {
+    private static func check(_ path: String, in store: PostgresStore, _ written: [Uploaded]) throws {
         let file = try SyncedFile.open(path, in: store, keepsState: true)
         let idents = written.compactMap(\.ident)
         let (receipts, made) = try file.read { view throws(HistoryError) in

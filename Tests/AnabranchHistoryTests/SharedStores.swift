@@ -5,7 +5,7 @@ import AnabranchPostgresWire
 import AnabranchTesting
 import Testing
 
-/// The stores of three nodes that share their files: one object in memory, or a connection of each node to one database.
+/// The stores of three nodes that share their files: one object in memory, or one of each node over one database.
 final class SharedStores {
     enum Kind: String, CaseIterable, CustomTestStringConvertible {
         case memory
@@ -46,5 +46,27 @@ final class SharedStores {
         }
         guard let database else { return }
         try PostgresConnection(database.url).execute("UPDATE anabranch_store.synced_file SET lease = lease + 1")
+    }
+}
+
+/// A client of one file that can come to any node. Each of its changesets makes an object.
+final class RoamingClient {
+    let file: SaltedFileID
+    private(set) var count: ClientVersion = 0
+
+    init(at node: SyncedFile) throws { file = try node.allocateIdent() }
+
+    func come(to node: SyncedFile) throws {
+        _ = try node.identify(
+            IdentRequest(file: file, download: DownloadCursor(), latest: SaltedVersion(), subscriptions: nil))
+    }
+
+    /// - Parameter again: whether it is the last one, which the client does not know to be integrated.
+    func upload(to node: SyncedFile, again: Bool = false) throws {
+        if !again { count += 1 }
+        var writer = ChangesetWriter()
+        writer.create(Int64(file.ident.rawValue * 1_000 + count.rawValue))
+        let bytes = count == 1 ? ChangesetWriter.schema : writer.bytes
+        try node.enqueue(Upload([bytes], from: count), from: file.ident)
     }
 }

@@ -22,7 +22,7 @@ import Testing
         "Spec/Guide/Devices.md": ["xml": (1, "GuideTests runs its commands")],
         "Spec/Guide/FromAtlas.md": ["sql": (1, "PageSQLTests")],
         "Spec/Guide/FromBarq.md": ["js": (1, "GuideTests runs its commands")],
-        "Spec/Guide/MoreThanOneMachine.md": ["sql": (1, "PageSQLTests"), "nginx": (1, "PostgresServeTests")],
+        "Spec/Guide/MoreThanOneMachine.md": ["sql": (2, "PageSQLTests"), "nginx": (1, "PostgresServeTests")],
         "Spec/Guide/Operate.md": ["nginx": (1, "GuideTests runs its commands"), "": (1, "tried with Caddy 2.6.2")],
     ]
 

@@ -28,23 +28,6 @@ public struct Lease: Hashable, Comparable, Sendable {
     public static func < (left: Lease, right: Lease) -> Bool { left.number < right.number }
 }
 
-/// A synced file as `HistoryStore.open` hands it out.
-public struct OpenedFile: Equatable, Sendable {
-    /// Names the file in further calls.
-    public var id: SyncedFileID
-    /// Allows its holder to write the file, until somebody else opens it.
-    public var lease: Lease
-    /// Its newest head.
-    public var head: FileHead
-
-    /// Creates the answer to an opening.
-    public init(id: SyncedFileID, lease: Lease, head: FileHead) {
-        self.id = id
-        self.lease = lease
-        self.head = head
-    }
-}
-
 /// The end of a synced file's log, and its beginning (`Spec/History.md`, section 2.1).
 public struct FileHead: Equatable, Sendable {
     /// The current version E: `baseVersion` plus the number of entries.

@@ -21,16 +21,23 @@ extension Commit {
             throw HistoryError(.leaseLost, "the file was deleted, or the store restored")
         }
         let dependencies = dependencies
-        if dependencies.contains(.log) {
-            let isSame =
-                head.version == stored.version && head.versionSalt == stored.versionSalt
-                && head.stateVersion == stored.stateVersion
-            guard isSame else { throw .conflict(of: file, "the log") }
-        }
-        if dependencies.contains(.bounds), head.bounds != stored.bounds {
-            throw .conflict(of: file, "the bounds of the log")
-        }
-        if dependencies.contains(.idents), clientFiles.first(where: \.isNew)?.ident != stored.nextIdent {
+        if dependencies.contains(.log) { try checkLog(stored) }
+        if dependencies.contains(.bounds) { try checkBounds(stored) }
+        if dependencies.contains(.idents) { try checkIdents(stored) }
+    }
+
+    private func checkLog(_ stored: FileHead) throws(HistoryError) {
+        guard head.version == stored.version, head.versionSalt == stored.versionSalt,
+            head.stateVersion == stored.stateVersion
+        else { throw .conflict(of: file, "the log") }
+    }
+
+    private func checkBounds(_ stored: FileHead) throws(HistoryError) {
+        guard head.bounds == stored.bounds else { throw .conflict(of: file, "the bounds of the log") }
+    }
+
+    private func checkIdents(_ stored: FileHead) throws(HistoryError) {
+        guard clientFiles.first(where: { $0.revision == 1 })?.ident == stored.nextIdent else {
             throw .conflict(of: file, "new client files")
         }
     }
@@ -45,9 +52,4 @@ extension Commit {
             }
         }
     }
-}
-
-extension ClientFile {
-    /// True for a row that a commit to a shared store adds.
-    fileprivate var isNew: Bool { revision == 1 }
 }

@@ -64,8 +64,8 @@ extension FlexibleFile {
         return freed.compactMap { views[$0] }.map { ViewChange(from: $0, to: $0) }
     }
 
-    /// Records that a client has left. A view whose log is being merged with an upload is not away: read again, it could
-    /// say the same in other entries.
+    /// Records that a client has left. A view whose log is being merged with an upload is not away: read again, it
+    /// could say the same in other entries.
     func markAway(_ view: ClientView) {
         guard awayBytes[view.ident] == nil, !connected.contains(view.ident), uploads[view.ident] == nil else { return }
         awayBytes[view.ident] = view.byteCount

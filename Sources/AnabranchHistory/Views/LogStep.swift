@@ -6,7 +6,7 @@ struct LogStep {
     /// The states before it and after it.
     let before: ObjectGraph
     let after: ObjectGraph
-    /// What it is about.
+    /// The objects that it is about.
     let subjects: Subjects
 
     /// The objects that changesets touch, with the names of their classes; and whether they say something about the

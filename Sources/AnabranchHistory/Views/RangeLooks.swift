@@ -59,7 +59,7 @@ final class RangeLooks {
         looks.count + appendedCount + (changedBytes + (entries == nil ? 0 : entryBytes)) / 1_024
     }
 
-    /// What becomes of the objects.
+    /// The changes of the view that follow.
     func projection(in state: ObjectGraph) -> ViewProjection {
         ViewProjection(of: outcomes, doAllStay: movedCount == 0, in: state)
     }

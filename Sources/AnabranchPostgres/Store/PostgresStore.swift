@@ -49,7 +49,7 @@ public final class PostgresStore: Sendable {
     let openFiles = Mutex(OpenFiles())
     /// The segments that were opened, and the server's term: of another server they may be others.
     private let keptSegments = Mutex((term: 0, cache: SegmentCache()))
-    /// What tells other nodes of commits, and hears of theirs; nil unless the store is shared.
+    /// Tells other nodes of commits, and hears of theirs; nil unless the store is shared.
     let wakes: StoreWakes?
     /// True if there was no store before it was opened.
     public let isNew: Bool

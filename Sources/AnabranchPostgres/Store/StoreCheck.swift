@@ -13,7 +13,7 @@ struct StoreCheck {
     let requiresDurability: Bool
     /// False to refuse a database without tables.
     let makesTables: Bool
-    /// Whether several nodes write the store; nil to take either.
+    /// True if several nodes write the store; nil to take either.
     let isShared: Bool?
 
     /// The parties that the store is for, as they are named in it.
@@ -62,8 +62,8 @@ struct StoreCheck {
                 """
                 BEGIN;
                 \(StoreTables.sql)
-                INSERT INTO meta (name, value) VALUES
-                ('format', '\(StoreTables.format)'), ('store', '\(name)'), ('nodes', '\(Self.parties(isShared ?? false))');
+                INSERT INTO meta (name, value) VALUES ('format', '\(StoreTables.format)'), ('store', '\(name)'),
+                ('nodes', '\(Self.parties(isShared ?? false))');
                 COMMIT;
                 """)
             return true

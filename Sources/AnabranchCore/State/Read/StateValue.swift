@@ -69,8 +69,8 @@ public enum StateValue: Sendable {
         Content.compare(left.content, right.content)
     }
 
-    /// A value with the same place in the order: without the contents of a collection or an embedded object, which can be
-    /// large.
+    /// A value with the same place in the order: without the contents of a collection or an embedded object, which can
+    /// be large.
     package var ordered: StateValue {
         switch self {
         case .object, .list, .set, .dictionary: .list(StateList(elements: ContentList(), target: nil))

@@ -26,8 +26,8 @@ public protocol ObjectRows: Sendable {
         of classID: ClassID, _ body: (_ key: UnsafeRawBufferPointer, _ row: UnsafeRawBufferPointer) throws -> Void
     ) throws
 
-    /// The greatest key of the rows of a class's objects, empty if there are none; nil, the default, if it takes long to
-    /// find.
+    /// The greatest key of the rows of a class's objects, empty if there are none; nil, the default, if it takes long
+    /// to find.
     func greatestKey(of classID: ClassID) throws -> [UInt8]?
 
     /// Calls `body`, which reads many single rows: a store can prepare once for all of them.
@@ -81,54 +81,6 @@ extension ObjectRows {
 
     /// 4,096: the limit for the keys of new objects (`Spec/State.md`, B1).
     public var primaryKeyBytesMax: Int { Schema.primaryKeyBytesMax }
-}
-
-/// The name of a row: the schema, an object, a part of an object, or a link to an object.
-public struct RowAddress: Hashable, Sendable {
-    /// 0 for the schema's row. For links 2^31 more than the number of the class that is linked to.
-    public var classID: ClassID
-    /// The object's primary key, as bytes that sort like keys; empty for the schema's row. For a link it also says
-    /// whose link it is.
-    public var key: [UInt8]
-    /// 0 but for a part of an object; below 2^63.
-    public var part: UInt64
-
-    /// The address of a row; the default is that of an object itself.
-    public init(classID: ClassID, key: [UInt8], part: UInt64 = 0) {
-        self.classID = classID
-        self.key = key
-        self.part = part
-    }
-
-    static let schema = RowAddress(classID: ClassID(0), key: [])
-
-    init(_ object: ObjectReference) { self.init(classID: object.classID, key: object.key.rowKey) }
-
-    func part(_ number: UInt64) -> RowAddress { RowAddress(classID: classID, key: key, part: number) }
-}
-
-/// The rows that a store writes and removes, in one transaction with the log entry that leads to them.
-public struct RowWrites: Sendable {
-    /// The erased classes, all of whose rows are removed first.
-    public internal(set) var erasedClasses: [ClassID] = []
-    /// The rows to remove; each address is made when it is read.
-    public var removed: some Collection<RowAddress> { removals.lazy.flatMap { $0.addresses } }
-    /// The rows to add or replace.
-    public internal(set) var rows: [(address: RowAddress, bytes: [UInt8])] = []
-    /// The contents of objects before and after the changes, if requested (`rowWrites(of:noting:)`).
-    package internal(set) var noted: [NotedChange] = []
-    var removals: [RowRemoval] = []
-    /// The number of times that a content was looked at to find out if it is large.
-    var lookCount = 0
-
-    /// Nothing to write.
-    public init() {}
-
-    mutating func write(_ content: [UInt8], at address: RowAddress) {
-        var row = content
-        RowChecksum.append(to: &row, at: address)
-        rows.append((address, row))
-    }
 }
 
 /// The part of an object that is noted when a commit changes it. What is noted is read, so a long list costs its
