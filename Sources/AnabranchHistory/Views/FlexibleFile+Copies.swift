@@ -22,7 +22,8 @@ extension FlexibleFile {
         try require(
             fields.decide(view, since: position), .clientFileExpired,
             "the log does not say which objects the set of the copy had at version \(position)")
-        let touched = try extend(&view, in: state, as: role, RangeLooks(), until: .none) ?? []
+        var looks = RangeLooks()
+        let touched = try extend(&view, in: state, as: role, &looks, until: .none) ?? []
         let before = view.log.lastNumber
         let version = max(view.projected, file.head.version) + 1
         try view.change(to: role, at: version, in: state, clientVersion, finding: &objects, passingOver: touched)

@@ -55,12 +55,15 @@ extension FlexibleFile {
     /// of objects that the new role does not let it read, even if the old one did.
     /// - Returns: false if the step is over before all of it is known.
     func change(
-        _ view: inout ClientView, to role: ViewRole, in state: ObjectGraph, _ looks: RangeLooks, until limit: StepLimit
+        _ view: inout ClientView, to role: ViewRole, in state: ObjectGraph, _ catchUp: inout CatchUp,
+        until limit: StepLimit
     ) throws(HistoryError) -> Bool {
         var after = view
         after.role = role
+        // Objects were looked at with the role that the view was to have then.
+        if catchUp.rules != role.rules { (catchUp.rules, catchUp.looks) = (role.rules, RangeLooks()) }
         guard let question = try search(from: view, to: after, until: limit),
-            let told = try extend(&view, in: state, as: role, looks, until: limit)
+            let told = try extend(&view, in: state, as: role, &catchUp.looks, until: limit)
         else { return false }
         var found: SharedChangesets
         if told.isEmpty {

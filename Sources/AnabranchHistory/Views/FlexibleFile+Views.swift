@@ -29,16 +29,14 @@ extension FlexibleFile {
         var catchUp = catchUps[ident] ?? CatchUp(base: view.projected)
         // A view that is kept up to date follows the log in between.
         if catchUp.base != view.projected { (catchUp.base, catchUp.looks) = (view.projected, RangeLooks()) }
-        // Objects were looked at with the role that the view was to have then.
-        if catchUp.rules != role?.rules { (catchUp.rules, catchUp.looks) = (role?.rules, RangeLooks()) }
         let start = ContinuousClock.now
         defer { quota?.charge(ident, ContinuousClock.now - start) }
         let before = view.log.lastNumber, old = view.role
         let isDone =
             if let role {
-                try change(&view, to: role, in: state, catchUp.looks, until: limit)
+                try change(&view, to: role, in: state, &catchUp, until: limit)
             } else {
-                try extend(&view, in: state, as: view.role, catchUp.looks, until: limit) != nil
+                try extend(&view, in: state, as: view.role, &catchUp.looks, until: limit) != nil
             }
         guard isDone else {
             // What is known of very many views is too much: this one begins anew until there is room.
@@ -59,23 +57,24 @@ extension FlexibleFile {
     ///   - limit: the step; if it has an end, the quota may end it earlier.
     /// - Returns: the objects that this was about; nil if the step is over before that is known.
     func extend(
-        _ view: inout ClientView, in state: ObjectGraph, as role: ViewRole, _ looks: RangeLooks, until limit: StepLimit
+        _ view: inout ClientView, in state: ObjectGraph, as role: ViewRole, _ looks: inout RangeLooks,
+        until limit: StepLimit
     ) throws(HistoryError) -> Set<ObjectReference>? {
-        let clientVersion = try ownVersion(of: view.ident), limit = limit.isEndless ? limit : quota?.step() ?? limit
+        let clientVersion = try ownVersion(of: view.ident), touched: Set<ObjectReference>?
         do {
-            let (extended, touched) = try file.read { [view] stored throws(HistoryError) in
-                var view = view
+            (view, looks, touched) = try file.read { [view, looks] stored throws(HistoryError) in
+                var view = view, looks = looks
                 let touched = try ViewProjection.extend(
                     &view, to: file.head.version, state, as: role, clientVersion: clientVersion,
-                    longRangeBytes: longRangeBytes, reading: stored, knowing: looks, until: limit)
-                return (view, touched)
+                    longRangeBytes: longRangeBytes, reading: stored, knowing: &looks, instant: instant
+                ) { limit.isEndless ? limit : quota?.step() ?? limit }
+                return (view, looks, touched)
             }
-            view = extended
-            return touched
         } catch {
             if error.code == .clientFileExpired { try expire(view.ident) }
             throw error
         }
+        return touched
     }
 
     /// Restores the entries of a view that an earlier process sent to its client and never stored: in the view they are
@@ -86,11 +85,12 @@ extension FlexibleFile {
         view.projected = max(view.projected, min(confirmed, position))
         let current = try currentState(), clientVersion = try ownVersion(of: view.ident)
         view = try file.read { [view] stored throws(HistoryError) in
-            var view = view
+            var view = view, looks = RangeLooks()
             let state = try ViewProjection.state(at: position, before: current, at: file.head.version, reading: stored)
             _ = try ViewProjection.extend(
                 &view, to: position, state, as: view.role, clientVersion: clientVersion, longRangeBytes: .max,
-                reading: stored, knowing: RangeLooks(), isInLog: true, until: .none)
+                reading: stored, knowing: &looks, isInLog: true, instant: instant
+            ) { .none }
             return view
         }
     }

@@ -65,7 +65,8 @@ package final class FlexibleFile {
     package var looksMax = 262_144
     /// The number of objects of an uploaded changeset that are looked at together.
     package var checkedCount = 256
-    /// The clock that measures windows of uploads, by which the next ones are made shorter or longer.
+    /// The clock that measures windows of uploads, by which the next ones are made shorter or longer, and how long it
+    /// takes to read what a view has missed.
     package var instant: @Sendable () -> ContinuousClock.Instant = { .now }
     /// The properties that queries may name.
     package var queryableFields = QueryableFields()

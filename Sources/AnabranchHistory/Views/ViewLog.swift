@@ -61,11 +61,6 @@ package struct ViewLog: Sendable {
                 sentBytes: entry.changeset.count, contents: nil))
     }
 
-    /// Appends entries that follow the last one.
-    mutating func append(_ following: some Sequence<ViewEntry>) {
-        for entry in following { append(entry) }
-    }
-
     private mutating func append(_ entry: ViewEntry) {
         lastNumber = entry.number
         entries.append(entry)

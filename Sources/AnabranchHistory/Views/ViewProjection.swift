@@ -9,44 +9,69 @@ struct ViewProjection {
     /// A client that has more unconfirmed bytes than this when it asks for more has to begin again.
     static let unconfirmedBytesMax = 64 << 20
 
+    /// The largest size of a range of the log that is kept in memory while its meaning is found out, in bytes.
+    private static let keptBytesMax = 4 << 20
+    /// The time for which a range may be read in each step that looks at its objects.
+    private static let longReadingTime = Duration.milliseconds(20)
+
     /// The outcome for an object that the range touches.
-    enum Outcome {
+    private enum Outcome {
         /// The changes to it are kept.
         case stays
         /// It does not concern the view.
         case outside
         case leaves, enters
+    }
 
-        /// - Parameters:
-        ///   - wasThere: whether the object existed before the range.
-        ///   - wasIn: whether the view had it then.
-        ///   - isIn: whether the view has it at the end of the range.
-        ///   - isWhole: whether the client may get all the changes to it.
-        init(wasThere: Bool, wasIn: Bool, isIn: Bool, isWhole: Bool) {
-            self =
+    private var outcomes: [ObjectReference: Outcome] = [:]
+    /// True if all objects stay.
+    private var doAllStay = true
+    /// The state at the end of the range.
+    private let state: ObjectGraph
+
+    /// - Parameters:
+    ///   - touched: the objects, with the names of their classes.
+    ///   - view: one of those that ask the same, with the role that it had before the range.
+    ///   - role: the role that it has now.
+    ///   - hidden: the objects that could not be read at some time within the range.
+    ///   - unknown: the objects of which nobody knows how they were before it: they may have been in the view.
+    ///   - looks: which of them the view included before the range, and includes after it.
+    ///   - isInLog: whether the view has got the entries of the range as they are in the log.
+    private init(
+        of touched: [ObjectReference: [UInt8]], for view: ClientView, as role: ViewRole,
+        hidden: Set<ObjectReference>, unknown: Set<ObjectReference> = [], _ looks: [ObjectReference: ViewLook],
+        isInLog: Bool = false, in state: ObjectGraph
+    ) {
+        self.state = state
+        let isOther = role.rules != view.role.rules
+        for (object, className) in touched {
+            guard let look = looks[object] else { continue }
+            let isUnknown = unknown.contains(object)
+            guard !isInLog else {
+                // None has left or entered within the range, except for new ones.
+                let isIn = isUnknown ? look.isIn : look.wasIn || !look.wasThere && look.isIn
+                outcomes[object] = isIn ? .stays : .outside
+                continue
+            }
+            // Changes made while an object could not be read are never sent; with another role it is unknown when that
+            // was.
+            let wasIn = isUnknown ? !view.queries[className].isNone : look.wasIn
+            let isWhole = !isUnknown && !hidden.contains(object) && (!isOther || role[className].read.isAll)
+            outcomes[object] =
                 if wasIn {
-                    isIn ? (isWhole ? .stays : .enters) : .leaves
-                } else if isIn {
+                    look.isIn ? (isWhole ? .stays : .enters) : .leaves
+                } else if look.isIn {
                     // Everything that was ever done to a new object is in the range.
-                    wasThere || !isWhole ? .enters : .stays
+                    look.wasThere || !isWhole ? .enters : .stays
                 } else {
                     .outside
                 }
         }
-    }
-
-    private var outcomes: [ObjectReference: Outcome]
-    /// True if all objects stay.
-    private var doAllStay: Bool
-    /// The state at the end of the range.
-    private let state: ObjectGraph
-
-    init(of outcomes: [ObjectReference: Outcome], doAllStay: Bool, in state: ObjectGraph) {
-        (self.outcomes, self.doAllStay, self.state) = (outcomes, doAllStay, state)
+        doAllStay = outcomes.values.allSatisfy { $0 == .stays }
     }
 
     /// The part of an entry that concerns the schema, or objects that stay.
-    func filtered(_ entry: LogEntry) throws(HistoryError) -> [UInt8] {
+    private func filtered(_ entry: LogEntry) throws(HistoryError) -> [UInt8] {
         if doAllStay { return entry.changeset }
         var arena = ChangesetArena()
         let index = try entry.decode(into: &arena)
@@ -111,22 +136,13 @@ extension ViewProjection {
             looks[object] = look
             if limit.isOver, looks.count < step.touched.count { return nil }
         }
-        var hidden = HiddenObjects()
+        var hidden = HiddenObjects(from: view.role, endingAt: step.after)
         // There is nothing between the ends of a single entry.
         if step.entries.count > 1 {
-            let empty = step.after.withoutObjects
-            for entry in step.entries {
-                let touched = try step.after.touched(by: entry).objects
-                try hidden.record(entry, touching: touched, from: view.role, in: empty)
-            }
+            for entry in step.entries { try hidden.record(entry, touching: try step.after.touched(by: entry)) }
         }
-        var outcomes: [ObjectReference: Outcome] = [:]
-        for (object, look) in looks {
-            outcomes[object] = Outcome(
-                wasThere: look.wasThere, wasIn: look.wasIn, isIn: look.isIn, isWhole: !hidden.found.contains(object))
-        }
-        let doAllStay = outcomes.values.allSatisfy { $0 == .stays }
-        let projection = ViewProjection(of: outcomes, doAllStay: doAllStay, in: step.after)
+        let projection = ViewProjection(
+            of: step.touched, for: view, as: view.role, hidden: hidden.found, looks, in: step.after)
         var result = Result(entryCount: step.entries.count)
         for entry in step.entries {
             let changeset = try projection.filtered(entry)
@@ -183,6 +199,34 @@ struct ViewLook {
     }
 }
 
+/// The findings about the objects that a range of the log touches, while the log grows.
+struct RangeLooks {
+    fileprivate private(set) var looks: [ObjectReference: ViewLook] = [:]
+    /// By object, the end of the log when it was looked at.
+    private var versions: [ObjectReference: ServerVersion] = [:]
+
+    /// The number of objects that were looked at.
+    var count: Int { looks.count }
+
+    /// - Parameter version: the version of the newest entry that touches the object.
+    fileprivate func isKnown(_ object: ObjectReference, touchedAt version: ServerVersion) -> Bool {
+        versions[object].map { $0 >= version } ?? false
+    }
+
+    fileprivate mutating func look(
+        at object: ObjectReference, of className: [UInt8], by view: ClientView, in before: ObjectGraph,
+        by now: ClientView, in state: ObjectGraph, at head: ServerVersion
+    ) throws(HistoryError) {
+        var look =
+            if let known = looks[object] { known } else {
+                try ViewLook(at: object, of: className, by: view, in: before)
+            }
+        look.isIn = try now.includes(object, of: className, in: state)
+        looks[object] = look
+        versions[object] = head
+    }
+}
+
 // MARK: A range of the log
 
 extension ViewProjection {
@@ -196,48 +240,78 @@ extension ViewProjection {
     ///     apply it.
     ///   - clientVersion: the newest one of the client that the log has.
     ///   - longRangeBytes: the size, in bytes, above which a range is sent as whole objects, if that is shorter.
-    ///   - looks: the findings about the range, with which an earlier call has ended that took too long.
+    ///   - looks: the findings about the range from an earlier call that took too long.
     ///   - isInLog: whether the view has got the entries of the range as they are in the log.
+    ///   - instant: a clock.
+    ///   - limit: the step that begins when the range is read.
     /// - Returns: the objects that the range touches. If these are sent as a whole, in parts, the view ends beyond the
-    ///   log. Nil if the step is over before all is known: then the view is unchanged.
+    ///   log. Nil if the step is over before the range is evaluated: then the view is unchanged.
     static func extend(
         _ view: inout ClientView, to head: ServerVersion, _ state: ObjectGraph, as role: ViewRole,
-        clientVersion: ClientVersion, longRangeBytes: Int, reading file: any FileView, knowing looks: RangeLooks,
-        isInLog: Bool = false, until limit: StepLimit
+        clientVersion: ClientVersion, longRangeBytes: Int, reading file: any FileView, knowing looks: inout RangeLooks,
+        isInLog: Bool = false, instant: () -> ContinuousClock.Instant, until limit: () -> StepLimit
     ) throws(HistoryError) -> Set<ObjectReference>? {
         guard view.projected < head else { return [] }
         try require(
             view.log.steadyBytes <= unconfirmedBytesMax, .clientFileExpired,
             "the client has not confirmed \(view.log.steadyBytes) bytes")
+        let range = VersionRange(after: view.projected, through: head), start = instant()
+        // A short range is read once.
+        var entries: [LogEntry]? = [], entryBytes = 0
+        var before = state, touched: [ObjectReference: [UInt8]] = [:], known: Set<ObjectReference> = []
+        var versions: [ObjectReference: ServerVersion] = [:], unknown: Set<ObjectReference> = []
+        var hidden = HiddenObjects(from: role, endingAt: state)
+        try forEachEntry(of: range, in: file) { entry throws(HistoryError) in
+            entryBytes += entry.changeset.count + entry.section.count
+            if entryBytes > keptBytesMax { entries = nil } else { entries?.append(entry) }
+            let objects = try state.touched(by: entry)
+            for (reference, className) in objects {
+                touched[reference] = className
+                versions[reference] = entry.version
+            }
+            if let image = try BeforeImage(of: entry) {
+                unknown.formUnion(try image.apply(to: &before, passingOver: &known))
+            }
+            try hidden.record(entry, touching: objects)
+        }
         var now = view
         now.role = role
-        let place = RangeLooks.Place(
-            view: view, now: now, clientVersion: clientVersion, isInLog: isInLog, head: head, state: state,
-            empty: state.withoutObjects, file: file)
-        guard try looks.advance(at: place, until: limit) else { return nil }
-        let projection = looks.projection(in: state)
+        // In an order that does not depend on hashes: where a step ends, others go on.
+        let unknownObjects = versions.filter { !looks.isKnown($0, touchedAt: $1) }.keys.sorted()
+        // The range is read again in each step: where that takes long, a step looks at objects for as long.
+        let limit = limit(), end = instant(), readingTime = end - start
+        let lookingTime = readingTime > longReadingTime ? readingTime : .zero
+        for object in unknownObjects {
+            let name = touched[object] ?? []
+            try looks.look(at: object, of: name, by: view, in: before, by: now, in: state, at: head)
+            if limit.isOver, instant() - end >= lookingTime { return nil }
+        }
+        let projection = ViewProjection(
+            of: touched, for: view, as: role, hidden: hidden.found, unknown: unknown, looks.looks, isInLog: isInLog,
+            in: state)
         var extended = view
-        extended.log.append(looks.appended(to: view))
+        func append(_ projection: ViewProjection, to view: inout ClientView) throws(HistoryError) {
+            guard let entries else { return try projection.append(range, to: &view, clientVersion, reading: file) }
+            for entry in entries { try projection.append(entry, to: &view, clientVersion) }
+        }
+        try append(projection, to: &extended)
         let moved = try projection.changesetsOfMoved()
         let bytes = extended.log.steadyBytes - view.log.steadyBytes + moved.reduce(0) { $0 + $1.count }
         let whole = projection.entirely()
-        let parts = bytes > longRangeBytes && head > view.projected + 1 ? try whole.changesetsOfMoved() : []
+        let parts = bytes > longRangeBytes && range.last > range.base + 1 ? try whole.changesetsOfMoved() : []
         if parts.isEmpty || parts.reduce(0, { $0 + $1.count }) >= bytes {
             for changeset in moved { extended.appendSynthetic(head, clientVersion: clientVersion, changeset) }
             extended.projected = head
             view = extended
         } else {
-            for version in looks.schemaVersions {
-                let entry = try file.requiredEntry(version), changeset = try whole.filtered(entry)
-                if !changeset.isEmpty { view.append(entry, changeset, clientVersion: clientVersion) }
-            }
+            try append(whole, to: &view)
             for (part, changeset) in parts.enumerated() {
                 // A version of its own for each, so that the client confirms one after the other.
                 view.projected = head + 1 + UInt64(part)
                 view.appendSynthetic(view.projected, clientVersion: clientVersion, changeset)
             }
         }
-        return looks.objects
+        return Set(touched.keys)
     }
 
     /// The state at an earlier version, as far as queries ask for it.
@@ -251,6 +325,22 @@ extension ViewProjection {
         return before
     }
 
+    /// Appends the parts of a range that concern the schema, or objects that stay.
+    private func append(
+        _ range: VersionRange, to view: inout ClientView, _ clientVersion: ClientVersion, reading file: any FileView
+    ) throws(HistoryError) {
+        try Self.forEachEntry(of: range, in: file) { entry throws(HistoryError) in
+            try append(entry, to: &view, clientVersion)
+        }
+    }
+
+    private func append(
+        _ entry: LogEntry, to view: inout ClientView, _ clientVersion: ClientVersion
+    ) throws(HistoryError) {
+        let changeset = try filtered(entry)
+        if !changeset.isEmpty { view.append(entry, changeset, clientVersion: clientVersion) }
+    }
+
     private static func forEachEntry(
         of range: VersionRange, in file: any FileView, _ body: (LogEntry) throws(HistoryError) -> Void
     ) throws(HistoryError) {
@@ -260,18 +350,15 @@ extension ViewProjection {
 }
 
 extension ObjectGraph {
-    /// The objects that an entry of the log touches, with the names of their classes, and whether it says something
-    /// about the schema.
-    func touched(
+    /// The objects that an entry of the log touches, in no order, with the names of their classes.
+    fileprivate func touched(
         by entry: LogEntry
-    ) throws(HistoryError) -> (objects: [(ObjectReference, className: [UInt8])], changesSchema: Bool) {
+    ) throws(HistoryError) -> [(ObjectReference, className: [UInt8])] {
         var arena = ChangesetArena()
-        let index = try entry.decode(into: &arena), touched = ChangesetObjects(of: index, in: arena)
-        let objects = try (0..<touched.count).map { position throws(HistoryError) in
-            let object = touched.object(at: position, in: arena)
-            return (try reference(to: object), className: object.className)
+        let index = try entry.decode(into: &arena)
+        return try arena.touchedObjects(of: index).map { object throws(HistoryError) in
+            (try reference(to: object), object.className)
         }
-        return (objects, touched.changesSchema)
     }
 
     /// The approximate size at which a synthetic changeset ends, in bytes.
