@@ -240,7 +240,7 @@ import Testing
             "did you mean 'providers'? allowed: providers, sync, app-config, destructive-schema, issuer"
         ),
         ("apps: {a: {}}", "apps: a: providers is missing"), ("apps: {a: }", "apps: a: providers is missing"),
-        ("tls-cert: x", "there is no setting 'tls-cert'; allowed: data, store, listen,"),
+        ("tls-cert: x", "there is no setting 'tls-cert'; allowed: data, store, shared, listen,"),
         ("rule: x", "did you mean 'rules'?"),
         ("apps: {a: {providers: [custom-token]}}", "custom-token and issuer need each other"),
         ("apps: {a: {issuer: {jwks: x, color: y}, providers: [custom-token]}}", "there is no setting 'color'"),
