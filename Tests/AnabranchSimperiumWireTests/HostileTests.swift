@@ -242,17 +242,18 @@ import Testing
         try await WireRig.run { rig in
             let login = try await rig.logIn(), zeros = String(repeating: "0,", count: 200_000) + "0"
             var clients: [Conversation] = []
-            for number in 0..<4 {
+            // Few enough that nobody who is not read yet counts as stalled.
+            for number in 0..<3 {
                 clients.append(try await Conversation(rig, login, client: "c\(number)", library: "other"))
                 try await clients[number].list()
-                for change in 0..<5 {
+                for change in 0..<2 {
                     let head = #""o":"M","id":"k\#(number)","ccid":"\#(change)""#
                     try await clients[number].say("0:c:{\(head),\"d\":{\"n\":\(change),\"l\":[\(zeros)]}}")
                 }
             }
             for client in clients {
                 var own = 0
-                while own < 5 {
+                while own < 2 {
                     let changes = try #require(try await client.hear("c").array)
                     own += changes.filter { $0["clientid"] == .string(client.client) }.count
                     #expect(changes.allSatisfy { $0["error"] == nil })
