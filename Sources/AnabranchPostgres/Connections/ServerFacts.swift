@@ -7,8 +7,8 @@ struct ServerFacts {
     private let isStandby: Bool
     /// A setting with which acknowledged commits may be lost.
     private let laxSetting: String?
-    /// The cluster and its timeline: the name of a past that the data have. It is another one after a standby has taken
-    /// over, and after data were restored to an earlier time or into another cluster.
+    /// The cluster, its timeline and the number of the schema: the name of a past that the data have. It is another one
+    /// after a standby has taken over, after data were restored to an earlier time, and after a dump was loaded.
     let timeline: String
 
     init(of connection: PostgresConnection) throws(PostgresError) {
@@ -19,7 +19,8 @@ struct ServerFacts {
                 WHERE current_setting(name) = 'off' LIMIT 1
             ), CASE WHEN NOT pg_is_in_recovery() THEN
                 (SELECT system_identifier FROM pg_control_system())
-                || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) END
+                || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8)
+                || '/' || COALESCE(to_regnamespace('\(PostgresTarget.schema)')::oid::text, '') END
             """)
         (isStandby, laxSetting, timeline) = (rows[0, 0] == "t", rows[0, 1], rows[0, 2] ?? "")
     }
