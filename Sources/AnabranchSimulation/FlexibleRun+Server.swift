@@ -25,6 +25,9 @@ extension FlexibleRun {
 
     private func answer(_ request: SessionRequest, of index: Int) throws -> SessionEvent? {
         do { return try answerOrFail(request, of: index) } catch let error as HistoryError {
+            // An upload that follows a refused one would leave a gap.
+            leave(participants[index])
+            participants[index].session = nil
             switch error.code {
             case .clientFileExpired: return .failed(ErrorMessage(.clientFileExpired, error.reason))
             case .writeNotAllowed: return .failed(ErrorMessage(.writeNotAllowed, error.reason))

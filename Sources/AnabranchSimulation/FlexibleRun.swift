@@ -257,7 +257,7 @@ package final class FlexibleRun {
         return true
     }
 
-    private func leave(_ participant: FlexibleConversation) {
+    func leave(_ participant: FlexibleConversation) {
         if let ident = participant.session?.ident { file.leave(ident) }
     }
 
