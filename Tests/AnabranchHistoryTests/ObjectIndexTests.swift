@@ -35,4 +35,46 @@ import Testing
         try fixture.upload()
         try fixture.test.verify()
     }
+
+    /// The index of a property is made in steps, and has what others write between them.
+    @Test(arguments: StoreKind.allCases) func anIndexIsMadeInSteps(_ kind: StoreKind) throws {
+        var fixture = try FlexibleFixture(kind)
+        let file = fixture.file
+        for key in 0..<10 as Range<Int64> { try fixture.create(key) }
+        var (client, session) = try FlexibleFixture.join(fixture.synced, file)
+        func set(_ version: QueryVersion, _ text: String) -> SubscriptionSet {
+            SubscriptionSet(version: version, query: Array(#"{"Note":"text == '\#(text)'"}"#.utf8))
+        }
+        func keys() throws -> [Int64] {
+            while let message = try file.download(for: &session) { try client.integrate(message.download) }
+            return try client.state.read { transaction in
+                try (-1..<30).filter { try transaction.object("Note", key: .int($0)) != nil }
+            }
+        }
+        #expect(try file.beginQuery(set(1, "a"), in: session, until: .none))
+        for _ in 0..<5 { #expect(try file.advanceSearch(in: &session, until: .smallest) == nil) }
+        let begun = file.objects.byteCount
+        // Objects that it has, and others, are changed, erased and made.
+        try file.write(at: 100) { transaction in
+            for key in [1, 7] as [Int64] {
+                try transaction.object("Note", key: .int(key))?.set("text", to: .string([0x62]))
+            }
+            for key in [2, 8] as [Int64] {
+                if let note = try transaction.object("Note", key: .int(key)) { try transaction.delete(note) }
+            }
+            for key in [-1, 20] as [Int64] {
+                _ = try transaction.create("Note", key: .int(key), ["text": .string([0x61])])
+            }
+        }
+        while file.isSearching(for: session.ident) { _ = try file.advanceSearch(in: &session, until: .smallest) }
+        #expect(0 < begun && begun < file.objects.byteCount)
+        let found: [Int64] = [-1, 0, 3, 4, 5, 6, 9, 20]
+        #expect(try keys() == found)
+        // What it has now decides alone.
+        for (version, text, expected) in [(2, "b", [1, 7]), (3, "a", found)] as [(QueryVersion, String, [Int64])] {
+            #expect(try file.query(set(version, text), in: &session) == nil)
+            #expect(try keys() == expected)
+        }
+        try fixture.test.verify()
+    }
 }

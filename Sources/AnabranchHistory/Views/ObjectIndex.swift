@@ -2,7 +2,8 @@ import AnabranchCore
 import AnabranchQuery
 
 /// The objects of a state by value, for the properties that queries want certain values of: so that a query finds its
-/// objects without looking at all of them. In memory, made from the state when it is first needed.
+/// objects without looking at all of them. In memory, made from the state when it is first needed, in steps between
+/// which others commit.
 struct ObjectIndex {
     /// About the largest size of what is kept, in bytes. A property that would exceed it, or does so later, is not
     /// indexed: all objects are asked.
@@ -14,6 +15,8 @@ struct ObjectIndex {
 
     /// By property and value, the keys in order.
     private var keys: [Property: [Payload: [PrimaryKey]]] = [:]
+    /// By property whose index is not finished, the last key that it has.
+    private var reached: [Property: PrimaryKey] = [:]
     private var byteCounts: [Property: Int] = [:]
     private var tooLarge: Set<Property> = []
 
@@ -21,6 +24,19 @@ struct ObjectIndex {
     var byteCount: Int { byteCounts.values.reduce(0, +) }
 
     // MARK: Asking
+
+    /// Makes what `objects` and `difference` need, as far as the step goes; otherwise they make it at once.
+    /// - Returns: whether the step was enough.
+    mutating func prepare(
+        for places: [QueryIndex], of number: ClassID, in state: ObjectGraph, until limit: StepLimit
+    ) throws(HistoryError) -> Bool {
+        guard let values = places.values, hasRoom(for: values, of: number) else { return true }
+        let properties = Set(values.map(\.property)).filter { !$0.isKey }
+        for property in properties.sorted(by: { $0.slot ?? 0 < $1.slot ?? 0 }) {
+            guard try make(property, of: number, in: state, until: limit) else { return false }
+        }
+        return true
+    }
 
     /// The objects of a class that can match one of some queries, in order, and perhaps others; nil if all have to be
     /// tried.
@@ -73,33 +89,43 @@ struct ObjectIndex {
             guard let key = PrimaryKey(value.value) else { return [] }
             return try state.has(ObjectReference(classID: number, key: key)) ? [key] : []
         }
-        try make(value.property, of: number, in: state)
+        _ = try make(value.property, of: number, in: state, until: .none)
         return keys[value.property].map { $0[value.value] ?? [] }
     }
 
-    /// Makes the index of a property, unless it is there or would be too large.
+    /// Makes the index of a property, unless it would be too large, as far as the step goes.
+    /// - Returns: whether the step was enough.
     private mutating func make(
-        _ property: Property, of number: ClassID, in state: ObjectGraph
-    ) throws(HistoryError) {
-        guard keys[property] == nil, !tooLarge.contains(property) else { return }
-        var made: [Payload: [PrimaryKey]] = [:], bytes = 0
+        _ property: Property, of number: ClassID, in state: ObjectGraph, until limit: StepLimit
+    ) throws(HistoryError) -> Bool {
+        if tooLarge.contains(property) || keys[property] != nil && reached[property] == nil { return true }
+        // Taken out, so that they are not copied.
+        var made = keys.removeValue(forKey: property) ?? [:], bytes = byteCounts.removeValue(forKey: property) ?? 0
+        var last = reached.removeValue(forKey: property), isOver = false
         let room = bytesMax - byteCount
-        try state.visit(number, after: nil, reading: { $0 == property.slot }) { object throws(HistoryError) in
+        try state.visit(number, after: last, reading: { $0 == property.slot }) { object throws(HistoryError) in
             guard let key = object.key else { return true }
+            last = key
             for value in object.indexedValues(of: property) {
                 made[value.value, default: []].append(key)
                 bytes += Self.byteCount(of: value.value, key)
             }
-            return bytes <= room
+            isOver = limit.isOver
+            return bytes <= room && !isOver
         }
         guard bytes <= room else {
             tooLarge.insert(property)
-            return
+            return true
         }
-        // Without the room that growing arrays have.
-        for place in made.values.indices { made.values[place] = made.values[place].map { $0 } }
+        if isOver {
+            reached[property] = last
+        } else {
+            // Without the room that growing arrays have.
+            for place in made.values.indices { made.values[place] = made.values[place].map { $0 } }
+        }
         keys[property] = made
         byteCounts[property] = bytes
+        return !isOver
     }
 
     private static func byteCount(of value: Payload, _ key: PrimaryKey) -> Int {
@@ -127,7 +153,7 @@ struct ObjectIndex {
             let properties = keys.keys.filter { $0.owner == reference.classID }
             func isWanted(_ slot: Int) -> Bool { properties.contains { $0.slot == slot } }
             let before = try step.before.read(reference, isWanted), after = try step.after.read(reference, isWanted)
-            for property in properties {
+            for property in properties where reached[property].map({ reference.key <= $0 }) ?? true {
                 let old = before?.indexedValues(of: property) ?? [], new = after?.indexedValues(of: property) ?? []
                 if old != new { changes.append(Change(key: reference.key, old: old, new: new)) }
             }
@@ -141,7 +167,7 @@ struct ObjectIndex {
             for value in change.new.subtracting(change.old) { insert(change.key, value) }
         }
         while byteCount > bytesMax, let largest = byteCounts.max(by: { $0.value < $1.value })?.key {
-            (keys[largest], byteCounts[largest]) = (nil, nil)
+            (keys[largest], byteCounts[largest], reached[largest]) = (nil, nil, nil)
             tooLarge.insert(largest)
         }
     }

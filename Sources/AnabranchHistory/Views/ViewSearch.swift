@@ -98,6 +98,7 @@ struct ViewSearch {
         guard let number = state.classID(of: name) else { return true }
         if way == nil {
             let places = [before.place(in: name), after.place(in: name)]
+            guard try objects.prepare(for: places, of: number, in: state, until: limit) else { return false }
             if before.role[name].read.isAll, after.role[name].read.isAll,
                 let moved = try objects.difference(
                     from: before.queries[name], to: after.queries[name], of: number, in: state)
