@@ -66,7 +66,7 @@ extension FlexibleFile {
                 var view = view, looks = looks
                 let touched = try ViewProjection.extend(
                     &view, to: file.head.version, state, as: role, clientVersion: clientVersion,
-                    longRangeBytes: longRangeBytes, reading: stored, knowing: &looks, instant: instant
+                    longRangeBytes: longRangeBytes, reading: stored, entryObjects, knowing: &looks, instant: instant
                 ) { limit.isEndless ? limit : quota?.step() ?? limit }
                 return (view, looks, touched)
             }
@@ -89,7 +89,7 @@ extension FlexibleFile {
             let state = try ViewProjection.state(at: position, before: current, at: file.head.version, reading: stored)
             _ = try ViewProjection.extend(
                 &view, to: position, state, as: view.role, clientVersion: clientVersion, longRangeBytes: .max,
-                reading: stored, knowing: &looks, isInLog: true, instant: instant
+                reading: stored, entryObjects, knowing: &looks, isInLog: true, instant: instant
             ) { .none }
             return view
         }

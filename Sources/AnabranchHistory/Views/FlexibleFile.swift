@@ -27,6 +27,7 @@ package final class FlexibleFile {
     var fields = FieldNames()
     var unstoredFields: [ViewField] = []
     var objects = ObjectIndex()
+    let entryObjects = EntryObjects()
     /// By client file with a session, the newest version of its own that the log has.
     var ownVersions: [ClientFileID: ClientVersion] = [:]
     var news: Set<ClientFileID> = []

@@ -71,8 +71,12 @@ struct ViewProjection {
     }
 
     /// The part of an entry that concerns the schema, or objects that stay.
-    private func filtered(_ entry: LogEntry) throws(HistoryError) -> [UInt8] {
+    /// - Parameter touched: the objects that the entry touches, if they are known.
+    private func filtered(_ entry: LogEntry, touching touched: EntryObjects.Touched? = nil) throws(HistoryError)
+        -> [UInt8]
+    {
         if doAllStay { return entry.changeset }
+        if let touched, touched.allSatisfy({ outcomes[$0.0] == .stays }) { return entry.changeset }
         var arena = ChangesetArena()
         let index = try entry.decode(into: &arena)
         var discarded: Set<ObjectKeyID> = []
@@ -240,6 +244,7 @@ extension ViewProjection {
     ///     apply it.
     ///   - clientVersion: the newest one of the client that the log has.
     ///   - longRangeBytes: the size, in bytes, above which a range is sent as whole objects, if that is shorter.
+    ///   - objects: the objects of entries that other views have met.
     ///   - looks: the findings about the range from an earlier call that took too long.
     ///   - isInLog: whether the view has got the entries of the range as they are in the log.
     ///   - instant: a clock.
@@ -248,8 +253,9 @@ extension ViewProjection {
     ///   log. Nil if the step is over before the range is evaluated: then the view is unchanged.
     static func extend(
         _ view: inout ClientView, to head: ServerVersion, _ state: ObjectGraph, as role: ViewRole,
-        clientVersion: ClientVersion, longRangeBytes: Int, reading file: any FileView, knowing looks: inout RangeLooks,
-        isInLog: Bool = false, instant: () -> ContinuousClock.Instant, until limit: () -> StepLimit
+        clientVersion: ClientVersion, longRangeBytes: Int, reading file: any FileView, _ objects: EntryObjects,
+        knowing looks: inout RangeLooks, isInLog: Bool = false, instant: () -> ContinuousClock.Instant,
+        until limit: () -> StepLimit
     ) throws(HistoryError) -> Set<ObjectReference>? {
         guard view.projected < head else { return [] }
         try require(
@@ -264,15 +270,15 @@ extension ViewProjection {
         try forEachEntry(of: range, in: file) { entry throws(HistoryError) in
             entryBytes += entry.changeset.count + entry.section.count
             if entryBytes > keptBytesMax { entries = nil } else { entries?.append(entry) }
-            let objects = try state.touched(by: entry)
-            for (reference, className) in objects {
+            let touchedByEntry = try objects.touched(by: entry, in: state)
+            for (reference, className) in touchedByEntry {
                 touched[reference] = className
                 versions[reference] = entry.version
             }
             if let image = try BeforeImage(of: entry) {
                 unknown.formUnion(try image.apply(to: &before, passingOver: &known))
             }
-            try hidden.record(entry, touching: objects)
+            try hidden.record(entry, touching: touchedByEntry)
         }
         var now = view
         now.role = role
@@ -291,8 +297,12 @@ extension ViewProjection {
             in: state)
         var extended = view
         func append(_ projection: ViewProjection, to view: inout ClientView) throws(HistoryError) {
-            guard let entries else { return try projection.append(range, to: &view, clientVersion, reading: file) }
-            for entry in entries { try projection.append(entry, to: &view, clientVersion) }
+            func append(_ entry: LogEntry) throws(HistoryError) {
+                let changeset = try projection.filtered(entry, touching: objects.touched(by: entry))
+                if !changeset.isEmpty { view.append(entry, changeset, clientVersion: clientVersion) }
+            }
+            guard let entries else { return try forEachEntry(of: range, in: file, append) }
+            for entry in entries { try append(entry) }
         }
         try append(projection, to: &extended)
         let moved = try projection.changesetsOfMoved()
@@ -325,22 +335,6 @@ extension ViewProjection {
         return before
     }
 
-    /// Appends the parts of a range that concern the schema, or objects that stay.
-    private func append(
-        _ range: VersionRange, to view: inout ClientView, _ clientVersion: ClientVersion, reading file: any FileView
-    ) throws(HistoryError) {
-        try Self.forEachEntry(of: range, in: file) { entry throws(HistoryError) in
-            try append(entry, to: &view, clientVersion)
-        }
-    }
-
-    private func append(
-        _ entry: LogEntry, to view: inout ClientView, _ clientVersion: ClientVersion
-    ) throws(HistoryError) {
-        let changeset = try filtered(entry)
-        if !changeset.isEmpty { view.append(entry, changeset, clientVersion: clientVersion) }
-    }
-
     private static func forEachEntry(
         of range: VersionRange, in file: any FileView, _ body: (LogEntry) throws(HistoryError) -> Void
     ) throws(HistoryError) {
@@ -351,7 +345,7 @@ extension ViewProjection {
 
 extension ObjectGraph {
     /// The objects that an entry of the log touches, in no order, with the names of their classes.
-    fileprivate func touched(
+    func touched(
         by entry: LogEntry
     ) throws(HistoryError) -> [(ObjectReference, className: [UInt8])] {
         var arena = ChangesetArena()
