@@ -24,19 +24,32 @@ final class TextHandler: ChannelDuplexHandler {
 
     /// The times that are the server's to say.
     struct Times {
+        /// How long after the socket before it a shutdown closes one, if there is time for all of them.
+        static let spreadMilliseconds: Int64 = 10
+
         /// How long a closed socket waits for the client to close its side.
         let linger: TimeAmount
-        /// How long after the beginning of a shutdown the socket is closed.
-        let shutdown: TimeAmount
+        /// The longest time over which a shutdown distributes the ends of sockets; the rest is for the last ones.
+        private let spreadMax: Int64
+        /// The part of that time after which this socket is closed.
+        private let place: Double
+        private let spreadCount: (@Sendable () -> Int)?
 
         /// - Parameters:
-        ///   - isSpread: true to distribute the ends of sockets over three quarters of the time of a shutdown; the rest
-        ///     is for the last ones. Multiples of the golden ratio do that evenly for any successive numbers.
-        ///   - number: the number of the connection.
-        init(_ settings: ServerSettings, isSpread: Bool, number: UInt64) {
+        ///   - number: the number of the connection. Multiples of the golden ratio distribute any successive numbers
+        ///     evenly.
+        ///   - spreadCount: how many sockets a shutdown closes one after the other; nil if it closes this one at once.
+        init(_ settings: ServerSettings, number: UInt64, spreadOver spreadCount: (@Sendable () -> Int)?) {
             linger = .seconds(settings.lingerSecondsMax)
-            let place = (Double(number) * 0.618_033_988_749_895).truncatingRemainder(dividingBy: 1)
-            shutdown = isSpread ? .milliseconds(Int64(Double(settings.shutdownSecondsMax) * 750 * place)) : .zero
+            spreadMax = settings.shutdownSecondsMax * 750
+            place = (Double(number) * 0.618_033_988_749_895).truncatingRemainder(dividingBy: 1)
+            self.spreadCount = spreadCount
+        }
+
+        /// How long after the beginning of a shutdown, which is now, the socket is closed.
+        var shutdown: TimeAmount {
+            guard let count = spreadCount?() else { return .zero }
+            return .milliseconds(Int64(place * Double(min(spreadMax, Int64(count) * Self.spreadMilliseconds))))
         }
     }
 

@@ -29,9 +29,9 @@ public struct TextWireSettings: Sendable {
     public var messageBytesMax = 8 << 20
     /// How long a client may send nothing, not even a ping, in seconds.
     public var silenceSecondsMax = 120
-    /// True if a shutdown closes the sockets one after the other, over three quarters of
-    /// `ServerSettings.shutdownSecondsMax`, and serves each until then: for clients that all come back equally soon.
-    /// False if it closes them all at once.
+    /// True if a shutdown closes the sockets one after the other, 10 ms apart or so that three quarters of
+    /// `ServerSettings.shutdownSecondsMax` suffice, and serves each until then: for clients that all come back equally
+    /// soon. False if it closes them all at once.
     public var spreadsShutdown = false
 
     /// The defaults.

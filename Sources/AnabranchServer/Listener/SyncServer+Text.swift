@@ -2,6 +2,20 @@ import AnabranchProtocol
 import Logging
 import Metrics
 import NIOCore
+import Synchronization
+
+/// The sockets that a shutdown closes one after the other.
+private final class SpreadSockets: Sendable {
+    private let open = Atomic(0)
+
+    var count: Int { open.load(ordering: .relaxed) }
+
+    /// Counts a socket until it is closed.
+    func add(until end: EventLoopFuture<Void>) {
+        open.wrappingAdd(1, ordering: .relaxed)
+        end.whenComplete { _ in self.open.wrappingSubtract(1, ordering: .relaxed) }
+    }
+}
 
 extension SyncServer {
     /// - Parameters:
@@ -12,7 +26,7 @@ extension SyncServer {
         users: ConnectionLimit, _ connections: ConnectionRegistry, memory: MemoryBudget
     ) -> TextUpgrade? {
         guard !wires.isEmpty else { return nil }
-        let outbound = budget("texts", bytesMax: settings.messageMemoryBytesMax)
+        let outbound = budget("texts", bytesMax: settings.messageMemoryBytesMax), spread = SpreadSockets()
         return TextUpgrade(wires: wires, isSecure: tls != nil) { [self] channel, accepted in
             let id = connections.newID()
             var logger = logger
@@ -30,7 +44,9 @@ extension SyncServer {
             let stall = StallDetector(limit: stallLimit, requiredBytes: { memory.outboundBytesMin }) {
                 onStall("reading")
             }
-            let times = TextHandler.Times(settings, isSpread: wireSettings.spreadsShutdown, number: id.number)
+            if wireSettings.spreadsShutdown { spread.add(until: channel.closeFuture) }
+            let times = TextHandler.Times(
+                settings, number: id.number, spreadOver: wireSettings.spreadsShutdown ? { spread.count } : nil)
             let socket = TextSocket(accepted.request, users: users, until: channel.closeFuture)
             let handler = TextHandler(
                 socket, of: accepted.wire, messageBytesMax: messageBytesMax, silence: silence, memory: memory,

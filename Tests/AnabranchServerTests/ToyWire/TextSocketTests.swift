@@ -231,7 +231,7 @@ import Testing
             let socket = TextSocket(
                 SocketRequest(path: "/"), users: ConnectionLimit(countMax: 1), until: channel.closeFuture)
             // The second multiple of the golden ratio.
-            let times = TextHandler.Times(settings, isSpread: shutdown != nil, number: 2)
+            let times = TextHandler.Times(settings, number: 2, spreadOver: shutdown == nil ? nil : { 100_000 })
             let pipeline = channel.pipeline.syncOperations
             try pipeline.addHandlers([silence, memory])
             try pipeline.addHandler(ByteToMessageHandler(WebSocketFrameDecoder()))
@@ -289,14 +289,20 @@ import Testing
         }
     }
 
-    @Test(arguments: [1, 77, 1 << 40]) func shutdownsAreSpreadEvenly(first: UInt64) {
+    /// Few sockets are closed soon, and many within three quarters of the time.
+    @Test(
+        arguments: [UInt64(1), 77, 1 << 40],
+        [(count: 1_000, milliseconds: 10_000), (count: 10_000, milliseconds: 75_000), (count: 2, milliseconds: 20)])
+    func shutdownsAreSpreadEvenly(first: UInt64, spread: (count: Int, milliseconds: Int64)) {
         var settings = ServerSettings.small
         settings.shutdownSecondsMax = 100
-        let count: UInt64 = 1_000
-        let times = (first..<first + count).map {
-            TextHandler.Times(settings, isSpread: true, number: $0).shutdown.nanoseconds / 1_000_000
+        let times = (first..<first + UInt64(spread.count)).map { number in
+            TextHandler.Times(settings, number: number, spreadOver: { spread.count }).shutdown.nanoseconds / 1_000_000
         }.sorted()
-        #expect(times[0] >= 0 && times[Int(count) - 1] < 75_000)
-        for (earlier, later) in zip([0] + times, times + [75_000]) { #expect(later - earlier <= 2 * 75_000 / 1_000) }
+        #expect(times[0] >= 0 && times[spread.count - 1] < spread.milliseconds)
+        let farthest = 3 * spread.milliseconds / Int64(spread.count)
+        for (earlier, later) in zip([0] + times, times + [spread.milliseconds]) {
+            #expect(later - earlier <= farthest)
+        }
     }
 }
