@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchSimperium
@@ -66,6 +67,45 @@ import Testing
             }
             #expect(try read.applied(to: text) == expected)
             #expect(try read.inWholeCharacters(of: text).applied(to: text) == expected)
+        }
+    }
+
+    /// Line ends, marks that join what is before them, and characters of two code units: places are counted in code
+    /// units, whatever counts as one character elsewhere.
+    @Test func deltasAreAppliedByCodeUnits() throws {
+        var random = SeededRandom(seed: 1)
+        let characters: [Unicode.Scalar] = ["a", "\r", "\n", "é", "e", "\u{301}", "🔔", "🤔", "\u{200D}", "\u{FFFD}"]
+        func text() -> String {
+            var text = ""
+            for _ in 0..<random.below(9) { text.unicodeScalars.append(random.pick(characters)) }
+            return text
+        }
+        for _ in 0..<5_000 {
+            let old = text(), units = Array(old.utf16)
+            var delta = TextDelta(), expected: [UInt16] = [], place = 0
+            while place < units.count {
+                let count = 1 + random.below(units.count - place)
+                let insertion = Array(text().utf16.dropFirst(random.below(2)))
+                switch random.below(3) {
+                case 0:
+                    delta.append(.keep, count)
+                    expected += units[place..<place + count]
+                    place += count
+                case 1:
+                    delta.append(.delete, count)
+                    place += count
+                default:
+                    delta.append(insertion[...])
+                    expected += insertion
+                }
+            }
+            let new = String(validating: expected, as: UTF16.self)
+            #expect((try? delta.applied(to: old)).map { Array($0.utf8) } == new.map { Array($0.utf8) })
+            #expect(delta.newCount == expected.count)
+            guard let new else { continue }
+            let whole = try delta.inWholeCharacters(of: old)
+            #expect(try whole.applied(to: old).hasBytes(of: new))
+            #expect(try TextDelta(decoding: whole.encoded) == whole)
         }
     }
 

@@ -18,7 +18,8 @@ extension ObjectDiff {
         return result
     }
 
-    func applied(to entity: [JSONName: JSONValue]) throws(JSONDiffError) -> [JSONName: JSONValue] {
+    /// The members after the change, of any size.
+    package func applied(to entity: [JSONName: JSONValue]) throws(JSONDiffError) -> [JSONName: JSONValue] {
         var result = entity
         for (name, operation) in members.inOrder {
             do {
@@ -80,7 +81,10 @@ extension JSONOperation {
             let emitted = try diff.emitted(on: members)
             return emitted.isEmpty ? nil : .object(emitted)
         case (.text(let delta), .string(let text)):
-            return try delta.applied(to: text).hasBytes(of: text) ? nil : .text(delta.inWholeCharacters(of: text))
+            let delta = try delta.inWholeCharacters(of: text)
+            // One of another length has changed for certain.
+            if delta.newCount == delta.oldCount, try delta.applied(to: text).hasBytes(of: text) { return nil }
+            return .text(delta)
         default: return try value(from: old).flatMap { JSONOperation(from: old, to: $0) }
         }
     }

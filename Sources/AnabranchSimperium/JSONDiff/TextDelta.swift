@@ -28,7 +28,9 @@ package struct TextDelta: Equatable, Sendable {
         for change in SequenceDiff(from: old, to: new, lineEnd: 0x0A).changes {
             append(.keep, count(old[place..<change.old.lowerBound]))
             append(.delete, count(old[change.old]))
-            append(new[change.new].flatMap { UTF16.units(of: $0) }[...])
+            var units: [UInt16] = []
+            for scalar in new[change.new] { UTF16.append(scalar, to: &units) }
+            append(units[...])
             place = change.old.upperBound
         }
         append(.keep, count(old[place...]))
@@ -60,13 +62,14 @@ package struct TextDelta: Equatable, Sendable {
 
     // MARK: Applying
 
+    /// The length of the string after the edit.
+    var newCount: Int { steps.reduce(inserted.count) { $0 + ($1.kind == .keep ? $1.count : 0) } }
+
     /// The string after the edit.
     /// - Throws: An error with the code 440 if the string has another length, or half a surrogate pair would be left.
     package func applied(to text: String) throws(JSONDiffError) -> String {
+        guard try splitsCharacter(of: text) else { return appliedInWholeCharacters(to: text) }
         let old = Array(text.utf16)
-        guard old.count == oldCount else {
-            throw JSONDiffError(.doesNotApply, "a delta for \(oldCount) code units, not \(old.count)")
-        }
         var new: [UInt16] = [], place = 0, insertion = 0
         for step in steps {
             switch step.kind {
@@ -76,33 +79,50 @@ package struct TextDelta: Equatable, Sendable {
             }
             if step.kind == .insert { insertion += step.count } else { place += step.count }
         }
-        guard let result = String(validating: new, as: UTF16.self) else {
+        guard let result = String(validating: GeneralizedUTF8.encode(new[...]), as: UTF8.self) else {
             throw JSONDiffError(.doesNotApply, "half a surrogate pair would be left")
         }
         return result
     }
 
-    /// A delta that has the same outcome for the string, and consists of whole characters.
-    package func inWholeCharacters(of text: String) throws(JSONDiffError) -> TextDelta {
-        let new = try applied(to: text)
-        return splitsCharacter(of: Array(text.utf16)) ? TextDelta(from: text, to: new) : self
+    private func appliedInWholeCharacters(to text: String) -> String {
+        var new = "", place = text.startIndex, insertion = 0
+        new.reserveCapacity(text.utf8.count + inserted.count)
+        for step in steps {
+            if step.kind == .insert {
+                let units = inserted[insertion..<insertion + step.count]
+                new += String(decoding: GeneralizedUTF8.encode(units), as: UTF8.self)
+                insertion += step.count
+            } else {
+                let end = text.utf16.index(place, offsetBy: step.count)
+                if step.kind == .keep { new += text[place..<end] }
+                place = end
+            }
+        }
+        return new
     }
 
-    private func splitsCharacter(of old: [UInt16]) -> Bool {
-        var place = 0, insertion = 0
+    /// A delta that has the same outcome for the string, and consists of whole characters.
+    package func inWholeCharacters(of text: String) throws(JSONDiffError) -> TextDelta {
+        try splitsCharacter(of: text) ? TextDelta(from: text, to: applied(to: text)) : self
+    }
+
+    /// True if a step ends within a character of the string, or only half of one is inserted.
+    /// - Throws: An error with the code 440 if the string has another length.
+    private func splitsCharacter(of text: String) throws(JSONDiffError) -> Bool {
+        let old = text.utf16
+        guard old.count == oldCount else {
+            throw JSONDiffError(.doesNotApply, "a delta for \(oldCount) code units, not \(old.count)")
+        }
+        var place = old.startIndex, insertion = 0
         for step in steps {
-            if place > 0, place < old.count, UTF16.isLeadSurrogate(old[place - 1]),
-                UTF16.isTrailSurrogate(old[place])
-            {
-                return true
+            if place < old.endIndex, UTF16.isTrailSurrogate(old[place]) { return true }
+            if step.kind == .insert {
+                if UTF16.hasHalf(inserted[insertion..<insertion + step.count]) { return true }
+                insertion += step.count
+            } else {
+                place = old.index(place, offsetBy: step.count)
             }
-            guard step.kind == .insert else {
-                place += step.count
-                continue
-            }
-            let text = inserted[insertion..<insertion + step.count]
-            if String(validating: text, as: UTF16.self) == nil { return true }
-            insertion += step.count
         }
         return false
     }
@@ -149,10 +169,21 @@ extension ArraySlice<TextDelta.Step> {
 }
 
 extension UTF16 {
-    /// The code units of a character outside and inside the basic plane.
-    static func units(of scalar: UInt32) -> [UInt16] {
-        guard scalar > 0xFFFF else { return [UInt16(truncatingIfNeeded: scalar)] }
+    /// Appends the one or two code units of a character, or a half of a surrogate pair.
+    static func append(_ scalar: UInt32, to units: inout [UInt16]) {
+        guard scalar > 0xFFFF else { return units.append(UInt16(truncatingIfNeeded: scalar)) }
         let rest = scalar - 0x10000
-        return [0xD800 + UInt16(truncatingIfNeeded: rest >> 10), 0xDC00 + UInt16(truncatingIfNeeded: rest & 0x3FF)]
+        units.append(0xD800 + UInt16(truncatingIfNeeded: rest >> 10))
+        units.append(0xDC00 + UInt16(truncatingIfNeeded: rest & 0x3FF))
+    }
+
+    /// True if a half of a surrogate pair stands alone.
+    static func hasHalf(_ units: ArraySlice<UInt16>) -> Bool {
+        var isAfterLead = false
+        for unit in units {
+            guard isTrailSurrogate(unit) == isAfterLead else { return true }
+            isAfterLead = isLeadSurrogate(unit)
+        }
+        return isAfterLead
     }
 }

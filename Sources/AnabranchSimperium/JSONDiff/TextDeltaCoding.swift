@@ -47,7 +47,7 @@ extension TextDelta {
             case .insert:
                 text.append(UInt8(ascii: "+"))
                 for byte in GeneralizedUTF8.encode(inserted[insertion..<insertion + step.count]) {
-                    if Self.stays(byte) {
+                    if Self.stays[Int(byte)] {
                         text.append(byte)
                     } else {
                         text += [UInt8(ascii: "%"), Self.digits[Int(byte >> 4)], Self.digits[Int(byte & 0xF)]]
@@ -61,51 +61,58 @@ extension TextDelta {
 
     private static let digits = Array("0123456789ABCDEF".utf8)
 
-    private static func stays(_ byte: UInt8) -> Bool {
+    /// True for each byte that is not encoded.
+    private static let stays = (UInt8.min ... .max).map { byte in
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
             UInt8(ascii: "0")...UInt8(ascii: "9"):
             true
-        default: marks.contains(byte)
+        default: " -_.!~*'();/?:@&=+$,#".utf8.contains(byte)
         }
     }
-
-    private static let marks = Set(" -_.!~*'();/?:@&=+$,#".utf8)
 }
 
 /// UTF-8 in which a half of a surrogate pair may stand alone, as three bytes. (WTF-8, and a pair may be two halves.)
-private enum GeneralizedUTF8 {
+enum GeneralizedUTF8 {
     /// The UTF-16 code units; nil for other bytes.
     static func decode(_ bytes: [UInt8]) -> [UInt16]? {
-        var units: [UInt16] = [], rest = bytes[...]
+        var units: [UInt16] = [], place = 0
         units.reserveCapacity(bytes.count)
-        while let byte = rest.popFirst() {
-            let (count, least): (Int, UInt32)
+        while place < bytes.count {
+            let byte = bytes[place], (count, least): (Int, UInt32)
+            place += 1
             switch byte {
-            case 0..<0x80: (count, least) = (0, 0)
+            case 0..<0x80:
+                units.append(UInt16(byte))
+                continue
             case 0xC0..<0xE0: (count, least) = (1, 0x80)
             case 0xE0..<0xF0: (count, least) = (2, 0x800)
             case 0xF0..<0xF8: (count, least) = (3, 0x10000)
             default: return nil
             }
-            var scalar = UInt32(count == 0 ? byte : byte & (0x3F >> UInt8(count)))
-            for _ in 0..<count {
-                guard let next = rest.popFirst(), UTF8.isContinuation(next) else { return nil }
+            guard bytes.count - place >= count else { return nil }
+            var scalar = UInt32(byte & (0x3F >> UInt8(count)))
+            for next in bytes[place..<place + count] {
+                guard UTF8.isContinuation(next) else { return nil }
                 scalar = scalar << 6 | UInt32(next & 0x3F)
             }
             guard scalar >= least, scalar <= 0x10FFFF else { return nil }
-            units += UTF16.units(of: scalar)
+            place += count
+            UTF16.append(scalar, to: &units)
         }
         return units
     }
 
     static func encode(_ units: ArraySlice<UInt16>) -> [UInt8] {
-        var bytes: [UInt8] = [], rest = units
-        while let unit = rest.popFirst() {
+        var bytes: [UInt8] = [], place = units.startIndex
+        bytes.reserveCapacity(units.count)
+        while place < units.endIndex {
+            let unit = units[place]
             var scalar = UInt32(unit)
-            if UTF16.isLeadSurrogate(unit), let trail = rest.first, UTF16.isTrailSurrogate(trail) {
-                rest.removeFirst()
-                scalar = 0x10000 + (scalar & 0x3FF) << 10 + UInt32(trail) & 0x3FF
+            place += 1
+            if UTF16.isLeadSurrogate(unit), place < units.endIndex, UTF16.isTrailSurrogate(units[place]) {
+                scalar = 0x10000 + (scalar & 0x3FF) << 10 + UInt32(units[place]) & 0x3FF
+                place += 1
             }
             let last = 0x80 | UInt8(truncatingIfNeeded: scalar & 0x3F)
             let third = UInt8(truncatingIfNeeded: scalar >> 6), second = UInt8(truncatingIfNeeded: scalar >> 12)

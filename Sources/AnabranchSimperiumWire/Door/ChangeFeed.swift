@@ -67,8 +67,8 @@ extension BucketReader {
             try records.change(at: deletion.place, of: bucket)?.client != client,
             let creation = try records.version(change.version, change.key, of: bucket)
         else { return change }
-        let old = try deletion.reverse.applied(to: [:], bytesMax: .max)
-        let new = try creation.diff.applied(to: [:], bytesMax: .max)
+        let old = try deletion.reverse.applied(to: [:])
+        let new = try creation.diff.applied(to: [:])
         let text = Change.text(
             client: change.client, key: change.key, diff: ObjectDiff(from: old, to: new).json,
             from: change.version - 2, to: change.version, cv: ChangeVersion(change.place, salt: door.salt).text,

@@ -29,7 +29,7 @@ extension PendingRecords {
             bytes += row.byteCount
             work += bytes
             guard work <= Self.historyBytesMax,
-                let before = try? row.reverse.applied(to: content, bytesMax: .max)
+                let before = try? row.reverse.applied(to: content)
             else { return nil }
             steps.append(EntityStep(version: place, kind: row.kind, diff: row.diff, before: before))
             content = before

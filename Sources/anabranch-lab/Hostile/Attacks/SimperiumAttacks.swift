@@ -17,6 +17,13 @@ extension Attack {
         return plan
     }
 
+    /// For attacks that send 100 MB or more.
+    private static var longPlan: Plan {
+        var plan = plan
+        plan.cutOffSeconds = 240
+        return plan
+    }
+
     private static let openings = Attack(
         name: "simperium-inits", summary: "a connection opens 10,000 channels, and another when it is closed",
         counts: ["channels": 10_000], plan: plan
@@ -44,8 +51,7 @@ extension Attack {
 
     private static let growingTexts = Attack(
         name: "simperium-text", summary: "small edits make a text grow, to 100 MB if they are let",
-        counts: ["edits": 1_600],
-        plan: plan
+        counts: ["edits": 1_600], plan: longPlan
     ) { run in
         let neighbour = try await SimperiumNeighbour(run), writer = try await run.simperiumWriter("attacker")
         let piece = String(repeating: "x", count: 64 << 10)
@@ -64,7 +70,7 @@ extension Attack {
 
     private static let doublingDiffs = Attack(
         name: "simperium-diffs", summary: "each edit inserts as much as there is, on ever older versions",
-        counts: ["edits": 300], plan: plan
+        counts: ["edits": 300], plan: longPlan
     ) { run in
         let neighbour = try await SimperiumNeighbour(run), writer = try await run.simperiumWriter("attacker")
         try await neighbour.measure(run) {
