@@ -96,25 +96,25 @@ private final class Committer: Sendable {
 
     /// Stores all in one transaction. If one does not fit, it is left out; if the transaction fails otherwise, each
     /// half is stored in one of its own, so that a file that fails does not stop the others.
-    private func store(_ group: ArraySlice<Item>) {
+    /// - Parameter failure: why the transaction before has failed, whose commits may have been made all the same: one
+    ///   that does not fit now may have met itself, so nobody may make it again.
+    private func store(_ group: ArraySlice<Item>, after failure: HistoryError? = nil) {
         metrics.transactions.increment()
         do throws(HistoryError) {
             try store.commit(group.flatMap(\.commits))
             for item in group { item.finish(nil) }
         } catch {
-            guard group.count > 1 else {
-                if error.code == .conflict { metrics.commitConflicts.increment() }
-                return group.forEach { $0.finish(error) }
-            }
             let (rest, failed) = group.divided { $0.commits.contains(where: error.concerns) }
-            if !rest.isEmpty, !failed.isEmpty {
+            if error.code == .conflict, !failed.isEmpty {
                 metrics.commitConflicts.increment(by: Int64(failed.count))
-                for item in failed { item.finish(error) }
-                return store(rest[...])
+                for item in failed { item.finish(failure ?? error) }
+                if !rest.isEmpty { store(rest[...], after: failure) }
+                return
             }
+            guard group.count > 1 else { return group.forEach { $0.finish(error) } }
             let middle = group.startIndex + group.count / 2
-            store(group[..<middle])
-            store(group[middle...])
+            store(group[..<middle], after: error)
+            store(group[middle...], after: error)
         }
     }
 

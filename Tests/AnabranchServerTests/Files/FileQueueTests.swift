@@ -180,6 +180,37 @@ import Testing
         try await files.shutDown()
     }
 
+    /// Alone it does not fit, since it was made already.
+    @Test("a write whose transaction fails when it is made is not made a second time")
+    func lateFailureInGroup() async throws {
+        let store = GatedStore(isForgetful: true), paths = [VirtualPath("//1"), VirtualPath("//2")]
+        let (outcomes, onOutcome) = AsyncStream.makeStream(of: Bool.self)
+        let files = FileQueues(Self.environment(store), threads: 1) { _ in }
+        store.closeGate()
+        files.submit(Self.bind(0, to: "//0"))
+        for await _ in store.inbound { break }
+        for path in paths {
+            let job = FileJob(comesAfterMerge: true) { file in
+                file?.write(idempotencyKey: nil, at: 1) { transaction in
+                    try transaction.addClass("T\(transaction.classNames.count)")
+                } _: { outcome in
+                    onOutcome.yield((try? outcome.get()) != nil)
+                }
+            }
+            files.submit(job, to: path)
+        }
+        #expect(try await files.run(on: VirtualPath("//other")) { $0.sessions == nil })
+        store.openGate()
+        var made: [Bool] = []
+        for await isMade in outcomes {
+            made.append(isMade)
+            if made.count == 2 { break }
+        }
+        #expect(made == [false, false])
+        try await files.shutDown()
+        for path in paths { #expect(try SyncedFile(path: path, store: store).version == 1) }
+    }
+
     @Test("what is written when the server ends is stored before it has ended")
     func end() async throws {
         let store = GatedStore(), path = VirtualPath("//notes")

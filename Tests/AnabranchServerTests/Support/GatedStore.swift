@@ -5,20 +5,27 @@ import Synchronization
 
 /// A store in memory that lets commits in when the test says so.
 final class GatedStore: HistoryStore {
-    private let store = InMemoryStore()
+    private let store: InMemoryStore
     private let gate = Mutex<DispatchSemaphore?>(nil)
     /// Yields once for each commit that stands before the gate.
     let inbound: AsyncStream<Void>
     private let onArrival: AsyncStream<Void>.Continuation
 
     private let refused: Set<VirtualPath>
+    private let isForgetful: Bool
     private let refusedFiles = Mutex<Set<SyncedFileID>>([])
 
-    /// - Parameter refused: the files whose commits fail.
-    init(refusing refused: Set<VirtualPath> = []) {
+    /// - Parameters:
+    ///   - refused: the files whose commits fail.
+    ///   - isForgetful: whether the store is shared, and a transaction of several files fails after it was made.
+    init(refusing refused: Set<VirtualPath> = [], isForgetful: Bool = false) {
         self.refused = refused
+        self.isForgetful = isForgetful
+        store = InMemoryStore(isShared: isForgetful)
         (inbound, onArrival) = AsyncStream.makeStream(of: Void.self)
     }
+
+    var isShared: Bool { store.isShared }
 
     func closeGate() { gate.withLock { $0 = DispatchSemaphore(value: 0) } }
 
@@ -54,5 +61,6 @@ final class GatedStore: HistoryStore {
         let isRefused = refusedFiles.withLock { refused in commits.contains { refused.contains($0.file) } }
         guard !isRefused else { throw HistoryError(.storeFailed, "refused") }
         try store.commit(commits)
+        if isForgetful, commits.count > 1 { throw HistoryError(.storeFailed, "the answer was lost") }
     }
 }
