@@ -164,6 +164,10 @@ public protocol HistoryStore: Sendable {
     /// - Parameter wake: called with the path of a file that is open; nil stands for all of them.
     func listen(_ wake: @escaping @Sendable (VirtualPath?) -> Void)
 
+    /// The open files that other nodes may have changed. Asked once a second about all that are open.
+    /// - Parameter heads: the files, and their heads as they are known.
+    func changed(since heads: [SyncedFileID: FileHead]) throws(HistoryError) -> [SyncedFileID]
+
     /// True if reading costs next to nothing, so that nothing that was read or written need be kept a second time.
     var isInMemory: Bool { get }
 
@@ -348,6 +352,11 @@ extension HistoryStore {
 
     /// Does nothing, for stores without other nodes, or without wakes.
     public func listen(_ wake: @escaping @Sendable (VirtualPath?) -> Void) {}
+
+    /// All of them.
+    public func changed(since heads: [SyncedFileID: FileHead]) throws(HistoryError) -> [SyncedFileID] {
+        Array(heads.keys)
+    }
 
     /// False: reading costs something.
     public var isInMemory: Bool { false }

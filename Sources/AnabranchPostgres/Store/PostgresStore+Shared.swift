@@ -1,10 +1,10 @@
 #if canImport(CLibPQ)
 import AnabranchCore
-import AnabranchHistory
+public import AnabranchHistory
 import AnabranchPostgresWire
 import Synchronization
 
-/// Several nodes that write the same files (`Spec/Nodes.md`, section 6).
+/// Several nodes that write the same files (`Spec/Nodes.md`, section 7).
 extension PostgresStore {
     /// Opens a file without taking it from anybody. A new one is stored at once, so that all nodes mean the same one.
     /// - Returns: nil if something has changed meanwhile, so that it has to be tried again.
@@ -65,6 +65,37 @@ extension PostgresStore {
         let rows = StateRows(of: file.number, opened.lease, at: head.map(StatePlace.init), in: self)
         openFiles.withLock { $0.add(rows, of: file.number) }
         return rows
+    }
+
+    /// Takes one round trip, whatever the number of files.
+    public func changed(since heads: [SyncedFileID: FileHead]) throws(HistoryError) -> [SyncedFileID] {
+        guard !heads.isEmpty else { return [] }
+        let files = openFiles.withLock { files in
+            heads.map { (id: $0.key, head: $0.value, file: files[$0.key.number]) }
+        }
+        let term = target.server.known.term
+        var columns: [[UInt64]] = Array(repeating: [], count: 5), others: [SyncedFileID] = []
+        for (id, head, file) in files {
+            guard let file, file.term == term else {
+                others.append(id)
+                continue
+            }
+            let row = [
+                UInt64(bitPattern: id.number), file.lease.number, head.version.rawValue, head.versionSalt.rawValue,
+                head.bounds,
+            ]
+            for (column, value) in row.enumerated() { columns[column].append(value) }
+        }
+        let rows = try StoreTransaction.read(from: readers) { [columns] transaction throws(HistoryError) in
+            try transaction.query(
+                """
+                SELECT n.id FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
+                AS n (id, lease, version, version_salt, bounds) LEFT JOIN synced_file f ON f.id = n.id
+                AND f.lease = n.lease AND f.version = n.version AND f.version_salt = n.version_salt
+                AND f.bounds = n.bounds WHERE f.id IS NULL
+                """, columns.map { .numbers($0) })
+        }
+        return try others + rows.map { row throws(HistoryError) in id(Int64(bitPattern: try rows.number(row, 0))) }
     }
 
     // MARK: Commits

@@ -215,6 +215,10 @@ struct CommittedStore: ViewStore {
 
     var isShared: Bool { base.isShared }
 
+    func changed(since heads: [SyncedFileID: FileHead]) throws(HistoryError) -> [SyncedFileID] {
+        try base.changed(since: heads)
+    }
+
     var isInMemory: Bool { base.isInMemory }
 
     var shardCount: Int { base.shardCount }

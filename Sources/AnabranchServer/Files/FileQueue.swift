@@ -41,6 +41,10 @@ final class FileQueue: Sendable {
     /// The work on the file. Only the worker whose turn it is takes the lock, which shows the compiler that nobody else
     /// uses the contents.
     let turns: Mutex<FileTurns>
+    private let knownFile = Mutex<(file: SyncedFileID, head: FileHead)?>(nil)
+
+    /// `FileTurns.known`, as of the last turn.
+    var known: (file: SyncedFileID, head: FileHead)? { knownFile.withLock { $0 } }
 
     init(_ turns: sending FileTurns) {
         path = turns.path
@@ -97,7 +101,8 @@ final class FileQueue: Sendable {
         turns.withLock { turns in
             if let failure = inbox.outcome { turns.finishCommit(failure) }
             turns.take(inbox.jobs, inbox.requests, inbox.notices)
-            let commit = turns.takeTurn(inbox.phase == .ready(.long) ? .long : .short)
+            let commit = turns.takeTurn(inbox.phase == .ready(.long) ? .long : .short), known = turns.known
+            knownFile.withLock { $0 = known }
             return Outcome(
                 commit: commit, next: turns.nextTurn, hasUnwrittenProgress: turns.hasUnwrittenProgress,
                 isOver: turns.isOver)

@@ -20,10 +20,18 @@ final class FileQueues: Sendable {
         /// The files with progress that is not written.
         var pathsWithProgress: Set<VirtualPath> = []
         var ready = ReadyFiles()
+        /// True while the store is asked which files other nodes have written.
+        var isFollowing = false
         /// The number of files that are not idle.
         var busyCount = 0
         /// The caller that waits until no file is busy.
         var end: CheckedContinuation<Void, Never>?
+
+        /// - Returns: whether nobody has begun to ask before.
+        mutating func beginFollowing() -> Bool {
+            defer { isFollowing = true }
+            return !isFollowing
+        }
 
         /// - Parameter phase: the phase that the file had before.
         /// - Returns: whether a worker is needed for it.
@@ -196,13 +204,27 @@ final class FileQueues: Sendable {
         for path in state.withLock(\.pathsWithProgress) { notify(path, .writeProgress) }
     }
 
-    /// Makes all open files look for changes by other nodes, if there are any: wake-ups may be missing or lost. Files
-    /// that somebody follows are opened for that.
+    /// Makes the open files that other nodes have written take that in: wake-ups may be missing or lost. Files that
+    /// somebody follows are opened for it. The store is asked about all of them at once, on a worker.
     func follow() {
-        guard environment.store.isShared else { return }
-        let open = state.withLock { Set($0.queues.keys) }
-        for path in open { notify(path, .follow) }
-        for path in environment.followers.paths where !open.contains(path) {
+        guard let workers, environment.store.isShared, state.withLock({ $0.beginFollowing() }) else { return }
+        workers.submit { [self] workerState in
+            if case .active = workerState { followChanged() }
+            state.withLock { $0.isFollowing = false }
+        }
+    }
+
+    private func followChanged() {
+        let queues = state.withLock(\.queues)
+        var heads: [SyncedFileID: FileHead] = [:], paths: [SyncedFileID: VirtualPath] = [:]
+        for (path, queue) in queues {
+            if let known = queue.known { (heads[known.file], paths[known.file]) = (known.head, path) }
+        }
+        // A store that fails is asked again a second later.
+        for file in (try? environment.store.changed(since: heads)) ?? [] {
+            if let path = paths[file] { notify(path, .follow) }
+        }
+        for path in environment.followers.paths where queues[path] == nil {
             submit(FileJob(comesAfterMerge: false) { _ = try? $0?.existingFile() }, to: path)
         }
     }

@@ -183,7 +183,7 @@ import Testing
     /// Alone it does not fit, since it was made already.
     @Test("a write whose transaction fails when it is made is not made a second time")
     func lateFailureInGroup() async throws {
-        let store = GatedStore(isForgetful: true), paths = [VirtualPath("//1"), VirtualPath("//2")]
+        let store = GatedStore(isShared: true, isForgetful: true), paths = [VirtualPath("//1"), VirtualPath("//2")]
         let (outcomes, onOutcome) = AsyncStream.makeStream(of: Bool.self)
         let files = FileQueues(Self.environment(store), threads: 1) { _ in }
         store.closeGate()
@@ -209,6 +209,34 @@ import Testing
         #expect(made == [false, false])
         try await files.shutDown()
         for path in paths { #expect(try SyncedFile(path: path, store: store).version == 1) }
+    }
+
+    @Test("of the open files those are looked at each second that another node has written")
+    func polling() async throws {
+        let store = GatedStore(isShared: true), paths = [VirtualPath("//1"), VirtualPath("//2")]
+        let (replies, onReply) = AsyncStream.makeStream(of: FileReply.self)
+        let files = FileQueues(Self.environment(store), threads: 1) { turn in
+            for reply in turn.replies { onReply.yield(reply) }
+        }
+        for number in 1...2 as ClosedRange<UInt64> { files.submit(Self.bind(number, to: "//\(number)")) }
+        var idents = 0
+        for await reply in replies {
+            if case .fileIdentAllocated = reply.event { idents += 1 }
+            if idents == 2 { break }
+        }
+        func versions() async throws -> [ServerVersion?] {
+            var versions: [ServerVersion?] = []
+            for path in paths { versions.append(try await files.run(on: path) { $0.sessions?.file.version }) }
+            return versions
+        }
+        #expect(try await versions() == [0, 0])
+        try SyncedFile(path: paths[0], store: store).write(at: 1) { try $0.addClass("T") }
+        let before = store.readings.withLock { $0 }
+        files.follow()
+        #expect(try await versions() == [1, 0])
+        let after = store.readings.withLock { $0 }
+        #expect(after.filter { before[$0.key] != $0.value }.count == 1, "\(before), \(after)")
+        try await files.shutDown()
     }
 
     @Test("what is written when the server ends is stored before it has ended")

@@ -11,17 +11,19 @@ final class GatedStore: HistoryStore {
     let inbound: AsyncStream<Void>
     private let onArrival: AsyncStream<Void>.Continuation
 
+    /// The number of readings of each file.
+    let readings = Mutex<[SyncedFileID: Int]>([:])
     private let refused: Set<VirtualPath>
     private let isForgetful: Bool
     private let refusedFiles = Mutex<Set<SyncedFileID>>([])
 
     /// - Parameters:
     ///   - refused: the files whose commits fail.
-    ///   - isForgetful: whether the store is shared, and a transaction of several files fails after it was made.
-    init(refusing refused: Set<VirtualPath> = [], isForgetful: Bool = false) {
+    ///   - isForgetful: whether a transaction of several files fails after it was made.
+    init(refusing refused: Set<VirtualPath> = [], isShared: Bool = false, isForgetful: Bool = false) {
         self.refused = refused
         self.isForgetful = isForgetful
-        store = InMemoryStore(isShared: isForgetful)
+        store = InMemoryStore(isShared: isShared)
         (inbound, onArrival) = AsyncStream.makeStream(of: Void.self)
     }
 
@@ -47,7 +49,17 @@ final class GatedStore: HistoryStore {
     func read<Result: Sendable>(
         _ file: SyncedFileID, _ body: (any FileView) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
-        try store.read(file, body)
+        readings.withLock { $0[file, default: 0] += 1 }
+        return try store.read(file, body)
+    }
+
+    func changed(since heads: [SyncedFileID: FileHead]) throws(HistoryError) -> [SyncedFileID] {
+        var changed: [SyncedFileID] = []
+        for (file, head) in heads {
+            let newest = try store.read(file) { view throws(HistoryError) in try view.head() }
+            if newest != head { changed.append(file) }
+        }
+        return changed
     }
 
     func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph { try store.state(of: file) }
