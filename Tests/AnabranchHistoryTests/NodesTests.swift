@@ -60,6 +60,10 @@ import Testing
         try store[0].commit([idents])
         #expect(try code { try store[0].commit([idents]) } == .conflict)
 
+        var deletion = Commit(file: first.id, lease: first.lease, head: head)
+        deletion.deletesFile = true
+        #expect(try deletion.dependencies == .idents && code { try store[0].commit([deletion]) } == .conflict)
+
         var write = Commit(file: first.id, lease: first.lease, head: head)
         write.idempotencyKey = IdempotencyKey(key: [1], version: 0)
         #expect(write.dependencies == [.log, .bounds])

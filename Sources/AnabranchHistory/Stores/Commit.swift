@@ -117,7 +117,7 @@ public struct CommitDependencies: OptionSet, Sendable {
     public static let log = CommitDependencies(rawValue: 1)
     /// `FileHead.bounds`.
     public static let bounds = CommitDependencies(rawValue: 2)
-    /// `FileHead.nextIdent`: the first new client file has it.
+    /// `FileHead.nextIdent`: the first new client file has it, if there is one.
     public static let idents = CommitDependencies(rawValue: 4)
 }
 
@@ -131,7 +131,8 @@ extension Commit {
             found = [.log, .bounds]
         }
         if changesBounds || choosesLineage { found.insert(.bounds) }
-        if clientFiles.contains(where: { $0.revision == 1 }) { found.insert(.idents) }
+        // A file may be deleted because of whose client files it has.
+        if clientFiles.contains(where: { $0.revision == 1 }) || deletesFile { found.insert(.idents) }
         return found
     }
 

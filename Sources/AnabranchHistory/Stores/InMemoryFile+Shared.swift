@@ -37,7 +37,7 @@ extension Commit {
     }
 
     private func checkIdents(_ stored: FileHead) throws(HistoryError) {
-        guard clientFiles.first(where: { $0.revision == 1 })?.ident == stored.nextIdent else {
+        guard clientFiles.first(where: { $0.revision == 1 })?.ident ?? head.nextIdent == stored.nextIdent else {
             throw .conflict(of: file, "new client files")
         }
     }

@@ -268,7 +268,7 @@ extension PostgresStore: HistoryStore {
             }
             throw error
         }
-        wakes?.send(commits.filter { !$0.dependencies.isEmpty || $0.deletesFile }.map(\.file.number))
+        wakes?.send(commits.filter { !$0.dependencies.isEmpty }.map(\.file.number))
     }
 
     private func writeAlone(

@@ -34,13 +34,15 @@ extension FileTurns {
             let file = try openedSessions().file
             if let user, try !file.isUsed(onlyBy: user) { return afterDelivery { _ in complete(.success(false)) } }
             store(file.deletion()) { [self] _, failure in
-                if let failure {
-                    close(because: failure)
+                let error = failure.flatMap(resolved)
+                if failure != nil, error == nil { return delete(onlyOf: user, complete) }
+                if let error {
+                    close(because: error)
                 } else {
                     end(because: HistoryError(.badClientFileIdent, "the operator has deleted the file"))
                     environment.followers.record(0, of: path)
                 }
-                afterDelivery { _ in complete(failure.map { .failure($0) } ?? .success(true)) }
+                afterDelivery { _ in complete(error.map { .failure($0) } ?? .success(true)) }
             }
         } catch {
             environment.log.write(error, path: path)

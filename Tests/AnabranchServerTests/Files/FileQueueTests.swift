@@ -80,6 +80,21 @@ import Testing
             request: request)
     }
 
+    /// The files of a server, to each of which a client has come.
+    private static func openFiles(_ paths: [VirtualPath], in store: any HistoryStore) async -> FileQueues {
+        let (replies, onReply) = AsyncStream.makeStream(of: FileReply.self)
+        let files = FileQueues(environment(store), threads: 1) { turn in
+            for reply in turn.replies { onReply.yield(reply) }
+        }
+        for (number, path) in paths.enumerated() { files.submit(bind(UInt64(number), to: "\(path)")) }
+        var idents = 0
+        for await reply in replies {
+            if case .fileIdentAllocated = reply.event { idents += 1 }
+            if idents == paths.count { break }
+        }
+        return files
+    }
+
     /// However many files somebody keeps busy.
     @Test func stepsAreShorterWhileManyFilesWait() {
         let lengths = [0, 16, 32, 160, 100_000].map { FileEnvironment.stepMilliseconds(whileReady: $0) }
@@ -214,16 +229,7 @@ import Testing
     @Test("of the open files those are looked at each second that another node has written")
     func polling() async throws {
         let store = GatedStore(isShared: true), paths = [VirtualPath("//1"), VirtualPath("//2")]
-        let (replies, onReply) = AsyncStream.makeStream(of: FileReply.self)
-        let files = FileQueues(Self.environment(store), threads: 1) { turn in
-            for reply in turn.replies { onReply.yield(reply) }
-        }
-        for number in 1...2 as ClosedRange<UInt64> { files.submit(Self.bind(number, to: "//\(number)")) }
-        var idents = 0
-        for await reply in replies {
-            if case .fileIdentAllocated = reply.event { idents += 1 }
-            if idents == 2 { break }
-        }
+        let files = await Self.openFiles(paths, in: store)
         func versions() async throws -> [ServerVersion?] {
             var versions: [ServerVersion?] = []
             for path in paths { versions.append(try await files.run(on: path) { $0.sessions?.file.version }) }
@@ -236,6 +242,16 @@ import Testing
         #expect(try await versions() == [1, 0])
         let after = store.readings.withLock { $0 }
         #expect(after.filter { before[$0.key] != $0.value }.count == 1, "\(before), \(after)")
+        try await files.shutDown()
+    }
+
+    @Test("a file to which somebody has come at another node is deleted all the same, after another look at it")
+    func deletion() async throws {
+        let store = GatedStore(isShared: true), path = VirtualPath("//1")
+        let files = await Self.openFiles([path], in: store)
+        _ = try SyncedFile(path: path, store: store).allocateIdents(for: [nil], at: 1)
+        #expect(try await files.delete(path, onlyOf: nil))
+        #expect(try !store.contains(path))
         try await files.shutDown()
     }
 
