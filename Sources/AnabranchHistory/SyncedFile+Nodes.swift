@@ -65,7 +65,7 @@ extension SyncedFile {
     }
 
     /// The number of times that something is tried while others write.
-    private static let triesMax = 1_000
+    static let triesMax = 1_000
 
     /// Calls `body`, and once more whenever others have written in between.
     func retrying<Result>(_ body: () throws(HistoryError) -> Result) throws(HistoryError) -> Result {
@@ -75,7 +75,7 @@ extension SyncedFile {
                 try follow()
             }
         }
-        throw HistoryError(.storeFailed, "other nodes write all the time")
+        throw HistoryError.othersWriteAlways
     }
 
     /// A commit of this node did not fit: nothing was changed, neither in the store nor here.
@@ -170,6 +170,10 @@ extension SyncedFile {
     }
 }
 
+extension HistoryError {
+    static let othersWriteAlways = HistoryError(.storeFailed, "other nodes write all the time")
+}
+
 extension FileView {
     /// Refuses to answer for another head than the one that the caller knows.
     func requireHead(_ head: FileHead, of file: SyncedFileID) throws(HistoryError) {
@@ -189,13 +193,22 @@ extension FileView {
 extension LogTail {
     /// The entries after the end of the tail, which others have written; none if they are too many to be kept.
     fileprivate func missing(before now: FileHead, in view: any FileView) throws(HistoryError) -> [LogEntry] {
-        var entries: [LogEntry] = [], version = head.version
+        var entries: [LogEntry] = [], found: ArraySlice<LogEntry> = [], version = head.version
         guard now.bounds == head.bounds, now.cumulativeSize - head.cumulativeSize <= UInt64(bytesMax),
             now.version.rawValue - version.rawValue <= UInt64(bytesMax / Self.entryBytes)
         else { return [] }
+        // Two queries, whatever their number; those of empty entries come on top.
+        if now.version > version + 2 {
+            let range = VersionRange(after: version, through: now.version)
+            found = try view.entries(in: range, excludingOrigin: nil, byteBudget: .max)[...]
+        }
         while version < now.version {
             version += 1
-            entries.append(try view.requiredEntry(version))
+            if found.first?.version == version, let entry = found.popFirst() {
+                entries.append(entry)
+            } else {
+                entries.append(try view.requiredEntry(version))
+            }
         }
         return entries
     }

@@ -39,9 +39,10 @@ extension SyncedFile {
 
     /// Calls `body`, and once more whenever others have written in between.
     private func repeating<Result>(_ body: () throws -> Result) throws -> Result {
-        while true {
+        for _ in 0..<Self.triesMax {
             do { return try body() } catch let error as HistoryError where error.code == .conflict { try follow() }
         }
+        throw HistoryError.othersWriteAlways
     }
 
     /// Prepares the commit of `write`, and the result that it returns once that is durable.
@@ -76,20 +77,26 @@ extension SyncedFile {
         return (commit, ServerWrite(version: version, isRepetition: false))
     }
 
-    /// Calls `body` with the state at the newest version, which must not be used after the next commit.
-    /// - Throws: what `body` throws; `storeUnusable` if the file is open as a relay.
+    /// Calls `body` with the state at the newest version, which must not be used after the next commit. In a shared
+    /// store it is called again, with a newer state, when another node has written while it read.
+    /// - Throws: what `body` throws; `storeUnusable` if the file is open as a relay; a failure of the store.
     public func withState<Result>(_ body: (ObjectGraph) throws -> Result) throws -> Result {
-        guard let state = try currentState() else { throw HistoryError.withoutState }
-        return try body(state)
+        try repeating {
+            guard let state = try currentState() else { throw HistoryError.withoutState }
+            do { return try body(state) } catch let error as ApplyError where error.isOutdated {
+                throw HistoryError(readingStateFailed: error)
+            }
+        }
     }
 
     /// Reads the state at the newest version, through the handles of a transaction that refuses to write.
     /// - Parameter body: is passed the transaction, and the version.
     /// - Throws: what `body` throws; `storeUnusable` if the file is open as a relay; a failure of the store.
     package func readState<Result>(_ body: (WriteTransaction, SaltedVersion) throws -> Result) throws -> Result {
+        guard let state = try currentState() else { throw HistoryError.withoutState }
         let version = SaltedVersion(version: head.version, salt: head.versionSalt)
         do {
-            return try withState { state in try state.read { try body($0, version) } }
+            return try state.read { try body($0, version) }
         } catch let error as ApplyError where error.code == .unavailable {
             throw HistoryError(readingStateFailed: error)
         }

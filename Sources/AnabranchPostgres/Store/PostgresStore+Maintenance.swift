@@ -6,27 +6,31 @@ extension PostgresStore {
     /// The rows that go in one transaction, so that nobody waits for long.
     private static let pieceCount = 1_000
 
-    private func write(_ steps: PostgresStep...) throws(HistoryError) -> [PostgresRows] {
+    private func write(_ steps: PostgresStep?...) throws(HistoryError) -> [PostgresRows] {
         try StoreTransaction.write(in: writers, locking: []) { transaction throws(HistoryError) in
-            try transaction.commit(steps)
+            try transaction.commit(steps.compactMap { $0 })
         }
     }
 
     /// Removes some of the rows of a table.
     /// - Parameter passesOver: whether rows stay that somebody else is about to change: who waits for one while others
     ///   are locked can meet a commit that does the same in another order.
+    ///   - lock: the statement that keeps others from doing the same meanwhile: rows that they are about to remove would
+    ///     be found, and be gone then.
     /// - Returns: whether there may be more.
     private func removeSome(
-        of table: String, where condition: String, _ parameter: PostgresValue, passesOver: Bool = false
+        of table: String, where condition: String, _ parameter: PostgresValue, passesOver: Bool = false,
+        after lock: PostgresStep? = nil
     ) throws(HistoryError) -> Bool {
         let rows = try write(
+            lock,
             PostgresStep(
                 """
                 DELETE FROM \(table) WHERE ctid = ANY (ARRAY(
                 SELECT ctid FROM \(table) WHERE \(condition) LIMIT \(Self.pieceCount)
                 \(passesOver ? "FOR UPDATE SKIP LOCKED" : "")))
                 """, [parameter]))
-        return (rows.first?.affected ?? 0) > 0
+        return rows[lock == nil ? 0 : 1].affected > 0
     }
 
     /// Works in pieces.
@@ -73,8 +77,9 @@ extension PostgresStore {
         while shouldContinue() {
             let found = try write(PostgresStep("SELECT min(file) FROM deleted_file"))
             guard let file = try found.first?.optionalNumber(0, 0) else { return true }
+            let lock = PostgresStep("SELECT 1 FROM deleted_file WHERE file = $1 FOR UPDATE", [.number(file)])
             for table in StoreTables.ofFiles {
-                while try removeSome(of: table, where: "file = $1", .number(file)) {
+                while try removeSome(of: table, where: "file = $1", .number(file), after: lock) {
                     guard shouldContinue() else { return false }
                 }
             }

@@ -19,6 +19,9 @@ final class StoreWakes: Sendable {
     private static let filesMax = 300
     private static let secondsAfterFailure = 0.5...1.5
 
+    /// The time without a wake after which the listening connection is tried: of one that was cut nothing else tells.
+    private let silentSecondsMax: Int
+
     private let target: PostgresTarget
     private let connections: ConnectionPool
     private let content = Mutex(Content())
@@ -26,8 +29,8 @@ final class StoreWakes: Sendable {
     /// Tells this node's own wakes from others.
     private let node = UUID().uuidString
 
-    init(_ target: PostgresTarget) {
-        self.target = target
+    init(_ target: PostgresTarget, silentSecondsMax: Int = 10) {
+        (self.target, self.silentSecondsMax) = (target, silentSecondsMax)
         connections = ConnectionPool(target, count: 1, idleSeconds: 600)
     }
 
@@ -70,8 +73,14 @@ final class StoreWakes: Sendable {
                     let connection = try target.connect().connection
                     try connection.execute("LISTEN \(Self.channel)")
                     wake(nil)
+                    var silentSeconds = 0
                     while !isClosed {
-                        for payload in try connection.notifications(within: 1) { report(payload, to: wake) }
+                        let payloads = try connection.notifications(within: 1)
+                        for payload in payloads { report(payload, to: wake) }
+                        silentSeconds = payloads.isEmpty ? silentSeconds + 1 : 0
+                        if silentSeconds.isMultiple(of: silentSecondsMax), payloads.isEmpty {
+                            try connection.query("SELECT 1")
+                        }
                     }
                 } catch {
                     Thread.sleep(forTimeInterval: .random(in: Self.secondsAfterFailure))
