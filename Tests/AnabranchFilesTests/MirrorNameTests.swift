@@ -43,6 +43,37 @@ import Testing
         }
     }
 
+    /// Two devices make folders of the same names. One of each pair has another name then, on the disk as well, in
+    /// whatever order the mirror comes to them.
+    @Test func foldersOfOneNameComeToRest() async throws {
+        try await FilesRig.run { rig in
+            let other = try await rig.device("other"), names = (0..<8).map { "f\($0)" }
+            try await other.connect()
+            for name in names {
+                try await other.space.createFolder(SpacePath("/\(name)"))
+                try await other.put("/\(name)/theirs", name)
+            }
+            try await other.synchronize()
+            try await Self.mirror("one", in: rig) { device, mirror, folder, _ in
+                for name in names {
+                    let path = URL(fileURLWithPath: "\(folder)/\(name)")
+                    try FileManager.default.createDirectory(at: path, withIntermediateDirectories: true)
+                    try Data(name.utf8).write(to: path.appendingPathComponent("ours"))
+                }
+                try await mirror.compare()
+                try await device.connect()
+                try await device.synchronize()
+                var count = 0
+                while try await mirror.compare() > 0, count < 10 { count += 1 }
+                #expect(count < 10)
+                let paths = try FileManager.default.subpathsOfDirectory(atPath: folder)
+                #expect(try Set(paths.map { "/\($0)" }) == Set(device.space.everything().map(\.path.description)))
+                #expect(paths.filter { $0.hasSuffix("ours") || $0.hasSuffix("theirs") }.count == 2 * names.count)
+            }
+            try await other.close()
+        }
+    }
+
     /// A place too deep for the disk, and names of other programs.
     @Test func whatTheDiskCannotNameStaysInTheSpace() async throws {
         try await FilesRig.run { rig in

@@ -67,6 +67,8 @@ extension FolderMirror {
     private func makeFolder(_ entry: SpaceEntry) throws {
         let path = try safe(entry.path)
         if rows.byKey[entry.key] != nil, FolderScan.look(path)?.isFolder == true { return }
+        // Two may have got one name: then the other has another one now, and its turn comes.
+        if let other = rows.row(at: entry.path), other.key != entry.key { try setAside(other) }
         if !FolderScan.isTaken(path) {
             guard mkdir(path, 0o777) == 0 else { throw ContentCache.lastError(path) }
             did(.down("created", entry.path))

@@ -156,7 +156,6 @@ package actor FolderMirror {
         try await space.write(file) { try $0.store(contentsOf: url, followsLinks: false) }
         let content = try file.content().id.description
         if content != row?.content { did(.up(row == nil ? "created" : "updated", path)) }
-        if let row, row.key != file.key { try rows.remove(row.key) }
         try rows.set(.init(key: file.key, path: path, found: now, content: content))
     }
 

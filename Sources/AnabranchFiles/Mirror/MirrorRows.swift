@@ -40,6 +40,7 @@ struct MirrorRows: Sendable {
                 let found = FolderScan.Found(
                     isFolder: row["is_folder"], inode: UInt64(bitPattern: row["inode"]), size: row["size"],
                     modified: row["modified"])
+                guard byPath[path] == nil else { continue }
                 byKey[key] = Row(key: key, path: path, found: found, content: row["content"])
                 byPath[path] = key
             }
@@ -50,7 +51,9 @@ struct MirrorRows: Sendable {
 
     func row(at path: SpacePath) -> Row? { byPath[path].flatMap { byKey[$0] } }
 
+    /// Sets what both had in common of a thing. Another one that had this path is not known any more.
     mutating func set(_ row: Row) throws {
+        if let other = byPath[row.path], other != row.key { try remove(other) }
         if let old = byKey[row.key], byPath[old.path] == row.key { byPath[old.path] = nil }
         byKey[row.key] = row
         byPath[row.path] = row.key
