@@ -273,9 +273,14 @@ final class ContentCache: Sendable {
 
     /// Takes the content of a file into chunks.
     func store(contentsOf url: URL, followsLinks: Bool = true) throws -> Manifest {
-        let descriptor = open(url.path, O_RDONLY | O_CLOEXEC | (followsLinks ? 0 : O_NOFOLLOW))
+        // To open a pipe would last until somebody writes into it.
+        let flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC | (followsLinks ? 0 : O_NOFOLLOW)
+        let descriptor = open(url.path, flags)
         guard descriptor >= 0 else { throw Self.lastError(url.path) }
         defer { Foundation.close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { throw Self.lastError(url.path) }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw SpaceError(.storageFailed, "\(url.path) is not a file") }
         var place = 0
         return try store { count in
             let bytes = try Self.read(descriptor, count, from: place, url.path)

@@ -83,6 +83,8 @@ package actor FolderMirror {
     }
 
     func skip(_ path: String, _ reason: String) {
+        // A failure of the system names the path itself.
+        let reason = reason.hasPrefix("\(path): ") ? String(reason.dropFirst(path.count + 2)) : reason
         if toldSkips.insert(path).inserted { tell(.skipped(path, reason: reason)) }
     }
 
@@ -108,10 +110,18 @@ package actor FolderMirror {
         try await takeUpMoves(found, isFolder: false)
         for path in new {
             guard let now = found[path], !now.isFolder, rows.row(at: path)?.found != now else { continue }
-            try await attempt(path) { try await self.takeUp(path, now) }
+            try await attempt(path) {
+                do {
+                    try await self.takeUp(path, now)
+                } catch let error as SpaceError {
+                    // Something that has changed or gone meanwhile is looked at again.
+                    guard FolderScan.look(self.path(path)) == now else { return }
+                    throw error
+                }
+            }
         }
         try await takeUpDeletions(
-            rows.byKey.values.filter { found[$0.path] == nil && FolderScan.look(path($0.path)) == nil })
+            rows.byKey.values.filter { found[$0.path] == nil && FolderScan.isGone(path($0.path)) })
     }
 
     /// Moves in the space whatever has disappeared in one place and come in another, so that it stays the same file.
@@ -140,20 +150,18 @@ package actor FolderMirror {
         let row = rows.row(at: path)
         let entry = try? space.info(path)
         if let entry, entry.isFolder { return try keepBeside(path) }
-        if let entry, entry.key != row?.key || entry.contentID != row?.content {
+        // An empty content has nothing to lose: this process may have ended after it had made the file.
+        if let entry, entry.size > 0, entry.key != row?.key || entry.contentID != row?.content {
             // Both sides have something new: that of the folder gets another name.
             return try await keepBoth(path, now, entry)
         }
-        let file: SpaceFile
-        if entry == nil {
-            file = try await space.create(path)
-        } else {
-            file = try space.open(path)
-            try await file.fetch()
-        }
+        let url = URL(fileURLWithPath: self.path(path)), isNew = entry == nil
+        let file = try await (isNew ? space.create(path, contentsOf: url, followsLinks: false) : space.open(path))
         defer { file.close() }
-        let url = URL(fileURLWithPath: self.path(path))
-        try await space.write(file) { try $0.store(contentsOf: url, followsLinks: false) }
+        if !isNew {
+            try await file.fetch()
+            try await space.write(file) { try $0.store(contentsOf: url, followsLinks: false) }
+        }
         let content = try file.content().id.description
         if content != row?.content { did(.up(row == nil ? "created" : "updated", path)) }
         try rows.set(.init(key: file.key, path: path, found: now, content: content))

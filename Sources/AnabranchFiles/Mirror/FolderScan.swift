@@ -28,15 +28,17 @@ struct FolderScan: Sendable {
     /// The things that are passed over, and why.
     private(set) var skipped: [(path: String, reason: String)] = []
 
-    /// - Throws: `SpaceError` if a folder cannot be read.
+    /// - Throws: `SpaceError` if the folder cannot be read.
     init(_ root: String) throws {
         var waiting: [SpacePath] = [.root]
         while let folder = waiting.popLast() {
             let path = root + (folder.components.isEmpty ? "" : "\(folder)")
             guard let stream = opendir(path) else {
-                // It was removed in between.
-                if errno == ENOENT, !folder.components.isEmpty { continue }
-                throw ContentCache.lastError(path)
+                let error = ContentCache.lastError(path)
+                guard !folder.components.isEmpty else { throw error }
+                // It may have been removed in between.
+                if Self.isTaken(path) { skipped.append((path, error.reason)) }
+                continue
             }
             defer { closedir(stream) }
             while let next = readdir(stream) {
@@ -79,6 +81,13 @@ struct FolderScan: Sendable {
     static func look(_ path: String) -> Found? {
         guard let status = status(path), [S_IFREG, S_IFDIR].contains(status.st_mode & S_IFMT) else { return nil }
         return Found(status)
+    }
+
+    /// True if there is no file or folder of that name. It is not known where nobody may look.
+    static func isGone(_ path: String) -> Bool {
+        var status = stat()
+        guard lstat(path, &status) == 0 else { return errno == ENOENT || errno == ENOTDIR }
+        return ![S_IFREG, S_IFDIR].contains(status.st_mode & S_IFMT)
     }
 
     /// True if something has that name, whatever it is.

@@ -268,6 +268,19 @@ extension FileSpace {
         uploadBell.ring()
     }
 
+    /// Makes a file with the content of one on the disk, and opens it. Nothing is made if that one cannot be read.
+    package func create(_ path: SpacePath, contentsOf url: URL, followsLinks: Bool = true) async throws -> SpaceFile {
+        let cache = cache
+        let stored = try await disk.run { try cache.store(contentsOf: url, followsLinks: followsLinks) }
+        let file: SpaceFile
+        do { file = try await create(path) } catch {
+            cache.release(stored.chunks)
+            throw error
+        }
+        try await write(file) { _ in stored }
+        return file
+    }
+
     /// Changes what is seen of a file, and tells observers.
     func setWaiting(_ row: ContentCache.Pending?, _ key: UUID, origin: SpaceChange.Origin) {
         state.withLock { state in

@@ -30,11 +30,14 @@ struct FilesPut: AsyncParsableCommand {
         let path = try SpacePath(target), url = URL(fileURLWithPath: source)
         try await OpenSpace.with(options) { open in
             try await open.bringNames()
-            let isThere = (try? open.space.info(path)) != nil
-            let file = isThere ? try open.space.open(path) : try await open.space.create(path)
-            if isThere { try await open.limited { try await file.fetch() } }
-            try await file.write(contentsOf: url)
-            file.close()
+            if (try? open.space.info(path)) != nil {
+                let file = try open.space.open(path)
+                try await open.limited { try await file.fetch() }
+                try await file.write(contentsOf: url)
+                file.close()
+            } else {
+                try await open.space.create(path, contentsOf: url).close()
+            }
             try await open.upload()
         }
     }
