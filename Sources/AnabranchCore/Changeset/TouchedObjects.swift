@@ -105,6 +105,12 @@ extension ChangesetArena {
         return (0..<objects.count).map { objects.object(at: $0, in: self) }
     }
 
+    /// The classes that live instructions of a changeset erase, in their order.
+    package func erasedClasses(of changeset: ChangesetIndex) -> [[UInt8]] {
+        guard holdsErasure else { return [] }
+        return instructions(of: changeset).filter { $0.kind == .eraseTable }.map { Array(bytes(of: $0.className)) }
+    }
+
     /// The number of an object; nil if no changeset of the arena names it.
     package func object(ofClass className: [UInt8], key: PrimaryKey) -> ObjectKeyID? {
         guard let className = names.find(className, in: bytes) else { return nil }

@@ -69,7 +69,7 @@ extension SyncedFile {
         let (changeset, changes) = try after.writeAsServer(objectBytesMax: mergeOptions.objectBytesMax, body)
 
         var commit = Commit(file: id, lease: lease, head: head)
-        if let entry = try append(changeset, at: timestamp, after: newest, to: &commit) {
+        if let (entry, _) = try append(changeset, at: timestamp, after: newest, to: &commit) {
             commit.state = StateUpdate(version: entry.version, after: after, changes: changes)
         }
         let version = commit.newHead.version
@@ -111,12 +111,14 @@ extension SyncedFile {
     /// - Parameters:
     ///   - timestamp: the wall clock.
     ///   - newest: the time of the entry before.
-    /// - Returns: nil if the changeset has no instruction; then nothing is added.
+    /// - Returns: the entry, and what it touches if there are observers; nil if the changeset has no instruction, and
+    ///   so nothing is added.
     func append(
         _ recorded: [UInt8], at timestamp: ChangesetTime, after newest: ChangesetTime, to commit: inout Commit
-    ) throws(HistoryError) -> LogEntry? {
+    ) throws(HistoryError) -> (entry: LogEntry, touched: RecordStep.Touched?)? {
         let head = commit.newHead, version = head.version + 1, time = timestamp.following(newest)
         var arena = ChangesetArena()
+        arena.reserve(changesets: 1, byteCount: recorded.count)
         let index: ChangesetIndex
         do {
             let tag = OriginTag(timestamp: time, ident: .server)
@@ -134,7 +136,7 @@ extension SyncedFile {
         commit.conflictKeys += arena.conflictKeys(of: index).writes.map {
             ConflictKeyEntry(key: $0, version: version, origin: 0)
         }
-        return entry
+        return (entry, observers.isEmpty ? nil : arena.touched(by: index))
     }
 }
 

@@ -116,8 +116,10 @@ private struct HeadCommit {
             return commit.newHead.version
         }
         let before = try newest ?? file.newestTime(view, commit.head.version)
-        if let entry = try file.append(written.changeset, at: write.timestamp, after: before, to: &commit) {
-            file.observe(RecordStep(entry: entry, author: author, before: state, after: after), &set)
+        let appended = try file.append(written.changeset, at: write.timestamp, after: before, to: &commit)
+        if let (entry, touched) = appended {
+            file.observe(
+                RecordStep(entry: entry, author: author, before: state, after: after, known: touched), &set)
             newest = entry.timestamp
             changes.append(written.changes)
             state = after

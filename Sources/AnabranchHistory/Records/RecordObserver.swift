@@ -7,15 +7,25 @@ package struct RecordStep {
     package let author: [UInt8]?
     package let before: ObjectGraph
     package let after: ObjectGraph
+    /// The result of `touched()`, if whoever made the entry had it decoded.
+    let known: Touched?
 
-    /// The objects that the entry names, in the order in which it first does, and the classes that it erases.
-    package func touched() throws(HistoryError) -> (objects: [TouchedObject], erasedClasses: [[UInt8]]) {
+    /// The objects that an entry names, in the order in which it first does, and the classes that it erases.
+    package typealias Touched = (objects: [TouchedObject], erasedClasses: [[UInt8]])
+
+    /// The objects and classes of this one.
+    package func touched() throws(HistoryError) -> Touched {
+        if let known { return known }
         var arena = ChangesetArena()
+        arena.reserve(changesets: 1, byteCount: entry.changeset.count)
         let index = try entry.decode(into: &arena)
-        let erased = arena.instructions(of: index).compactMap { instruction in
-            instruction.kind == .eraseTable ? Array(arena.bytes(of: instruction.className)) : nil
-        }
-        return (arena.touchedObjects(of: index), erased)
+        return arena.touched(by: index)
+    }
+}
+
+extension ChangesetArena {
+    func touched(by changeset: ChangesetIndex) -> RecordStep.Touched {
+        (touchedObjects(of: changeset), erasedClasses(of: changeset))
     }
 }
 
@@ -55,7 +65,7 @@ extension SyncedFile {
                     after = before
                     try after.replay([entry])
                 }
-                observe(RecordStep(entry: entry, author: nil, before: before, after: after), &records)
+                observe(RecordStep(entry: entry, author: nil, before: before, after: after, known: nil), &records)
                 before = after
             }
             return records.sortedChanges
