@@ -179,7 +179,7 @@ extension SQLiteAccountStore: AccountStore {
     public func session(_ ident: String) throws(AccountError) -> (session: LoginSession, user: User)? {
         try read { db in
             let sql = "SELECT ident, user, provider, created_at, expires_at FROM session WHERE ident = ?"
-            guard let row = try Row.fetchOne(db, sql: sql, arguments: [ident]),
+            guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [ident]),
                 let user = try Self.user(row[1], in: db)
             else { return nil }
             let session = LoginSession(
@@ -253,11 +253,11 @@ extension SQLiteAccountStore: AccountStore {
 
     private static func user(_ ident: String, in db: Database) throws -> User? {
         let sql = "SELECT ident, app, custom_data, is_disabled, created_at FROM user WHERE ident = ?"
-        guard let row = try Row.fetchOne(db, sql: sql, arguments: [ident]) else { return nil }
-        let identities = try Row.fetchAll(
-            db, sql: "SELECT ident, provider, name, secret, is_pending FROM identity WHERE user = ? ORDER BY place",
-            arguments: [ident]
-        ).map { Identity(ident: $0[0], provider: $0[1], name: $0[2], secret: $0[3], isPending: $0[4]) }
+        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [ident]) else { return nil }
+        let ofUser = "SELECT ident, provider, name, secret, is_pending FROM identity WHERE user = ? ORDER BY place"
+        let identities = try Row.fetchAll(db.cachedStatement(sql: ofUser), arguments: [ident]).map {
+            Identity(ident: $0[0], provider: $0[1], name: $0[2], secret: $0[3], isPending: $0[4])
+        }
         return User(
             ident: row[0], app: row[1], identities: identities, customData: row[2], isDisabled: row[3],
             createdAt: try row.number(4))
