@@ -4,9 +4,6 @@ import AnabranchOverTheAir
 import AnabranchPropertyList
 
 extension FileData {
-    /// The last names of sets of changes that were accepted, the newest last.
-    static func names(_ sync: PropertyListDictionary) -> [String] { sync.texts("names") }
-
     /// The name of the last reset: that of all devices' data, and that of this device's.
     func resetID(_ uri: String) throws -> String? {
         let parts = [try row(.dataclass, RowKey(uri))?.text("reset"), try sync(uri).text("reset")]
@@ -23,7 +20,7 @@ extension FileData {
         try prepareClasses(of: dataclass)
         var row = try sync(uri)
         let classRow = try self.row(.dataclass, RowKey(uri)) ?? [:]
-        let mode = anchors.mode ?? .fast, names = Self.names(row), resetID = try resetID(uri)
+        let mode = anchors.mode ?? .fast, names = try AcceptedNames(row).names, resetID = try resetID(uri)
         func refusal(_ mode: Anchors.Mode, _ reason: String) -> StartRefusal {
             var wanted = Anchors()
             (wanted.mode, wanted.lastDeviceAnchor) = (mode, names.last)

@@ -232,10 +232,9 @@ struct FileData: SessionData {
     mutating func rename(_ uri: String, to name: String) throws {
         try checkName(name)
         var row = try sync(uri)
-        let names = row.texts("names"), times = row["times"]?.array ?? []
-        guard let last = names.last, !last.hasBytes(of: name) else { return }
-        row["names"] = .texts(names.dropLast() + [name])
-        row["times"] = .array(times.dropLast() + [.number(now)])
+        var names = try AcceptedNames(row)
+        guard names.renameLast(to: name, at: now) else { return }
+        names.write(to: &row)
         try setSync(row, uri)
     }
 }

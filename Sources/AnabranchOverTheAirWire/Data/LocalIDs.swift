@@ -32,7 +32,7 @@ struct LocalIDs {
     /// The record of a device's id; it may have been erased.
     func record(_ local: String, _ records: PendingRecords) throws(HistoryError) -> RecordID? {
         guard let bytes = try records.value(at: localPlace(local)) else { return nil }
-        let texts = try RowKey.texts(2, of: bytes).texts
+        let texts = try RowKey.texts(2, of: bytes[...]).texts
         return view.dataclass.index(ofEntity: texts[0]).flatMap { view.candidates(texts[1], of: $0).first }
     }
 

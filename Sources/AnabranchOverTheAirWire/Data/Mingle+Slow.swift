@@ -10,8 +10,8 @@ extension ClassMingle {
         let whole = edits.isEmpty ? items : items.filter(\.isNewOrWhole)
         var pairs: [ExactString: RecordID] = [:], byID: Set<ExactString> = [], gone: Set<ExactString> = []
         var byIdentity: Set<ExactString> = []
-        let names = FileData.names(sync), last = pull.anchors.lastDeviceAnchor
-        let isTrusted = last != nil && (last == names.last || isRepeat)
+        let names = try AcceptedNames(sync).names, last = pull.anchors.lastDeviceAnchor
+        let isTrusted = last != nil && (last.hasBytes(of: names.last) || isRepeat)
         let edited = Set(edits.filter { !$0.isDeletion }.map { ExactString($0.id) })
         for item in whole where item.target != nil && isTrusted {
             // It has been erased elsewhere: the device gets the delete, unless it sends an edit of it afterwards.

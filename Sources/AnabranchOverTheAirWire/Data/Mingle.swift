@@ -56,7 +56,7 @@ struct ClassMingle {
         dataclass = try data.dataclass(pull.uri)
         view = data.view(dataclass)
         sync = try data.sync(pull.uri)
-        isRepeat = FileData.names(sync).last.map { $0.hasBytes(of: data.newName(pull)) } ?? false
+        isRepeat = try AcceptedNames(sync).names.last.map { $0.hasBytes(of: data.newName(pull)) } ?? false
         filter = try data.filter(dataclass, sync)
         writer = RecordWriter(data.transaction, view)
         forced = Set(sync.texts("forced").map { ExactString($0) })
@@ -129,15 +129,9 @@ struct ClassMingle {
     private mutating func record(_ data: inout FileData) throws {
         sync = try data.sync(pull.uri)
         if !isRepeat {
-            var names = sync.texts("names") + [data.newName(pull)]
-            var times = (sync["times"]?.array ?? []) + [.number(data.now)]
-            // The last two are needed whenever the device comes again.
-            let old = Int64(data.now - min(data.now, data.limits.nameDays * 86_400))
-            while names.count > 2, names.count > 64 || times[0].integer ?? 0 < old {
-                names.removeFirst()
-                times.removeFirst()
-            }
-            (sync["names"], sync["times"]) = (.texts(names), .array(times))
+            var names = try AcceptedNames(sync)
+            names.append(data.newName(pull), at: data.now, days: data.limits.nameDays)
+            names.write(to: &sync)
             let stored = PropertyListDictionary(failures.map { ($0.text, $1.propertyList) }) { first, _ in first }
             sync["failures"] = stored.isEmpty ? nil : .dictionary(stored)
         }

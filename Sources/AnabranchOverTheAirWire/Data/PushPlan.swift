@@ -38,7 +38,7 @@ extension ClassMingle {
 
     /// The items to send to the device: records that it lacks, or has with other values.
     mutating func push(_ data: inout FileData) throws -> Push {
-        let view = RecordView(dataclass, data.transaction.state), ids = data.localIDs(dataclass)
+        let view = RecordView(view, data.transaction.state), ids = data.localIDs(dataclass)
         let forcedIDs = Set(forced.compactMap { record(named: $0.text) })
         var conflicts: [RecordID: PropertyList] = [:]
         for (name, fields) in self.conflicts {

@@ -42,7 +42,7 @@ struct ChangeRow {
         guard bytes.count > 2, let kind = Kind(rawValue: bytes[0]) else {
             throw HistoryError(.storeDamaged, "a change of the property-list door cannot be read")
         }
-        let (texts, rest) = try RowKey.texts(3, of: Array(bytes[2...]))
+        let (texts, rest) = try RowKey.texts(3, of: bytes[2...])
         let row = rest.isEmpty ? [:] : try PendingRecords.dictionary(Array(rest))
         self.init(
             version: version, entity: texts[0], id: texts[1], kind: kind, device: bytes[1] == 0 ? nil : texts[2],

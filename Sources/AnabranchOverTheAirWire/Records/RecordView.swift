@@ -78,6 +78,11 @@ final class RecordView {
         }
     }
 
+    /// The records of another state that has the same classes.
+    init(_ other: RecordView, _ graph: ObjectGraph) {
+        (dataclass, entities, self.graph) = (other.dataclass, other.entities, graph)
+    }
+
     func schema(of entity: Int) -> ClassSchema? { entities[entity].schema }
 
     /// The field or relationship of a name.

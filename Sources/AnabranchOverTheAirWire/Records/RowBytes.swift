@@ -29,7 +29,7 @@ struct RowKey {
         append(text)
     }
 
-    private mutating func append(_ text: String) {
+    mutating func append(_ text: String) {
         append(UInt32(clamping: text.utf8.count))
         bytes += text.utf8
     }
@@ -41,9 +41,9 @@ struct RowKey {
     /// The first texts of an encoded key, and the bytes that follow them.
     /// - Throws: `storeDamaged` if there are fewer.
     static func texts(
-        _ count: Int, of bytes: [UInt8]
+        _ count: Int, of bytes: ArraySlice<UInt8>
     ) throws(HistoryError) -> (texts: [String], rest: ArraySlice<UInt8>) {
-        var texts: [String] = [], rest = bytes[...]
+        var texts: [String] = [], rest = bytes
         for _ in 0..<count {
             let length = rest.prefix(4).reduce(0) { $0 << 8 | Int($1) }
             guard rest.count >= 4 + length else {

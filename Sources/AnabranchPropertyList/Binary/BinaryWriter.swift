@@ -16,8 +16,12 @@ struct BinaryWriter {
         case dictionary([Int])
     }
 
+    /// The room for leaves that a document gets at first: most are short, and a table that grows is filled anew.
+    private static let usualLeaves = 40
+
     static func document(_ root: PropertyList, _ limits: PropertyListLimits) throws(PropertyListError) -> [UInt8] {
         var writer = BinaryWriter(limits: limits)
+        writer.leaves.reserveCapacity(Self.usualLeaves)
         _ = try writer.add(root, depth: 1)
         writer.writeObjects()
         return writer.bytes
