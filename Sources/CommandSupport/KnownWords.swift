@@ -7,7 +7,7 @@ package enum KnownWords {
     }
 
     /// The known word that differs least, if it differs by at most a third of its letters.
-    private static func nearest(to word: String, in known: [String]) -> String? {
+    package static func nearest(to word: String, in known: [String]) -> String? {
         let distances = known.map { (word: $0, distance: distance(Array(word), Array($0))) }
         guard let best = distances.min(by: { $0.distance < $1.distance }) else { return nil }
         return best.distance <= max(1, best.word.count / 3) ? best.word : nil

@@ -9,7 +9,8 @@ extension AsyncParsableCommand {
     /// Runs on the main thread: other threads get no signal for their own actions, such as writing into a closed pipe.
     /// - Parameters:
     ///   - moved: former names of commands, each with its present command line.
-    ///   - hints: options of other programs, each with the way in which it is done here.
+    ///   - hints: options of other programs, and endings of files that no command takes by themselves, such as
+    ///     ".yaml", each with the way in which it is done here.
     ///   - explain: the text for an error, and the exit status; nil for the errors of the argument parser.
     @MainActor package static func runProgram(
         moved: [String: String] = [:], hints: [String: String] = [:],
@@ -42,10 +43,12 @@ extension AsyncParsableCommand {
     /// The message of the argument parser about an unknown option, with what was probably meant.
     private static func hint(for error: any Error, _ hints: [String: String]) -> String? {
         let message = message(for: error)
-        guard message.hasPrefix("Unknown option '"), let option = message.split(separator: "'").dropFirst().first,
-            let hint = hints[String(option)]
-        else { return nil }
-        return "Unknown option '\(option)': \(hint)"
+        guard let word = message.split(separator: "'").dropFirst().first else { return nil }
+        if message.hasPrefix("Unknown option '") {
+            return hints[String(word)].map { "Unknown option '\(word)': \($0)" }
+        }
+        guard message.hasPrefix("Unexpected argument '"), let dot = word.lastIndex(of: ".") else { return nil }
+        return hints[String(word[dot...])].map { "Unexpected argument '\(word)': \($0)" }
     }
 
     private static func fail(_ text: String, _ status: ExitCode) -> Never {

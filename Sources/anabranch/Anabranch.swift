@@ -77,7 +77,7 @@ struct Anabranch: AsyncParsableCommand {
         }
     }
 
-    /// Options that other programs have, with how it is done here.
+    /// Options that other programs have, and files without their option, with how it is done here.
     static let optionHints = [
         "--port": "address and port are one option: --listen 127.0.0.1:8080",
         "--host": "address and port are one option: --listen 127.0.0.1:8080",
@@ -90,6 +90,8 @@ struct Anabranch: AsyncParsableCommand {
         "--user": "users are named by --email ADDRESS, or by their ident as --help says",
         "--db": "the data directory is --data DIR", "--database": "the data directory is --data DIR",
         "--verbose": "how much is logged is --log-level debug, of serve",
+        ".yaml": "a configuration file is named by --config FILE",
+        ".yml": "a configuration file is named by --config FILE",
     ]
 
     /// The commands of `anabranch-lab` by the names that they formerly had here. For one release these names say so.

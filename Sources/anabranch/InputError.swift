@@ -34,6 +34,7 @@ enum TextInput {
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw InputError(description: "\(path): is not text in UTF-8")
         }
-        return text
+        // Editors of Windows put a byte order mark first.
+        return text.unicodeScalars.first == "\u{FEFF}" ? String(text.unicodeScalars.dropFirst()) : text
     }
 }

@@ -9,11 +9,13 @@ import Testing
     // MARK: JSON
 
     @Test(arguments: [
-        ("", 1, "no value"), ("{", 2, "no string"), (#"{"a":1,}"#, 8, "no string"), ("[1,]", 4, "no value"),
+        ("", 1, "a value is missing"), ("{", 2, "a string is missing"), (#"{"a":1,}"#, 8, "a string is missing"),
+        ("[1,]", 4, "a value is missing"),
         (#"{"a":1 "b":2}"#, 8, "an object does not end"), (#"{"a" 1}"#, 6, "no colon"), ("[1 2]", 4, "an array"),
         (#"{"a":1,"a":2}"#, 1, "the name a is there twice"), (#"{"$oid":1,"$oid":2}"#, 1, "twice"),
-        ("01", 1, "a leading zero"), ("1.", 3, "no digit"), (".5", 1, "no value"), ("1e", 3, "no digit"),
-        ("+1", 1, "no value"), ("-", 2, "no value"), ("NaN", 1, "no value"), ("tru", 1, "an unknown word"),
+        ("01", 1, "a leading zero"), ("1.", 3, "no digit"), (".5", 1, "a value is missing"), ("1e", 3, "no digit"),
+        ("+1", 1, "a value is missing"), ("-", 2, "a value is missing"), ("NaN", 1, "a value is missing"),
+        ("tru", 1, "an unknown word"),
         (#""a"#, 1, "a string does not end"), ("\"a\u{1}\"", 3, "a control character"),
         (#""\x""#, 4, "an unknown escape"),
         (#""\ud800""#, 8, "half a character"), (#""\udc00""#, 8, "half a character"),
@@ -21,7 +23,7 @@ import Testing
     ])
     func whatIsNoJSONIsNamedWithItsColumn(_ text: String, _ column: Int, _ reason: String) {
         let error = #expect(throws: LineError.self) { try DocumentValue(line: Array(text.utf8)) }
-        #expect(error?.reason.hasPrefix("no JSON at column \(column): ") == true, "\(error?.reason ?? "")")
+        #expect(error?.reason.hasPrefix("not JSON at column \(column): ") == true, "\(error?.reason ?? "")")
         #expect(error?.reason.contains(reason) == true, "\(error?.reason ?? "")")
     }
 

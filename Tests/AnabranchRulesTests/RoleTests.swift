@@ -116,7 +116,7 @@ import Testing
     }
 
     @Test(arguments: [
-        ("{\n  \"roles\": [}\n", "line 2, column 13", "no JSON"), ("{}", "", "\"roles\" is missing"),
+        ("{\n  \"roles\": [}\n", "line 2, column 13", "not JSON"), ("{}", "", "\"roles\" is missing"),
         (#"{"roles": [], "filters": [{"name": "f"}]}"#, "filters", "filters are not here"),
         (#"{"roles": 1}"#, "roles", "an array is expected"),
     ])

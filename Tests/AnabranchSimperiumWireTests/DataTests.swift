@@ -137,7 +137,7 @@ import Testing
             let large = #"{"u":"\#(String(repeating: "x", count: 1 << 20))"}"#
             let gone = "there is no such entity: it was never made, or is deleted"
             for (method, path, query, body, status, reason) in [
-                (.POST, "i/k", "", "{", 400, "the body is not JSON: no string, at byte 1"),
+                (.POST, "i/k", "", "{", 400, "the body is not JSON: a string is missing, at byte 1"),
                 (.POST, "i/k", "", "[]", 400, "the body is not an object"),
                 (.POST, "i/k", "", #"{"a":{"b":[1,\#(digits)]}}"#, 400, "a/b/1: a number out of range"),
                 (.POST, "i/k%0A", "", "{}", 400, "key: 1 to 256 bytes without control characters and / are needed"),

@@ -218,7 +218,7 @@ import Testing
         ("_id,k\n1,64b7\n", "field k: value: '64b7' is not of type ObjectId: 24"),
         ("_id,s\n1,0011\n", "field s: value: '0011' is not of type UUID"),
         ("_id,a\n1,%\n", "field a: value: '%' is not of type Binary"),
-        ("_id,h\n1,nine\n", "field h: value: 'nine' is not of type Int"), ("_id,u\n1,[1\n", "field u: value: no JSON"),
+        ("_id,h\n1,nine\n", "field h: value: 'nine' is not of type Int"), ("_id,u\n1,[1\n", "field u: value: not JSON"),
         ("_id,w\n1,5\n", "field w:"), ("_id,g\n,1\n", "field _id: null"),
     ])
     func aMistakeInATableIsNamed(table: String, words: String) {

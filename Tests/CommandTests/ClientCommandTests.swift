@@ -261,7 +261,7 @@ import Testing
         #expect(answer.status == 0, "\(answer)")
         for reason in [
             "-, line 3: field name: the class Note has no such field", "-, line 1: there is no class Note",
-            "-, line 1: no JSON at byte 5", "-: there is no class Note",
+            "-, line 1: not JSON at byte 5", "-: there is no class Note",
         ] {
             #expect(answer.complaint.contains("Error: \(reason)"), "\(answer)")
         }

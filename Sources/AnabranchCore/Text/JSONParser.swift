@@ -116,13 +116,13 @@ private struct JSONParser {
     private mutating func digits() throws(JSONError) {
         let start = offset
         while let byte = peek, (0x30...0x39).contains(byte) { offset += 1 }
-        guard offset > start else { throw error("no value") }
+        guard offset > start else { throw error("a value is missing") }
     }
 
     // MARK: Strings
 
     private mutating func string() throws(JSONError) -> String {
-        guard peek == UInt8(ascii: "\"") else { throw error("no string") }
+        guard peek == UInt8(ascii: "\"") else { throw error("a string is missing") }
         offset += 1
         var text: [UInt8] = []
         while let byte = peek {

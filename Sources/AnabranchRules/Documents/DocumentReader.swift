@@ -30,7 +30,7 @@ package struct DocumentReader {
     /// The line of a document.
     package mutating func line(_ document: DocumentValue) throws(LineError) -> [UInt8] {
         guard let members = document.document, let declared = classes[className], let keyProperty = declared.key else {
-            throw LineError("no JSON object")
+            throw LineError("not a JSON object")
         }
         guard let id = members[JSONName(keyProperty.name)] else {
             throw LineError(field: keyProperty.name, "it is missing")

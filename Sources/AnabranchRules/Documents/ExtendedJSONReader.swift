@@ -79,7 +79,7 @@ private struct ExtendedJSONReader {
         if peek == UInt8(ascii: "-") { offset += 1 }
         let first = peek
         guard takeDigits() == 1 || first != UInt8(ascii: "0") else { throw error("a leading zero", at: start) }
-        guard offset > start, bytes[offset - 1] != UInt8(ascii: "-") else { throw error("no value") }
+        guard offset > start, bytes[offset - 1] != UInt8(ascii: "-") else { throw error("a value is missing") }
         if peek == UInt8(ascii: ".") {
             offset += 1
             guard takeDigits() > 0 else { throw error("no digit") }
@@ -99,7 +99,7 @@ private struct ExtendedJSONReader {
     }
 
     private mutating func string() throws(LineError) -> [UInt8] {
-        guard peek == UInt8(ascii: "\"") else { throw error("no string") }
+        guard peek == UInt8(ascii: "\"") else { throw error("a string is missing") }
         let start = offset
         offset += 1
         var text: [UInt8] = []
@@ -177,6 +177,6 @@ private struct ExtendedJSONReader {
     }
 
     private func error(_ reason: String, at place: Int? = nil) -> LineError {
-        LineError("no JSON at column \((place ?? offset) + 1): \(reason)")
+        LineError("not JSON at column \((place ?? offset) + 1): \(reason)")
     }
 }

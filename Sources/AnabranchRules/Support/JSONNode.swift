@@ -21,7 +21,7 @@ struct JSONNode {
             let line = before.count { $0 == UInt8(ascii: "\n") } + 1
             let column = before.reversed().prefix { $0 != UInt8(ascii: "\n") }.count + 1
             let place = "line \(line), column \(column)"
-            throw RuleError(file: file.path, place: place, reason: "no JSON: \(error.reason)")
+            throw RuleError(file: file.path, place: place, reason: "not JSON: \(error.reason)")
         }
     }
 

@@ -25,6 +25,11 @@ struct NewUser {
     /// API keys by their names, in plain text.
     private let keys: [String: String]
 
+    /// The error for an app that is not one of the server's.
+    static func unknown(_ app: String, of apps: Set<String>) -> HTTPError {
+        .badRequest("there is no app '\(app)'; allowed: \(apps.sorted().joined(separator: ", "))")
+    }
+
     /// - Parameter apps: the existing apps; nil if every app id names one.
     init(_ body: [String: JSONValue], apps: Set<String>?) throws(HTTPError) {
         if let key = body.keys.sorted().first(where: { !Self.keys.contains($0) }) {
@@ -32,9 +37,7 @@ struct NewUser {
                 "there is no member '\(key.prefix(100))'; allowed: \(Self.keys.sorted().joined(separator: ", "))")
         }
         app = try body.text("app")
-        if let apps, !apps.contains(exactly: app) {
-            throw .badRequest("there is no app '\(app)'; allowed: \(apps.sorted().joined(separator: ", "))")
-        }
+        if let apps, !apps.contains(exactly: app) { throw Self.unknown(app, of: apps) }
         ident = body["user"] == nil ? RandomText.hexadecimal(bytes: 12) : try body.text("user")
         guard ident.wholeMatch(of: /[0-9a-f]{24}/) != nil else {
             throw .badRequest("user has to be 24 hexadecimal digits, in small letters")

@@ -134,6 +134,11 @@ struct PermissionRule: Equatable, Sendable {
                 \(rule): users: '\(email)' is no ident, as `anabranch admin users` prints them, so nobody is meant
                 """
         }
+        let unknown = providers?.map(\.text).sorted().first { Provider(rawValue: $0) == nil }
+        if notice == nil, let unknown {
+            let known = Provider.allCases.map(\.rawValue).joined(separator: ", ")
+            notice = "\(rule): providers: nobody logs in by '\(unknown)'; the providers are \(known)"
+        }
         self.path = path
         self.permission = permission
         text = try Yams.serialize(node: node)

@@ -30,7 +30,7 @@ public final class RuleFileAuthorizer: Authorizer {
             } catch let error as PermissionRuleError {
                 throw FileError(path, error.description)
             } catch {
-                throw FileError(path, "no YAML: \("\(error)".split(separator: "\n").first ?? "")")
+                throw FileError(path, YAMLMistake.line(error))
             }
         }
     }

@@ -37,7 +37,7 @@ func customData(_ argument: String) throws -> JSONValue {
         let value = try JSONValue(parsing: argument.utf8)
         if value.object != nil { return value }
     } catch {
-        throw InputError(description: "--json-object: no JSON at byte \(error.offset + 1): \(error.reason)")
+        throw InputError(description: "--json-object: not JSON at byte \(error.offset + 1): \(error.reason)")
     }
     throw InputError(description: "--json-object is not a JSON object, as {\"role\": \"editor\"} is")
 }

@@ -87,7 +87,7 @@ struct AdminUsersImport: AsyncParsableCommand {
     /// - Returns: the user as added; nil if the user was there already.
     private func add(_ line: String, _ client: AdminClient) async throws -> JSONValue? {
         guard var body = (try? JSONValue(parsing: line.utf8))?.object else {
-            throw InputError(description: "no JSON object")
+            throw InputError(description: "not a JSON object; a user a line, as {\"email\": \"ann@example.com\"}")
         }
         if body["app"] == nil, let app { body["app"] = .string(app) }
         do {

@@ -76,7 +76,10 @@ struct ClientOptions: ParsableArguments {
         guard (1...86_400).contains(timeout) else { throw ValidationError("--timeout must be from 1 to 86400.") }
         guard url != nil || !login.isAsked else { throw ValidationError("A log-in needs a server: give --url.") }
         do {
-            _ = try server()
+            if let server = try server(), server.isRoute, login.isAsked {
+                throw ValidationError(
+                    "--url \(url ?? ""): with a log-in it has to be the server alone, as ws://127.0.0.1:9090 is.")
+            }
             // The parent command has these options as well, but only ever prints help.
             guard let path else { return }
             let target = try ClientTarget(path)

@@ -140,7 +140,8 @@ extension ClientOptions {
         }
         guard refused.discarded == 0 else {
             let transactions = counted(refused.discarded, "transaction")
-            throw InputError(description: "\(transactions) not uploaded: only the backup of the client reset has them")
+            throw InputError(
+                description: "\(transactions) not uploaded, and kept only in the backup of the client reset")
         }
         return result
     }

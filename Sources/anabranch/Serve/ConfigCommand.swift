@@ -50,7 +50,7 @@ struct ConfigCommand: AsyncParsableCommand {
             problems += files.problems
             for rule in files.rules { print(rule) }
             let notices = sources.problems.isEmpty ? sources.configuration.notices : []
-            for notice in sources.overridden + notices + files.notices { print("note: \(notice)") }
+            for notice in sources.overridden + sources.misspelt + notices + files.notices { print("note: \(notice)") }
             if options.server.config == nil { print("note: no file was looked at: --config names one") }
             guard problems.isEmpty else { throw InputError(description: problems.joined(separator: "\n")) }
             print("the configuration is good")

@@ -123,14 +123,20 @@ struct ConfigurationSources {
     private(set) var problems: [String] = []
     /// The settings of the file that the environment overrides, which may have been forgotten there: a line for each.
     private(set) var overridden: [String] = []
+    /// The environment variables that are nearly those of settings: a line for each.
+    private(set) var misspelt: [String] = []
 
     init(file: String?, environment: [String: String], flags: [String: String]) {
         let settings = Setting.all
         if let file { read(file, settings) }
         let variables = Dictionary(settings.map { ($0.variable, $0) }) { first, _ in first }
         for (name, value) in environment.sorted(by: { $0.key < $1.key }) where name.hasPrefix("ANABRANCH_") {
-            // Scripts use the prefix for variables of their own.
-            guard let setting = variables[name] else { continue }
+            guard let setting = variables[name] else {
+                // Scripts use the prefix for variables of their own.
+                let meant = Setting.meant(byVariable: name).map { "\(name) is not read; did you mean \($0)?" }
+                misspelt += meant.map { [$0] } ?? []
+                continue
+            }
             let old = names.contains(setting.name) ? setting.get(configuration) : nil
             set(setting, value, source: "environment variable \(name)")
             if let file, let old, let new = setting.get(configuration), new != old, flags[setting.name] == nil {
@@ -143,6 +149,9 @@ struct ConfigurationSources {
     }
 
     private mutating func set(_ setting: Setting, _ value: String, source: String) {
+        guard setting.isSecret || !value.hasPrefix("~/") else {
+            return problems.append("\(source): '\(value)': only shells know ~; write the whole path of the folder")
+        }
         if setting.set(&configuration, value) {
             names.insert(setting.name)
             return
@@ -165,13 +174,11 @@ struct ConfigurationSources {
             let names = Set(duplicates).sorted().joined(separator: ", ")
             return problems.append("\(path): \(names): is there more than once; allowed: once")
         } catch {
-            // Further lines only show the place in the text, which the first one gives by numbers.
-            let lines = "\(error)".split(separator: "\n")
-            return problems.append("\(path): \(lines.first ?? "no YAML")")
+            return problems.append("\(path): \(YAMLMistake.line(error))")
         }
         guard let root else { return }
         guard let mapping = ConfiguredPaths(ofFile: path).resolved(root).mapping else {
-            return problems.append("\(path): no keys")
+            return problems.append("\(path): no settings; allowed: a line for each, like listen: 127.0.0.1:9090")
         }
         for (key, value) in mapping {
             let name = key.scalar?.string ?? ""
@@ -188,6 +195,9 @@ struct ConfigurationSources {
                 readHistory(value, place: "\(path): \(name)", settings)
             } else if let setting = settings.first(where: { $0.name == name && $0.nameInSection == nil }) {
                 set(setting, value, place: "\(path): \(name)")
+            } else if settings.contains(where: { $0.nameInSection == name }) {
+                let section = Setting.historySection
+                problems.append("\(path): \(name) belongs to \(section), as in \(section): {\(name): …}")
             } else {
                 let names = settings.filter { $0.nameInSection == nil }.map(\.name)
                 problems.append(

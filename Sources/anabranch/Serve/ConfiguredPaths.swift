@@ -34,6 +34,7 @@ struct ConfiguredPaths {
     }
 
     private func resolved(_ path: String) -> String {
-        path.isEmpty || path.hasPrefix("/") || path.contains("://") || path == "everybody" ? path : folder + path
+        let isWhole = path.isEmpty || path.hasPrefix("/") || path.hasPrefix("~/") || path.contains("://")
+        return isWhole || path == "everybody" ? path : folder + path
     }
 }

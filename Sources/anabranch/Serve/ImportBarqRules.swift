@@ -52,9 +52,7 @@ struct ImportBarqRules: ParsableCommand {
         let text = try TextInput.text(ofFile: path == "-" ? "/dev/stdin" : path)
         if let json = try? JSONValue(parsing: text.utf8) { return json }
         do { return try Yams.compose(yaml: text).map(JSONValue.init) ?? .null } catch {
-            // Further lines only show the place in the text, which the first one gives by numbers.
-            let reason = "\(error)".split(separator: "\n").first ?? "no YAML"
-            throw InputError(description: "\(path): \(reason)")
+            throw InputError(description: "\(path): \(YAMLMistake.line(error))")
         }
     }
 

@@ -32,7 +32,10 @@ enum NamedFiles {
             }
         }
         if configuration.tlsKey != nil {
-            await check("tls-certificate") { _ = try await tls(configuration, logger) }
+            await check("tls-certificate") {
+                guard let notice = try await tls(configuration, logger)?.notice else { return }
+                notices.append("tls-certificate: clients refuse \(configuration.tlsCertificate ?? ""): \(notice)")
+            }
         }
         for (app, path) in configuration.exportPaths.sorted(by: { $0.key < $1.key }) {
             await check("apps: \(app): app-config") {
@@ -88,7 +91,7 @@ enum NamedFiles {
         } catch let error as NIOSSLError where error == .failedToLoadCertificate {
             throw unusable("\(certificate) holds no certificate in PEM")
         } catch let error as NIOSSLError where error == .failedToLoadPrivateKey {
-            throw unusable("\(key) holds no private key in PEM")
+            throw unusable(reason(ofRefusedKey: key))
         } catch is NIOSSLError {
             throw unusable("they do not belong together, or are not in PEM")
         } catch is BoringSSLError {
@@ -96,6 +99,16 @@ enum NamedFiles {
         } catch {
             throw unusable("\(error)")
         }
+    }
+
+    /// The reason why a key cannot be used: one of another certificate is refused like what is not a key at all.
+    private static func reason(ofRefusedKey path: String) -> String {
+        if (try? NIOSSLPrivateKey(file: path, format: .pem)) != nil {
+            return "they do not belong together: the key is that of another certificate"
+        }
+        return (try? TextInput.text(ofFile: path))?.contains("ENCRYPTED") == true
+            ? "\(path) is encrypted: `openssl pkey -in \(path) -out plain.pem` writes it without its password"
+            : "\(path) holds no private key in PEM"
     }
 }
 

@@ -57,6 +57,9 @@ struct ServeCommand: AsyncParsableCommand {
         for note in sources.overridden {
             logger.notice("the environment overrides the configuration file", metadata: ["note": "\(note)"])
         }
+        for note in sources.misspelt {
+            logger.notice("an environment variable is nearly a setting", metadata: ["note": "\(note)"])
+        }
         announce(configuration, logger)
         var settings = configuration.server(cores: ProcessInfo.processInfo.activeProcessorCount)
         try raiseOpenFileLimit(for: &settings.connectionsMax, haveChunks: !configuration.files.isEmpty, logger)

@@ -2,6 +2,7 @@ import AnabranchHistory
 import AnabranchInspector
 import AnabranchSQLite
 import AnabranchServer
+import CommandSupport
 import Logging
 
 /// A setting with a simple value: its name in the file, in a flag (`--name`) and in the environment (`ANABRANCH_NAME`).
@@ -39,6 +40,14 @@ struct Setting {
     func isSet(_ configuration: Configuration) -> Bool { value(configuration) != nil }
 
     var variable: String { "ANABRANCH_" + name.uppercased().replacing("-", with: "_") }
+
+    /// The environment variable that was probably meant by one that is none of a setting; nil if none is like it.
+    static func meant(byVariable variable: String) -> String? {
+        let word = variable.dropFirst("ANABRANCH_".count).lowercased().replacing("_", with: "-")
+        return KnownWords.nearest(to: word, in: all.map(\.name)).flatMap { name in
+            all.first { $0.name == name }?.variable
+        }
+    }
 
     /// All settings, in the order in which they are printed.
     static var all: [Setting] {

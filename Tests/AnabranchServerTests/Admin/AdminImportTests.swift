@@ -65,7 +65,7 @@ import Testing
             #expect(response.status == 200 && response.json?["written"] == 3)
             let refused = refused(response)
             #expect(refused.map { $0.prefix { $0 != ":" } } == ["4 -", "5 titel", "6 title", "8 title"])
-            #expect(refused.first == "4 -: no JSON at byte 1: no string")
+            #expect(refused.first == "4 -: not JSON at byte 1: a string is missing")
             #expect(refused.dropFirst().first == "5 titel: the class Note has no such field")
         }
     }

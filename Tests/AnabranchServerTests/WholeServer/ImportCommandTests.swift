@@ -68,7 +68,7 @@ struct ImportCommandTests {
             #expect(output.text == "20 objects written, 0 unchanged, 3 lines refused\n")
             #expect(
                 output.complaint == """
-                    \(file), line 21: no JSON at column 2: no string
+                    \(file), line 21: not JSON at column 2: a string is missing
                     \(file), line 22: field _id: "x" is not of type Int
                     \(file), line 23: field _partition: 4.5 is not a partition
                     my-app/"user=0": 7 lines
@@ -227,14 +227,14 @@ struct ImportCommandTests {
         try await Self.withFolder { folder in
             let file = folder + "/file"
             for (bytes, words) in [
-                (Array("{\"_id\":1}\n{\"_id\":\n".utf8), "line 2: no JSON at column 8: no value"),
-                (Array("_id,name\n1,a\n".utf8), "line 1: no JSON at column 1: no value"),
+                (Array("{\"_id\":1}\n{\"_id\":\n".utf8), "line 2: not JSON at column 8: a value is missing"),
+                (Array("_id,name\n1,a\n".utf8), "line 1: not JSON at column 1: a value is missing"),
                 ([0x6d, 0xe2, 0x99, 0x81, 0], "is an archive of mongodump"), ([0x1f, 0x8b, 8, 0], "gzip"),
                 ([0x28, 0xb5, 0x2f, 0xfd], "is compressed with zstd"),
                 ([0x20, 0, 0, 0, 1], "document 1: the file ends within it"),
                 ([5, 0, 0, 0, 0, 4, 0, 0, 0, 0], "document 2: its length is 4"),
                 ([0xff, 0xfe, 0x7b, 0, 0x22, 0], "is UTF-16"), ([0xfe, 0xff, 0, 0x5b, 0, 0x7b], "is UTF-16"),
-                (Array("{\"_id\":1}\n \t\r\n\0\0\n".utf8), "line 3: no JSON at column 1"),
+                (Array("{\"_id\":1}\n \t\r\n\0\0\n".utf8), "line 3: not JSON at column 1"),
             ] as [([UInt8], String)] {
                 try Data(bytes).write(to: URL(fileURLWithPath: file))
                 let output = try await AdminCommandTests.run(

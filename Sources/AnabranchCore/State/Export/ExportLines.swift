@@ -17,7 +17,7 @@ package enum ExportLine: Sendable {
         do throws(JSONError) {
             json = try JSONValue(parsing: text, depthMax: Self.depthMax)
         } catch {
-            throw LineError("no JSON at byte \(error.offset): \(error.reason)")
+            throw LineError("not JSON at byte \(error.offset): \(error.reason)")
         }
         if let form = json["anabranch_export"] {
             guard form == 1 else { throw LineError("an export of form \(form.excerpt), which is not known") }

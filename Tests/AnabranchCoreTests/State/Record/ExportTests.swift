@@ -134,7 +134,7 @@ import Testing
 
     @Test(
         arguments: [
-            (#"{"a":1"#, nil, "no JSON at byte 6: an object does not end"),
+            (#"{"a":1"#, nil, "not JSON at byte 6: an object does not end"),
             (#"["Note",{"int":"1"}]"#, nil, #"an object is written ["Class",key,{fields}]"#),
             (#"["Task",{"int":"1"},{}]"#, nil, "there is no class Task"),
             (#"["Note","a",{}]"#, nil, "a key of type String does not fit the class"),
