@@ -7,11 +7,12 @@ import Testing
 /// What clients do wrong, put right (`Spec/Simperium.md`, section 10).
 @Suite(.timeLimit(.minutes(30))) struct HealingTests {
     private static func withNode(
-        healDelay: Duration = .seconds(3_600),
+        healDelay: Duration = .seconds(3_600), heals: Bool = true,
         _ body: (WireRig, AppServices.PlainLogin, _ node: Conversation, _ other: Conversation) async throws -> Void
     ) async throws {
         try await WireRig.run {
             $0.healDelay = healDelay
+            $0.apps[WireRig.app]?.otherBuckets?.healsNode = heals
         } _: { rig in
             let login = try await rig.logIn()
             let node = try await Conversation(rig, login)
@@ -87,6 +88,15 @@ import Testing
             let deletion = try await node.change()
             #expect(deletion["o"] == "-" && deletion["ev"] == 4 && deletion["v"] == nil)
             #expect(try await other.isSilent())
+        }
+    }
+
+    @Test func aBucketThatIsNotHealedTellsNothingMore() async throws {
+        try await Self.withNode(healDelay: .zero, heals: false) { _, _, node, other in
+            try await other.make("M", "k", ["v": .edits("=1\t+B\t=1"), "sv": 1])
+            _ = try await node.change()
+            try await node.make("M", "k", ["v": .edits("=2\t+D"), "sv": 1])
+            #expect(try await node.isSilent())
         }
     }
 

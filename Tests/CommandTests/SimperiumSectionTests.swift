@@ -11,10 +11,13 @@ import Testing
 
     @Test func bucketsAreReadAsTheyArePrinted() throws {
         let yaml = Self.app(
-            "{buckets: {note: {form: deep, missing-sv: merge, strict-deletes: true, entity-bytes: 4096}}}")
+            """
+            {buckets: {note: {form: deep, missing-sv: merge, strict-deletes: true, entity-bytes: 4096, heal-node: false}}}
+            """)
         let configuration = try ConfigurationTests.configuration(yaml), app = configuration.simperium["notes"]
         #expect(app?.buckets["note"]?.form == .deep && app?.buckets["note"]?.mergesWithoutVersion == true)
         #expect(app?.buckets["note"]?.deletesStrictly == true && app?.buckets["note"]?.entityBytesMax == 4_096)
+        #expect(app?.buckets["note"]?.healsNode == false)
         #expect(app?.otherBuckets == BucketSettings())
         for section in ["{}", "{buckets: {note: {form: typed}}}", "{other-buckets: refuse, buckets: {note: {}}}"] {
             let configuration = try ConfigurationTests.configuration(Self.app(section))
@@ -30,6 +33,9 @@ import Testing
         ("{buckets: {note: {missing-sv: yes}}}", "missing-sv: cannot be 'yes'"),
         ("{buckets: {note: {strict-deletes: 1}}}", "strict-deletes: cannot be '1'"),
         ("{buckets: {note: {entity-bytes: 99}}}", "allowed: a whole number from 1024 to 3145728"),
+        ("{buckets: {note: {heal-node: 1}}}", "heal-node: cannot be '1'"),
+        ("{buckets: {note: {capacity: 9}}}", "capacity is not served (Spec/Simperium.md, section 14); allowed: form, "),
+        ("{administrators: [ann]}", "administrators is not served (Spec/Simperium.md, section 14); allowed: buckets, "),
         ("{other-buckets: refuse}", "no bucket would be served"), ("{other-buckets: no}", "allowed: allow, refuse"),
     ])
     func mistakesAreTold(section: String, complaint: String) {

@@ -69,7 +69,7 @@ final class Channel {
 
     /// The client's working copy of an entity may differ from what it knows of the server.
     func leaveBehind(_ key: ExactString) {
-        guard leftBehind.count < Self.notesMax else { return }
+        guard settings.healsNode, leftBehind.count < Self.notesMax else { return }
         let now = ContinuousClock.now
         leftBehind[key] = now
         firstLeftBehind = firstLeftBehind ?? now

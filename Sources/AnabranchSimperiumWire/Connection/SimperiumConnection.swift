@@ -172,12 +172,10 @@ final class SimperiumConnection {
             nextHeartbeat = now + SockJSFrame.heartbeatInterval
             try await sendFrame(SockJSFrame.heartbeat)
         }
-        if wire.limits.healsNode {
-            for channel in channels.values {
-                guard let first = channel.firstLeftBehind, now >= first + wire.limits.healDelay else { continue }
-                try await heal(channel, at: now)
-                channel.findFirstLeftBehind()
-            }
+        for channel in channels.values {
+            guard let first = channel.firstLeftBehind, now >= first + wire.limits.healDelay else { continue }
+            try await heal(channel, at: now)
+            channel.findFirstLeftBehind()
         }
         guard now >= nextLoginCheck else { return }
         nextLoginCheck = now + .seconds(wire.limits.loginCheckSeconds)

@@ -38,8 +38,6 @@ package struct SimperiumSettings: Sendable {
     package var skipsPerMinuteMax = 2_000_000
     /// How often it is looked at whether logins have ended, in seconds.
     package var loginCheckSeconds = 60
-    /// True if copies that clients of node are left with are put right.
-    package var healsNode = true
     /// How long nothing may have been heard of such a copy before.
     package var healDelay = Duration.seconds(3)
     /// How long an HTTP request for changes waits until there are some, in seconds.

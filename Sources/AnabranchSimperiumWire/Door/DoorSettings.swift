@@ -8,6 +8,8 @@ package struct BucketSettings: Equatable, Sendable {
     package var deletesStrictly = false
     /// The greatest size of an entity, in bytes of compact JSON.
     package var entityBytesMax = 1 << 20
+    /// True if copies that clients of node are left with are put right.
+    package var healsNode = true
 
     package init() {}
 }

@@ -127,7 +127,10 @@ struct AppsSection {
         }
         if files[app] != nil, settings.isFlexible { problems.append("\(place): files: only with sync: partition") }
         if simperium[app] != nil {
-            if settings.isFlexible { problems.append("\(place): simperium: only with sync: partition") }
+            if settings.isFlexible {
+                problems.append(
+                    "\(place): simperium: only with sync: partition (Spec/Simperium.md, section 14)")
+            }
             if !settings.providers.contains(.emailPassword) {
                 problems.append("\(place): simperium: only with the provider local-userpass")
             }

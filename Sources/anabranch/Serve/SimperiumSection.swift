@@ -11,7 +11,11 @@ import Yams
 ///       other-buckets: refuse
 struct SimperiumSection {
     private static let keys = ["buckets", "other-buckets"]
-    private static let bucketKeys = ["form", "missing-sv", "strict-deletes", "entity-bytes"]
+    private static let bucketKeys = ["form", "missing-sv", "strict-deletes", "entity-bytes", "heal-node"]
+    /// Options of buckets that Simperium has, and settings for what else is not served.
+    private static let unservedKeys = [
+        "capacity", "version_max", "version10_max", "cv-days", "schema", "delete-schema", "shared", "administrators",
+    ]
     /// The greatest size of an entity that still fits a message, in bytes.
     private static let entityBytes = 1_024...3 << 20
 
@@ -51,13 +55,18 @@ struct SimperiumSection {
                 default:
                     problems.append("\(place): other-buckets: \(AppsSection.found(value)); allowed: allow, refuse")
                 }
-            case let name: problems.append("\(place): " + KnownWords.unknown("setting", name ?? "", of: Self.keys))
+            case let name: problems.append("\(place): " + Self.unknown(name ?? "", of: Self.keys))
             }
         }
         if app.buckets.isEmpty, app.otherBuckets == nil {
             problems.append("\(place): no bucket would be served: other-buckets: refuse needs buckets")
         }
         return app
+    }
+
+    private static func unknown(_ name: String, of known: [String]) -> String {
+        guard unservedKeys.contains(name) else { return KnownWords.unknown("setting", name, of: known) }
+        return "\(name) is not served (Spec/Simperium.md, section 14); allowed: \(known.joined(separator: ", "))"
     }
 
     private mutating func settings(_ node: Node, place: String) -> BucketSettings {
@@ -81,16 +90,20 @@ struct SimperiumSection {
             case "missing-sv":
                 if text != "merge" && text != "refuse" { refuse("merge, refuse") }
                 settings.mergesWithoutVersion = text == "merge"
-            case "strict-deletes":
+            case "strict-deletes", "heal-node":
                 if text != "true" && text != "false" { refuse("true, false") }
-                settings.deletesStrictly = text == "true"
+                if name == "heal-node" {
+                    settings.healsNode = text == "true"
+                } else {
+                    settings.deletesStrictly = text == "true"
+                }
             case "entity-bytes":
                 if let text, let count = UInt32(asPrinted: text).map(Int.init), Self.entityBytes.contains(count) {
                     settings.entityBytesMax = count
                 } else {
                     refuse("a whole number from \(Self.entityBytes.lowerBound) to \(Self.entityBytes.upperBound)")
                 }
-            default: problems.append("\(place): " + KnownWords.unknown("setting", name, of: Self.bucketKeys))
+            default: problems.append("\(place): " + Self.unknown(name, of: Self.bucketKeys))
             }
         }
         return settings
@@ -106,6 +119,7 @@ extension SimperiumApp {
             let words = [
                 "form: \(bucket.form.name)", "missing-sv: \(bucket.mergesWithoutVersion ? "merge" : "refuse")",
                 "strict-deletes: \(bucket.deletesStrictly)", "entity-bytes: \(bucket.entityBytesMax)",
+                "heal-node: \(bucket.healsNode)",
             ]
             lines.append("  \(quoted(name)): {\(words.joined(separator: ", "))}")
         }
