@@ -12,6 +12,14 @@ struct LoadOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
+            """
+            Another server over the store of that of --url (Spec/Nodes.md), as often as there are others: clients come \
+            to all of them in turn, bystanders to the first.
+            """, valueName: "ws-url"))
+    var also: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
             "Start this `anabranch` in development mode on a temporary directory, which is removed in the end.",
             valueName: "binary"))
     var serve: String?
@@ -52,6 +60,7 @@ struct LoadOptions: ParsableArguments {
 
     func validate() throws {
         guard (url == nil) != (serve == nil) else { throw ValidationError("Pass either --url or --serve.") }
+        guard also.isEmpty || url != nil else { throw ValidationError("--also needs --url.") }
         guard (email == nil) == (password == nil) else {
             throw ValidationError("--email and --password need each other.")
         }
@@ -108,6 +117,12 @@ struct LoadOptions: ParsableArguments {
         let bystanderLoops = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         for eventLoop in eventLoops.makeIterator() { eventLoop.execute { [nice] in beNice(by: nice) } }
         let target = try await self.target(of: server, on: bystanderLoops)
+        let others = try also.map { text in
+            let other = try SyncTarget(url: text)
+            var place = target
+            (place.host, place.port) = (other.host, other.port)
+            return place
+        }
         let place =
             server?.place
             ?? serverPID.map { ServerSampler.Place(process: $0, dataDirectory: serverData, log: nil) }
@@ -115,7 +130,7 @@ struct LoadOptions: ParsableArguments {
         try sampler?.sample()
         let name = "load-\(String(UInt32.random(in: 0 ... .max), radix: 16))"
         let run = LoadRun(
-            name: name, target: target, aloneSeconds: aloneSeconds, eventLoops: eventLoops,
+            name: name, servers: [target] + others, aloneSeconds: aloneSeconds, eventLoops: eventLoops,
             bystanders: try await .begin(bystanders, name: name, target: target, on: bystanderLoops), sampler: sampler,
             server: server)
         let sampling = Task { await sampler?.run() }

@@ -249,6 +249,21 @@ import Testing
         #expect(wrong.complaint.contains("nobody can log in to app 'notes': invalid username/password"))
     }
 
+    /// Both are one here.
+    @Test func clientsComeToSeveralServers() async throws {
+        let server = try await ServerUnderLoad.start(try LabProcess.server)
+        defer { server.kill() }
+        let arguments = ["writers", "--clients", "4", "--files", "2", "--seconds", "0.2", "--pause", "1"] + Self.short
+        let answer = try await Self.run(arguments + ["--url", server.url, "--also", server.url])
+        #expect(answer.status == 0, "\(answer.complaint)")
+        let line = try line(of: answer)
+        #expect(line.counts["lost_writers"] == 0)
+        for number in 1...2 {
+            let latencies = try #require(line.latencyMs["acknowledged_server_\(number)"])
+            #expect(try #require(latencies["count"]) > 0)
+        }
+    }
+
     @Test func aServerThatLetsNobodyInIsAnErrorThatSaysWhatHelps() async throws {
         let server = try await ServerUnderLoad.start(try LabProcess.server, ["--rules", "everybody"])
         defer { server.kill() }
@@ -264,7 +279,7 @@ import Testing
         (["--url", "ws://127.0.0.1:1"], 1, "127.0.0.1:1"), (["--serve", "no/such/program"], 1, "no/such/program"),
         (["--url", "http://127.0.0.1:1"], 1, "does not begin with ws://"), ([], 64, "--url or --serve"),
         (["--url", "ws://a", "--serve", "b"], 64, "--url or --serve"),
-        (["--url", "ws://a", "--email", "e"], 64, "--password"),
+        (["--url", "ws://a", "--email", "e"], 64, "--password"), (["--serve", "b", "--also", "ws://a"], 64, "--also"),
         (["--url", "ws://127.0.0.1:1", "--server-pid", "0"], 1, "there is no process 0"),
     ])
     func whatCannotBeDoneIsSaid(_ arguments: [String], _ status: Int32, _ words: String) async throws {

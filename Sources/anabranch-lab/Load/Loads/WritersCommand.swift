@@ -14,6 +14,10 @@ struct WritersCommand: AsyncParsableCommand {
             goes from one to the next. Latencies, from the moment when the UPLOAD was sent: "acknowledged", and, where \
             files are shared, "reader" (each other client of the file) and "last_reader". An operation is an UPLOAD.
 
+            With several servers (--also) there is "acknowledged_server_1" and so on: the counts are their shares, and \
+            the longest is what a client of one of them had to wait, while another was stopped or killed, say. Clients \
+            that lose their connections then end, and "lost_writers" counts them.
+
             EXAMPLES
               anabranch-lab load writers --clients 64 --files 8 --seconds 10 \\
                   --serve .build/release/anabranch
@@ -33,11 +37,15 @@ struct WritersCommand: AsyncParsableCommand {
     @Option(help: "The size of what a client writes; nothing compresses it.")
     var bytes = 100
 
+    @Option(help: "How long each of them pauses after it, in milliseconds.")
+    var pause = 0
+
     @OptionGroup var options: LoadOptions
 
     func validate() throws {
-        guard clients > 0, files > 0, seconds > 0, bytes >= 0 else {
-            throw ValidationError("--clients and --files must be 1 or more, --seconds more than 0.")
+        guard clients > 0, files > 0, seconds > 0, bytes >= 0, pause >= 0 else {
+            throw ValidationError(
+                "--clients and --files must be 1 or more, --seconds more than 0, --bytes and --pause 0 or more.")
         }
         guard files / clients < Self.sessionsMax else {
             throw ValidationError("A client has fewer than \(Self.sessionsMax) files: pass more --clients.")
@@ -45,23 +53,41 @@ struct WritersCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        var numbers = ["clients": clients, "files": files, "bytes": bytes].mapValues(Double.init)
+        var numbers = ["clients": clients, "files": files, "bytes": bytes, "pause": pause].mapValues(Double.init)
         numbers["seconds"] = seconds
-        try await options.run("writers", numbers) { [files, clients, seconds, bytes] run in
+        try await options.run("writers", numbers) { [files, clients, seconds, bytes, pause] run in
             let writers = try await concurrentMap(0..<clients, limit: 64) { number in
                 let numbers = files > clients ? Array(stride(from: number, to: files, by: clients)) : [number % files]
-                let connection = run.connection()
+                let server = (files < clients ? number / files : number) % run.servers.count
+                let connection = run.connection(to: run.servers[server])
                 try await connection.open()
-                return try await Writer(of: numbers.map { "\(run.name)-writers-\($0)" }, on: connection)
+                return try await Writer(of: numbers.map { "\(run.name)-writers-\($0)" }, on: connection, at: server)
             }
             try await run.measure {
                 let end = ContinuousClock.now + .seconds(seconds)
-                try await withThrowingTaskGroup { group in
-                    for writer in writers { group.addTask { try await writer.write(until: end, bytes: bytes) } }
-                    try await group.waitForAll()
+                let lostCount = try await withThrowingTaskGroup(of: Int.self) { group in
+                    for writer in writers {
+                        group.addTask {
+                            do {
+                                try await writer.write(until: end, bytes: bytes, pause: .milliseconds(pause))
+                                return 0
+                            } catch {
+                                guard run.servers.count > 1 else { throw error }
+                                return 1
+                            }
+                        }
+                    }
+                    return try await group.reduce(0, +)
                 }
                 run.report("all writers are done")
-                return Self.outcome(writers, files: files)
+                var outcome = Self.outcome(writers, files: files)
+                guard run.servers.count > 1 else { return outcome }
+                outcome.counts["lost_writers"] = Double(lostCount)
+                for server in run.servers.indices {
+                    let uploads = writers.filter { $0.server == server }.flatMap(\.uploads)
+                    outcome.latencies["acknowledged_server_\(server + 1)"] = uploads.map { $0.acknowledged - $0.sent }
+                }
+                return outcome
             }
         }
     }
@@ -118,12 +144,15 @@ private final class Writer: Sendable {
         var arrivals: [(Tag, ContinuousClock.Instant)] = []
     }
 
+    /// The number of its server, from 0 on.
+    let server: Int
     /// The clients, one for each of its files.
     private let clients: [LoadClient]
     private let state = Mutex(State())
 
     /// Writes the client's object in each of the files.
-    init(of files: [String], on connection: TestConnection) async throws {
+    init(of files: [String], on connection: TestConnection, at server: Int) async throws {
+        self.server = server
         clients = files.map { LoadClient(of: $0, on: connection.eventLoop) }
         for client in clients {
             try await client.join(connection)
@@ -141,7 +170,7 @@ private final class Writer: Sendable {
         state.withLock { state in state.arrivals += tags.map { ($0, time) } }
     }
 
-    func write(until end: ContinuousClock.Instant, bytes: Int) async throws {
+    func write(until end: ContinuousClock.Instant, bytes: Int, pause: Duration) async throws {
         var number = 0
         while ContinuousClock.now < end {
             let client = clients[number % clients.count], ident = await client.identNumber
@@ -151,6 +180,7 @@ private final class Writer: Sendable {
             let tag = Tag(await client.newestTag)
             let acknowledged = try await client.wait { $0.isAcknowledged(version) }
             state.withLock { $0.uploads.append(Sent(tag: tag, sent: sent, acknowledged: acknowledged)) }
+            if pause > .zero { try await Task.sleep(for: pause) }
         }
     }
 }

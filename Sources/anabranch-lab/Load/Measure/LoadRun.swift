@@ -8,7 +8,9 @@ import Synchronization
 final class LoadRun: Sendable {
     /// The name of the run, so that files of different runs on one server have different names.
     let name: String
-    let target: SyncTarget
+    /// The servers, to which clients come in turn.
+    let servers: [SyncTarget]
+    private let connectionCount = Atomic(0)
     let traffic = Traffic()
     /// The patience with bystanders, who may have to wait for long.
     private static let patience = Duration.seconds(60)
@@ -30,17 +32,20 @@ final class LoadRun: Sendable {
     }
 
     init(
-        name: String, target: SyncTarget, aloneSeconds: Double, eventLoops: any EventLoopGroup,
+        name: String, servers: [SyncTarget], aloneSeconds: Double, eventLoops: any EventLoopGroup,
         bystanders: Bystanders?, sampler: ServerSampler?, server: ServerUnderLoad?
     ) {
         self.name = name
-        self.target = target
+        self.servers = servers
         self.aloneSeconds = aloneSeconds
         self.eventLoops = eventLoops
         self.bystanders = bystanders
         self.sampler = sampler
         self.server = server
     }
+
+    /// The first server.
+    var target: SyncTarget { servers[0] }
 
     /// Brings the load, once in a run. Everything before this is preparation and not measured.
     func measure(_ load: () async throws -> LoadOutcome) async throws {
@@ -109,7 +114,9 @@ final class LoadRun: Sendable {
 
     /// A new connection that is not open yet; the run closes it in the end.
     func connection(on eventLoop: (any EventLoop)? = nil, to other: SyncTarget? = nil) -> TestConnection {
-        let connection = TestConnection(to: other ?? target, on: eventLoop ?? nextEventLoop, traffic: traffic)
+        let number = other == nil ? connectionCount.wrappingAdd(1, ordering: .relaxed).oldValue : 0
+        let target = other ?? servers[number % servers.count]
+        let connection = TestConnection(to: target, on: eventLoop ?? nextEventLoop, traffic: traffic)
         connections.withLock { $0.append(connection) }
         return connection
     }
