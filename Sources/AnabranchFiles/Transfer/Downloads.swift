@@ -5,11 +5,14 @@ import Foundation
 actor Downloads {
     /// How many chunks are on their way at once.
     static let parallelMax = 2
+    /// How many have come, and are being flushed to the disk, while those are on their way.
+    static let flushedMax = 1
 
     private let cache: ContentCache
     private let service: FileService?
     private let board: TransferBoard
     private let disk: Disk
+    private let ways = Turns(atOnce: parallelMax)
     private var running: [ChunkHash: Task<Void, any Error>] = [:]
     /// The chunks that are on their way.
     private var coming: [ChunkHash: Task<[UInt8], any Error>] = [:]
@@ -102,7 +105,7 @@ actor Downloads {
                         return count
                     }
                 }
-                for _ in 0..<Self.parallelMax { addNext() }
+                for _ in 0..<Self.parallelMax + Self.flushedMax { addNext() }
                 while let count = try await group.next() {
                     board.advance(way, by: count)
                     addNext()
@@ -124,9 +127,9 @@ actor Downloads {
     private func download(_ chunk: ChunkHash) async throws -> [UInt8] {
         guard let service else { throw FileIssue(.offline, "there is no server", isRetrying: false) }
         if let task = coming[chunk] { return try await task.valueUnlessCancelled }
-        let task = Task { [cache, disk] in
+        let task = Task { [cache, disk, ways] in
             defer { coming[chunk] = nil }
-            let bytes = try await service.get(chunk, hashingOn: disk)
+            let bytes = try await ways.perform { try await service.get(chunk, hashingOn: disk) }
             try await disk.run { try cache.put(chunk, bytes) }
             if arrived.count >= Self.arrivedMax { arrived = [] }
             arrived.insert(chunk)

@@ -1,16 +1,17 @@
 import Dispatch
 import Synchronization
 
-/// Lets one operation run after another.
+/// Lets one operation run after another, or some at once.
 actor Turns {
-    private var isTaken = false
+    private var freeCount: Int
     private var waiting: [CheckedContinuation<Void, Never>] = []
 
+    init(atOnce count: Int = 1) { freeCount = count }
+
     func perform<Value: Sendable>(_ body: @Sendable () async throws -> Value) async throws -> Value {
-        if isTaken { await withCheckedContinuation { waiting.append($0) } }
-        isTaken = true
+        if freeCount > 0 { freeCount -= 1 } else { await withCheckedContinuation { waiting.append($0) } }
         defer {
-            if waiting.isEmpty { isTaken = false } else { waiting.removeFirst().resume() }
+            if waiting.isEmpty { freeCount += 1 } else { waiting.removeFirst().resume() }
         }
         return try await body()
     }
