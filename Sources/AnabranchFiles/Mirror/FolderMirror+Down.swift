@@ -90,8 +90,13 @@ extension FolderMirror {
         let folder = self.path(entry.path.parent ?? .root)
         let draft = "\(folder)/\(FolderScan.draftName())"
         defer { unlink(draft) }
-        try await file.write(try file.content(), to: draft).close()
-        chmod(draft, 0o644)
+        // Owner and rights stay, in so far as this process may give them away.
+        let replaced = FolderScan.status(path), mode = (replaced?.st_mode ?? 0o666) & 0o777
+        try await file.write(try file.content(), to: draft, mode: mode).close()
+        if let replaced {
+            _ = chown(draft, replaced.st_uid, replaced.st_gid)
+            chmod(draft, mode)
+        }
         guard let found = FolderScan.look(draft), try safe(entry.path) == path else { return }
         let isAsBefore = FolderScan.isTaken(path) ? FolderScan.look(path) == row?.found && row != nil : true
         guard isAsBefore else { return }

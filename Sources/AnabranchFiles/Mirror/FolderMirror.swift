@@ -19,6 +19,8 @@ package actor FolderMirror {
 
     let space: FileSpace
     let root: String
+    /// The inode of the folder.
+    private let rootInode: UInt64
     let tell: @Sendable (Report) -> Void
     var rows: MirrorRows
     /// The paths whose skipping was reported already.
@@ -29,14 +31,20 @@ package actor FolderMirror {
     private var actionCount = 0
 
     /// - Parameters:
-    ///   - folder: it has to exist.
+    ///   - folder: made if it is missing. Then everything comes down, as into one that was never mirrored.
     ///   - database: the file that remembers what both have in common.
     package init(
         _ space: FileSpace, folder: URL, database: String, tell: @escaping @Sendable (Report) -> Void = { _ in }
     ) throws {
         self.space = space
+        let isThere = FileManager.default.fileExists(atPath: folder.path)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         root = folder.standardizedFileURL.resolvingSymlinksInPath().path
-        rows = try MirrorRows(database)
+        guard let found = FolderScan.look(root), found.isFolder else { throw ContentCache.lastError(root) }
+        rootInode = found.inode
+        // Its inode may be that of the one that has gone.
+        if !isThere { for end in ["", "-wal", "-shm"] { unlink(database + end) } }
+        rows = try MirrorRows(database, root: rootInode)
         self.tell = tell
     }
 
@@ -62,6 +70,9 @@ package actor FolderMirror {
     package func compare() async throws -> Int {
         actionCount = 0
         let scan = try await scan()
+        guard FolderScan.look(root)?.inode == rootInode else {
+            throw SpaceError(.notFound, "\(root) is another folder than at the start of the mirror")
+        }
         for (path, reason) in scan.skipped { skip(path, reason) }
         // No other process mirrors the folder: these are of one that has ended.
         for draft in scan.drafts where draft.modified < began { unlink(draft.path) }

@@ -72,7 +72,7 @@ struct FolderScan: Sendable {
         }
     }
 
-    private static func status(_ path: String) -> stat? {
+    static func status(_ path: String) -> stat? {
         var status = stat()
         return lstat(path, &status) == 0 ? status : nil
     }

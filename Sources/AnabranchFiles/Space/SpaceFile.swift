@@ -187,8 +187,8 @@ public final class SpaceFile: Sendable {
     }
 
     /// Writes a content, part by part, into a file that is not there yet.
-    func write(_ content: Manifest, to path: String) async throws -> FileHandle {
-        let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+    func write(_ content: Manifest, to path: String, mode: mode_t = 0o600) async throws -> FileHandle {
+        let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode)
         guard descriptor >= 0 else { throw ContentCache.lastError(path) }
         let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         // One chunk comes while the one before it is written.

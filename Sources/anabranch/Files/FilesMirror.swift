@@ -18,7 +18,9 @@ struct FilesMirror: AsyncParsableCommand {
 
             Links and special files are left alone, and nothing outside of the folder is touched. A name that the disk \
             cannot have is reported on standard error and skipped. What the folder and the space had in common is \
-            remembered beside the replica, so changes that are made while nothing runs are understood as well.
+            remembered beside the replica, so changes that are made while nothing runs are understood as well. If the \
+            folder is gone or another one, as when a disk is not mounted, nothing is deleted in the space: everything \
+            comes down again.
 
             EXAMPLES
               anabranch files mirror ./plans --data ./spaces --path 'my-app/"files"' \\
@@ -41,7 +43,6 @@ struct FilesMirror: AsyncParsableCommand {
 
     func run() async throws {
         let folder = URL(fileURLWithPath: folder, isDirectory: true), (once, json) = (once, options.json)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
         let name = Data(folder.standardizedFileURL.path.utf8).reduce(UInt64(0xcbf2_9ce4_8422_2325)) {
             ($0 ^ UInt64($1)) &* 0x100_0000_01b3

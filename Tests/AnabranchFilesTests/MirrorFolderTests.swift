@@ -1,0 +1,85 @@
+import AnabranchClient
+import Foundation
+import Testing
+
+@testable import AnabranchFiles
+
+/// The folder of a mirror: whether it is the same as before, and what is in it beside contents.
+@Suite(.timeLimit(.minutes(30))) struct MirrorFolderTests {
+    /// Mirrors a folder of a device, as a process does that starts.
+    private static func open(_ device: SpaceDevice) throws -> (mirror: FolderMirror, folder: String) {
+        let folder = device.folder.appendingPathComponent("mirrored")
+        let rows = device.folder.appendingPathComponent("rows").path
+        return (try FolderMirror(device.space, folder: folder, database: rows), folder.path)
+    }
+
+    private static func write(_ path: String, _ text: String) throws {
+        try Data(text.utf8).write(to: URL(fileURLWithPath: path))
+    }
+
+    @Test func inAFolderThatHasGoneNothingWasDeleted() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one"), (mirror, folder) = try Self.open(device)
+            try Self.write(folder + "/a", "1")
+            while try await mirror.compare() > 0 {}
+            // It is replaced while it is mirrored.
+            try FileManager.default.moveItem(atPath: folder, toPath: folder + " aside")
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+            await #expect(throws: SpaceError.self) { try await mirror.compare() }
+            #expect(try await device.tree() == ["/a": "1"])
+            // At the next start it is another one, and then it is missing.
+            for isMissing in [false, true] {
+                if isMissing { try FileManager.default.removeItem(atPath: folder) }
+                let (next, _) = try Self.open(device)
+                while try await next.compare() > 0 {}
+                #expect(try await device.tree() == ["/a": "1"])
+                #expect(try String(contentsOfFile: folder + "/a", encoding: .utf8) == "1")
+            }
+            try await device.close()
+        }
+    }
+
+    @Test func aFileKeepsItsRightsWhenItIsUpdated() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one"), (mirror, folder) = try Self.open(device)
+            try await device.put("/a", "1")
+            while try await mirror.compare() > 0 {}
+            for mode in [0o600, 0o755] {
+                try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: folder + "/a")
+                try await device.put("/a", "of mode \(mode)")
+                while try await mirror.compare() > 0 {}
+                #expect(try String(contentsOfFile: folder + "/a", encoding: .utf8) == "of mode \(mode)")
+                let found = try FileManager.default.attributesOfItem(atPath: folder + "/a")[.posixPermissions]
+                #expect(found as? Int == mode)
+            }
+            try await device.close()
+        }
+    }
+
+    /// The process has ended after it had made the file, and before it had written it.
+    @Test func aFileThatWasMadeWithoutItsContentGetsIt() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one"), (mirror, folder) = try Self.open(device)
+            try await device.space.create(SpacePath("/a")).close()
+            try Self.write(folder + "/a", "1")
+            while try await mirror.compare() > 0 {}
+            #expect(try await device.tree() == ["/a": "1"])
+            #expect(try FileManager.default.contentsOfDirectory(atPath: folder) == ["a"])
+            try await device.close()
+        }
+    }
+
+    @Test func ofWhatIsNoFileNothingIsMade() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one"), pipe = device.folder.appendingPathComponent("pipe")
+            mkfifo(pipe.path, 0o600)
+            for source in [pipe, device.folder, device.folder.appendingPathComponent("missing")] {
+                await #expect(throws: SpaceError.self) {
+                    try await device.space.create(SpacePath("/a"), contentsOf: source).close()
+                }
+            }
+            #expect(try device.space.everything().isEmpty)
+            try await device.close()
+        }
+    }
+}
