@@ -198,7 +198,10 @@ import Testing
 
     @Test(
         arguments: [
-            (["sync/config.json": "{\"type\":\n"], "sync/config.json", "line 2, column 1", "not JSON: a value is missing"),
+            (
+                ["sync/config.json": "{\"type\":\n"], "sync/config.json", "line 2, column 1",
+                "not JSON: a value is missing"
+            ),
             (["sync.json": #"{"type": "other"}"#], "sync.json", "type", #""flexible" or "partition" is expected"#),
             (
                 ["sync.json": #"{"queryable_fields_names": [1]}"#], "sync.json", "queryable_fields_names[0]",

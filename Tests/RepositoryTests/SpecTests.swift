@@ -23,17 +23,56 @@ import Testing
         #expect(missing.isEmpty, "\(missing.listed)")
     }
 
+    /// Links to pages, to their headings, and to sections, as in "[Admin](Admin.md), section 5".
     @Test func linksLeadSomewhere() throws {
-        let link = /\]\(([^)#:]+)(?:#[^)]*)?\)/
-        for file in try Repository.files(in: "Spec", suffix: ".md") + [TextFile("README.md")] {
+        let link = /\]\(([^)#:]*)(?:#([^)]*))?\)(?:,? sections? ([A-E]?[0-9]+(?:\.[0-9]+)?))?/
+        for file in try Self.pages() {
             let folder = file.path.dropLast(file.name.count)
-            let broken = file.places { line in
-                line.matches(of: link).map { String($0.output.1) }
-                    .first { !Repository.exists("\(folder)\($0)") }
-                    .map { "there is no \($0)" }
+            var broken: [String] = []
+            for line in Self.prose(of: file) {
+                for match in line.replacing(/`[^`]*`/, with: "").matches(of: link) {
+                    let (_, target, anchor, section) = match.output
+                    let path = target.isEmpty ? file.path : "\(folder)\(target)"
+                    guard Repository.exists(path) else {
+                        broken.append("there is no \(target)")
+                        continue
+                    }
+                    guard path.hasSuffix(".md") else { continue }
+                    if let anchor, try !Self.anchors(of: TextFile(path)).contains(String(anchor)) {
+                        broken.append("\(path) has no heading #\(anchor)")
+                    }
+                    if let section, try !Self.sections(ofPage: path).contains(String(section)) {
+                        broken.append("\(path) has no section \(section)")
+                    }
+                }
             }
-            #expect(broken.isEmpty, "\(broken.listed)")
+            #expect(broken.isEmpty, "\(file.path): \(broken.joined(separator: "; "))")
         }
+    }
+
+    private static func pages() throws -> [TextFile] {
+        let pages = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Benchmarks/README.md", "Examples/README.md"]
+        return try Repository.files(in: "Spec", "Sources", "Tests", "findings", suffix: ".md")
+            + pages.map { try TextFile($0) }
+    }
+
+    /// The lines outside of blocks of code.
+    private static func prose(of page: TextFile) -> [String] {
+        var isCode = false
+        return page.lines.filter { line in
+            if line.hasPrefix("```") { isCode.toggle() }
+            return !isCode
+        }
+    }
+
+    /// The names that links give the headings of a page.
+    private static func anchors(of page: TextFile) -> Set<String> {
+        let anchors: [String] = prose(of: page).compactMap { line in
+            guard let mark = line.prefixMatch(of: #/#+\s/#) else { return nil }
+            let words = line[mark.range.upperBound...].lowercased()
+            return words.filter { $0.isLetter || $0.isNumber || " -_".contains($0) }.replacing(" ", with: "-")
+        }
+        return Set(anchors)
     }
 
     @Test func theIndexNamesEveryChapter() throws {
@@ -99,9 +138,13 @@ import Testing
 
     /// The numbers of a chapter's headings: "## 5. Sessions", "### 5.1 Framing", "# Part A. Data", "## A1. Classes".
     private static func sections(of chapter: String) throws -> Set<String> {
+        try sections(ofPage: "Spec/\(chapter)")
+    }
+
+    private static func sections(ofPage path: String) throws -> Set<String> {
         let heading = #/^#+ (?:Part )?([A-E]?[0-9]*(?:\.[0-9]+)?)\.?\s/#
         return Set(
-            try TextFile("Spec/\(chapter)").lines.compactMap { line in
+            try TextFile(path).lines.compactMap { line in
                 line.firstMatch(of: heading).map { String($0.output.1) }
             })
     }

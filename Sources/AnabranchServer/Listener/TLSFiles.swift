@@ -40,7 +40,7 @@ public final class TLSFiles: Sendable {
         let (begin, end) = (Int64(certificate.notValidBefore), Int64(certificate.notValidAfter))
         guard now < begin || now > end else { return nil }
         let time = Timestamp(seconds: now < begin ? begin : end, nanoseconds: 0).rfc3339 ?? "another year"
-        return now < begin ? "it is valid from \(time) on" : "it has expired, at \(time)"
+        return now < begin ? "it is not valid before \(time)" : "it expired at \(time)"
     }
 
     /// Makes the handler that encrypts a new connection.
