@@ -325,7 +325,7 @@ public actor TableBridge {
             dirty.add(waiting)
         }
         isFirst = false
-        // What comes after this version makes objects dirty before it is seen here.
+        // The objects of a later version become dirty before that version is read here.
         let version = "\(await replica.record.version.rawValue)"
         if dirty.isEmpty, try database.state("applied") != version { try database.set("applied", to: version) }
         total.waiting = Int(try database.db.query("SELECT count(*) FROM anabranch.pending")[0, 0] ?? "") ?? 0

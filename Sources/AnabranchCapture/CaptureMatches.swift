@@ -43,9 +43,9 @@ public struct CaptureMatches: Equatable, Sendable {
     public internal(set) var ambiguousCount = 0
     /// The first hundred of them.
     public internal(set) var ambiguous: [Ambiguity] = []
-    /// The rows that are no object's: they become new objects.
+    /// The rows without an object: they become new objects.
     public internal(set) var rows = 0
-    /// The objects that are no row's: they become new rows.
+    /// The objects without a row: they become new rows.
     public internal(set) var objects = 0
 
     static let shownCount = 100

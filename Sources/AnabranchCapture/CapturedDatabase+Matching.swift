@@ -67,7 +67,7 @@ extension CapturedDatabase {
                         matches.add(pair.shown(in: plan))
                         matched.objects.append(DirtyObject(table: row.table, guid: guid))
                     }
-                    // Should this process end before the rows are equal to their objects, the next one does it.
+                    // If this process ends before the rows equal their objects, the next one finishes the work.
                     try set("applied", to: nil)
                     newest = try db.value("SELECT max(id) FROM sync_history")?.int ?? newest
                 }

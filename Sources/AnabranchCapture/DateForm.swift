@@ -17,7 +17,7 @@ public enum DateForm: String, CaseIterable, Sendable {
     private static let julianEpoch = 2_440_587.5
     private static let dayMilliseconds: Int64 = 86_400_000
 
-    /// The milliseconds since 1970 of a value; nil if it is no time in this form.
+    /// The milliseconds since 1970 of a value; nil if it is not a time in this form.
     func milliseconds(_ value: SQLValue) -> Int64? {
         switch (self, value) {
         case (.text, .text(var bytes)), (.rfc3339, .text(var bytes)):

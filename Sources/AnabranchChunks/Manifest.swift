@@ -47,7 +47,7 @@ package struct Manifest: Equatable, Sendable {
         id = ChunkHash(of: Self.encode([], 0, []))
     }
 
-    /// - Returns: nil if the bytes are no manifest. Any client can write them.
+    /// - Returns: nil if the bytes are not a manifest. Any client can write them.
     package init?(_ bytes: [UInt8]) {
         var rest = bytes[...]
         func number(_ count: Int) -> UInt64? {

@@ -1,6 +1,6 @@
 import NIOCore
 
-/// The parts of a URL by which a connection is opened. There is no user, no password and no fragment in it.
+/// The parts of a URL by which a connection is opened. It has no user, password or fragment.
 package struct WebURL: Equatable, Sendable {
     /// The part before the colon, in lower case.
     package let scheme: String

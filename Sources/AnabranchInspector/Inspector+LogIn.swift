@@ -18,7 +18,7 @@ extension Inspector {
         if let logIn = logIns.logIn(request.headers, at: access.unixSeconds) {
             guard Origins.isOwn(request.headers) else { return nil }
             guard let session = logIn.session else { return Onlooker(user: nil) }
-            // The list may be another one since the log-in.
+            // The list may have changed since the log-in.
             guard let user = await access.user(ofLogin: session), administrators.contains(user) else { return nil }
             return Onlooker(user: user)
         }

@@ -11,7 +11,7 @@ public struct PropertyListDate: Hashable, Sendable {
     /// 2001-01-01T00:00:00Z, from which the binary form counts.
     private static let reference: Int64 = 978_307_200
 
-    /// A moment; nil if it is in no year from 0001 to 9999, or the nanoseconds are no part of a second.
+    /// A moment; nil if its year is not from 0001 to 9999, or the nanoseconds are not part of a second.
     public init?(seconds: Int64, nanoseconds: Int32 = 0) {
         guard Self.allSeconds.contains(seconds), 0..<1_000_000_000 ~= nanoseconds else { return nil }
         (self.seconds, self.nanoseconds) = (seconds, nanoseconds)

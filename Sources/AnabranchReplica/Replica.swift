@@ -186,7 +186,7 @@ package struct ReplicaBehaviour: Sendable {
     package var pairsPerStep = Int.max
     /// False for a replica without a state, which takes changesets as they are and applies none.
     package var keepsState = true
-    /// True if an instruction on an object that cannot be applied is skipped, and is no error.
+    /// True if an instruction on an object that cannot be applied is skipped, which is not an error.
     package var skipsFailures = false
     /// The instructions that a client of an older release cannot apply.
     package var refusals: ApplyRefusals = []

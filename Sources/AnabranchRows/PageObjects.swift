@@ -16,7 +16,7 @@ struct PageReader {
     }
 
     /// The next object; nil after the last one.
-    /// - Throws: `ApplyError` with the code `unavailable` if this is no page.
+    /// - Throws: `ApplyError` with the code `unavailable` if this is not a page.
     mutating func next() throws(ApplyError) -> (key: UnsafeRawBufferPointer, row: UnsafeRawBufferPointer)? {
         let isFirst = left == nil
         if isFirst { left = try number() }
@@ -31,7 +31,7 @@ struct PageReader {
     }
 
     /// The row of an object, if it is among those that follow.
-    /// - Throws: `ApplyError` with the code `unavailable` if this is no page.
+    /// - Throws: `ApplyError` with the code `unavailable` if this is not a page.
     consuming func row(of key: [UInt8]) throws(ApplyError) -> [UInt8]? {
         while let object = try next() {
             let order = key.withUnsafeBytes { object.key.order(to: $0) }
@@ -86,7 +86,7 @@ struct PageObjects {
 
     init() {}
 
-    /// - Throws: `ApplyError` with the code `unavailable` if this is no page.
+    /// - Throws: `ApplyError` with the code `unavailable` if this is not a page.
     init(_ content: [UInt8], from key: [UInt8]) throws(ApplyError) {
         var found: [(key: Range<Int>, row: Range<Int>)] = []
         let failure = content.withUnsafeBytes { content -> ApplyError? in

@@ -135,7 +135,7 @@ extension AppClient {
 }
 
 extension StoredUsers.StoredUser {
-    /// - Throws: `AppError` if the answer is no profile.
+    /// - Throws: `AppError` if the answer is not a profile.
     fileprivate mutating func takeProfile(_ answer: JSONValue) throws(AppError) {
         guard let data = answer["data"], data.object != nil, let list = answer["identities"]?.array else {
             throw AppError(.badAnswer, "the profile has no data or no identities")

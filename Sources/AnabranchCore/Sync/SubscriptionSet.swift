@@ -13,7 +13,7 @@ public struct QueryVersion: TypedNumber {
 package typealias Predicates = [ExactString: ExactString]
 
 extension Predicates {
-    /// Nil if the value is no object of texts.
+    /// Nil if the value is not an object of texts.
     package init?(_ value: JSONValue) {
         guard let members = value.members else { return nil }
         self = members.compactMapValues(\.string).mapValues { ExactString($0) }

@@ -42,7 +42,7 @@ package struct DecimalText: Equatable, Sendable {
         significand = UInt128(value.significandBitPattern) | (value.isNormal ? 1 << 52 : 0)
         var power = Int(max(value.exponentBitPattern, 1)) - 1075
         while power != 0 {
-            // Two is ten fifths, and a half five tenths.
+            // 2 = 10 / 5, and 1/2 = 5 / 10.
             let (step, divisor, factor): (Int, UInt128, UInt128) = power > 0 ? (1, 5, 2) : (-1, 2, 5)
             power -= step
             if significand.isMultiple(of: divisor) {

@@ -38,7 +38,7 @@ extension JSONText {
         }
     }
 
-    /// Appends a value as an instruction carries it. Those that are no value but a command have the form
+    /// Appends a value as an instruction carries it. Those that are a command in place of a value have the form
     /// {"type":"ObjectValue"}.
     package static func append(_ payload: Payload, _ style: ValueJSONStyle, to text: inout [UInt8]) {
         switch payload {

@@ -2,7 +2,8 @@ import AnabranchChunks
 import Foundation
 import Synchronization
 
-/// Tells an observer where a transfer begins, ends, or is kept from going on; its progress is no change.
+/// Tells an observer where a transfer begins, ends, or is kept from going on; progress alone does not count as a
+/// change.
 final class StatusTurns: Sendable {
     private struct Turn: Equatable {
         let isMoving: Bool

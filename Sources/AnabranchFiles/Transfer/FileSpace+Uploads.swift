@@ -119,7 +119,7 @@ extension FileSpace {
         case copied(ContentCache.Pending)
     }
 
-    /// Makes a content that of its file, unless somebody else has written the file since.
+    /// Makes contents those of their file, unless somebody else has written the file since.
     private static func publish(
         _ row: ContentCache.Pending, in tx: ObjectTransaction, device: String, _ now: Date
     ) throws -> Outcome {
@@ -162,8 +162,8 @@ extension FileSpace {
 
     // MARK: Lost contents
 
-    /// Looks whether contents that were published here have lost against others that did not know them, and has them
-    /// saved as copies then.
+    /// Finds contents that were published here and have lost to others written without knowledge of them, and has them
+    /// saved as copies.
     func lookForLostContents(_ keys: [UUID]) async throws {
         let cache = cache, now = settings.now(), device = settings.deviceName
         for key in keys {

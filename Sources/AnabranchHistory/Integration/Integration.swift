@@ -171,7 +171,7 @@ struct Integration: ~Copyable {
 
     /// Puts the withheld part of a client's schema before its changesets, which may need it if the client first
     /// uploaded while its user might only read.
-    /// - Returns: the client's changesets, the first one beginning with that part; nil if that is no help.
+    /// - Returns: the client's changesets, the first one beginning with that part; nil if that does not help.
     private func completed(
         _ client: borrowing Current, after error: HistoryError, in view: any FileView
     ) throws(HistoryError) -> ArraySlice<UploadedChangeset>? {
@@ -339,7 +339,7 @@ extension ClientFile {
         newestReceipt = Receipt(version: entry.version, clientVersion: entry.clientVersion)
     }
 
-    /// Advances the cursors (section 6, steps 9 and 10): nothing ever goes back. A client file that no longer needs its
+    /// Advances the cursors (section 6, steps 9 and 10): none ever moves back. A client file that no longer needs its
     /// generation switches to the log, which is the same from there on; so does a copy that has come so far that it
     /// needs no other beginning.
     mutating func advance(to progress: UploadCursor, lockedVersion: ServerVersion) {

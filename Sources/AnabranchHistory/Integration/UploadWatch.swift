@@ -31,7 +31,8 @@ public protocol UploadSuspects: Sendable {
 
 /// Keeps an upload that ends the process from doing so over and over (`Spec/Durability.md`, section 5).
 struct UploadWatch: Sendable {
-    /// Once the process has ended this many times during the integration of one upload, it is no accident.
+    /// Once the process has ended this many times during the integration of one upload, that is not taken for an
+    /// accident.
     static let strikesMax = 2
     /// The time for which such an upload is not tried again, in seconds; doubled each time that it ends the process
     /// again.

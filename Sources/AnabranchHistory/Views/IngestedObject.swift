@@ -10,7 +10,7 @@ package struct IngestedObject: Sendable, Equatable {
     package let number: UInt64
     package let className: [UInt8]
     package let key: PrimaryKey
-    /// When it came, in seconds since 1970.
+    /// The time of its arrival, in seconds since 1970.
     package let time: UInt64
     /// The user who uploaded it; nil if unknown.
     package let user: String?

@@ -30,7 +30,7 @@ public struct ViewDecision: Equatable, Sendable {
     public var isRefused: Bool
     /// The condition that it does not meet.
     public var condition: Condition
-    /// The role that gives the user this condition; nil if it is no role's, or no role applies to the user.
+    /// The role that gives the user this condition; nil if no role gives it, or none applies to the user.
     public var role: String?
     /// The condition as it was for the user, at most about 512 bytes of it: JSON as rules have it, or the query in its
     /// language. Nil if there is none: the client has no query for the class, or there is no such object.

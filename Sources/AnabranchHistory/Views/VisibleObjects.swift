@@ -27,7 +27,7 @@ package struct VisibleObjects: Sendable {
     fileprivate let view: ClientView
     fileprivate let areAskedFor: Bool
 
-    /// True if an object, as it is in a state, is seen.
+    /// True if the client sees the object as it is in the state.
     package func include(
         _ object: StateObject, of className: [UInt8], in state: ObjectGraph
     ) throws(HistoryError) -> Bool {

@@ -98,7 +98,7 @@ struct RecordWriter {
         }
     }
 
-    /// Takes the value of a field away: null, or the initial value where null does not fit.
+    /// Removes the value of a field: it becomes null, or the initial value where null does not fit.
     mutating func clear(_ name: String, of id: RecordID) throws {
         guard let part = view.part(name, of: id.entity), try record(id)?[name] != nil, let object = try object(id)
         else {

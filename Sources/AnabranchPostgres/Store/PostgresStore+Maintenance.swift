@@ -13,8 +13,9 @@ extension PostgresStore {
     }
 
     /// Removes some of the rows of a table.
-    /// - Parameter passesOver: whether rows stay that somebody else is about to change: who waits for one while others
-    ///   are locked can meet a commit that does the same in another order.
+    /// - Parameters:
+    ///   - passesOver: whether rows that another transaction has locked are left: waiting for one while holding
+    ///     locks on others can end in a deadlock with a commit that locks them in another order.
     ///   - lock: the statement that keeps others from doing the same meanwhile: rows that they are about to remove would
     ///     be found, and be gone then.
     /// - Returns: whether there may be more.

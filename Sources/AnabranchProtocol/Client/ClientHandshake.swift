@@ -17,7 +17,7 @@ public struct ClientHandshake: Equatable, Sendable {
     /// The version that the server has chosen.
     ///
     /// - Parameter answer: the value of the header in the server's answer; nil if there is none.
-    /// - Throws: an error with the code 105 if that is no element of the offer.
+    /// - Throws: an error with the code 105 if that is not an element of the offer.
     public func version(chosen answer: String?) throws(ProtocolError) -> ProtocolVersion {
         guard let answer else { throw ProtocolError(.wrongProtocolVersion, "the server chooses no subprotocol") }
         guard let number = ProtocolVersion.supported.first(where: { element($0) == answer }) else {

@@ -86,8 +86,8 @@ extension ServerConnection {
     public enum Action: Equatable, Sendable {
         /// To be passed on to the session's file.
         case ask(SessionHandle, SessionRequest)
-        /// The client could not integrate a DOWNLOAD: for the log. With an answer, which is on its way, the session is
-        /// over and its hold on the file ends.
+        /// The client could not integrate a DOWNLOAD, which is to be logged. If there is an answer, it is on its way,
+        /// the session is over, and its hold on the file ends.
         case clientFailed(SessionHandle, code: Int, text: String, answer: ErrorMessage?)
         /// The client broke the rules: all sessions are over, and their hold on files ends. The error is on its way.
         case connectionFailed(ProtocolError)

@@ -6,7 +6,7 @@ struct Binder {
     let classes: KnownClasses
     let options: QueryOptions
     let arguments: [QueryArgument]
-    /// The restrictions on the query; nil if it is no subscription.
+    /// The restrictions on the query; nil if it is not a subscription.
     let rules: SubscriptionRules?
     /// The user id for `$user.id`; nil outside of rules.
     let user: ExactString?

@@ -11,7 +11,7 @@ import Glibc
 /// A region of the unit sphere, checked, with the properties that give objects their place on it (`Spec/Query.md`,
 /// section 6.9).
 struct GeoRegion: Sendable {
-    /// The reason why a shape is no region.
+    /// The reason why a shape is not a region.
     struct Problem: Error {
         let reason: String
     }
@@ -145,7 +145,7 @@ private struct Arc {
     let start: UnitVector
     let end: UnitVector
 
-    /// True if both have a point in common that is no end of either.
+    /// True if both have a point in common that is not an end of either.
     func crosses(_ other: Arc) -> Bool {
         let (own, others) = (start.cross(end), other.start.cross(other.end))
         let sides = [-own.dot(other.start), own.dot(other.end), -others.dot(end), others.dot(start)]

@@ -131,7 +131,7 @@ struct SchemaReader {
         "boolean": .bool, "integer": .int, "number": .double,
     ]
 
-    /// The type, and whether null is another one: `["string", "null"]`.
+    /// The type, and whether null is allowed as well: `["string", "null"]`.
     private func type(of node: JSONNode) throws(RuleError) -> (name: String, isNullable: Bool) {
         guard let type = node["bsonType"] ?? node["type"] else {
             // A field without a type can hold everything.

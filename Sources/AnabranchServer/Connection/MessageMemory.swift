@@ -141,7 +141,7 @@ final class MessageMemory: ChannelDuplexHandler {
     // MARK: The connection
 
     /// Ends a frame. Its bytes no longer count, unless they belong to a message under way: PINGs between the fragments
-    /// of a message, and empty fragments, are no progress.
+    /// of a message, and empty fragments, do not count as progress.
     /// - Parameter messageBytes: the bytes of that message so far; nil if there is none.
     /// - Returns: the permit to keep as long as the message that has just become whole.
     func endFrame(messageBytes: Int?) -> MemoryPermit? {

@@ -14,7 +14,7 @@ final class SilenceDetector: ChannelInboundHandler {
     /// The bytes that a message has to bring within the limit to count as being on its way.
     static let bytesMin = 64 << 10
 
-    /// The time beyond two intervals between PINGs that is no silence yet.
+    /// The time beyond two intervals between PINGs that does not count as silence yet.
     private static let margin = TimeAmount.seconds(60)
     /// The shortest limit, whatever the rhythm of PINGs.
     private static let limitMin = TimeAmount.seconds(180)

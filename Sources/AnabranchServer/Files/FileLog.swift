@@ -77,7 +77,7 @@ struct FileLog {
             metadata: ["path": "\(path.abbreviated)", "reason": "\(reason)"])
     }
 
-    /// Logs that a reader has uploaded a schema that is not taken over.
+    /// Logs that a user who may only read has uploaded a schema, which is not adopted.
     func write(unknownSchema text: String, path: VirtualPath, client: ClientFileID) {
         logger.notice("\(text)", metadata: ["path": "\(path.abbreviated)", "client": "\(client)"])
     }

@@ -274,7 +274,7 @@ final class FileTurns {
         if queue.isEmpty, queue.capacity > 64 { queue = CircularBuffer(initialCapacity: 1) }
     }
 
-    /// Handles IDENTs with long sets, at least one: what others ask for in the meantime does not wait for all of them.
+    /// Handles at least one IDENT with a long set, but not all of them if other requests have come in the meantime.
     private func handleLongIdents(until limit: StepLimit) {
         while pending == nil, sessions?.flexible?.isDraftFull != true, let first = longIdents.first {
             // What the session has asked for before comes first.

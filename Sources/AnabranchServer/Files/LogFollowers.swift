@@ -46,7 +46,7 @@ final class LogFollowers: Sendable {
 
     func isFollowed(_ path: VirtualPath) -> Bool { state.withLock { $0.files[path] != nil } }
 
-    /// Tells followers that the log of a file ends with a version now, which is durable; 0 if the file is gone.
+    /// Tells followers the durable version with which the log of a file now ends; 0 if the file is gone.
     func record(_ version: ServerVersion, of path: VirtualPath) {
         let wakes = state.withLock { state -> [AsyncStream<Void>.Continuation] in
             guard var followed = state.files[path], followed.version != version else { return [] }

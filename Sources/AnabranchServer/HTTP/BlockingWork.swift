@@ -10,7 +10,7 @@ struct BlockingWork: Sendable {
     /// The threads, which are started and stay.
     var threads = NIOThreadPool.singleton
 
-    /// - Parameter refusal: the response to an error that is no failure of the server's own.
+    /// - Parameter refusal: the response to an error that is not the server's own failure.
     func run<Result: Sendable>(
         _ work: @escaping @Sendable () throws -> Result, refusal: (any Error) -> HTTPError? = { _ in nil }
     ) async throws(HTTPError) -> Result {

@@ -7,7 +7,7 @@ public enum EndpointBody: Sendable {
     /// Parts that arrive, or are sent, one by one. The next one is taken when there is room for it: in a response once
     /// the client has read, in a request once the endpoint has.
     /// - Parameter byteCount: the bytes of all parts together, if they are known. A response with a known length can be
-    ///   checked by its client; if it turns out to be another, the connection breaks off.
+    ///   checked by its client; if it turns out to be wrong, the connection is cut.
     case stream(EndpointStream, byteCount: Int? = nil)
 }
 

@@ -270,7 +270,7 @@ final class HTTPHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: Errors
 
-    /// Refuses bytes that are no request; any other error ends the socket.
+    /// Refuses bytes that are not a request; any other error ends the socket.
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         switch error {
         case is NIOWebSocketUpgradeError: return

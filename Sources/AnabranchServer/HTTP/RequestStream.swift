@@ -56,7 +56,7 @@ struct RequestStream {
         return feed.source.yield(part) != .stopProducing
     }
 
-    /// True if a client that is to send has sent `bytesMin` since this was asked before.
+    /// True if a client whose turn it is to send has sent `bytesMin` since the last call.
     mutating func takeProgress(of bytesMin: Int) -> Bool {
         defer { newBytes = 0 }
         return newBytes >= bytesMin

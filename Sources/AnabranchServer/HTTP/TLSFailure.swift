@@ -1,7 +1,7 @@
 /// The reason why TLS has failed, for the log.
 enum TLSFailure {
-    /// The meaning of an error, with the name that the TLS library gives it, without the places in its source that it
-    /// also tells.
+    /// The meaning of an error, with the name that the TLS library gives it, without the source locations that the
+    /// library adds.
     static func words(of error: any Error) -> String {
         let text = "\(error)"
         guard let name = text.firstMatch(of: /OPENSSL_internal:(\w+)/)?.output.1 else { return text }

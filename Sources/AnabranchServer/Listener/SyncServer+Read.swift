@@ -50,12 +50,12 @@ extension SyncServer {
         FileChanges(files: { [self] in files.withLock { $0 } }, path: path, start: cursor)
     }
 
-    /// The changes of a synced file, put together to edits that people recognise: the transactions of one author on
+    /// The changes of a synced file, grouped into edits that people recognise: the transactions of one author on
     /// objects that they have in common, without a long pause between them (`Spec/Explain.md`, section 7).
     ///
-    /// After each transaction it says what the edit is that the transaction belongs to: a new `id` is a new line of a
-    /// feed, one that was there before is a line that has changed. A program that begins at a stored cursor misses
-    /// nothing; an edit that was under way at the cursor goes on under an `id` of its own.
+    /// After each transaction the sequence yields the edit that the transaction belongs to: a new `id` is a new line of
+    /// a feed, a known one a line that has changed. A program that begins at a stored cursor misses nothing; an edit
+    /// that was under way at the cursor continues under another `id`.
     ///
     /// - Parameters:
     ///   - path: the file. If it does not exist, the sequence waits for it.

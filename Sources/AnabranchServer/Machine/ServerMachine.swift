@@ -28,7 +28,7 @@ package final class ServerMachine {
     /// The server's end of a connection.
     private final class Peer {
         var connection: SyncConnection
-        /// True if there was room for more than was to be sent last.
+        /// True if the last send left room for more.
         var canSend = true
         var assembler: MessageAssembler
 

@@ -48,7 +48,7 @@ extension JSONOperation {
 }
 
 extension JSONValue {
-    /// The difference of two numbers; nil if one is no number, or it is larger than any Double.
+    /// The difference of two numbers; nil if one is not a number, or it is larger than any Double.
     fileprivate func subtracting(_ other: JSONValue) -> JSONValue? {
         switch other {
         case .integer(let number) where number != .min: adding(.integer(-number))

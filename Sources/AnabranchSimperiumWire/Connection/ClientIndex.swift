@@ -5,7 +5,7 @@ struct ClientIndex {
     private(set) var versions: [ExactString: UInt64] = [:]
     let pendingCount: Int
 
-    /// - Returns: nil if it is no index. Clients write entities as `{"id","v"}` or as `{KEY: version}`.
+    /// - Returns: nil if it is not an index. Clients write entities as `{"id","v"}` or as `{KEY: version}`.
     init?(_ text: String) {
         guard let json = try? JSONValue(parsing: text.utf8), let entries = json["index"]?.array else { return nil }
         for entry in entries {

@@ -37,7 +37,7 @@ enum Message: Equatable {
 /// The payload of `e`: a key, and after its last point a version.
 struct EntityQuestion: Equatable {
     let key: String
-    /// Nil if it is no number.
+    /// Nil if it is not a number.
     let version: UInt64?
 
     /// - Returns: nil for what no client asks, which is not answered.

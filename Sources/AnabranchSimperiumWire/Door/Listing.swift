@@ -31,7 +31,7 @@ struct ListingMark: Equatable {
         self.salt = salt
     }
 
-    /// - Returns: nil if it is no mark.
+    /// - Returns: nil if it is not a mark.
     init?(_ text: String) {
         guard text.utf8.count == 88, let bytes = Hex.decode(text) else { return nil }
         var reader = RecordReader(bytes)

@@ -13,7 +13,7 @@ extension ObjectGraph {
         return try entity(object, of: schema, bucket.form)
     }
 
-    /// The members of an object of a bucket's class; nil if it is no entity.
+    /// The members of an object of a bucket's class; nil if it is not an entity.
     func entity(_ object: StateObject, of schema: ClassSchema, _ form: BucketForm) throws(ApplyError) -> EntityBody? {
         var reader = EntityReader(self)
         let body = try form == .typed ? reader.properties(of: object, schema) : reader.dictionaries(of: object, schema)
@@ -39,7 +39,7 @@ struct EntityReader {
 
     private mutating func count(_ bytes: Int) { bytesLeft -= bytes }
 
-    /// True if there may be a list or an object so deep.
+    /// True if there may be a list or an object at this depth.
     private mutating func mayNest(_ depth: Int) -> Bool {
         if depth > JSONValue.depthMax { bytesLeft = -1 }
         return isWithinLimits
@@ -72,7 +72,7 @@ struct EntityReader {
         return body
     }
 
-    /// The properties but for the primary key. One that is null is no member.
+    /// The properties but for the primary key. One that is null does not become a member.
     /// - Parameter depth: how many values the members stand in.
     mutating func properties(
         of object: StateObject, _ schema: ClassSchema, depth: Int = 1

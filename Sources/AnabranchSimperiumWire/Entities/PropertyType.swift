@@ -10,7 +10,7 @@ struct PropertyType {
     /// The class of linked or embedded objects.
     let target: ClassID?
     let isEmbedded: Bool
-    /// True for the elements of a set, which are no collections.
+    /// True for the elements of a set, which are never collections.
     private let isInSet: Bool
 
     init(_ property: Property) {

@@ -17,7 +17,7 @@ enum RecordKind: UInt8, CaseIterable {
 struct DoorRow: Equatable {
     /// The last entry that the door has seen.
     var position: ServerVersion
-    /// The salt of that entry: another one after a backup was restored, whose log goes on otherwise.
+    /// The salt of that entry: it differs once a backup was restored, since the log then continues with other entries.
     var logSalt: Salt
     /// The number of the history.
     var salt: UInt64

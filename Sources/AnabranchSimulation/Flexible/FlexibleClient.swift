@@ -40,7 +40,8 @@ package struct FlexibleClient {
     package let release: CoreVersion
     /// The ident that the client gives its session.
     package let session: SessionID
-    /// True if parts of a bootstrap left by an earlier connection are no mistake: they are applied before the new ones.
+    /// True if parts of a bootstrap left by an earlier connection are not a mistake: they are applied before the new
+    /// ones.
     private let acceptsStaleParts: Bool
     /// The client's file; nil until the server has given it an ident.
     package internal(set) var file: MemoryClient?

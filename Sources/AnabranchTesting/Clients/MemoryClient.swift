@@ -12,7 +12,8 @@ package struct MemoryClient {
     /// - Parameters:
     ///   - pairsPerStep: How many pairs of instructions a step of a merge visits.
     ///   - keepsState: If false, the client has no state: it integrates changesets and applies none.
-    ///   - skipsFailures: If true, an instruction on an object that cannot be applied is skipped, and is no error.
+    ///   - skipsFailures: If true, an instruction on an object that cannot be applied is skipped, which is not an
+    ///     error.
     ///   - capabilities: The capabilities of its release; it refuses what such a release cannot apply.
     package init(
         _ file: SaltedFileID, strategy: MergeStrategy = .indexed, pairsPerStep: Int = .max, keepsState: Bool = true,

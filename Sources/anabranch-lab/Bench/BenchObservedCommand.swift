@@ -74,7 +74,7 @@ struct BenchObservedCommand: AsyncParsableCommand {
                 Double(shown) / observed.milliseconds * 1000, observed.percent - unobserved.percent, observed.percent))
     }
 
-    /// The changes of some time, and the processor time that it took.
+    /// The changes within a period, and the processor time that they took.
     private struct Changes {
         var changed = 0
         var milliseconds = 0.0

@@ -77,7 +77,7 @@ struct ClientWrite: AsyncParsableCommand {
                 if let failure { throw failure }
                 try await open.synchronize()
             } catch {
-                // The replica has them, and uploads them another time.
+                // They stay in the replica, which uploads them later.
                 tally.tell()
                 throw error
             }

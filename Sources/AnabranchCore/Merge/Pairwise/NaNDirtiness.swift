@@ -139,7 +139,7 @@ struct NaNAffectedRows: Sendable {
         self.nan = nan
     }
 
-    /// Goes on with the rows that were begun last, until they are through, or until the step is over.
+    /// Continues with the rows that were begun last, until they are done or the step is over.
     ///
     /// - Returns: Whether they are.
     fileprivate mutating func finishRows(

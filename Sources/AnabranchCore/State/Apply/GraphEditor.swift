@@ -5,7 +5,7 @@ struct GraphEditor {
     /// The effect of an instruction.
     enum Effect {
         case applied
-        /// There was nothing to do, which is no error (`Spec/State.md`, B10).
+        /// There was nothing to do, which is not an error (`Spec/State.md`, B10).
         case ignored
     }
 

@@ -1,7 +1,7 @@
 /// The number of a class in one `ObjectGraph`, in order of creation from 1; never used again, so a link to a class that
 /// was erased and added again stays distinct.
 public struct ClassID: Hashable, Comparable, Sendable {
-    /// The number, from 1; 0 is no class.
+    /// The number, from 1; 0 stands for no class.
     public let rawValue: UInt32
 
     /// The class with this number.

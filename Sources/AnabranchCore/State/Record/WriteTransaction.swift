@@ -353,7 +353,7 @@ public final class WriteTransaction {
         if count > 0 || location.place.collection == .single { try perform(.clear(kind), at: location) }
     }
 
-    /// A link that is written must lead to an object, unlike one that arrives.
+    /// A link that is written here must lead to an object; one that arrives in a changeset need not.
     private func recordLink(_ className: [UInt8], _ key: PrimaryKey, from owner: Location) throws(ApplyError) {
         guard let classID = editor.schema.number(of: className) else {
             throw .invalid("no such class: \(String(excerptOf: className))")
