@@ -53,6 +53,7 @@ extension SyncedFile {
             throw HistoryError(.leaseLost, "another node keeps no state of the file")
         }
         dropIntegration()
+        if now.version > head.version, hasQueuedUploads { overtakenCount = min(overtakenCount + 1, Self.overtakenMax) }
         if now.bounds == head.bounds {
             try tail?.takeIn(entries, now)
         } else {
@@ -63,6 +64,12 @@ extension SyncedFile {
         if let state { self.state = state }
         (isStateUncertain, hasConflict) = (false, false)
     }
+
+    private static let overtakenMax = 6
+
+    /// The size of the uploads that one commit takes. It shrinks while other nodes write before this one is done: the
+    /// more had come together meanwhile, the longer each merge of all would take, and none would ever be committed.
+    var commitBytesMax: Int { max(1, mergeOptions.commitBytesMax >> (4 * max(0, overtakenCount - 1))) }
 
     /// The number of times that something is tried while others write.
     static let triesMax = 1_000

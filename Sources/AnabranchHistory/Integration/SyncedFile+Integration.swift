@@ -93,9 +93,11 @@ extension SyncedFile {
     /// Until the commit is done, the file has no decoded entries: those that it adds may never come into being.
     private func begin(at head: FileHead, _ state: ObjectGraph?, _ time: UInt64) -> Integration {
         readBytesBefore = state?.readBytes ?? 0
+        var options = mergeOptions
+        options.commitBytesMax = commitBytesMax
         var integration = Integration(
             of: queue, at: head, state: state, unwritten: unwritten, sessions: isShared ? ownSessions : nil,
-            versionSalt: versionSalt, time: time, options: mergeOptions)
+            versionSalt: versionSalt, time: time, options: options)
         swap(&integration.decodedEntries, &decodedEntries)
         return integration
     }
@@ -144,6 +146,7 @@ extension SyncedFile {
         // Anything that follows a refused changeset would leave a gap.
         if !refused.isEmpty { merged.report.uploadsDone.merge(queue.counts(from: refused)) { $1 } }
         queue.remove(merged.report.uploadsDone)
+        if merged.report.madeVersions { overtakenCount = max(0, overtakenCount - 1) }
         watch(merged.watched) { $0.end($1) }
         swap(&decodedEntries, &merged.decodedEntries)
         return .success(merged.report)
