@@ -72,7 +72,7 @@ import Testing
 
     /// Nothing comes over a connection that was cut, not even its end.
     @Test func aListeningConnectionThatIsDeadIsMadeAgain() throws {
-        let database = try TestDatabase(), store = try PostgresStore(database, seconds: 1)
+        let database = try TestDatabase(), store = try PostgresStore(database, seconds: 10)
         let wakes = StoreWakes(store.target, silentSecondsMax: 1), mayHaveMissed = DispatchSemaphore(value: 0)
         defer { wakes.close() }
         wakes.listen { if $0 == nil { mayHaveMissed.signal() } }

@@ -17,7 +17,7 @@ extension FileTurns {
 
     /// The file and its head as they are known here, if other nodes may write it; nil while it is closed.
     var known: (file: SyncedFileID, head: FileHead)? {
-        environment.store.isShared ? sessions.map { ($0.file.id, $0.file.head) } : nil
+        environment.store.isShared ? sessions.map { (file: $0.file.id, head: $0.file.head) } : nil
     }
 
     /// True if somebody follows the file, and hears of other nodes' entries only while it is open.
