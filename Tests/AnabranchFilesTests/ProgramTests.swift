@@ -26,6 +26,12 @@ import Testing
         #expect(status == 0, "\(text)")
     }
 
+    /// Files and folders without the right to read them, pipes, and files that are missing.
+    @Test func whatCannotBeReadIsTold() async throws {
+        let (status, text) = try await Self.run("refused.py")
+        #expect(status == 0, "\(text)")
+    }
+
     /// The example, in which a mirror between two machines is written with the calls of the library.
     @Test func theExampleKeepsTwoFoldersEqual() async throws {
         let example = try #require(BuiltProducts.command("FilesMirror")).path()

@@ -1,6 +1,6 @@
 import AnabranchChunks
 public import AnabranchClient
-import Foundation
+package import Foundation
 import Synchronization
 
 extension FileSpace {
