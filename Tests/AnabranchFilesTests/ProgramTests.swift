@@ -32,6 +32,12 @@ import Testing
         #expect(status == 0, "\(text)")
     }
 
+    /// A disk on which names that differ in capital letters are one: `fold.c`.
+    @Test func namesThatADiskCannotTellApartAreTold() async throws {
+        let (status, text) = try await Self.run("letters.py")
+        #expect(status == 0, "\(text)")
+    }
+
     /// The example, in which a mirror between two machines is written with the calls of the library.
     @Test func theExampleKeepsTwoFoldersEqual() async throws {
         let example = try #require(BuiltProducts.command("FilesMirror")).path()

@@ -12,6 +12,9 @@ extension FolderMirror {
             try await attempt(row.path) { try self.remove(row) }
         }
         for entry in entries {
+            // What is in a folder that the disk cannot have is not told by itself.
+            let folder = entry.path.parent ?? .root
+            guard folder.components.isEmpty || rows.row(at: folder)?.found.isFolder == true else { continue }
             try await attempt(entry.path) {
                 if let row = self.rows.byKey[entry.key], row.path != entry.path { try self.move(row, to: entry.path) }
                 if entry.isFolder {
@@ -67,6 +70,7 @@ extension FolderMirror {
     private func makeFolder(_ entry: SpaceEntry) throws {
         let path = try safe(entry.path)
         if rows.byKey[entry.key] != nil, FolderScan.look(path)?.isFolder == true { return }
+        try checkName(of: entry)
         // Two may have got one name: then the other has another one now, and its turn comes.
         if let other = rows.row(at: entry.path), other.key != entry.key { try setAside(other) }
         if !FolderScan.isTaken(path) {
@@ -79,9 +83,20 @@ extension FolderMirror {
         try rows.set(.init(key: entry.key, path: entry.path, found: found, content: nil))
     }
 
+    /// Looks whether the disk takes the name of something for that of another thing, as if it does not tell capital
+    /// letters from small ones.
+    private func checkName(of entry: SpaceEntry) throws {
+        guard let found = FolderScan.look(path(entry.path)) else { return }
+        let other = rows.byKey.values.first {
+            $0.key != entry.key && $0.path != entry.path && $0.found.inode == found.inode
+        }
+        if let other { throw SpaceError(.exists, "the disk takes its name for that of \(other.path)") }
+    }
+
     /// Brings a content that is new in the space.
     private func bring(_ entry: SpaceEntry) async throws {
         let path = try safe(entry.path), row = rows.byKey[entry.key]
+        if row == nil { try checkName(of: entry) }
         // What was written here since is taken up first.
         if FolderScan.isTaken(path), FolderScan.look(path) != row?.found || row == nil { return }
         let file = try space.open(entry.path)

@@ -81,11 +81,16 @@ def command(program, server, device, *arguments, partition=PARTITION):
 
 
 def faults(place):
-    """The library that ends a program at one of its writes: faults.c, compiled into a folder."""
-    library = pathlib.Path(place) / "faults.so"
-    source = pathlib.Path(__file__).with_name("faults.c")
-    subprocess.run(["clang", "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
-    return library
+    """The library that ends a program at one of its writes."""
+    return library("faults", place)
+
+
+def library(name, place):
+    """A library that is preloaded into programs: NAME.c, compiled into a folder."""
+    target = pathlib.Path(place) / f"{name}.so"
+    source = pathlib.Path(__file__).with_name(f"{name}.c")
+    subprocess.run(["clang", "-O1", "-shared", "-fPIC", "-o", target, source, "-ldl"], check=True)
+    return target
 
 
 def folder():
