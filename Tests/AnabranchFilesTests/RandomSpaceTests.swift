@@ -7,7 +7,8 @@ import Testing
 
 @testable import AnabranchFiles
 
-/// Random operations on two and three devices, offline and online, with clocks apart and restarts at any time.
+/// Random operations on two and three devices and a model tree, offline and online, with clocks apart and restarts at
+/// any time.
 @Suite(.timeLimit(.minutes(30))) struct RandomSpaceTests {
     private static let environment = ProcessInfo.processInfo.environment
 
@@ -68,7 +69,7 @@ private final class RandomSpaces {
         } catch {
             throw Failure(description: "\(error) after \(steps)")
         }
-        try check()
+        try await check()
         for device in devices { try await device.close() }
     }
 
@@ -77,7 +78,7 @@ private final class RandomSpaces {
         let entries = try space.everything()
         let path = entries.isEmpty ? SpacePath.root : random.pick(entries).path
         func folder() -> SpacePath { random.pick([.root] + entries.filter(\.isFolder).map(\.path)) }
-        func name() -> String { random.pick(["a", "b", "c.txt", "d"]) }
+        func name() -> String { random.pick(["a", "A", "b (2)", "b", "caf\u{E9}", "cafe\u{301}"]) }
         let action = random.below(12)
         steps.append("\(index):\(action) \(path)")
         do {
@@ -108,9 +109,16 @@ private final class RandomSpaces {
         written[text] = try file.content().id
     }
 
-    /// Everything that was written is the content of a file, in the trash or not, or one that its successor knew.
-    private func check() throws {
+    /// The tree is that of the model. Everything that was written is the content of a file, in the trash or not, or one that its successor knew.
+    private func check() async throws {
         for device in devices {
+            var fault = try ModelTree(device.store).fault(of: device.space)
+            if fault != nil {
+                // The server may have cut a loop in between.
+                try await devices.converge()
+                fault = try ModelTree(device.store).fault(of: device.space)
+            }
+            if let fault { throw Failure(description: "\(fault), after \(steps)") }
             let contents = device.space.state.withLock { Array($0.contents.values) }
             let known = Set(contents.map(\.id)).union(contents.flatMap(\.ancestors))
             for (text, content) in written where !known.contains(content) {

@@ -20,7 +20,7 @@ import sys
 
 from space import Server, command, faults, folder
 
-NAMES = ["a", "b", "c.txt", "d"]
+NAMES = ["a", "A", "b", "b (2)", "c.txt"]
 
 
 class Lost(Exception):
