@@ -4,8 +4,8 @@ import Testing
 /// The deliberate errors that tests have to find (`scripts/mutants`, `scripts/list-mutants`, `scripts/planted`).
 @Suite struct MutantTests {
     @Test(arguments: [
-        ("Whole", ""), ("Nodes", ""), ("Simperium", ""), ("Rules", "AnabranchCore/Merge"),
-        ("Lists", "AnabranchCore/Merge"),
+        ("Whole", ""), ("Nodes", ""), ("Simperium", ""), ("OverTheAir", ""),
+        ("Rules", "AnabranchCore/Merge"), ("Lists", "AnabranchCore/Merge"),
     ])
     func allErrorsCanBeMadeTogether(list: String, folder: String) throws {
         let root = Repository.root, copy = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)

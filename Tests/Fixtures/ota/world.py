@@ -2,6 +2,7 @@
 devices that are killed and connections that are cut at random: at rest all have the same.
 `world.py ANABRANCH SEED COUNT`."""
 
+import collections
 import datetime
 import json
 import os
@@ -20,6 +21,7 @@ import programs
 HERE = os.path.dirname(os.path.abspath(__file__))
 FILES = [os.path.join(HERE, name) for name in ("contacts.json", "calendars.json", "bookmarks.json")]
 SCHEMA = devices.schema(*FILES)
+SESSIONS = collections.Counter()
 
 
 def command_in(words):
@@ -160,6 +162,8 @@ class World:
     def sync(self, device, calm=False):
         cut = None if calm or self.rng.random() < 0.5 else self.rng.randint(1, 12)
         uris = [uri for uri in self.schema if calm or self.rng.random() < 0.8] or list(self.schema)
+        language = "Swift" if isinstance(device, programs.ProgramDevice) else "Python"
+        SESSIONS[f"{device.form} in {language}"] += 1
         try:
             count = device.sync(uris, cut, repeats=not calm)
             self.log.append(f"{device.name} syncs {uris} in {count} messages {device.log}")
@@ -236,7 +240,8 @@ def main():
                 failed = 1
                 break
         else:
-            print(f"ok {count} worlds from seed {first}")
+            sessions = ", ".join(f"{number} of {kind}" for kind, number in sorted(SESSIONS.items()))
+            print(f"ok {count} worlds from seed {first}; sessions: {sessions}")
     finally:
         server.kill()
     sys.exit(failed)
