@@ -4,8 +4,8 @@ import AnabranchTesting
 import Foundation
 import Testing
 
-/// What does not go as it should: values that do not fit, triggers that are missing, processes that take over
-/// (`Spec/Bridge.md`, sections 5 to 7).
+/// Faults: values that do not fit, triggers that are missing, processes that take over (`Spec/Bridge.md`, sections 5 to
+/// 7).
 @Suite(.timeLimit(.minutes(30))) struct BridgeFaultTests {
     private static let notes = "CREATE TABLE note (id bigint PRIMARY KEY, title text UNIQUE, n int CHECK (n < 100))"
 

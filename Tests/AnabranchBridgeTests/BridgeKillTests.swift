@@ -105,7 +105,7 @@ import Testing
     }
 }
 
-/// What the database has confirmed to a writer.
+/// The changes that the database has confirmed to a writer.
 private struct Ledger: Sendable {
     /// The values of the column that only SQL writes.
     var values: [Int64: Int] = [:]

@@ -2,7 +2,7 @@
 import AnabranchClient
 import Testing
 
-/// What applications and their tables do to rows (`Spec/Capture.md`).
+/// The changes that applications and their tables make to rows (`Spec/Capture.md`).
 @Suite struct RowTests {
     private static let tags = "CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT UNIQUE, n INTEGER DEFAULT 0)"
 

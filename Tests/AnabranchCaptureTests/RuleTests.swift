@@ -107,7 +107,7 @@ import Testing
         #expect(DateForm.unixMilliseconds.milliseconds(.real(.infinity)) == nil)
     }
 
-    /// What is written to the row beside the time, of which it has milliseconds.
+    /// The values that are written to the row beside the time, of which it has milliseconds.
     @Test func aTimeThatStaysKeepsItsNanoseconds() async throws {
         let rule = try Self.rule(#"{"dates": {"at": "unix-ms"}}"#)
         let schema = "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, at)"

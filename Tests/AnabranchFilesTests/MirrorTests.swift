@@ -36,7 +36,7 @@ import Testing
             try FileManager.default.createDirectory(at: url(path), withIntermediateDirectories: true)
         }
 
-        /// What is on the disk, without links.
+        /// The files on the disk, without links.
         func tree() throws -> [String: String] {
             var tree: [String: String] = [:]
             for path in try FileManager.default.subpathsOfDirectory(atPath: folder.path) {

@@ -5,7 +5,8 @@ import Testing
 
 @testable import AnabranchFiles
 
-/// What two devices do at once, each without knowing of the other, in both orders of arrival and of their clocks.
+/// The steps that two devices do at once, each without knowing of the other, in both orders of arrival and of their
+/// clocks.
 @Suite(.timeLimit(.minutes(30))) struct PairTests {
     private enum Operation: String, CaseIterable {
         case write, rename, move, delete, create, restore, deleteFolder, moveFolder, createInFolder, writeInFolder

@@ -5,7 +5,7 @@ import Foundation
 import GRDB
 import Testing
 
-/// What every account store promises.
+/// The promises of every account store.
 @Suite struct AccountStoreTests {
     enum Kind: CaseIterable {
         case inMemory, sqlite, postgres

@@ -5,7 +5,7 @@ import Testing
 
 @testable import AnabranchHistory
 
-/// What clients of older releases download (`Spec/Protocol.md`, section 6.1).
+/// The downloads of clients of older releases (`Spec/Protocol.md`, section 6.1).
 @Suite struct AdaptedDownloadTests {
     private static let old = ClientCapabilities(erasesAbsentEntries: false)
 

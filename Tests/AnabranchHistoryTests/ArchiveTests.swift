@@ -7,7 +7,7 @@ import Testing
 @testable import AnabranchHistory
 @testable import AnabranchSQLite
 
-/// What goes from a log and is kept (`Spec/BoundedHistory.md`, section 6.1).
+/// Entries that go from a log and are kept (`Spec/BoundedHistory.md`, section 6.1).
 @Suite struct ArchiveTests {
     private typealias Fixture = TrimFixture
 

@@ -6,7 +6,7 @@ import Testing
 
 /// Large uploads are integrated by several commits (`Spec/History.md`, section 6.1).
 @Suite struct CommitSizeTests {
-    /// What each commit did.
+    /// The effect of each commit.
     private static func commits(of file: SyncedFile) throws -> [IntegrationReport] {
         var reports: [IntegrationReport] = []
         while file.hasQueuedUploads {
@@ -132,7 +132,7 @@ import Testing
         return changeset.bytes
     }
 
-    /// What it takes in memory to change one of them, in bytes.
+    /// The memory that a change of one of them takes, in bytes.
     private static func bytesOfOne() throws -> Int {
         let (file, test) = try largeObjects()
         try file.enqueue(Upload([touching(1...1)], base: 1), from: 2)

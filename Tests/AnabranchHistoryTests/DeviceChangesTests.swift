@@ -4,7 +4,7 @@ import Testing
 
 @testable import AnabranchHistory
 
-/// What a device has not uploaded, made again on what a synced file holds (`Spec/Export.md`, section 6).
+/// Changes that a device has not uploaded, made again on what a synced file holds (`Spec/Export.md`, section 6).
 @Suite struct DeviceChangesTests {
     private final class Desk {
         let test: TestStore

@@ -8,7 +8,7 @@ import Testing
 @testable import AnabranchHistory
 @testable import AnabranchSQLite
 
-/// What the SQLite store keeps when things go wrong (`Spec/Durability.md`).
+/// The data that the SQLite store keeps when things go wrong (`Spec/Durability.md`).
 @Suite struct DurabilityTests {
     /// A store in which something happens, and the state after each commit.
     private struct Fixture {

@@ -157,7 +157,7 @@ extension ExplanationTests {
     }
 }
 
-/// What was looked at.
+/// The versions that were looked at.
 private struct ExplanationTally {
     var exact = 0, approximate = 0, gone = 0, effects = 0, lost = 0, refused = 0, reasons = 0, values = 0
 
@@ -241,7 +241,7 @@ private struct ExplanationTally {
     }
 }
 
-/// Who wrote the number and the elements of the list of an object, as the instructions of the log say one by one.
+/// The authors of the number and the elements of the list of an object, as the instructions of the log say one by one.
 private struct NaiveBlame {
     private(set) var created: ServerVersion?
     private(set) var number: ServerVersion?

@@ -6,7 +6,7 @@ import Testing
 
 @testable import AnabranchCore
 
-/// What single operations on a flexible file do; the whole is in `FlexibleRunTests`.
+/// The effects of single operations on a flexible file; the whole is in `FlexibleRunTests`.
 @Suite struct FlexibleFileTests {
     private struct Device {
         var client: MemoryClient

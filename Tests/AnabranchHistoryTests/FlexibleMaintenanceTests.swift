@@ -4,7 +4,8 @@ import Testing
 
 @testable import AnabranchHistory
 
-/// What flexible files forget, and which of their client files expire (`Spec/FlexibleSync.md`, section 3.5).
+/// The entries that flexible files forget, and which of their client files expire (`Spec/FlexibleSync.md`, section
+/// 3.5).
 @Suite struct FlexibleMaintenanceTests {
     private static let day: UInt64 = 86_400
 

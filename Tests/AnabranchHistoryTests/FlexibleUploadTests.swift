@@ -142,7 +142,7 @@ import Testing
         try fixture.test.verify()
     }
 
-    /// What a client does not confirm is in memory.
+    /// Downloads that a client has not confirmed are in memory.
     @Test(arguments: StoreKind.allCases) func whoConfirmsNothingIsToldNothingMore(kind: StoreKind) throws {
         var fixture = try FlexibleFixture(kind)
         try fixture.upload()

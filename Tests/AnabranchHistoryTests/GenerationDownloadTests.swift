@@ -4,7 +4,7 @@ import Testing
 
 @testable import AnabranchHistory
 
-/// What clients download out of a generation, and upload from within it (`Spec/BoundedHistory.md`, sections 2 and 5).
+/// Downloads out of a generation, and uploads from within it (`Spec/BoundedHistory.md`, sections 2 and 5).
 @Suite struct GenerationDownloadTests {
     /// One entry in each DOWNLOAD, and a new session for each.
     @Test(arguments: StoreKind.allCases) func aFreshClientIsResumedAtEachEntry(kind: StoreKind) throws {
@@ -143,7 +143,7 @@ import Testing
 }
 
 extension SyncedFile {
-    /// What the client gets where nobody else has asked.
+    /// The downloads of the client where nobody else has asked.
     fileprivate static func alone(_ file: SyncedFile, _ client: MemoryClient) throws -> Download {
         file.releaseScans()
         return try file.downloads(for: client.ident).download(after: client.download, byteBudget: 0)

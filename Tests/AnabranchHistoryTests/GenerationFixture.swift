@@ -79,7 +79,7 @@ extension SyncedFile {
         }
     }
 
-    /// What a generation makes of nothing.
+    /// The state that a generation makes of nothing.
     func state(madeBy generation: Generation) throws -> StateDigest {
         var state = ObjectGraph()
         #expect(try state.replay(entries(of: generation)).skippedCount == 0)

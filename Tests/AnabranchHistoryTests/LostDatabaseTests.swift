@@ -34,7 +34,7 @@ import Testing
             try Data(contentsOf: URL(fileURLWithPath: directory.path + "/" + name))
         }
 
-        /// Why the directory is refused; nil if it is not.
+        /// The reason why the directory is refused; nil if it is not.
         func refusal() -> String? {
             do {
                 try SQLiteStore(directory: directory.path).close()

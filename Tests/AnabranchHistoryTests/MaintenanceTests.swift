@@ -4,7 +4,7 @@ import Testing
 
 @testable import AnabranchHistory
 
-/// Who expires, when and why, and what a clock can do about it (`Spec/BoundedHistory.md`, section 7).
+/// The expiry of client files, its reasons, and the effect of clocks on it (`Spec/BoundedHistory.md`, section 7).
 @Suite struct MaintenanceTests {
     private static let day: UInt64 = 86_400
     private static let now: UInt64 = 1_000 * day
@@ -194,7 +194,7 @@ import Testing
 
     // MARK: The clock
 
-    /// What happens to the two clocks, in hours, and whether client files may expire then.
+    /// The changes of the two clocks, in hours, and if client files may expire then.
     @Test(
         arguments: [
             [(0, 0, true), (1, 1, true), (2, 2, true)],

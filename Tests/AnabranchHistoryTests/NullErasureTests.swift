@@ -199,7 +199,7 @@ import Testing
         return (file, clients)
     }
 
-    /// Whether the server and all clients hold the same in the end.
+    /// True if the server and all clients hold the same in the end.
     private static func agree(_ file: SyncedFile, _ clients: inout [MemoryClient]) throws -> Bool {
         for index in clients.indices { try clients[index].download(from: file) }
         let digest = try file.withState { try StateDigest(of: $0) }

@@ -6,7 +6,7 @@ import Testing
 
 /// How large the objects of a file can grow (`Spec/State.md`, B11).
 @Suite struct ObjectLimitTests {
-    /// What is beyond the limit is refused with its place, whether a client or the server writes it.
+    /// A value beyond the limit is refused with its place, whether a client or the server writes it.
     @Test(arguments: StoreKind.allCases) func anObjectGrowsUpToTheLimit(kind: StoreKind) throws {
         for (limit, isTaken) in [(39, false), (40, true), (41, true)] {
             let fixture = try StateTests.Fixture(kind)

@@ -28,7 +28,7 @@ private struct Meeting {
     private var clients: [MemoryClient] = []
     private var random: SeededRandom
     private var time: UInt64 = 10
-    /// What the clients were told.
+    /// The reports to the clients.
     private(set) var told: [String] = []
 
     init(seed: UInt64) throws {
@@ -91,7 +91,7 @@ private struct Meeting {
         self.random = random
     }
 
-    /// What the server's merges have discarded of what was uploaded, in the same words.
+    /// The uploaded changes that the server's merges have discarded, in the same words.
     func losses() throws -> [String] {
         var losses: [String] = []
         for number in 1...file.version.rawValue {

@@ -26,8 +26,8 @@ import Testing
         #expect(VirtualPath(app: "pets") == VirtualPath("pets"))
     }
 
-    /// What `bson.json_util` of pymongo 4.20 writes with its canonical, its relaxed and its legacy options, and the
-    /// SDKs for .NET, Java, JavaScript and Swift.
+    /// The texts that `bson.json_util` of pymongo 4.20 writes with its canonical, its relaxed and its legacy options,
+    /// and the SDKs for .NET, Java, JavaScript and Swift.
     @Test func allSpellingsOfLibrariesAreRead() throws {
         let id = try #require(Self.id), uuid = try #require(Self.uuid)
         let spellings: [(PartitionValue, [String])] = [

@@ -5,7 +5,7 @@ import AnabranchPostgresWire
 import AnabranchTesting
 import Testing
 
-/// What the store in PostgreSQL does when connections, other nodes or the server are not as they should be
+/// The behaviour of the store in PostgreSQL when connections, other nodes or the server are not as they should be
 /// (`Spec/Postgres.md`).
 @Suite struct PostgresFaultTests {
     private static func store(on server: TestPostgres, seconds: Double) throws -> PostgresStore {
@@ -114,7 +114,7 @@ import Testing
 
     // MARK: Other nodes
 
-    /// What is not there any more is not taken for what never was.
+    /// A file that is gone is not taken for one that never was.
     @Test func theStateOfAFileThatAnotherNodeHasDeletedIsNotEmpty() throws {
         let database = try TestDatabase(), first = try PostgresStore(database), second = try PostgresStore(database)
         let file = try SyncedFile.open(in: first, keepsState: true, cachedObjectsMax: 0)

@@ -27,7 +27,7 @@ import Testing
         let description: String
     }
 
-    /// What the writers share with whoever kills.
+    /// The state that the writers share with the killer.
     private final class Progress: Sendable {
         /// One for each upload that was acknowledged.
         let acknowledged = DispatchSemaphore(value: 0)

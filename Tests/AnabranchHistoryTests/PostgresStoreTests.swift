@@ -7,7 +7,7 @@ import Foundation
 import Synchronization
 import Testing
 
-/// What is true of the store in PostgreSQL alone (`Spec/Postgres.md`).
+/// The properties of the store in PostgreSQL alone (`Spec/Postgres.md`).
 @Suite struct PostgresStoreTests {
     private static func store(_ database: TestDatabase, seconds: Double = 60) throws -> PostgresStore {
         try PostgresStore(database, seconds: seconds)

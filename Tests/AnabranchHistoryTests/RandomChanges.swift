@@ -9,7 +9,7 @@ struct RandomChanges {
 
     private mutating func below(_ bound: Int) -> Int { Int.random(in: 0..<bound, using: &random) }
 
-    /// What a client with this state may do; sometimes nothing.
+    /// The changes that a client with this state may make; sometimes nothing.
     mutating func data(_ state: ObjectGraph) throws -> [UInt8] {
         var builder = ChangesetWriter()
         var sizes = try Self.listSizes(state)

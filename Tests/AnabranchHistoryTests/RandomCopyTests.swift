@@ -168,7 +168,7 @@ import Testing
 }
 
 extension SyncedFile {
-    /// Whether there is a generation, and the log after it.
+    /// True if there is a generation, and the log after it.
     fileprivate func isLiving(_ generation: ServerVersion) throws -> Bool {
         try generation >= head.baseVersion && generations().contains { $0.version == generation }
     }

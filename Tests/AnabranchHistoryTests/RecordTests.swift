@@ -5,7 +5,7 @@ import Testing
 
 @testable import AnabranchHistory
 
-/// What doors keep beside the log, and how they write at its head (`Spec/Doors.md`).
+/// The records that doors keep beside the log, and their writes at its head (`Spec/Doors.md`).
 @Suite struct RecordTests {
     private typealias Fixture = StateTests.Fixture
 

@@ -6,7 +6,7 @@ import Testing
 @testable import AnabranchHistory
 @testable import AnabranchSQLite
 
-/// What the log determines is made anew, and nothing else is touched (`Spec/Durability.md`, section 4).
+/// Everything that the log determines is made again, and nothing else is touched (`Spec/Durability.md`, section 4).
 @Suite struct RepairTests {
     /// A store with the files /a and /b, each with a state.
     private struct Fixture {

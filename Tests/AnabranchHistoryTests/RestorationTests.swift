@@ -39,7 +39,7 @@ import Testing
         try queue.close()
     }
 
-    /// What is found in the store as a whole, and in its files.
+    /// The damage in the store as a whole, and in its files.
     private func findings() throws -> (store: [StoreDamage], files: [StoreDamage]) {
         let verification = try StoreVerification(directory: directory.path)
         var damages: [StoreDamage] = []

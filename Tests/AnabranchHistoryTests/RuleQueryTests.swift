@@ -50,7 +50,7 @@ import Testing
 
     private struct Step: Sendable {
         let change: @Sendable (DynamicObject) throws -> Void
-        /// Whether the object is seen then.
+        /// True if the object is seen then.
         let isSeen: Bool
 
         init(_ isSeen: Bool, _ change: @escaping @Sendable (DynamicObject) throws -> Void) {

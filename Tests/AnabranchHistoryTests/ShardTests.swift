@@ -7,7 +7,7 @@ import Testing
 @testable import AnabranchHistory
 @testable import AnabranchSQLite
 
-/// What is different with several databases (`Spec/Durability.md`, section 3).
+/// The differences with several databases (`Spec/Durability.md`, section 3).
 @Suite struct ShardTests {
     private let directory: TemporaryDirectory
     private let store: SQLiteStore

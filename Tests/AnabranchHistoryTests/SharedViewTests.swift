@@ -7,8 +7,8 @@ import Testing
 @testable import AnabranchHistory
 @testable import AnabranchSQLite
 
-/// What views have in common with the log and with each other is stored, looked for and encoded once, and is read when
-/// their clients come (`Spec/FlexibleSync.md`, sections 3.1 and 3.4).
+/// Data that views have in common with the log and with each other are stored, looked for and encoded once, and read
+/// when their clients come (`Spec/FlexibleSync.md`, sections 3.1 and 3.4).
 @Suite struct SharedViewTests {
     private static let none = SubscriptionSet(version: 2, query: Array("{}".utf8))
     private static let all = SubscriptionSet(version: 3, query: Array(#"{"Note":"TRUEPREDICATE"}"#.utf8))

@@ -7,7 +7,7 @@ import Testing
 @testable import AnabranchHistory
 @testable import AnabranchSQLite
 
-/// What the SQLite store keeps of states (`Spec/Durability.md`).
+/// The states that the SQLite store keeps (`Spec/Durability.md`).
 @Suite struct StateDurabilityTests {
     /// A file with some objects, and a write of the server.
     private static func fixture() throws -> TestStore {

@@ -16,7 +16,7 @@ import Testing
     struct Fixture {
         let test: TestStore
         var file: SyncedFile
-        /// What every client has that has downloaded version 1.
+        /// The state of every client that has downloaded version 1.
         let start: ObjectGraph
 
         init(_ kind: StoreKind = .memory, clients: Int = 3, cachedObjectsMax: Int = 16_384) throws {
@@ -40,7 +40,7 @@ import Testing
             #expect(try file.integrate(Upload([schema.changeset]), from: 2) == nil)
         }
 
-        /// What a client records that has this state.
+        /// The changeset of a client that has this state.
         static func changeset(
             on graph: ObjectGraph, _ body: (WriteTransaction) throws -> Void
         ) throws -> [UInt8] {
@@ -48,7 +48,7 @@ import Testing
             return try graph.write(as: 9, body).changeset
         }
 
-        /// What a client records that has version 1.
+        /// The changeset of a client that has version 1.
         func changeset(_ body: (WriteTransaction) throws -> Void) throws -> [UInt8] {
             try Self.changeset(on: start, body)
         }

@@ -17,14 +17,14 @@ enum StoppedStore {
         try queue.close()
     }
 
-    /// What verification finds in the files.
+    /// The damage that verification finds in the files.
     static func damages(in directory: String) throws -> [StoreDamage] {
         var damages: [StoreDamage] = []
         try StoreVerification(directory: directory).checkFiles { damages += $0.damages }
         return damages
     }
 
-    /// What it finds in the databases and the files.
+    /// The damage that it finds in the databases and the files.
     static func allDamages(in directory: String) throws -> [StoreDamage] {
         let verification = try StoreVerification(directory: directory)
         var damages = try verification.checkDatabase()
@@ -32,7 +32,7 @@ enum StoppedStore {
         return damages
     }
 
-    /// What a crash at this moment would leave of a store with one shard.
+    /// The files that a crash at this moment would leave of a store with one shard.
     static func copy(of directory: String, truncatingLogTo size: Int? = nil) throws -> TemporaryDirectory {
         let copy = try TemporaryDirectory(copyingManifestOf: directory)
         for name in ["shard-00.sqlite", "shard-00.sqlite-wal"] {

@@ -6,7 +6,7 @@ import Testing
 @testable import AnabranchHistory
 @testable import AnabranchSQLite
 
-/// Who only reads a store, beside somebody who writes to it.
+/// Readers of a store, while somebody writes to it.
 @Suite struct StoreReaderTests {
     private final class Fixture {
         let directory: TemporaryDirectory

@@ -13,7 +13,7 @@ struct TailComparison {
         self.store = store
     }
 
-    /// What a view answers to one question of each kind.
+    /// The answers of a view to one question of each kind.
     private struct Answers: Equatable, Sendable {
         var head: FileHead
         var clientFile: ClientFile?

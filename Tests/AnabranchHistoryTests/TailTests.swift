@@ -5,8 +5,8 @@ import Testing
 
 @testable import AnabranchHistory
 
-/// What is in memory of a file costs no reading of the store. That it is the same as in the store, `invariantsHold`
-/// checks at every step (`TailComparison`).
+/// The part of a file that is in memory costs no reading of the store. That it is the same as in the store,
+/// `invariantsHold` checks at every step (`TailComparison`).
 @Suite struct TailTests {
     /// Counts how often it is read.
     private final class CountingStore: HistoryStore {

@@ -6,7 +6,7 @@ import Testing
 @testable import AnabranchHistory
 @testable import AnabranchSQLite
 
-/// What a crash leaves of a trim (`Spec/BoundedHistory.md`, section 6).
+/// The effect of a crash on a trim (`Spec/BoundedHistory.md`, section 6).
 @Suite struct TrimCrashTests {
     /// At whatever byte the write-ahead log ends, the trim is there as a whole or not at all, and clients go on.
     @Test(arguments: HistoryPolicy.Keep.allCases)

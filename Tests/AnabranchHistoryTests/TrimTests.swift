@@ -6,7 +6,7 @@ import Testing
 @testable import AnabranchHistory
 @testable import AnabranchSQLite
 
-/// What goes from the beginning of a log, and what must not (`Spec/BoundedHistory.md`, section 6).
+/// The entries that go from the beginning of a log, and those that must not (`Spec/BoundedHistory.md`, section 6).
 @Suite struct TrimTests {
     private typealias Fixture = TrimFixture
 

@@ -7,7 +7,7 @@ import Testing
 
 /// Damage to the views of a flexible file is found; the client files of those that are damaged expire.
 @Suite struct ViewDamageTests {
-    /// What is long is kept in another place.
+    /// Long values are kept in another place.
     private static let wide = SubscriptionSet(
         version: 3, query: Array(#"{"Note":"TRUEPREDICATE OR text == '\#(String(repeating: "a", count: 600))'"}"#.utf8))
 

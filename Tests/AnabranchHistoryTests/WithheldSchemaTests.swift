@@ -35,7 +35,7 @@ import Testing
             file = try SyncedFile.open(in: test.store, keepsState: true)
         }
 
-        /// What the reader uploads.
+        /// The uploads of the reader.
         func read(_ instructions: [NamedInstruction], as version: ClientVersion = 1) throws -> Upload {
             var upload = Upload([ChangesetWriter(instructions).bytes], from: version)
             #expect(try !file.withholdSchema(of: &upload).isEmpty)

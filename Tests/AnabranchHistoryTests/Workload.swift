@@ -11,7 +11,7 @@ final class Workload {
         var description: String
     }
 
-    /// What the changesets are about.
+    /// The objects of the changesets.
     enum Profile: String {
         /// Objects, numbers, lists: a state is kept everywhere and has to agree.
         case data
@@ -22,7 +22,7 @@ final class Workload {
 
     private final class Participant {
         var client: MemoryClient
-        /// What each server version had become when it was applied there.
+        /// Each server version as it was applied there.
         var received: [ServerVersion: [UInt8]] = [:]
         var session: SessionProgress
         /// Every cursor that the client was told, for later IDENTs.
@@ -49,9 +49,9 @@ final class Workload {
     private var clock: UInt64 = 1_000
     private var opened: UInt64
     private let cachedObjectsMax, tailBytesMax: Int
-    /// Whether uploads are merged in small steps, between which everything else goes on.
+    /// True if uploads are merged in small steps, between which everything else goes on.
     private let isStepwise: Bool
-    /// Whether each changeset is a commit of its own.
+    /// True if each changeset is a commit of its own.
     private let commitsChangesets: Bool
     /// Whether entries go that nobody needs any more, and how many did: proves that some go.
     let trims: Bool

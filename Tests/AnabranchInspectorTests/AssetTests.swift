@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    /// What the page loads is there, and nothing of it is from elsewhere.
+    /// Everything that the page loads is there, and nothing comes from elsewhere.
     @Test func everyAddressInThemIsServed() throws {
         var found = 0
         for name in assets.names {

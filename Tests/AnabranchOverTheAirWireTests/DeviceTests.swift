@@ -145,7 +145,7 @@ import Testing
         return (one, try await Phone(rig, folder, "two", options, sender))
     }
 
-    /// What both have in the end.
+    /// The final records of both.
     private static func ends(_ one: Phone, _ two: Phone, _ rig: DeviceRig) async throws
         -> [String: PropertyListDictionary]
     {

@@ -27,7 +27,7 @@ import Testing
 
     // MARK: Arrays of links
 
-    /// What `RecordWriter.merged` does, one step after the other.
+    /// The work of `RecordWriter.merged`, one step after the other.
     private static func merged(_ base: [String], _ device: [String], over current: [String]) -> [String] {
         guard current != base, [base, device, current].allSatisfy({ Set($0).count == $0.count }) else { return device }
         var merged = current.filter { device.contains($0) || !base.contains($0) }

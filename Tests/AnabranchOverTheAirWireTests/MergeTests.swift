@@ -6,7 +6,7 @@ import Testing
 
 @testable import AnabranchOverTheAirWire
 
-/// What becomes of what devices send, beside other devices and Realm clients (`Spec/OverTheAirServer.md`, sections 5
+/// The results of messages of devices, beside other devices and Realm clients (`Spec/OverTheAirServer.md`, sections 5
 /// and 6).
 @Suite(.timeLimit(.minutes(30))) struct MergeTests {
     private static let uri = DeviceRig.contacts

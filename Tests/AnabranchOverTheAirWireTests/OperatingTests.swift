@@ -7,7 +7,7 @@ import Testing
 
 @testable import AnabranchOverTheAirWire
 
-/// What operators see of devices, and do about them (`Spec/OverTheAirServer.md`, section 9).
+/// Operators' view of devices, and their actions (`Spec/OverTheAirServer.md`, section 9).
 @Suite(.timeLimit(.minutes(30))) struct OperatingTests {
     private static let uri = DeviceRig.contacts
 

@@ -1,7 +1,7 @@
 import AnabranchPropertyList
 import Testing
 
-/// What is written: the same bytes for the same value, and what is never written.
+/// The written bytes, the same for the same value, and values that are never written.
 @Suite struct WritingTests {
     private static func text(_ value: PropertyList) throws -> String {
         String(decoding: try value.encoded(as: .xml), as: UTF8.self)

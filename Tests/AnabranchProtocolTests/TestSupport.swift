@@ -134,7 +134,7 @@ final class Conversation {
 
     func supersede(_ session: SessionID = 1) throws { connection.receive(.superseded, for: try handle(session)) }
 
-    /// What the synced file says.
+    /// The answers of the synced file.
     func tell(_ event: SessionEvent, session: SessionID = 1) throws {
         connection.receive(event, for: try handle(session))
     }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import AnabranchQuery
 
-/// What queries cost: how often they look at values, and how often they ask for classes.
+/// The cost of queries: how often they look at values, and how often they ask for classes.
 @Suite struct CostTests {
     /// Three objects that all link to each other, with lists.
     private static func state() throws -> ObjectGraph {

@@ -3,7 +3,7 @@ import AnabranchQuery
 import AnabranchTesting
 import Testing
 
-/// What filters mean on values of every type: as in MongoDB's query language (`Spec/FlexibleRules.md`, section 3).
+/// The meaning of filters on values of every type: as in MongoDB's query language (`Spec/FlexibleRules.md`, section 3).
 @Suite struct FilterTests {
     private static let nan = Payload.double(.nan)
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import AnabranchQuery
 
-/// What can be read, and where it is said that something cannot.
+/// Queries that can be read, and the places of mistakes in others.
 @Suite struct ParserTests {
     @Test(arguments: [
         // The text, its kind of error, and the byte that the error is about.

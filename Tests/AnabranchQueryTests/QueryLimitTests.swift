@@ -2,7 +2,7 @@ import Testing
 
 @testable import AnabranchQuery
 
-/// What a query may have at most (`Spec/Limits.md`, section 8).
+/// The limits of a query (`Spec/Limits.md`, section 8).
 @Suite struct QueryLimitTests {
     private static func repeated(_ text: String, _ count: Int) -> String { String(repeating: text, count: count) }
 

@@ -4,7 +4,7 @@ import AnabranchTesting
 import Foundation
 import Testing
 
-/// What the reference answers: recorded, and by the model of the language.
+/// The answers of the reference: recorded, and by the model of the language.
 @Suite struct ReferenceTests {
     private static let vectors = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .appending(path: "Vectors/Queries/queries.jsonl.zst").path()

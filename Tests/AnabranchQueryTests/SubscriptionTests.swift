@@ -3,7 +3,7 @@ import AnabranchQuery
 import AnabranchTesting
 import Testing
 
-/// What flexible sync allows in subscriptions.
+/// The queries that flexible sync allows in subscriptions.
 @Suite struct SubscriptionTests {
     @Test(arguments: [
         "TRUEPREDICATE", "int == 1 and string BEGINSWITH[c] 'a' or mix == NULL", "intL.@max > 1", "emb.n == 1",
@@ -32,7 +32,7 @@ import Testing
         #expect(error?.reason.hasPrefix("Invalid query: \"A\": ") == true)
     }
 
-    /// What is refused is not bound first, which could take long.
+    /// A query that is refused is not bound first, which could take long.
     @Test func subqueriesAreRefusedWhereverTheyStand() throws {
         let state = try QueryWorld.state(seed: 1)
         let text = (0..<40).reduce("int == 1") { inner, _ in "SUBQUERY(nosuch, $x, \(inner)).@size BETWEEN {0, 9}" }

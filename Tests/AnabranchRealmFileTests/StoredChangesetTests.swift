@@ -4,7 +4,7 @@ import Testing
 
 /// Changesets as a history has them: a head that says how they are compressed, and the content.
 @Suite struct StoredChangesetTests {
-    /// What becomes of the bytes, or the code of the error.
+    /// The decoded bytes, or the code of the error.
     private func content(_ bytes: [UInt8], room: Int = 1_000) -> Result<[UInt8], RealmFileError> {
         Result { () throws(RealmFileError) in
             var room = room

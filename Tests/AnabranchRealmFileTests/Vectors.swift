@@ -19,7 +19,7 @@ enum Vectors {
         Array(try Data(contentsOf: URL(fileURLWithPath: "\(folder)/damaged/\(name).realm")))
     }
 
-    /// What is said of bytes that cannot be read; nil if they can.
+    /// The error for bytes that cannot be read; nil if they can.
     static func refusal(of bytes: [UInt8], key: [UInt8]? = nil) throws -> RealmFileError? {
         do {
             let file = try RealmFile(RealmFileBytes(bytes), key: key)

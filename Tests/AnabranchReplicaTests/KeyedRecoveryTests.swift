@@ -6,7 +6,7 @@ import Testing
 
 @testable import AnabranchReplica
 
-/// What a client reset makes of sets, dictionaries and fields that were changed offline (`Spec/Replica.md`, section
+/// The effect of a client reset on sets, dictionaries and fields that were changed offline (`Spec/Replica.md`, section
 /// 4): what both sides have done to different keys stays, and of one key what was done here.
 @Suite struct KeyedRecoveryTests {
     /// Where values have names. In a set a value is its own name.
@@ -27,7 +27,7 @@ import Testing
         case put(Int), erase(Int), clear
         /// The next steps are another transaction.
         case commit
-        /// What others have written is downloaded first.
+        /// Changes of others are downloaded first.
         case download
         /// The object goes to which the value links.
         case lose(Int)
@@ -104,7 +104,7 @@ private final class KeyedWorld {
     private var other: Replica<MemoryReplicaStore>
     private var local: Replica<MemoryReplicaStore>
     private var fresh: Replica<MemoryReplicaStore>
-    /// What the keys hold in the end for those who do their steps alone, and whether they have touched them.
+    /// The values of the keys in the end for those who do their steps alone, and whether they have touched them.
     private var own: [Int: Int64] = [:], others: [Int: Int64] = [:]
     private var ownTouched: Set<Int> = [], othersTouched: Set<Int> = []
     private var lost: Set<Int64> = []
@@ -196,7 +196,7 @@ private final class KeyedWorld {
         for key in 1...6 { try erase(key, tx) }
     }
 
-    /// What the keys hold; null is nothing.
+    /// The values of the keys; null is nothing.
     private func contents(_ state: ObjectGraph) throws -> [Int: Int64] {
         try state.read { tx in
             var found: [Int: Int64] = [:]
@@ -225,7 +225,7 @@ private final class KeyedWorld {
 
     // MARK: Steps
 
-    /// What is done offline, what is done meanwhile, and the reset.
+    /// The steps offline, those of others meanwhile, and the reset.
     func run(_ own: [KeyedRecoveryTests.Step], _ others: [KeyedRecoveryTests.Step]) throws {
         let pause = others.count / 2
         try perform(Array(others[..<pause]), isOwn: false)

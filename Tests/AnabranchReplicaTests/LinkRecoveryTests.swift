@@ -6,7 +6,7 @@ import Testing
 @testable import AnabranchCore
 @testable import AnabranchReplica
 
-/// What a client reset makes of links (`Spec/Replica.md`, section 4): none leads to nothing, and none is lost whose
+/// The effect of a client reset on links (`Spec/Replica.md`, section 4): none leads to nothing, and none is lost whose
 /// object is there in the end.
 @Suite struct LinkRecoveryTests {
     private static let link = Payload.link(className: Array("N".utf8), key: 4)

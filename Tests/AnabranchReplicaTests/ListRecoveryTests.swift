@@ -7,7 +7,7 @@ import Testing
 
 @testable import AnabranchReplica
 
-/// What a client reset makes of lists that were changed offline (`Spec/Replica.md`, section 4).
+/// The effect of a client reset on lists that were changed offline (`Spec/Replica.md`, section 4).
 @Suite struct ListRecoveryTests {
     /// Where a list is. Its elements are told apart by numbers.
     enum Kind: String, CaseIterable, CustomTestStringConvertible {
@@ -76,7 +76,7 @@ import Testing
         case insert(Int), append, set(Int), erase(Int), move(Int, Int), clear
         /// The next steps are another transaction.
         case commit
-        /// What others have written is downloaded first.
+        /// Changes of others are downloaded first.
         case download
         /// See `Kind.shift`.
         case shift
@@ -253,7 +253,7 @@ private final class World {
         try object.list("holders").appendObject()
     }
 
-    /// What is done offline, what is done meanwhile, and the reset.
+    /// The steps offline, those of others meanwhile, and the reset.
     func run(_ own: [ListRecoveryTests.Step], _ others: [ListRecoveryTests.Step]) throws {
         let pause = others.count / 2
         try perform(Array(others[..<pause]), of: &other, from: Self.othersBase)

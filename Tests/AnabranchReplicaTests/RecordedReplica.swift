@@ -10,7 +10,7 @@ struct RecordedReplica {
     private(set) var replica: Replica<MemoryReplicaStore>
     /// Ascending.
     private let transactions: [UploadedChangeset]
-    /// What was uploaded in this session, and the recorded client has not uploaded yet.
+    /// The changesets that were uploaded in this session, and the recorded client has not uploaded yet.
     var ahead: [UploadedChangeset] = []
 
     /// - Parameter uploads: all that the recorded client has ever uploaded, in any order, and perhaps repeatedly. What

@@ -28,7 +28,7 @@ final class RecoveryServer {
         flexible?.longRangeBytes = bytes / 2
     }
 
-    /// What the server has.
+    /// The state of the server.
     var state: ObjectGraph { get throws { try file.withState { $0 } } }
 
     /// A replica of a new client file; `subscribing` counts in flexible sync, and is everything if it is nil.
@@ -78,7 +78,7 @@ final class RecoveryServer {
 
     private struct IsLost: Error {}
 
-    /// What was written before a set is uploaded before its QUERY, and nothing that came later.
+    /// Writes before a set are uploaded before its QUERY, and no later ones.
     private func exchange(
         _ replica: inout Replica<MemoryReplicaStore>, with flexible: FlexibleFile, uploads: Bool,
         messagesMax: Int = .max

@@ -283,7 +283,7 @@ import Testing
             ])
     }
 
-    /// What was written before a set is uploaded before its QUERY, what came later after that: also after two resets.
+    /// Writes before a set are uploaded before its QUERY, later ones after it: also after two resets.
     @Test func waitingSubscriptionsKeepTheirPlaceBetweenTheChanges() throws {
         var old = try Replica(MemoryReplicaStore())
         try old.useFlexibleSync()

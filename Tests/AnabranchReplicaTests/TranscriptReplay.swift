@@ -20,9 +20,9 @@ final class TranscriptReplay {
     private struct Session {
         let file: FileKey
         var machine: ClientSession
-        /// What has come and is not looked at yet.
+        /// Messages that are not looked at yet.
         var inbox: [ServerMessage] = []
-        /// Whether a MARK was sent: the machine may send the first one by itself.
+        /// True if a MARK was sent: the machine may send the first one by itself.
         var hasMarked = false
     }
 
@@ -164,7 +164,7 @@ final class TranscriptReplay {
         return said
     }
 
-    /// What the recorded client uploads was uploaded before, or is now.
+    /// Every upload of the recorded client was uploaded before, or is now.
     private func compareUpload(_ message: UploadMessage, of key: SessionKey, _ line: Transcript.Line) throws {
         guard let file = sessions[key]?.file else { return differ(line, "no session") }
         let recorded = message.upload.changesets

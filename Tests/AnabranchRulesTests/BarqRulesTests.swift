@@ -22,7 +22,7 @@ import Testing
         #"{"class": "Task", "read": "owner == $user.id or shared == $user.id", "write": "#
         + #""owner == $user.id"}"#
 
-    /// What a user may do with the tasks of `RuleWorld`, and with its notes.
+    /// The permissions of a user with the tasks of `RuleWorld`, and with its notes.
     private static func keys(_ rules: BarqRules, _ user: RuleUser) throws -> [[Int64]] {
         let app = try AppExport(files: rules.files)
         #expect(app.notices.isEmpty)

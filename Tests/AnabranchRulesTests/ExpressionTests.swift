@@ -1,7 +1,7 @@
 import AnabranchRules
 import Testing
 
-/// What conditions mean: the operators, what stands for a value, and constants.
+/// The meaning of conditions: the operators, what stands for a value, and constants.
 @Suite struct ExpressionTests {
     private static let customData =
         """
@@ -42,7 +42,7 @@ import Testing
         #expect(try Self.tasks(condition) == keys)
     }
 
-    /// What a user does not have gives nothing, also where the opposite is asked for.
+    /// A value that a user does not have permits nothing, also where the opposite is asked for.
     @Test(arguments: [
         #"{"owner": "%%user.custom_data.nosuch"}"#, #"{"owner": {"$ne": "%%user.custom_data.nosuch"}}"#,
         #"{"$nor": [{"owner": "%%user.custom_data.nosuch"}]}"#, #"{"owner": {"$in": "%%user.custom_data.name"}}"#,

@@ -67,7 +67,7 @@ private struct Document {
         }
     }
 
-    /// What a test looks at: an element each, or null for what is missing.
+    /// The values that a test looks at: an element each, or null for what is missing.
     func values(of field: String) -> [JSONValue] { fields[field]?.array ?? [fields[field] ?? .null] }
 
     func has(_ field: String) -> Bool { fields[field] != nil }

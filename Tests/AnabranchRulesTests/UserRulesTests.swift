@@ -2,7 +2,7 @@ import AnabranchCore
 import AnabranchRules
 import Testing
 
-/// What the rules are for one user: a value that is compared and stored.
+/// The rules for one user: a value that is compared and stored.
 @Suite struct UserRulesTests {
     private static func text(_ rules: Rules, _ user: RuleUser) throws -> String {
         let mine = rules.rules(for: user)
@@ -111,7 +111,7 @@ import Testing
     @Test(arguments: ["", "{}", #"{"classes": {}}"#, #"{"classes": {"A": {}}, "others": {}}"#, "[1"])
     func otherTextsAreRefused(text: String) { #expect(throws: RuleError.self) { try UserRules(text: text) } }
 
-    /// What names a field that is not there gives nothing until it is, whatever is stored meanwhile.
+    /// A rule that names a missing field permits nothing until there is one, whatever is stored meanwhile.
     @Test func onlyWhatTheClassesHaveIsUsable() throws {
         var state = try RuleWorld.state()
         let mine = try RuleWorld.rules(read: #"{"color": "red"}"#).rules(for: try RuleWorld.ada())

@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    /// What no client of this wire could take is not shown to any: they would ask for it for ever.
+    /// Entities that no client of this wire could take are not shown to any: they would ask for it for ever.
     @Test(arguments: [BucketForm.flat, .deep]) func whatIsTooLargeOrTooDeepIsNotShown(form: BucketForm) async throws {
         try await Self.run(form) { one, realm in
             try await one.make("M", "k", ["v": .adds("x")])

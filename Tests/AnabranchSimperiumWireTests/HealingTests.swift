@@ -4,7 +4,7 @@ import Testing
 
 @testable import AnabranchSimperiumWire
 
-/// What clients do wrong, put right (`Spec/Simperium.md`, section 10).
+/// Mistakes of clients, put right (`Spec/Simperium.md`, section 10).
 @Suite(.timeLimit(.minutes(30))) struct HealingTests {
     private static func withNode(
         healDelay: Duration = .seconds(3_600), heals: Bool = true,

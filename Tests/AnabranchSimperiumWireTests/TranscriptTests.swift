@@ -5,8 +5,8 @@ import Testing
 
 @testable import AnabranchSimperiumWire
 
-/// What real clients have sent to a scripted server, said to ours: it takes every frame, and answers what the client
-/// waits for.
+/// The frames that real clients have sent to a scripted server, sent to ours: it takes every frame, and answers what
+/// the client waits for.
 @Suite(.timeLimit(.minutes(30))) struct TranscriptTests {
     /// One recorded connection.
     struct Recording: CustomTestStringConvertible {

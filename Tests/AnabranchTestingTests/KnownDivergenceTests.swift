@@ -8,7 +8,7 @@ import Testing
 @Suite struct KnownDivergenceTests {
     typealias Write = @Sendable (WriteTransaction) throws -> Void
 
-    /// What both sides start from, and what they do; the second one's tag is the newer one.
+    /// The start of both sides, and their steps; the second one's tag is the newer one.
     struct Case: Sendable {
         var divergence: KnownDivergence
         var base: Write = { _ in }

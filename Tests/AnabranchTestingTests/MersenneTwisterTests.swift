@@ -2,7 +2,7 @@ import Testing
 
 @testable import AnabranchTesting
 
-/// What CPython 3.11 draws from `random.Random(seed)`.
+/// The numbers that CPython 3.11 draws from `random.Random(seed)`.
 @Suite struct MersenneTwisterTests {
     struct Draws: Sendable, CustomTestStringConvertible {
         var seed: Int

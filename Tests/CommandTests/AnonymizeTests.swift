@@ -9,7 +9,7 @@ import Testing
 
 /// `--anonymize`: nothing that a company has written leaves it.
 @Suite struct AnonymizeTests {
-    /// What must not be seen: a class, fields, keys, values, users and a partition.
+    /// The words that must not be seen: a class, fields, keys, values, users and a partition.
     private static let planted = [
         "Patient", "Zü9", "Diagnosis", "bEd", "Influenza-B", "Anna K", "Q7X", "4711081512", "987654.25", "Ward-Ü",
         "A1-x", "5e5e5e5e", "0badf00d", "nurse@clinic.example", "doctor@clinic.example", "clinic-west", "1764288000",

@@ -6,7 +6,7 @@ import Testing
 
 @testable import anabranch
 
-/// Who did what, and when.
+/// The record of who did something, and when.
 @Suite struct AuditTrailTests {
     private final class Lines: TextOutputStream, Sendable {
         let text = Mutex("")

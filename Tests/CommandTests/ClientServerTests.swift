@@ -3,7 +3,7 @@ import Testing
 
 @testable import anabranch
 
-/// What `--url` of `anabranch client` can be.
+/// The values of `--url` of `anabranch client`.
 @Suite struct ClientServerTests {
     @Test(arguments: [
         (

@@ -7,7 +7,7 @@ import Testing
 @testable import AnabranchServer
 @testable import anabranch
 
-/// What is allowed and probably not meant, and what is wrong in files that a configuration names.
+/// Settings that are allowed and probably not meant, and mistakes in files that a configuration names.
 extension ConfigurationTests {
     /// Before a server runs, too, one hears what an exported app asks for in vain.
     @Test func whatAnExportedAppAsksForInVainIsTold() async throws {

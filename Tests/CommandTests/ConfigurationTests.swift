@@ -20,7 +20,7 @@ import Testing
         return try Configuration(file: file.path, environment: environment, flags: flags)
     }
 
-    /// Why there is no such configuration.
+    /// The reason why there is no such configuration.
     static func complaint(
         _ yaml: String? = nil, environment: [String: String] = [:], flags: [String: String] = [:]
     ) -> String {

@@ -6,7 +6,7 @@ import Testing
 @testable import anabranch
 @testable import anabranch_lab
 
-/// What the two commands say about themselves.
+/// The help of the two commands.
 @Suite struct HelpTests {
     @Test func theHelpIsShortAndForThoseWhoRunAServer() {
         let help = Anabranch.helpMessage(columns: 80)
@@ -195,7 +195,7 @@ import Testing
             .flatMap { $0.replacing(" \\\n", with: " ").split(separator: "\n") }.map(String.init)
     }
 
-    /// What ends a call, or says where its output goes.
+    /// The words that end a call, or say where its output goes.
     private static let ends: Set = ["|", "||", "&&", ">", "2>", "<", "&", ";"]
 
     /// The arguments of each call of a program in a line for a shell.

@@ -4,7 +4,7 @@ import Testing
 
 @testable import anabranch
 
-/// What an import reads of a file.
+/// The lines that an import reads from a file.
 @Suite struct ImportSourceTests {
     @Test func zerosAfterAGzipMemberArePassedOver() throws {
         // {"a":1} and a line feed.

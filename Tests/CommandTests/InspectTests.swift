@@ -159,7 +159,7 @@ import Testing
         #expect(Array(String(indenting: Array(line.utf8)).utf8) == Array(text.utf8))
     }
 
-    /// What a listing shows of one file is no other file, whatever that is called.
+    /// A line of a listing is one file, whatever that is called.
     @Test func aPathFromAListingIsTheFileItWasShownFor() throws {
         let fixture = try Fixture(),
             paths = ["a/\" \"", "a/\"%20\"", "a/\"%2520\"", "a/\"100%\""].map { VirtualPath($0) }

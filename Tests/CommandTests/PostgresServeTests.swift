@@ -7,7 +7,7 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(30))) struct PostgresServeTests {
     private static let durable = Result { try TestPostgres(settings: []) }
 
-    /// What a script of these tests begins with: `serve NAME` starts a server, whose address is in `at`.
+    /// The beginning of a script of these tests: `serve NAME` starts a server, whose address is in `at`.
     private static let beginning = """
         set -eu
         cd "$1"

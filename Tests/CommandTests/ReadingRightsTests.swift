@@ -4,7 +4,7 @@ import AnabranchSQLite
 import Foundation
 import Testing
 
-/// What a user may not read is not damaged; and nobody needs to write to read.
+/// A file that a user may not read is not damaged; and nobody needs to write to read.
 @Suite final class ReadingRightsTests {
     private let directory = FileManager.default.temporaryDirectory.appending(path: "anabranch-\(UUID())").path()
     private var data: String { directory + "/data" }

@@ -17,7 +17,7 @@ struct CommandSnapshot {
         /// Comments and empty lines before the command.
         var heading: [String] = []
         var command: [String] = []
-        /// What it prints and how it ends.
+        /// Its output and its exit status.
         var result: [String] = []
 
         var lines: [String] { heading + command + result }

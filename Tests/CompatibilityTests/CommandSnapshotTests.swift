@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What the commands print, byte for byte, is their interface.
+/// The output of the commands, byte for byte, is their interface.
 @Suite(.timeLimit(.minutes(30))) struct CommandSnapshotTests {
     /// The tracked files; those that take long have a folder of their own.
     private static func paths(nightly: Bool) throws -> [String] {

@@ -4,7 +4,7 @@ import AnabranchSQLite
 import Foundation
 import Testing
 
-/// What is stored stays as it is: the tables that a workload writes, and the states of stores that older programs have
+/// Stored data stay as they are: the tables that a workload writes, and the states of stores that older programs have
 /// written.
 @Suite struct StoreFormatTests {
     /// The workload, run anew, writes the tables that it wrote, row by row and byte by byte; but for the name of the

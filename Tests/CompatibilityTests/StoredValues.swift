@@ -1,7 +1,7 @@
 import AnabranchCore
 
-/// What `StoredWorkload` writes into its file of values: a class for each type of key, and one with a column for each
-/// type of value in each kind of collection.
+/// The values that `StoredWorkload` writes into its file of values: a class for each type of key, and one with a column
+/// for each type of value in each kind of collection.
 enum StoredValues {
     /// The types of scalars and values at their edges.
     static let scalars: [(name: String, type: PayloadType, values: [Payload])] = [

@@ -89,7 +89,8 @@ struct WorkloadClient {
         if !download.changesets.isEmpty { version += 1 }
     }
 
-    /// What is decoded while one batch is integrated. Local changesets stay as a run leaves them until the next.
+    /// The changesets that are decoded while one batch is integrated. Local changesets stay as a run leaves them until
+    /// the next.
     private struct DownloadMerge {
         var arena = ChangesetArena()
         /// Where the entries of the log, by their position, are in the arena.

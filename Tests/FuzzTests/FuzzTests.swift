@@ -1,8 +1,8 @@
 import Foundation
 import Testing
 
-/// What the fuzzers begin with, what they have found, and mutations of both: nothing traps, and nothing is wrong.
-/// `scripts/fuzz` looks for more.
+/// The inputs that the fuzzers begin with, those that they have found, and mutations of both: nothing traps, and
+/// nothing is wrong. `scripts/fuzz` looks for more.
 @Suite struct FuzzTests {
     private static let environment = ProcessInfo.processInfo.environment
     private static let folder = URL(fileURLWithPath: #filePath).resolvingSymlinksInPath()

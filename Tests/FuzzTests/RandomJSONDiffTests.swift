@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What is promised of diffs and deltas (`Spec/Simperium.md`), over random ones.
+/// The promises about diffs and deltas (`Spec/Simperium.md`), over random ones.
 @Suite struct RandomJSONDiffTests {
     /// Half a million of them take a minute: `ANABRANCH_SEED` and `ANABRANCH_COUNT` choose others.
     @Test func randomDiffsKeepTheirPromises() {

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What a bootstrap generation takes. The bytes are the same in each run.
+/// The size of a bootstrap generation. The bytes are the same in each run.
 @Suite struct GenerationBenchmarkTests {
     private struct Workload: Decodable {
         var name: String

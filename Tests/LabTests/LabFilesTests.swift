@@ -2,7 +2,7 @@ import AnabranchTesting
 import Foundation
 import Testing
 
-/// What the lab's commands write, and what they say of it.
+/// The files of the lab's commands, and their reports of them.
 @Suite final class LabFilesTests {
     private let folder = FileManager.default.temporaryDirectory.appending(path: "anabranch-\(UUID())")
 

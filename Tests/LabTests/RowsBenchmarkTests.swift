@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What a small change of a large object writes. The bytes are the same in each run.
+/// The bytes that a small change of a large object writes. The bytes are the same in each run.
 @Suite struct RowsBenchmarkTests {
     private struct Workload: Decodable {
         var name: String?

@@ -4,7 +4,7 @@ import Testing
 
 @testable import anabranch_lab
 
-/// What a person sees of a long run, and what stays of one that is stopped.
+/// The progress that a person sees of a long run, and the summary of one that is stopped.
 @Suite(.timeLimit(.minutes(30))) struct RunProgressTests {
     @Test(
         arguments: [

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What sealed log entries take. The bytes are the same in each run with one release of zstd.
+/// The size of sealed log entries. The bytes are the same in each run with one release of zstd.
 @Suite struct SegmentsBenchmarkTests {
     private struct Workload: Decodable {
         var name: String

@@ -39,7 +39,7 @@ import Testing
         #expect(Set(try replay.states()).count == 1)
     }
 
-    /// What two people have written is more than one UPLOAD takes, each by himself and then seen by the other.
+    /// The edits of two people are more than one UPLOAD takes, each by himself and then seen by the other.
     @Test func muchTextTakesSeveralUploads() throws {
         var trace = try trace()
         let first = trace.txns[0], text = String(repeating: "x", count: 4_000)
@@ -73,7 +73,7 @@ import Testing
         #expect(error?.description.hasSuffix("transactions 0, 1, 2 and 1 more can be the next in its log") == true)
     }
 
-    /// What would trap or mean nothing is refused, and the error says where it stands.
+    /// Input that would trap or mean nothing is refused, and the error says where it stands.
     @Test(arguments: [
         (#""numAgents": 3"#, #""numAgents": -1"#, "numAgents is -1, not from 1 to 1000"),
         (#""agent": 2"#, #""agent": 3"#, "transaction 2: there is no agent 3"),

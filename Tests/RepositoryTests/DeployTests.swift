@@ -1,6 +1,6 @@
 import Testing
 
-/// What the image and the service promise, since neither is run by the tests.
+/// The promises of the image and the service, since neither is run by the tests.
 @Suite struct DeployTests {
     private struct Instruction {
         let keyword: String
@@ -48,7 +48,7 @@ import Testing
         #expect(!after.contains { ["RUN", "COPY"].contains($0.keyword) }, "nothing is changed as the user who serves")
     }
 
-    /// What a build needs and nothing more goes to the engine: no data, no keys.
+    /// The files that a build needs, and no others, go to the engine: no data, no keys.
     @Test func theImageIsMadeFromTheSourcesAlone() throws {
         let rules = try TextFile(".dockerignore").lines
         #expect(rules.first == "*")

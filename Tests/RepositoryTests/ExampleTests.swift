@@ -13,7 +13,7 @@ import Testing
         }
     }
 
-    /// What an example depends on in its own package is what it is compiled with here.
+    /// An example is compiled here with what it depends on in its own package.
     @Test func theManifestsSayWhatTheRootSays() throws {
         let root = Self.targets(of: try TextFile("Package.swift").text)
         for folder in try Repository.folders(in: "Examples")
@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    /// Whether the lines of a block follow each other somewhere, perhaps all of them indented.
+    /// True if the lines of a block follow each other somewhere, perhaps all of them indented.
     private static func contains(_ lines: [String], _ block: [String]) -> Bool {
         lines.indices.contains { start in
             let indentation = lines[start].prefix { $0 == " " }

@@ -4,7 +4,7 @@ import Testing
 /// SwiftNIO, its types cannot appear in the public API of any other module. What tests and measurements share knows no
 /// server.
 @Suite struct ImportTests {
-    /// What a target imports beside the standard library: all of it, and nothing else.
+    /// The modules that a target imports besides the standard library: all of it, and nothing else.
     private static let allowed: [String: Set<String>] = [
         "AnabranchCore": [],
         // The C library has sine and cosine, for regions of the earth.

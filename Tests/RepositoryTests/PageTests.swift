@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    /// What a shell or Python would refuse before it begins.
+    /// Blocks that a shell or Python would refuse before it begins.
     @Test func everyBlockForAShellOrPythonIsRead() throws {
         for page in try Self.pages() {
             for block in Self.blocks(of: page) {

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What other packages can use is written down, so that a change of it is seen.
+/// The symbols that other packages can use are written down, so that a change of them is seen.
 @Suite struct PublicSymbolTests {
     #if os(Linux)
     @Test func thePublicSymbolsAreTheListedOnes() throws {

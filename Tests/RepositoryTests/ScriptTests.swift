@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What the scripts start beside themselves.
+/// The programs that the scripts start.
 @Suite(.timeLimit(.minutes(30))) struct ScriptTests {
     /// All of them keep the writing end of a named pipe open, so that its end tells that they have ended.
     @Test(arguments: [("exit 3", 3), ("kill -TERM $$", SIGTERM), ("false", 1)])

@@ -123,7 +123,7 @@ import Testing
         #expect(Set(explained).symmetricDifference(helped).sorted() == [])
     }
 
-    /// What Prometheus and Grafana are told to look at is there.
+    /// The metrics that Prometheus and Grafana are told to look at is there.
     @Test(arguments: ["alerts.yaml", "grafana.json"]) func everyMetricThatIsAskedForExists(file: String) throws {
         let chapter = try TextFile("Spec/Admin.md").text
         let suffixes = /_(bucket|sum|count)$/

@@ -12,7 +12,7 @@ struct SwiftDeclaration {
     let isPrivate: Bool
 }
 
-/// What braces belong to.
+/// The owner of braces.
 struct SwiftScope {
     enum Kind {
         case type, `extension`, other
@@ -50,7 +50,7 @@ extension SwiftSource {
         return declarations
     }
 
-    /// What the keyword at `index` declares, if it is one; an extension declares nothing by itself.
+    /// The declaration that the keyword at `index` begins, if it is one; an extension declares nothing by itself.
     private func declared(
         at index: Int
     ) -> (name: String, kind: SwiftDeclaration.Kind?, scope: SwiftScope.Kind)? {
@@ -77,7 +77,7 @@ extension SwiftSource {
         "consuming", "borrowing", "prefix", "postfix", "infix",
     ]
 
-    /// Whether `private` or `fileprivate` is among the modifiers in front of the keyword at `index`.
+    /// True if `private` or `fileprivate` is among the modifiers in front of the keyword at `index`.
     private func isPrivate(at index: Int) -> Bool {
         var index = index - 1
         while true {

@@ -122,7 +122,7 @@ private struct SwiftLexer {
 }
 
 extension UInt8 {
-    /// Whether a word of the source can have this byte: letters, digits, underscores, and all that is not ASCII.
+    /// True if a word of the source can have this byte: letters, digits, underscores, and all that is not ASCII.
     var isWordByte: Bool {
         switch self {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "_"),

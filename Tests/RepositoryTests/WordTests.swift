@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    /// What replaced a word is in use itself, and no word is explained twice.
+    /// The word that replaced another is in use itself, and no word is explained twice.
     @Test func theTablesAreConsistent() throws {
         let retired = try Self.retiredWords()
         let retiredWords = Set(retired.map(\.word))

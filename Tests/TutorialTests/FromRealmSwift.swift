@@ -8,7 +8,7 @@ import GRDB
 import NIOCore
 import Testing
 
-/// What the page says of GRDB and of Anabranch.
+/// The statements of the page of GRDB and of Anabranch.
 @Suite struct FromRealmSwiftTests {
     @Test(.timeLimit(.minutes(30))) func theTasksAreDone() async throws {
         let files = FileManager.default

@@ -111,7 +111,7 @@ extension SyncedReplica {
         try await waitForUpload()
     }
 
-    /// What the server has by now: the values of a property, in the order of the keys, as texts.
+    /// The server's state by now: the values of a property, in the order of the keys, as texts.
     func values(_ className: String, _ property: String) async throws -> [String] {
         try await waitForDownload()
         return try read { transaction in

@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    /// What it was asked for.
+    /// The requests to it.
     private actor URLs {
         private(set) var all: [String] = []
 

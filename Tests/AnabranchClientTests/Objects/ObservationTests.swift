@@ -4,7 +4,7 @@ import AnabranchTesting
 import Foundation
 import Testing
 
-/// What observers are told, against a model that knows every moment.
+/// The changes that observers are told, against a model that knows every moment.
 @Suite struct ObservationTests {
     /// The length of the test: `ANABRANCH_HISTORIES` makes it longer.
     private static let count = ProcessInfo.processInfo.environment["ANABRANCH_HISTORIES"].flatMap { Int($0) } ?? 400

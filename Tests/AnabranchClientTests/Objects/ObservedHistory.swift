@@ -45,7 +45,7 @@ struct ChoreStep: Sendable {
     }
 }
 
-/// What the store has to hold.
+/// The objects that the store has to hold.
 struct ChoreModel: Equatable, Sendable {
     var chores: [Int: Chore] = [:]
     var names: [Int: String] = [1: "Person 1", 2: "Person 2"]
@@ -62,7 +62,7 @@ struct ChoreModel: Equatable, Sendable {
         }
     }
 
-    /// What a query of `ObservedQuery` has.
+    /// The results of a query of `ObservedQuery`.
     func results(_ query: ObservedQuery) -> [Chore] {
         let all = chores.values.sorted { $0.id < $1.id }
         switch query {
@@ -318,7 +318,7 @@ final class ConcurrentHistory: Sendable {
         }
     }
 
-    /// What comes with the end: each query has one of them.
+    /// The events that come with the end: each query has one of them.
     private static let last = [true, false].enumerated().map { index, isDone in
         Chore(id: 100 + index, isDone: isDone, due: Date(timeIntervalSince1970: 100), owner: Link(id: 1))
     }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import AnabranchClient
 
-/// What a type declares, and what the store says of it.
+/// The declarations of a type, and the store's answers to them.
 @Suite struct SchemaTests {
     @Test func theClassesOfTypesAreAdded() async throws {
         try await withStore { store async throws in

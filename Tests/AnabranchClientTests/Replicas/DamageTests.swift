@@ -10,7 +10,7 @@ import Testing
 /// A file in which a bit is another one, or of which the end is missing: an error that says so, or nothing that anybody
 /// reads is different. What is missing without a trace is found by `verify`.
 @Suite(.timeLimit(.minutes(30))) struct DamageTests {
-    /// What can be read of a replica.
+    /// The readable part of a replica.
     private struct Content: Equatable {
         var record: ReplicaRecord
         var log: [LocalVersion]

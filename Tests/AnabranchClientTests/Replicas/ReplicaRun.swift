@@ -24,7 +24,7 @@ struct ReplicaRun<Store: ReplicaStore> {
     private let world: RandomWorld
     private var random: SeededRandom
     private var time: ChangesetTime = 1
-    /// What of it has not come yet.
+    /// The part of it that has not come yet.
     private var bootstrap: Bootstrap?
     private var tally: [String: Int] = [:]
     /// False if the two clients diverge by one of the `KnownDivergence`s, and the run has ended early.
@@ -101,7 +101,7 @@ struct ReplicaRun<Store: ReplicaStore> {
         try take(.identify(try server.allocateIdents(for: [nil], at: 1)[0]))
     }
 
-    /// What the server has sent of a bootstrap it sends again.
+    /// The server sends the parts of a bootstrap again.
     private mutating func beginSession() throws {
         replica.startUploading()
         bootstrap = nil

@@ -32,7 +32,7 @@ enum ReplicaStep {
         }
     }
 
-    /// What is refused is left out.
+    /// Refused steps are left out.
     static func edit(_ transaction: WriteTransaction, _ seeds: [UInt64], in world: RandomWorld) throws {
         for seed in seeds {
             do {

@@ -109,7 +109,7 @@ struct ReplicaTrio<Store: ReplicaStore> {
     }
 }
 
-/// What a `ReplicaRun` has found.
+/// The findings of a `ReplicaRun`.
 struct ReplicaRunError: Error, CustomStringConvertible {
     let description: String
 }

@@ -108,7 +108,7 @@ func first<Value>(_ events: AsyncStream<ReplicaEvent>, _ value: (ReplicaEvent) -
 }
 
 extension ReplicaEvent {
-    /// Why nothing more happens.
+    /// The reason why nothing more happens.
     var stop: SyncError? { if case .status(.stopped(let error)) = self { error } else { nil } }
     var undone: ErrorMessage? { if case .writesUndone(let error) = self { error } else { nil } }
     var report: ResetReport? { if case .resetEnded(let report) = self { report } else { nil } }

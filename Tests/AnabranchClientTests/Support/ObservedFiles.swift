@@ -2,9 +2,9 @@ import CFaultFiles
 import Foundation
 import Synchronization
 
-/// What SQLite does to the files of a folder, from the first file on that it opens there.
+/// The calls that SQLite makes to the files of a folder, from the first file on that it opens there.
 final class ObservedFiles: Sendable {
-    /// What SQLite makes of a full disk.
+    /// SQLite's reaction to a full disk.
     static let isFull: Int32 = 13
 
     private let body: @Sendable (_ number: Int) -> Int32

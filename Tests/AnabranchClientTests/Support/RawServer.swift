@@ -19,7 +19,7 @@ final class RawPeer {
 
     func send(_ text: String) async throws { try await send(text.utf8) }
 
-    /// What comes until it is enough, or the client has closed.
+    /// The bytes that come until there are enough, or the client has closed.
     @discardableResult
     func read(until isEnough: ([UInt8]) -> Bool = { _ in false }) async -> [UInt8] {
         var bytes: [UInt8] = []

@@ -25,7 +25,7 @@ final class SpokenServer: Transport {
         var version: ServerVersion = 1
         /// Ended by an error. What their clients say before they hear of it is passed over.
         var failed: Set<SessionID> = []
-        /// What clients have said, with the number of the connection.
+        /// The messages of clients, with the number of the connection.
         var heard: [(connection: Int, message: ClientMessage)] = []
     }
 
@@ -84,7 +84,7 @@ final class SpokenServer: Transport {
 }
 
 extension SpokenServer.State {
-    /// What a server without data answers.
+    /// The answer of a server without data.
     mutating func honest(_ message: ClientMessage) -> [ServerMessage] {
         switch message {
         case .bind(let session, let request):

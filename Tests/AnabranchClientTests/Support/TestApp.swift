@@ -101,7 +101,7 @@ struct TestApp: Sendable {
     }
 }
 
-/// What somebody throws, who has to throw an error of this type.
+/// The error that is thrown where one of this type has to be.
 func thrown<Failure: Error>(_ type: Failure.Type, by body: @Sendable () async throws -> Void) async -> Failure? {
     do {
         try await body()

@@ -366,7 +366,7 @@ import Testing
         }
     }
 
-    /// Who closes a replica that is still synchronized gets no trap, and the client goes on without it.
+    /// Closing a replica that is still synchronized does not trap, and the client goes on without it.
     @Test func aReplicaMayBeClosedTooEarly() async throws {
         try await withFolder { path async throws in
             let one = try SyncedReplica(path: path("one")), two = try SyncedReplica(path: path("two"))

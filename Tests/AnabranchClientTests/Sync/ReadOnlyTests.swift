@@ -12,7 +12,7 @@ import Testing
 /// Users who may only read, whose files begin with the schema of their app: whatever of it the server has, and whatever
 /// a client reset would do, they read on, and only data are refused (`Spec/Server.md`, section 3).
 @Suite(.timeLimit(.minutes(30))) struct ReadOnlyTests {
-    /// What the app knows of the server's schema.
+    /// The app's part of the server's schema.
     enum Schema: CaseIterable {
         case same, part, more
 
@@ -64,7 +64,7 @@ import Testing
         try await device.settle()
     }
 
-    /// What has come of client resets and of the end of the synchronization until it is `isOver`.
+    /// The events of client resets and of the end of the synchronization until it is `isOver`.
     private static func events(
         of events: AsyncStream<ReplicaEvent>, until isOver: (ReplicaEvent) -> Bool
     ) async -> (resets: Int, stops: Int) {
@@ -115,7 +115,7 @@ import Testing
         }
     }
 
-    /// Who may write later uploads what only its app knows of, without a client reset.
+    /// A user who may write later uploads what only its app knows of, without a client reset.
     @Test(arguments: modes) func aReaderWhoMayWriteLaterWrites(_ reset: ResetMode) async throws {
         let right = Right()
         let authorizer = CallbackAuthorizer { _, _ in right.permission.withLock { $0 } }

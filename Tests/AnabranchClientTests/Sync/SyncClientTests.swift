@@ -7,7 +7,8 @@ import AnabranchServer
 import Foundation
 import Testing
 
-/// What a `SyncClient` does about ends: of the application's interest, of tokens and log-ins, of the server's patience.
+/// The reactions of a `SyncClient` to ends: of the application's interest, of tokens and log-ins, of the server's
+/// patience.
 @Suite(.timeLimit(.minutes(30))) struct SyncClientTests {
     // MARK: Ends that the application wants
 

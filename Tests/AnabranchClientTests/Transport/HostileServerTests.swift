@@ -9,7 +9,7 @@ import Testing
         TransportTests.request("ws://127.0.0.1:\(port)/realm-sync?baas_at=secret", protocols: ["one", "two"])
     }
 
-    /// Why a client cannot connect to a server that answers so.
+    /// The reason why a client cannot connect to a server that answers so.
     private static func failure(
         _ answer: @escaping @Sendable (_ request: String) throws -> String
     ) async throws -> TransportError? {
@@ -103,7 +103,7 @@ import Testing
 
     // MARK: Frames
 
-    /// What a client gets from a server that sends these bytes on a WebSocket, and then closes.
+    /// The error that a client gets from a server that sends these bytes on a WebSocket, and then closes.
     private static func received(
         _ bytes: [UInt8], messageBytesMax: Int = 1 << 20
     ) async throws -> (messages: [[UInt8]], end: TransportError?, said: [(opcode: UInt8, payload: [UInt8])]) {

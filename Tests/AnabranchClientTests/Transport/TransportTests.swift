@@ -13,7 +13,7 @@ import Testing
             url: url, protocols: protocols, userAgent: "RealmSync/14.14.0 (test)", headers: [("X-Of-App", "yes")])
     }
 
-    /// What the server answers to a PING.
+    /// The server's answer to a PING.
     private static func pong(of connection: any TransportConnection) async throws -> String {
         try await connection.send(Array("ping 7 0\n".utf8))
         return String(decoding: try await connection.receive(), as: UTF8.self)

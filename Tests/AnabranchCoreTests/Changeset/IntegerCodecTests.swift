@@ -117,7 +117,7 @@ import Testing
         }
     }
 
-    /// What a decoder is to make of an integer: the number, its length in bytes and whether it is the shortest form.
+    /// The expected decoding of an integer: the number, its length in bytes and whether it is the shortest form.
     private struct Reading: Equatable {
         var number: Int128
         var count: Int

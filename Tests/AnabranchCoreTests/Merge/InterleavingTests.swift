@@ -4,7 +4,7 @@ import Testing
 
 /// `Spec/Transform.md`, section 14.2: the list that two runs become which were inserted at one place.
 @Suite struct InterleavingTests {
-    /// What one side inserts between the brackets of `[]`, a transaction for each text.
+    /// The text that one side inserts between the brackets of `[]`, a transaction for each text.
     private struct Run {
         var texts: [String]
         var times: [UInt64]

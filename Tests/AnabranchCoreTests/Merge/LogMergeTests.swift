@@ -115,7 +115,7 @@ import Testing
     }
 }
 
-/// What a server and its client make of random changes, and of each other's messages, which cross on their way.
+/// A server's and its client's handling of random changes, and of each other's messages, which cross on their way.
 private struct Conversation: Equatable {
     private var server: Peer
     private var client: Peer

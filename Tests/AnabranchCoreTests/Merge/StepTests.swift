@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    /// What a merge in steps of so many pairs comes to, and what each step took from the budget.
+    /// The result of a merge in steps of so many pairs, and the pairs that each step took from the budget.
     private struct Run {
         private(set) var outcome = Outcome.refused
         private(set) var error: String?

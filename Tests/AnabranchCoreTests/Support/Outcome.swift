@@ -1,6 +1,6 @@
 @testable import AnabranchCore
 
-/// What a merge came to: the bytes and flags of both sides, or that it was refused.
+/// The result of a merge: the bytes and flags of both sides, or that it was refused.
 enum Outcome: Equatable {
     case merged([[UInt8]], dirty: [Bool])
     case refused

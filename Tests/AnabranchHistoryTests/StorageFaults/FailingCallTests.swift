@@ -89,7 +89,7 @@ private struct PreparedStore {
     }
 }
 
-/// What is done to a copy of the store. Whatever fails is asked for again.
+/// The steps on a copy of the store. Whatever fails is asked for again.
 private final class FaultRun {
     struct Failure: Error, CustomStringConvertible { var description: String }
 

@@ -20,14 +20,14 @@ final class FaultFiles: Sendable {
         }
     }
 
-    /// What a disk can have.
+    /// The faults of a disk.
     enum Trouble: CaseIterable {
         /// EIO, once.
         case failure
         /// ENOSPC, until somebody makes room.
         case isFull
 
-        /// What SQLite's VFS makes of it.
+        /// The error that SQLite's VFS makes of it.
         fileprivate func code(of call: Call) -> ResultCode {
             switch (call, self) {
             case (.open, _): .SQLITE_CANTOPEN
@@ -53,7 +53,7 @@ final class FaultFiles: Sendable {
         fileprivate(set) var files: [String: UnflushedFile] = [:]
         fileprivate var lastWritten: String?
 
-        /// What is left after a loss of power; a file that is not there is nil.
+        /// The files after a loss of power; a file that is not there is nil.
         func image(
             of survivors: UnflushedFile.Survivors, using random: inout SeededRandom
         ) -> [String: [UInt8]?] {

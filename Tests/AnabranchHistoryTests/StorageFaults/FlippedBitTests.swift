@@ -95,7 +95,7 @@ import Testing
         #expect(touched * 2 > Self.count && served > refused && refused > 0, "\(touched) \(served) \(refused)")
     }
 
-    /// What a client gets that has nothing.
+    /// The downloads of a client that has nothing.
     private static func downloads(of file: SyncedFile) throws -> [Download] {
         var downloads: [Download] = [], cursor = DownloadCursor()
         repeat {

@@ -47,7 +47,7 @@ struct StoredHistory: Equatable {
     }
 }
 
-/// What a store has acknowledged of one synced file: what it had after each commit that returned.
+/// The acknowledged states of one synced file: one after each commit that returned.
 final class Ledger: Sendable {
     /// The first one is before the first commit.
     private let states = Mutex<[StoredHistory?]>([nil])
@@ -57,8 +57,8 @@ final class Ledger: Sendable {
 
     func record(_ state: StoredHistory) { states.withLock { $0.append(state) } }
 
-    /// What a store may have that was left when `count` was what is given: all of the commits that had returned then,
-    /// or in addition the one that was being made.
+    /// The states that a store may have that was left when `count` was what is given: all of the commits that had
+    /// returned then, or in addition the one that was being made.
     func mayBe(_ found: StoredHistory?, at count: Int) -> Bool {
         states.withLock { states in states[(count - 1)...min(count, states.count - 1)].contains(found) }
     }

@@ -94,7 +94,7 @@ private final class PowerLossRun {
 
     var images: [DiskImage] { camera.images }
 
-    /// Whether clients see parts of the file.
+    /// True if clients see parts of the file.
     private var isFlexible: Bool { (seed / 2).isMultiple(of: 2) }
 
     func run() throws {
@@ -144,7 +144,7 @@ private final class PowerLossRun {
         return copy
     }
 
-    /// What is wrong with an image; nil if nothing is.
+    /// The fault of an image; nil if there is none.
     func problem(of image: DiskImage) throws -> String? {
         let copy = try self.copy(of: image)
         let store = try SQLiteStore(directory: copy.path)
@@ -166,7 +166,7 @@ private final class PowerLossRun {
     }
 }
 
-/// What a disk has at one moment, and what had been acknowledged by then.
+/// The image of a disk at one moment, and the changes that had been acknowledged by then.
 private struct DiskImage: Sendable {
     /// The number of the flush that the power did not last for.
     var flush: Int

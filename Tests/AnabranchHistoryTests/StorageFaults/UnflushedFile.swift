@@ -9,7 +9,7 @@ struct UnflushedFile {
         case removal
     }
 
-    /// What a loss of power leaves of the writes since the last flush.
+    /// The rest that a loss of power leaves of the writes since the last flush.
     enum Survivors: CaseIterable {
         case none, all
         /// Any of their sectors, in any file.
@@ -45,7 +45,7 @@ struct UnflushedFile {
     /// nothing of it.
     mutating func loseWrites() { writes = [] }
 
-    /// What is left of the file; nil if it is not there.
+    /// The rest of the file; nil if it is not there.
     /// - Parameter isLast: whether the newest write of all was to this file.
     func content(of survivors: Survivors, isLast: Bool, using random: inout SeededRandom) -> [UInt8]? {
         switch survivors {

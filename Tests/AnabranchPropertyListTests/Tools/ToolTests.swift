@@ -3,8 +3,8 @@ import Foundation
 import Testing
 
 /// Programs of others read what we write, and we read what they write: random documents come back as the same values.
-/// What a tool loses is said in `Tool.expected` and in `Spec/PropertyLists.md`, section 5. CPython is asked always, the
-/// others by `scripts/property-list-tools`, which also says how many documents.
+/// The losses of each tool are listed in `Tool.expected` and in `Spec/PropertyLists.md`, section 5. CPython is asked
+/// always, the others by `scripts/property-list-tools`, which also says how many documents.
 @Suite struct ToolTests {
     private static let environment = ProcessInfo.processInfo.environment
     private static let tools = environment["ANABRANCH_PROPERTY_LIST_TOOLS"].map { names in

@@ -204,7 +204,7 @@ struct SessionTable {
 
     // MARK: What the server says
 
-    /// Whether a message of this kind may come now.
+    /// True if a message of this kind may come now.
     func verdict(on message: ServerMessage) -> Verdict {
         guard wasBound else { return .violation }
         if isFinished { return .ignored }
@@ -245,7 +245,7 @@ extension ServerMessage {
         }
     }
 
-    /// Whether it can be wrong although its kind may come.
+    /// True if it can be wrong although its kind may come.
     fileprivate var hasNumbers: Bool {
         switch self {
         case .download, .mark, .queryError, .pong: true

@@ -11,7 +11,7 @@ struct MemoryFile: SessionFile {
     private(set) var sets: SubscriptionSets?
     private(set) var progress = DownloadCheck.nothing
     private var parts: [DownloadedChangeset] = []
-    /// What the application was told.
+    /// The news for the application.
     private(set) var compensations: [ErrorMessage] = []
     private(set) var answered: UInt64 = 0
     private(set) var errors: [ErrorCode] = []

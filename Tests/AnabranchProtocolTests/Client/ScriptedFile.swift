@@ -13,7 +13,7 @@ struct ScriptedFile {
         let clientVersion: ClientVersion
     }
 
-    /// Whether each changeset of a bootstrap is a message of its own.
+    /// True if each changeset of a bootstrap is a message of its own.
     let splitsBootstraps: Bool
     /// Both classes without objects.
     private var empty = ObjectGraph()
@@ -22,7 +22,7 @@ struct ScriptedFile {
     private var upload = UploadCursor()
     private var ownVersions: [(version: ServerVersion, client: ClientVersion)] = []
     private var compensations: [ServerVersion: ErrorMessage] = [:]
-    /// What came.
+    /// The requests that came.
     private(set) var binds: [FlexibleBind?] = []
     private(set) var idents: [IdentRequest] = []
     private(set) var queries: [SubscriptionSet] = []
@@ -59,7 +59,7 @@ struct ScriptedFile {
         compensations[version] = error
     }
 
-    /// What it says to a request; nothing for scans.
+    /// Its answer to a request; nothing for scans.
     mutating func answer(_ request: SessionRequest, on connection: Int) throws -> SessionEvent? {
         switch request {
         case .open(let bind):

@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    /// What is refused leaves nothing behind.
+    /// A refused message leaves nothing behind.
     @Test func aThousandBombsAreAThousandTimesTheWorkOfOne() throws {
         for bomb in try Self.bombs() where bomb.inflatedMax < 1 << 20 {
             var work = 0

@@ -5,7 +5,7 @@ import Testing
 @testable import AnabranchProtocol
 import AnabranchTesting
 
-/// What one side says is what the other side hears: each message of each version that knows it, over random contents.
+/// One side receives what the other has sent: each message of each version that knows it, over random contents.
 @Suite struct RoundTripTests {
     private static let messagesPerVersion = 40
 

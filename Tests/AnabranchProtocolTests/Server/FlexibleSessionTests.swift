@@ -298,7 +298,7 @@ import Testing
         #expect(conversation.said().last == "mark 1 3\n")
     }
 
-    /// What was exposed before the IDENT was accepted has to be downloaded before a MARK is answered.
+    /// Everything that was exposed before the IDENT was accepted has to be downloaded before a MARK is answered.
     @Test func markAndQueryMayComeBeforeTheCheckIsOver() throws {
         let conversation = try open()
         conversation.receive(Self.ident)

@@ -137,7 +137,7 @@ private struct Peer {
     }
 }
 
-/// What a server has been asked for and not yet done.
+/// The requests that a server has not answered yet.
 private struct Server {
     var requests: [Action] = []
     private(set) var downloads = 0

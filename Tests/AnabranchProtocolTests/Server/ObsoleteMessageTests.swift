@@ -20,7 +20,7 @@ import Testing
         return talk
     }
 
-    /// What session 1 is told when it asks, after the message and whatever was said about it.
+    /// The answers to session 1 when it asks, after the message and whatever was said about it.
     private static func othersGoOn(_ talk: Conversation) throws -> Bool {
         talk.receive("ping 5 0\n")
         return talk.said().contains("pong 5\n") && !talk.hasFailed && talk.sessionCount >= 1

@@ -56,7 +56,7 @@ import Testing
 final class ServerWorld {
     enum Server: CaseIterable {
         case prompt
-        /// What one message asks for is answered after the next one.
+        /// The request of one message is answered after the next one.
         case behind
         /// Refuses the first session's IDENTs, UPLOADs and QUERYs.
         case refusing
@@ -247,7 +247,7 @@ final class ServerWorld {
         try tables[session, default: ServerTable()].sent(message)
     }
 
-    /// What was asked for is answered.
+    /// Requests are answered.
     func finish() throws {
         if hasFailed { return try silence() }
         repeat {

@@ -101,7 +101,7 @@ import Testing
         }
     }
 
-    /// What the server says, apart from scanning, after the message.
+    /// The server's messages, apart from those of scans, after the message.
     private func expectedWords(_ stage: Stage, _ message: Message) -> [String] {
         let pong = message == .ping ? ["pong 5\n"] : []
         return switch (stage, message) {

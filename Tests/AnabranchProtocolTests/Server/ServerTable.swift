@@ -4,7 +4,7 @@ import AnabranchCore
 
 /// One session by the table of `Spec/Protocol.md`, section 8.3.
 struct ServerTable {
-    /// What the caller of the connection is to be told.
+    /// The actions for the caller of the connection.
     enum Expected: Equatable {
         case violation(ErrorCode), nothing, open, identify, query, integrate, close
         case clientFailed(isAnswered: Bool)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import AnabranchServer
 
-/// What an operator sees of doors, and the end of one (`Spec/Doors.md`, section 5).
+/// An operator's view of doors, and the end of one (`Spec/Doors.md`, section 5).
 @Suite struct AdminDoorsTests {
     /// A door that serves one file, and keeps nothing by itself.
     private struct Door: RecordDoor, RecordObserver {

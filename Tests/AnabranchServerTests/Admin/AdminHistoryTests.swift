@@ -4,7 +4,7 @@ import Testing
 
 @testable import AnabranchServer
 
-/// What an operator sees of the past that synced files keep, and does about it.
+/// An operator's view of the past that synced files keep, and actions on it.
 @Suite struct AdminHistoryTests {
     private static let query = "?path=demo%2Fx"
 

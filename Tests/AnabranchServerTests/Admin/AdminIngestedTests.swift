@@ -5,7 +5,7 @@ import Testing
 
 @testable import AnabranchServer
 
-/// What a consumer reads of the objects of asymmetric classes.
+/// Reading the objects of asymmetric classes.
 @Suite struct AdminIngestedTests {
     /// A store with a file of flexible sync to which a client has uploaded two such objects, and another one.
     private static func store() throws -> InMemoryStore {

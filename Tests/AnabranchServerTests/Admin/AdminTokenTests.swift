@@ -5,7 +5,7 @@ import Testing
 
 @testable import AnabranchServer
 
-/// Who has the token of the admin interface, and who has not (`Spec/Admin.md`, section 1).
+/// Access with and without the token of the admin interface (`Spec/Admin.md`, section 1).
 @Suite struct AdminTokenTests {
     private static let all = [
         "GET /health", "GET /ready", "GET /metrics", "GET /v1/files", "GET /v1/clients?path=x",

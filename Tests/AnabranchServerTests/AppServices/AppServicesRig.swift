@@ -237,7 +237,7 @@ struct AppServicesRig {
             """
     }
 
-    /// What a handshake leads to: the HTTP status, and the code of the close frame if there is one at once.
+    /// The result of a handshake: the HTTP status, and the code of the close frame if there is one at once.
     func handshakeOutcome(
         app: String = "demo", token: String, versions: ClosedRange<Int> = 2...14, separator: String = "#"
     ) async throws -> (status: Int, closeCode: Int?) {

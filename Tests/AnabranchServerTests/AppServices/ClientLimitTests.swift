@@ -8,7 +8,8 @@ import Testing
 
 @testable import AnabranchServer
 
-/// What one address, one user and one connection may ask for: up to the limit, and no further (`Spec/Limits.md`).
+/// The requests that one address, one user and one connection may ask for: up to the limit, and no further
+/// (`Spec/Limits.md`).
 @Suite struct ClientLimitTests {
     private static func path(_ login: AppServicesRig.Login) -> String {
         "/api/client/v2.0/app/demo/realm-sync?baas_at=\(login.access)"

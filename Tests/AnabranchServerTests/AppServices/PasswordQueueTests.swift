@@ -4,7 +4,7 @@ import Testing
 
 @testable import AnabranchServer
 
-/// Who has a password checked, and when, while many others are tried.
+/// The order in which passwords are checked while many are tried.
 @Suite struct PasswordQueueTests {
     /// Attempts in a queue with one thread, each of which is decided when the test says so.
     private final class Desk: Sendable {

@@ -5,7 +5,7 @@ import Testing
 @testable import AnabranchHistory
 @testable import AnabranchServer
 
-/// What an SDK does before it syncs and after, over sockets (`Spec/Protocol.md`, section 1).
+/// The requests of an SDK before it syncs and afterwards, over sockets (`Spec/Protocol.md`, section 1).
 @Suite struct SequenceTests {
     private static let app = "/api/client/v2.0/app/demo"
     private static let base = "/api/client/v2.0"

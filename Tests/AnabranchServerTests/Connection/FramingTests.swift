@@ -4,7 +4,7 @@ import Testing
 
 @testable import AnabranchServer
 
-/// What the server makes of frames, over a real socket (`Spec/Protocol.md`, section 2.5).
+/// The server's reactions to frames, over a real socket (`Spec/Protocol.md`, section 2.5).
 @Suite(.serialized, .timeLimit(.minutes(30))) struct FramingTests {
     private static let ping = Array("ping 1 0\n".utf8)
 

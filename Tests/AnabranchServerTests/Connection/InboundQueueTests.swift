@@ -4,7 +4,7 @@ import Testing
 
 @testable import AnabranchServer
 
-/// What is handled and read while memory is short (`Spec/Limits.md`, section 7).
+/// The messages that are handled and read while memory is short (`Spec/Limits.md`, section 7).
 @Suite struct InboundQueueTests {
     /// `#expect` takes no value that cannot be copied.
     private final class Fixture {

@@ -12,7 +12,7 @@ import Testing
 @Suite struct TimeoutTests {
     private static let ping = WebSocketClient.frame(Array("ping 1 0\n".utf8))
 
-    /// Whether the server has said that it closes the connection, with 1001.
+    /// True if the server has said that it closes the connection, with 1001.
     private static func hasClosed(_ fixture: HandlerRig) -> Bool {
         while true {
             do {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import AnabranchServer
 
-/// What the sessions of one connection are given without asking for it (`Spec/Server.md`, section 4).
+/// The downloads that the sessions of one connection are given without asking for it (`Spec/Server.md`, section 4).
 @Suite struct UnaskedDownloadTests {
     private static let sessions: ClosedRange<UInt64> = 1...20
 

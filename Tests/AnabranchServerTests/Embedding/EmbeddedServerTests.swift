@@ -7,7 +7,7 @@ import Testing
 
 @testable import AnabranchServer
 
-/// What a program does with the server that it embeds.
+/// The calls of a program that embeds the server.
 @Suite(.timeLimit(.minutes(30))) struct EmbeddedServerTests {
     private static let notes = VirtualPath(app: "my-app", partition: "notes")
 
@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    /// What an endpoint has answered to a POST is what it reads, and prints, upon a GET.
+    /// The answer of an endpoint to a POST is what it reads, and prints, upon a GET.
     @Test func keysComeBackAsTheTypesThatTheyWereMadeOf() {
         let id = UUID()
         #expect(UUID(key: PrimaryKey(id)) == id)

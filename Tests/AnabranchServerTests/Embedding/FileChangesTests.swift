@@ -9,7 +9,7 @@ import Testing
 
 @testable import AnabranchServer
 
-/// What a program hears of the changes in its server's files.
+/// The news of a program about the changes in its server's files.
 @Suite(.timeLimit(.minutes(30))) struct FileChangesTests {
     private static let path = VirtualPath("//notes")
 
@@ -106,7 +106,7 @@ import Testing
         #expect(reader.keys == Set(keys), "seed \(seed)")
     }
 
-    /// What a program keeps of the changes, its cursor with it.
+    /// The changes that a program keeps, its cursor with it.
     private struct Reader {
         var cursor = ChangeCursor.beginning
         var versions: [ServerVersion] = []

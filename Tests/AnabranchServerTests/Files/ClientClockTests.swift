@@ -5,7 +5,7 @@ import Testing
 
 @testable import AnabranchServer
 
-/// What is noticed of clients' clocks (`Spec/History.md`, section 6.2).
+/// The warnings about clients' clocks (`Spec/History.md`, section 6.2).
 @Suite struct ClientClockTests {
     /// When the session began, in milliseconds since 2015.
     private static let start: ChangesetTime = 350_000_000_000

@@ -5,7 +5,7 @@ import Testing
 
 @testable import AnabranchServer
 
-/// Who expires in a server, and whom it tells.
+/// The expiry of client files in a server, and its reports.
 @Suite struct FileExpiryTests {
     private static let path = "//kept"
     private static let day: UInt64 = 86_400

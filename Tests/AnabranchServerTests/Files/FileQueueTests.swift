@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    /// What was done with a file.
+    /// The steps that were done with a file.
     private final class Record: Sendable {
         private let state = Mutex((isBusy: false, overlaps: 0, numbers: [Int]()))
 

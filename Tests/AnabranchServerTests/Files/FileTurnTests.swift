@@ -7,7 +7,7 @@ import Testing
 
 @testable import AnabranchServer
 
-/// What is done with synced files in which turn: nobody waits for a long merge, or for many requests, of another file.
+/// The work on synced files, turn by turn: nobody waits for a long merge, or for many requests, of another file.
 @Suite struct FileTurnTests {
     private static let path = "//long"
 

@@ -6,7 +6,7 @@ import Testing
 @testable import AnabranchHistory
 @testable import AnabranchServer
 
-/// What clients of flexible sync ask for takes steps, and goes on between the requests of others.
+/// A request of a client of flexible sync takes steps, and goes on between the requests of others.
 @Suite struct FlexibleTurnTests {
     private static let path = "pets"
     private static let schema = ChangesetWriter([.addTable("T"), .addColumn("T", "n")]).bytes
@@ -43,7 +43,7 @@ import Testing
         return client
     }
 
-    /// What is uploaded after a QUERY is judged by the new set, and what comes before it by the old one.
+    /// Uploads after a QUERY are judged by the new set, those before it by the old one.
     @Test func requestsOfAClientStayInTheirOrder() throws {
         let rig = Self.rig(), client = try Self.client(of: rig, objects: 20)
         rig.submit(.query(Self.set(2, "n == 1")), of: client)

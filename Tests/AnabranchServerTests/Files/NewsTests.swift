@@ -4,7 +4,7 @@ import Testing
 
 @testable import AnabranchServer
 
-/// Who has everything is given what comes next without asking for it.
+/// A client that has everything is given what comes next without asking for it.
 @Suite struct NewsTests {
     private let rig = WireRig(keepsState: false)
 

@@ -7,7 +7,7 @@ import Testing
 
 @testable import AnabranchServer
 
-/// What files keep in memory to make what comes next cheaper.
+/// The data that files keep in memory to make what comes next cheaper.
 @Suite struct RecentFileTests {
     @Test("when files keep too much, those release it that had nothing to do for the longest time, and stay open")
     func release() throws {

@@ -88,7 +88,7 @@ struct ForkRig {
         return client
     }
 
-    /// What a token leads to: the close code if it is refused, or else the answer to BIND, in short.
+    /// The result of a token: the close code if it is refused, or else the answer to BIND, in short.
     func outcome(_ token: String, binding partition: String = "list") async throws -> String {
         let socket = try await open(token)
         return try await Self.outcome(socket, binding: partition)

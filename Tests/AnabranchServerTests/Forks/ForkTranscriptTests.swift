@@ -6,7 +6,7 @@ import Testing
 
 @testable import AnabranchServer
 
-/// What real clients of Barq have sent, in flexible sync, is taken from the first frame to the last.
+/// The recorded messages of real clients of Barq, in flexible sync, are accepted from the first frame to the last.
 @Suite(.timeLimit(.minutes(30))) struct ForkTranscriptTests {
     /// - Parameter name: of a conversation with an earlier build of this server, or with Barq's own.
     @Test(arguments: ["barq-flexible", "barq-flexible-own-server"]) func subscribersAreServed(_ name: String)

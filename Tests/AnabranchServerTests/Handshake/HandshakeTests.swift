@@ -4,7 +4,7 @@ import Testing
 
 @testable import AnabranchServer
 
-/// Who gets a WebSocket, and what everybody else is told (`Spec/Protocol.md`, section 2).
+/// The clients that get a WebSocket, and the answers to all others (`Spec/Protocol.md`, section 2).
 @Suite(.serialized, .timeLimit(.minutes(30))) struct HandshakeTests {
     @Test(
         "the two paths lead in, with and without a query",

@@ -7,7 +7,7 @@ import Testing
 
 @testable import AnabranchServer
 
-/// Why a session was refused is said to the operator: in the log, and to whoever asks about the user.
+/// The reason why a session was refused is told to the operator: in the log, and to whoever asks about the user.
 @Suite struct RefusalTests {
     private static let rules = "rules: [{path: '\"news\"', right: read}, {path: '\"none\"', right: none}]"
 

@@ -26,7 +26,7 @@ import Testing
             "repeat: anabranch-lab simulate --nodes \(nodes) --seed \(seed)\n\(tally.failures)")
     }
 
-    /// What is acknowledged and gone, or there twice, is found.
+    /// A write that is acknowledged and gone, or there twice, is found.
     @Test func writesAreCounted() throws {
         var ledger = WriteLedger()
         let kept = ledger.begin(by: 1, in: 0, as: 2), waiting = ledger.begin(by: 1, in: 0, as: 3)

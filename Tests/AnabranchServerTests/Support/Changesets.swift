@@ -4,7 +4,7 @@ import AnabranchTesting
 
 /// Changesets for tests.
 enum Changesets {
-    /// What one client of the transcript `two-clients` uploaded, in order.
+    /// The changesets that one client of the transcript `two-clients` uploaded, in order.
     static func ofClient(_ ident: UInt64) throws -> [[UInt8]] {
         var idents: [Int: UInt64] = [:]
         var result: [ClientVersion: [UInt8]] = [:]
@@ -18,8 +18,8 @@ enum Changesets {
         return result.sorted { $0.key < $1.key }.map(\.value)
     }
 
-    /// What a client records whose transactions make sense whatever it knows of others: all write to one object, and
-    /// each to objects of its own.
+    /// The changesets of a client whose transactions make sense whatever it knows of others: all write to one object,
+    /// and each to objects of its own.
     static func independent(of client: Int, count: Int) throws -> [[UInt8]] {
         var graph = ObjectGraph()
         var random = SeededRandom(seed: UInt64(client))

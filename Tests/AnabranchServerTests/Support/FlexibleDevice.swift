@@ -32,7 +32,7 @@ struct FlexibleDevice: ~Copyable {
         socket = nil
     }
 
-    /// What the client is told of its writes that were undone: the keys and the reasons.
+    /// The client's writes that were undone: the keys and the reasons.
     var refusals: [(key: PrimaryKey?, reason: String)] {
         client.compensations.flatMap { $0.rejection?.updates ?? [] }.map { ($0.key, $0.reason) }
     }

@@ -8,9 +8,9 @@ import AnabranchTesting
 /// A random conversation of a few clients with a server: mostly what real clients would say, now and then something
 /// they must not. Every step is told to our server, and written down for another one.
 final class RandomConversation {
-    /// What the clients did: lines for `Models/server_bridge.py`.
+    /// The steps of the clients: lines for `Models/server_bridge.py`.
     private(set) var script: [String] = []
-    /// What our server said to each step: connection and message, nil for a connection that it dropped.
+    /// The answers of our server to each step: connection and message, nil for a connection that it dropped.
     private(set) var answers: [[(connection: Int, message: [UInt8]?)]] = []
 
     private var random: SeededRandom
@@ -41,7 +41,7 @@ final class RandomConversation {
         var sent = UploadCursor()
     }
 
-    /// What a client keeps on its disk.
+    /// The file of a client.
     private struct ClientFile {
         let partition: String
         let ident: UInt64

@@ -6,7 +6,7 @@ import NIOHTTP1
 
 @testable import AnabranchServer
 
-/// What a transcript tells about the recorded server's logs.
+/// The facts in a transcript about the recorded server's logs.
 enum RecordedHistory {
     /// One version of a log: whose changeset it was.
     struct Step: Equatable {
@@ -72,8 +72,8 @@ enum RecordedHistory {
         return steps
     }
 
-    /// Who uploaded a version that nobody was sent: the first DOWNLOAD to its client that reaches it covers that
-    /// client's next upload.
+    /// The client that uploaded a version that nobody was sent: the first DOWNLOAD to its client that reaches it covers
+    /// that client's next upload.
     private static func uploader(
         of version: ServerVersion, _ conversation: Conversation,
         _ waiting: [ClientFileID: ArraySlice<ClientVersion>]

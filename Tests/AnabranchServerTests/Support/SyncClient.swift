@@ -15,7 +15,7 @@ final class SyncClient {
     let partition: String
     /// Where it comes, with its token if it has one.
     var path = "/realm-sync"
-    /// What it says it can speak.
+    /// The protocols that it offers.
     var offer = WebSocketClient.offer
     /// Called after each message in either direction.
     var onMessage: () async throws -> Void = {}
@@ -36,7 +36,7 @@ final class SyncClient {
 
     /// How far it has said that it has come.
     private var reported: ClientVersion = 0
-    /// What of that the server has read.
+    /// The part of it that the server has read.
     private(set) var heard: ClientVersion = 0
 
     /// - Parameter port: where the server is; asked anew for each connection.
@@ -224,7 +224,7 @@ final class SyncClient {
 }
 
 extension SyncClient {
-    /// What `Spec/History.md`, section 13, says about a client that has received everything.
+    /// The claims of `Spec/History.md`, section 13, about a client that has received everything.
     func checkInvariants(_ log: [LogEntry]) {
         let own = log.filter { $0.origin == ident }, base = log.first.map { $0.version - 1 } ?? 0
         // What the log does not have any more was there once.

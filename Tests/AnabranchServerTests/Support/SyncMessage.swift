@@ -84,7 +84,7 @@ struct ReceivedDownload: Equatable, CustomStringConvertible {
     }
 }
 
-/// What a zlib stream holds; nil if it is not a whole one of exactly this many bytes.
+/// The content of a zlib stream; nil if it is not a whole one of exactly this many bytes.
 func inflated(_ bytes: [UInt8], to count: Int) -> [UInt8]? {
     var size = uLongf(count)
     var sourceSize = uLong(bytes.count)

@@ -202,7 +202,7 @@ final class TranscriptReplay {
 
     // MARK: Integration
 
-    /// What an earlier session of the client file has left waiting now waits for the new one; the earlier one ends.
+    /// The messages that an earlier session of the client file has left now wait for the new one; the earlier one ends.
     private func inherit(_ path: VirtualPath, _ ident: ClientFileID, _ session: SessionKey) {
         for (index, held) in (files[path]?.held ?? []).enumerated().reversed() where held.ident == ident {
             if held.upload == nil {

@@ -157,7 +157,7 @@ final class TurnRig {
     /// Takes turns until nothing waits.
     func finish() { while takeTurn() {} }
 
-    /// What the store has of a client file.
+    /// The client file as the store has it.
     func stored(_ client: Client) throws -> ClientFile? {
         guard let id = withFile(client.path, { $0.sessions?.file.id }) else { return nil }
         return try store.read(id) { view throws(HistoryError) in try view.clientFile(client.file.ident) }

@@ -91,7 +91,7 @@ final class WebSocketClient {
         return buffer.readString(length: size) ?? ""
     }
 
-    /// What comes next, as a text.
+    /// The next message, as a text.
     func text(ofBytes count: Int) async throws -> String {
         try await fill(count)
         return buffer.readString(length: count) ?? ""
@@ -162,7 +162,7 @@ final class WebSocketClient {
     /// The next sync message.
     func message() async throws -> SyncMessage { SyncMessage(try await receive().payload) }
 
-    /// Whether the stream ends here.
+    /// True if the stream ends here.
     func isAtEnd() async -> Bool {
         if buffer.readableBytes > 0 { return false }
         do {

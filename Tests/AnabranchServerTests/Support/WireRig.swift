@@ -56,7 +56,7 @@ final class WireRig {
         return FileQueues(environment, threads: nil) { replies.waiting += $0.replies }
     }
 
-    /// What a restart of the server's process does, with this store in place of the old one.
+    /// The effect of a restart of the server's process, with this store in place of the old one.
     func restart(over store: any HistoryStore) {
         connections = [:]
         options.limits = Limits()
@@ -100,7 +100,7 @@ final class WireRig {
         }
     }
 
-    /// What a job with a file comes to.
+    /// The result of a job with a file.
     func run<Result: Sendable>(
         on path: String,
         _ job: @escaping @Sendable (FileTurns, @escaping (Swift.Result<Result, any Error>) -> Void) -> Void
@@ -141,7 +141,7 @@ final class WireRig {
 final class RigConnection {
     var wire: SyncConnection
     let id: ConnectionID
-    /// Whether its socket takes what comes without being asked for.
+    /// True if its socket takes what comes without being asked for.
     var canSend: Bool
     var sent: [[UInt8]] = []
     /// A connection-level error was the last message.

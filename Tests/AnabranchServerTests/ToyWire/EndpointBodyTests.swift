@@ -229,7 +229,7 @@ import Testing
         }
     }
 
-    /// Why the body of the only request did not come.
+    /// The reason why the body of the only request did not come.
     private static func errorOfBody(
         bytesMax: Int, within seconds: Int64 = 60, _ send: (WebSocketClient) async throws -> Void
     ) async throws -> EndpointStreamError? {

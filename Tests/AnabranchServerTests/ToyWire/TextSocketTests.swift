@@ -8,7 +8,7 @@ import Testing
 
 @testable import AnabranchServer
 
-/// What a wire sees of its socket: events in their order, back-pressure, ends.
+/// A wire's view of its socket: events in their order, back-pressure, ends.
 @Suite(.timeLimit(.minutes(30))) struct TextSocketTests {
     /// Opens a socket of which the test is the wire.
     private static func withSocket(

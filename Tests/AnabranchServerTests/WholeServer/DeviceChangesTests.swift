@@ -17,7 +17,7 @@ struct DeviceChangesTests {
         }
     }
 
-    /// What the device held before it wrote what waits, and a name that somebody else has written.
+    /// The objects that the device held before it wrote what waits, and a name that somebody else has written.
     private static func base(_ desk: RealmFileDesk, otherName: String) async throws -> String {
         let lines = try await AdminCommandTests.run(["realm-file", "export", try desk.file(name)]).text
         let base = lines.split(separator: "\n").filter { !$0.contains(/^\["Person",{"int":"2[01]"}/) }

@@ -89,7 +89,7 @@ import Testing
 
     // MARK: The model
 
-    /// What real clients uploaded.
+    /// The uploads of real clients.
     private static func changesets() throws -> [[UInt8]] {
         try ["two-clients", "lists-four-clients", "nested-collections", "schema-erasures"]
             .flatMap { try Transcript($0).lines }

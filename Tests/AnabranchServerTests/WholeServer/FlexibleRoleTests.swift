@@ -9,9 +9,10 @@ import Testing
 @testable import AnabranchProtocol
 @testable import AnabranchServer
 
-/// What users of flexible sync may see and write, by an exported app (`Spec/FlexibleRules.md`), at a whole server.
+/// The objects that users of flexible sync may see and write, by an exported app (`Spec/FlexibleRules.md`), at a whole
+/// server.
 @Suite(.timeLimit(.minutes(30))) struct FlexibleRoleTests {
-    /// Who keeps a dog, whose name is the keeper's, may do everything with it; a vet may see all dogs.
+    /// A user who keeps a dog, whose name is the keeper's, may do everything with it; a vet may see all dogs.
     private static let keepers = """
         {"roles": [
             {"name": "vet", "apply_when": {"%%user.id": "vet"}, "document_filters": {"read": true, "write": false},

@@ -21,7 +21,7 @@ import Testing
         return settings
     }
 
-    /// Who has all dogs, of which there are none yet.
+    /// A client with all dogs, of which there are none yet.
     private static func writer(at server: RunningServer) async throws -> FlexibleDevice {
         var writer = FlexibleDevice()
         try await writer.connect(port: server.port)
@@ -147,7 +147,8 @@ import Testing
         }
     }
 
-    /// What is too long for one message comes in parts, and those of a lost connection are dropped before others come.
+    /// A download that is too long for one message comes in parts, and those of a lost connection are dropped before
+    /// others come.
     @Test(arguments: releases) func aLongBootstrapCanBeInterrupted(
         _ release: CoreVersion, _ version: Int
     ) async throws {

@@ -9,7 +9,7 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(30))) struct GuideTests {
     private struct Guide: CustomTestStringConvertible {
         let page: String
-        /// What has to be among what the commands print.
+        /// The lines that have to be in the output of the commands.
         let expected: [String]
         /// Realm files that the page does not show, and those of the vectors that they are.
         var realmFiles: [String: String] = [:]
@@ -85,9 +85,9 @@ import Testing
         #expect(missing == nil, "\(guide.page) shows \(missing ?? ""), and the commands print:\n\(output)")
     }
 
-    /// What a page shows below its commands are lines that they print, in this order; others may stand between them.
-    /// In a line … stands for anything, and more than one space for any number of them: columns are as wide as their
-    /// texts.
+    /// The lines that a page shows below its commands are printed by them, in this order; others may stand between
+    /// them. In a line … stands for anything, and more than one space for any number of them: columns are as wide as
+    /// their texts.
     /// - Returns: the first line that is not printed.
     private static func missing(_ shown: [String], in printed: [String]) -> String? {
         let spaces = #/ {2,}/#
@@ -100,7 +100,7 @@ import Testing
         return nil
     }
 
-    /// Whether a line consists of the parts, with anything between them.
+    /// True if a line consists of the parts, with anything between them.
     private static func fits(_ line: String, _ parts: [String]) -> Bool {
         guard parts.count > 1 else { return line == parts[0] }
         guard line.hasPrefix(parts[0]), line.hasSuffix(parts[parts.count - 1]) else { return false }
@@ -122,7 +122,7 @@ import Testing
         #expect(Self.missing(shown, in: printed) == missing)
     }
 
-    /// What runs this test cannot be run by it.
+    /// A command that runs this test cannot be run by it.
     @Test func theScriptsThatPagesNameAreThere() throws {
         let pages = try ["README.md", "Spec/Architecture.md"].map { page in
             try String(contentsOf: Self.root.appendingPathComponent(page), encoding: .utf8)
@@ -141,7 +141,7 @@ import Testing
         let file: String?
         var text = ""
 
-        /// What goes on for ever runs beside what follows.
+        /// A command without an end runs beside what follows.
         var script: String {
             guard text.hasPrefix("scripts/serve") else { return text }
             return """

@@ -128,7 +128,7 @@ struct ImportCommandTests {
         }
     }
 
-    /// What mongodump writes, with and without gzip, and an export that is compressed.
+    /// The files of mongodump, with and without gzip, and an export that is compressed.
     @Test(arguments: ["types.bson", "types.bson.gz", "types.jsonl"])
     func dumpsAreRead(_ name: String) async throws {
         try await Self.withFolder { folder in

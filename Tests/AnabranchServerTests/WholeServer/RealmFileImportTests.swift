@@ -92,7 +92,7 @@ struct RealmFileImportTests {
         }
     }
 
-    /// What was answered stays, and the next run writes the rest.
+    /// Answered lines stay, and the next run writes the rest.
     @Test(arguments: [false, true]) func whatWasKilledIsCompletedByTheNextRun(endsServer: Bool) async throws {
         try await RealmFileDesk.with { desk in
             var server = try await ServerProcess(data: desk.folder + "/data")

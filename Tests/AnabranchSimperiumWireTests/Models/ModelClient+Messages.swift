@@ -3,7 +3,7 @@ import AnabranchSimperium
 
 @testable import AnabranchSimperiumWire
 
-/// What a client does with what it is told.
+/// The client's reactions to messages.
 extension ModelClient {
     func take(_ text: Substring) async {
         if text == "cv:?" {

@@ -24,7 +24,7 @@ extension ModelClient {
         var isSaid = false
     }
 
-    /// What outlives the client's process; of node, nothing does.
+    /// The state that outlives the client's process; of node, nothing does.
     struct Kept {
         var ghosts: [String: Ghost] = [:]
         var copies: [String: EntityBody] = [:]
@@ -36,7 +36,7 @@ extension ModelClient {
         /// Those that a browser sends as a whole the next time.
         var unfitting: Set<String> = []
         var cv: String?
-        /// What `cv` was before: node is left with an older one where changes of several entities cross.
+        /// The value of `cv` before: node is left with an older one where changes of several entities cross.
         var olderCVs: [String] = []
     }
 

@@ -27,7 +27,7 @@ final class ModelClient {
     private(set) var hasSpoken = false, hasChanged = false
     private var beats = 0
     var watch: ChannelWatch
-    /// What has come and was not read: messages, and the changes of messages one by one.
+    /// Unread input: messages, and the changes of messages one by one.
     private var inbox: [Arrival] = []
     /// True if the server has said since the beginning of the connection what the client has missed.
     var isCaughtUp = false

@@ -33,7 +33,7 @@ enum TypedClasses {
         try tx.addLink("tag", to: "tag", of: "note")
     }
 
-    /// What a new object shows.
+    /// The entity of a new object.
     static let initial = """
         {"t":"","n":0,"yes":false,"r":0,"f":0,"list":[],"set":[],"dict":{},"places":[],"spots":{},"others":[]}
         """

@@ -34,7 +34,7 @@ struct WireRig: Sendable {
         func advance(by seconds: UInt64) { self.seconds.withLock { $0 += seconds } }
     }
 
-    /// What outlives the server.
+    /// The state that outlives the server.
     final class Disk: Sendable {
         let store: any HistoryStore
         let accounts: any AccountStore

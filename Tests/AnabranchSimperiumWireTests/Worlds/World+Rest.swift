@@ -38,7 +38,7 @@ extension World {
         try await compare(server)
     }
 
-    /// What the server has: the newest versions, and all older ones that it keeps.
+    /// The entities of the server: the newest versions, and all older ones that it keeps.
     private struct Content: Sendable {
         var ghosts: [String: ModelClient.Ghost] = [:]
         var newest: [String: Int64] = [:]

@@ -2,7 +2,7 @@ import AnabranchCore
 
 @testable import AnabranchSimperiumWire
 
-/// What has happened in a world, for the end: that nothing of it is lost, and that enough has happened.
+/// The events of a world, for the end: that nothing of it is lost, and that enough has happened.
 final class WorldLedger {
     /// Something that random worlds have to come to.
     enum Event: String, CaseIterable, Sendable {

@@ -231,7 +231,7 @@ private struct MessageWorld {
     }
 }
 
-/// What a client has that is told all changes.
+/// The entities of a client that is told all changes.
 private struct Ghosts {
     private struct Version: Hashable {
         let key: ExactString

@@ -116,8 +116,8 @@ import Testing
 
     // MARK: The store
 
-    /// Who writes 2,000 changesets within a second is ahead of the clock, as one is who writes one after the other to a
-    /// fast server.
+    /// A client that writes 2,000 changesets within a second is ahead of the clock, as one is who writes one after the
+    /// other to a fast server.
     @Test func whoComesBackIsNewerThanAWriterAheadOfTheClock() async throws {
         let server = try await ServerUnderLoad.start(try LabProcess.server)
         defer { server.kill() }

@@ -5,7 +5,7 @@ import Testing
 
 /// The built command brings small loads to the built server, each in a process of its own.
 @Suite(.serialized) struct LoadCommandTests {
-    /// What every load prints.
+    /// The report that every load prints.
     private struct Line: Decodable {
         typealias Numbers = [String: Double]
 

@@ -88,7 +88,7 @@ import Testing
 
     // MARK: Effects
 
-    /// What a pair does to an operation; where a discarded one stands means nothing.
+    /// The effect of a pair on an operation; where a discarded one stands means nothing.
     private struct Effect: Equatable {
         var index: UInt32?
         var destination: UInt32?

@@ -3,7 +3,7 @@ import Testing
 
 @testable import AnabranchCore
 
-/// What each instruction does to a state, and what is refused (`Spec/State.md`, part B): the rows of its tables.
+/// The effect of each instruction on a state, and the refusals (`Spec/State.md`, part B): the rows of its tables.
 @Suite struct ApplyTests {
     /// Classes A (Int key, nullable), E (embedded), G (GlobalKeys), X (asymmetric) and columns of all sorts.
     static let schema: [Step] = [

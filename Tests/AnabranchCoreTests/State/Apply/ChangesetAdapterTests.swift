@@ -13,7 +13,7 @@ import Testing
     /// A dictionary d of A[1], and what its values can be.
     private struct Kind: CustomTestStringConvertible {
         var column: NamedInstruction
-        /// What can be written under a key.
+        /// The values that can be written under a key.
         var values: [Payload]
         /// Below a key.
         var inner: [NamedInstruction] = []
@@ -117,7 +117,7 @@ import Testing
         #expect(pairs > 200)
     }
 
-    /// What a reader with its own changes has after an entry, and how it then sees its own changes.
+    /// The state of a reader with its own changes after an entry, and how it then sees its own changes.
     private static func integrated(
         _ entry: Program, _ own: Program, _ isEntryOlder: Bool, as capabilities: ClientCapabilities
     ) throws -> (state: StateDigest, own: [UInt8]) {

@@ -13,7 +13,7 @@ import Testing
     struct Place: CustomTestStringConvertible, Sendable {
         var path: [FieldPath.Element]
         var field: String
-        /// What makes the list.
+        /// The instructions that make the list.
         var start: [NamedInstruction] = []
         var isEmbedded = false
 
@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    /// What a reader with changes of its own has after an entry, and how it then sees its own changes.
+    /// The state of a reader with changes of its own after an entry, and how it then sees its own changes.
     private struct Merged: Equatable {
         var state: StateDigest
         var own: [UInt8]
@@ -166,7 +166,7 @@ import Testing
         return options
     }
 
-    /// What entries lead to, as the log has them and as a released client takes them.
+    /// The states that entries lead to, as the log has them and as a released client takes them.
     private struct Walk {
         var graph: ObjectGraph
         var released: ObjectGraph

@@ -89,7 +89,7 @@ import Testing
         }
     }
 
-    /// What each property of all objects holds, one property after the other; of collections how much that is.
+    /// The values of each property of all objects, one property after the other; of collections how much that is.
     private static func values(of state: ObjectGraph) throws -> [String] {
         var texts: [String] = []
         for schema in state.classes {

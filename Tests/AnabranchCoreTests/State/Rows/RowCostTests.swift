@@ -3,7 +3,7 @@ import Testing
 
 @testable import AnabranchCore
 
-/// What storing a change, and applying it to what is stored, costs: counted, not timed.
+/// The cost of storing a change, and of applying it to stored rows: counted, not timed.
 @Suite struct RowCostTests {
     /// Stores what a changeset changes.
     @discardableResult
