@@ -96,7 +96,7 @@ def main(program, lab, objects, versions):
                 drawn.append(round(browser.until(lambda: browser.script("return window.riverDrawn"), "no river")))
             figures["history_page"] = drawn
             goal("the page of the river", min(drawn), 500)
-            # In several turns: a client waits half a minute at most until all is uploaded.
+            # In several turns: a client waits some minutes at most until all is uploaded.
             for first in range(0, objects, 50_000):
                 lines = [note(number, title=f"note {number % 977}", done=number % 3 == 0, price=double(number / 4))
                          for number in range(first, min(first + 50_000, objects))]

@@ -75,7 +75,7 @@ class Roles:
         self.done("admin", "users", "set-data", "--data", str(self.server.data), self.users[app, name], "--json-object", json.dumps(data))
 
     def client(self, command, name, device, path, *words, text="", runs=None):
-        return (runs or self.done)("client", command, "--data", str(self.folder / device), "--path", path, "--url", self.server.url,
+        return (runs or self.done)("client", command, "--data", str(self.folder / device), "--path", path, "--url", self.server.url, "--timeout", "300",
                                    "--email", f"{name}@example.com", *words, text=text)
 
     def write(self, name, device, path, lines):

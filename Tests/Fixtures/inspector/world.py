@@ -93,7 +93,7 @@ class Server:
         """Writes lines of an export into the replica of a device, and uploads them unless it is offline."""
         command = [self.program, "client", "write", "--data", str(self.folder / device), "--path", path]
         if online:
-            command += ["--url", self.url]
+            command += ["--url", self.url, "--timeout", "300"]
         if each:
             command += ["--each", str(each)]
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
@@ -103,7 +103,7 @@ class Server:
     def sync(self, device, path=NOTES):
         """Has a device upload what waits, and download."""
         run = subprocess.run(
-            [self.program, "client", "read", "--data", str(self.folder / device), "--path", path, "--url", self.url],
+            [self.program, "client", "read", "--data", str(self.folder / device), "--path", path, "--url", self.url, "--timeout", "300"],
             text=True, capture_output=True)
         assert run.returncode == 0, run.stderr
 
