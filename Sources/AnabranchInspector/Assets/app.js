@@ -31,7 +31,7 @@ function drawBar() {
     session.logged_in && h("nav", { "aria-label": "Pages" }, places.map(([place, name]) =>
       h("a", { href: place, "aria-current": place === here ? "page" : null }, name))),
     h("span", { class: "gap" }),
-    session.logged_in && !session.plays && h("span", { class: "rights", "data-tip": session.writes ? "The configuration lets the inspector act." : "The inspector only looks." },
+    session.logged_in && !session.plays && h("span", { class: "rights", title: session.writes ? "The configuration lets the inspector act." : "The inspector only looks." },
       session.writes ? "read and write" : "read only"),
     session.user && h("a", { class: "rights", href: link("/user", { user: session.user }) }, `user ${session.user}`),
     session.logged_in && !session.plays && button("Log out", logOut, { class: "quiet" }));

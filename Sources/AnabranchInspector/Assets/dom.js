@@ -46,6 +46,17 @@ const identity = (element) => element.getAttribute("aria-label") ?? element.getA
 /** A text that somebody wrote, in whatever direction it is read. */
 export const written = (text, properties = {}) => h("bdi", { class: "written", ...properties }, text);
 
+/** A path with its percent-encoded UTF-8 as text, where it is one. */
+export function readable(path) {
+  try { return decodeURIComponent(path); } catch { return path; }
+}
+
+/** A path of a file, which begins at the left whatever its names are written in. */
+export const writtenPath = (path) => written(readable(path), { dir: "ltr" });
+
+/** A name or value within a longer text: one that is read from the right does not turn round what stands next to it. */
+export const isolated = (text) => (/[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(text) ? `\u2068${text}\u2069` : text);
+
 const viewPages = new Set(["/file", "/objects", "/object", "/history", "/edits", "/version", "/diff", "/clients",
   "/objects.json", "/object.json", "/links.json", "/facets.json"]);
 let view = {};
@@ -100,7 +111,7 @@ export function ago(time, now = Date.now()) {
   return `${seconds} s ago`;
 }
 
-export const timeElement = (time) => h("time", { datetime: moment(time), "data-time": time, "data-tip": `${moment(time)} UTC` }, ago(time));
+export const timeElement = (time) => h("time", { datetime: moment(time), "data-time": time, title: `${moment(time)} UTC` }, ago(time));
 
 /** How long ago it was goes on by itself. */
 setInterval(() => {

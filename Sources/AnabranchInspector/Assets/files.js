@@ -1,6 +1,6 @@
 // The list of files, one file, and the frame around all pages of a file.
 
-import { bytes, counted, h, link, number, refill, written } from "./dom.js";
+import { bytes, counted, h, link, number, readable, refill, written, writtenPath } from "./dom.js";
 import { get, repeat } from "./server.js";
 import { timeTravel } from "./history.js";
 import { diagram } from "./schema.js";
@@ -14,12 +14,19 @@ export async function list(context) {
   const [sort, order] = [context.get("sort") || "path", context.get("order")];
   const body = h("tbody"), note = h("p", { class: "muted", role: "status" });
   const offset = Number(context.get("offset")) || 0;
+  const first = new Map();
+  const growth = ({ path, version, log_bytes: log, archived_bytes: archived }) => {
+    if (!first.has(path)) first.set(path, { version, size: log + archived });
+    const more = version - first.get(path).version, size = log + archived - first.get(path).size;
+    return more > 0 && [`+ ${counted(more, "version")}`, size > 0 && h("small", {}, ` ${bytes(size)}`)];
+  };
   const look = async (q) => {
     const data = await get("/files", { q, sort, order, offset: offset || "", limit: shownFiles }, context.signal);
     refill(body, data.files, () => data.files.map((file) => h("tr", {},
-      h("td", { class: "name" }, h("a", { href: link("/file", { path: file.path }) }, written(readable(file.path)))),
+      h("td", { class: "name" }, h("a", { href: link("/file", { path: file.path }) }, writtenPath(file.path))),
       h("td", { class: "n" }, number(file.version)),
       h("td", { class: "n" }, bytes(file.log_bytes), file.archived_bytes > 0 && h("small", {}, ` + ${bytes(file.archived_bytes)} archived`)),
+      h("td", { class: "n" }, growth(file)),
       h("td", { class: "n" }, number(file.clients)))));
     const last = offset + data.files.length;
     refill(note, { ...data, files: data.files.length, q }, data.count === 0 ? (q ? "No file has this in its path." : "There are no files yet: one appears when the first client opens it.")
@@ -42,7 +49,7 @@ export async function list(context) {
   };
   return h("section", {}, h("div", { class: "tools" }, h("h1", {}, "Files"), search), note,
     h("div", { class: "scroll" }, h("table", { class: "plain files" },
-      h("thead", {}, h("tr", {}, heading("path", "Path"), heading("version", "Versions", true), heading("size", "Log", true), heading("clients", "Clients", true))),
+      h("thead", {}, h("tr", {}, heading("path", "Path"), heading("version", "Versions", true), heading("size", "Log", true), h("th", { class: "n", title: "Since this page was opened" }, "Growth"), heading("clients", "Clients", true))),
       body)));
 }
 
@@ -51,18 +58,13 @@ export function debounced(work, milliseconds) {
   return () => { clearTimeout(timer); timer = setTimeout(work, milliseconds); };
 }
 
-/** A path with its percent-encoded UTF-8 as text, where it is one. */
-export function readable(path) {
-  try { return decodeURIComponent(path); } catch { return path; }
-}
-
 /** What stands above every page of a file: its path, and the ways to its other pages. */
 export function frame(context, here, ...content) {
   const path = context.get("path"), at = context.get("at");
   const tabs = [["/file", "File"], ["/objects", "Objects"], ["/history", "History"], ["/edits", "Edits"], ["/diff", "Compare"], ["/clients", "Clients"]];
   return h("section", { class: "file" },
     h("nav", { class: "crumbs", "aria-label": "Place" }, h("a", { href: "/files" }, "Files"), h("span", { "aria-hidden": "true" }, "/"),
-      h("h1", {}, written(readable(path)))),
+      h("h1", {}, writtenPath(path))),
     h("nav", { class: "tabs", "aria-label": "Pages of the file" }, tabs.map(([page, name]) =>
       h("a", { href: link(page, { path, at: page === "/objects" || page === "/file" ? at : "" }), "aria-current": page === here ? "page" : null }, name))),
     viewBar(context, here === "/file" || here === "/objects"),

@@ -1,8 +1,8 @@
 // The history of a file, and the way back to its earlier states.
 
-import { button, bytes, changesetTime, counted, fill, h, link, moment, notify, number, refill, timeElement, written } from "./dom.js";
+import { button, bytes, changesetTime, counted, fill, h, link, moment, notify, number, readable, refill, timeElement, written } from "./dom.js";
 import { get, repeat } from "./server.js";
-import { frame, readable } from "./files.js";
+import { frame } from "./files.js";
 import { keyText, objectLink } from "./values.js";
 import { hue, river, unseen, wholeRiver } from "./river.js";
 
@@ -101,7 +101,7 @@ export function sentence(version, path) {
 export function author({ client, user, release }) {
   if (client === 0) return h("span", { class: "author" }, h("span", { class: "dot server", "aria-hidden": "true" }), "the server");
   const name = release ? `${Math.floor(release / 1e6)}.${Math.floor(release / 1000) % 1000}.${release % 1000}` : "";
-  return h("span", { class: "author", "data-tip": name ? `realm-core ${name}` : null }, h("span", { class: `dot ${hue(client)}`, "aria-hidden": "true" }),
+  return h("span", { class: "author", title: name ? `realm-core ${name}` : null }, h("span", { class: `dot ${hue(client)}`, "aria-hidden": "true" }),
     user ? h("a", { class: "plain", href: link("/user", { user }) }, written(user)) : "somebody", h("small", {}, ` client ${client}`));
 }
 
@@ -166,5 +166,5 @@ function byTime(context, path, at, label, goTo) {
     slider.disabled = field.disabled = false;
   };
   begin().catch(() => {});
-  return [slider, field];
+  return [slider, h("span", {}, field, " UTC")];
 }

@@ -1,8 +1,8 @@
 // One object: what it holds, what links to it, who wrote what, and what happened to it.
 
-import { button, changesetTime, counted, fill, h, link, number, timeElement, written } from "./dom.js";
+import { button, changesetTime, counted, fill, h, isolated, link, number, timeElement, written } from "./dom.js";
 import { get, repeat } from "./server.js";
-import { frame, readable } from "./files.js";
+import { frame } from "./files.js";
 import { keyText, objectLink, typeText, whole } from "./values.js";
 import { author, timeTravel } from "./history.js";
 import { reasons, verdict, viewer } from "./as.js";
@@ -75,6 +75,9 @@ function drawLinks(place, answer, path, at) {
     !answer.complete && answer.links.length > 0 && h("p", { class: "muted" }, `${counted(answer.looked, "object")} looked at; there may be more.`));
 }
 
+/** Names and texts in the words of an instruction. */
+const quoted = /"(?:[^"\\]|\\.)*"/g;
+
 function drawHistory(place, answer, path) {
   const blame = answer.blame;
   fill(place,
@@ -87,5 +90,5 @@ function drawHistory(place, answer, path) {
     h("ol", { class: "changes" }, answer.changes.map((change) => h("li", {},
       h("p", {}, h("a", { href: link("/version", { path, version: change.version }) }, `Version ${number(change.version)}`), " ", author(change), " ",
         h("small", {}, timeElement(changesetTime(change.timestamp))), change.merged && h("span", { class: "badge merge" }, "merged")),
-      change.lines.length > 0 && h("pre", {}, written(change.lines.join("\n")))))));
+      change.lines.length > 0 && h("pre", {}, written(change.lines.join("\n").replace(quoted, isolated), { dir: "ltr" }))))));
 }

@@ -1,8 +1,8 @@
 // The objects of a class as a table.
 
-import { button, fill, h, link, number, written } from "./dom.js";
+import { button, fill, h, link, number, readable, written } from "./dom.js";
 import { get, repeat, Refusal } from "./server.js";
-import { frame, readable } from "./files.js";
+import { frame } from "./files.js";
 import { brief, keyText, objectLink, read, typeText } from "./values.js";
 import { timeTravel } from "./history.js";
 import { reasons, viewer } from "./as.js";
@@ -168,7 +168,7 @@ function predicate(name, value) {
   return "";
 }
 
-const keyWidth = (key) => ({ int: 110, objectid: 230, uuid: 310 }[key?.type] ?? 190);
+const keyWidth = (key) => ({ int: 110, objectid: 250, uuid: 310 }[key?.type] ?? 190);
 
 function propertyWidth(property) {
   if (property.collection) return 240;

@@ -1,6 +1,6 @@
 // The overview: the server now and in the last hour, and what an operator should know.
 
-import { bytes, counted, fill, h, link, moment, number, refill, written } from "./dom.js";
+import { bytes, counted, fill, h, link, moment, number, refill, writtenPath } from "./dom.js";
 import { get, repeat } from "./server.js";
 import { rates } from "./plot.js";
 
@@ -16,7 +16,7 @@ const plots = [
     return [["on average", sums.map((sum, index) => (sum === null || !counts[index] ? null : (1000 * sum) / counts[index]))]];
   }],
   ["Network a second", bytes, (look, rate) => [["in", rate("anabranch_received_bytes_total")], ["out", rate("anabranch_sent_bytes_total")]]],
-  ["Memory of the process", bytes, (look) => [["resident", look("process_resident_memory_bytes")]]],
+  ["Memory of the process", bytes, (look) => [["resident", look("process_resident_memory_bytes")], ["uploads that wait", look("anabranch_upload_memory_bytes")]]],
   ["Store", bytes, (look) => [["used", look("anabranch_store_used_bytes")], ["write-ahead", look("anabranch_store_write_ahead_log_bytes")]]],
   ["Processor", (value) => `${Math.round(value)} %`, (look, rate) => [["of one core", rate("process_cpu_seconds_total").map((value) => (value === null ? null : value * 100))]]],
 ];
@@ -50,7 +50,7 @@ function drawHead(head, data) {
       data.is_ready ? "Serving" : `Not ready: ${data.status}`),
     h("p", {}, h("b", {}, number(data.files.count) + (data.files.cut ? "+" : "")), data.files.count === 1 ? " file" : " files"),
     h("p", {}, h("b", {}, bytes(data.files.log_bytes)), " of log"),
-    percentiles[0][1] !== null && h("p", { "data-tip": "Since the server has started; at most so long." }, "integration ",
+    percentiles[0][1] !== null && h("p", { title: "Since the server has started; at most so long." }, "integration ",
       percentiles.map(([part, bound], index) => [index > 0 && " · ", `p${part} `, h("b", {}, `≤ ${bound} ms`)])),
     h("p", { class: "muted" }, `${data.version} · ${moment(data.time * 1000)} UTC`));
 }
@@ -64,7 +64,7 @@ function percentile(buckets, part) {
 
 function drawWarnings(place, warnings) {
   refill(place, warnings, () => warnings.map((warning) => h("div", { class: "warning" }, h("b", {}, warning.text), " ", warning.advice,
-    warning.path && [" ", h("a", { href: link("/clients", { path: warning.path }) }, written(warning.path))])));
+    warning.path && [" ", h("a", { href: link("/clients", { path: warning.path }) }, writtenPath(warning.path))])));
 }
 
 function drawFiles(place, files) {
@@ -75,7 +75,7 @@ function drawFiles(place, files) {
   refill(place, files, h("h2", {}, "Largest logs"), h("div", { class: "scroll" }, h("table", { class: "plain" },
     h("thead", {}, h("tr", {}, h("th", {}, "File"), h("th", { class: "n" }, "Log"), h("th", { class: "n" }, "Versions"), h("th", { class: "n" }, "Clients"))),
     h("tbody", {}, files.largest.map((file) => h("tr", {},
-      h("td", {}, h("a", { href: link("/file", { path: file.path }) }, written(file.path))),
+      h("td", {}, h("a", { href: link("/file", { path: file.path }) }, writtenPath(file.path))),
       h("td", { class: "n" }, bytes(file.log_bytes)), h("td", { class: "n" }, number(file.version)), h("td", { class: "n" }, number(file.clients))))))),
   files.count > files.largest.length && h("p", {}, h("a", { href: "/files" }, `All ${counted(files.count, "file")}`)));
 }

@@ -1,8 +1,8 @@
 // Clients of a file, sessions and users.
 
-import { bytes, button, confirm, h, link, notify, number, refill, timeElement, written } from "./dom.js";
+import { button, bytes, confirm, h, link, notify, number, readable, refill, timeElement, written, writtenPath } from "./dom.js";
 import { get, post, repeat } from "./server.js";
-import { frame, readable } from "./files.js";
+import { frame } from "./files.js";
 import { hue } from "./river.js";
 import { asUser } from "./as.js";
 
@@ -12,7 +12,7 @@ const pageLength = 200;
 function acting(context, label, act, name) {
   return button(label, act, {
     class: "small", disabled: !context.session.writes, "aria-label": `${label}: ${name}`,
-    "data-tip": context.session.writes ? null : "The configuration lets the inspector only look.",
+    title: context.session.writes ? null : "The configuration lets the inspector only look.",
   });
 }
 
@@ -48,9 +48,12 @@ function row(context, client, head, file, path, look) {
       `${bytes(trial.bytes)} of log, ${number(trial.entries)} versions, could ${trial.keep === "archive" ? "move to the archive" : "go"} then.`], "Expire");
     if (agreed) await acted(async () => { await post("/expire", { path, client: client.client }); await look(); }, `Client ${client.client} has expired.`);
   };
+  const queries = Object.entries(client.queries ?? {});
   return h("tr", {},
     h("td", {}, h("span", { class: `dot ${hue(client.client)}`, "aria-hidden": "true" }), ` ${client.client}`),
-    h("td", {}, client.user ? [h("a", { href: link("/user", { user: client.user }) }, written(client.user)), " ", asUser(path, client.user, client.client)] : h("span", { class: "muted" }, "not known")),
+    h("td", {}, client.user ? [h("a", { href: link("/user", { user: client.user }) }, written(client.user)), " ", asUser(path, client.user, client.client)] : h("span", { class: "muted" }, "not known"),
+      queries.length > 0 && h("details", {}, h("summary", {}, "asks for ", written(queries.map(([name]) => name).join(", "))),
+        queries.map(([name, query]) => h("p", {}, written(name), ": ", h("code", {}, written(query)))))),
     h("td", {}, client.last_seen ? timeElement(client.last_seen * 1000) : "–"),
     h("td", { class: "n" }, `version ${number(client.server_version)}`), h("td", { class: "n" }, number(Math.max(0, head.version - client.server_version))),
     h("td", {}, client.release ?? h("span", { class: "muted" }, "not connected")),
@@ -66,7 +69,7 @@ export async function sessions(context) {
     const answer = await get("/sessions", { after, limit: pageLength }, context.signal);
     refill(body, answer, () => answer.sessions.map((session) => h("tr", {},
       h("td", { class: "n" }, `${session.connection}.${session.session}`),
-      h("td", { class: "name" }, h("a", { href: link("/file", { path: session.path }) }, written(readable(session.path)))),
+      h("td", { class: "name" }, h("a", { href: link("/file", { path: session.path }) }, writtenPath(session.path))),
       h("td", {}, session.user ? h("a", { href: link("/user", { user: session.user }) }, written(session.user)) : h("span", { class: "muted" }, "not known")),
       h("td", {}, session.client === 0 ? "–" : [h("span", { class: `dot ${hue(session.client)}`, "aria-hidden": "true" }), ` ${session.client}`]),
       h("td", {}, session.remote ? written(session.remote) : "–"), h("td", {}, session.release), h("td", {}, session.protocol),
@@ -112,6 +115,6 @@ export async function user(context) {
       : h("p", { class: "muted" }, "There is no account with this ident: the user came without one, or it was deleted."),
     h("h2", {}, "Files"), data.files.length === 0 && h("p", { class: "muted" }, "The user takes part in no file."),
     h("div", { class: "scroll" }, h("table", { class: "plain" }, h("tbody", {}, data.files.map((file) => h("tr", {},
-      h("td", { class: "name" }, h("a", { href: link("/file", { path: file.path }) }, written(readable(file.path))), " ", asUser(file.path, name)),
+      h("td", { class: "name" }, h("a", { href: link("/file", { path: file.path }) }, writtenPath(file.path)), " ", asUser(file.path, name)),
       h("td", { class: "n" }, `${number(file.clients_of_user)} of the user's`), h("td", { class: "n" }, `${number(file.other_clients)} of others`)))))));
 }

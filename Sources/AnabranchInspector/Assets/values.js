@@ -76,7 +76,8 @@ export function brief(value, context) {
 
 const join = (parts) => parts.flatMap((part, index) => (index > 0 ? [", ", part] : [part]));
 
-function collection(parts, count, open, close) {
+/** A list, a set or a dictionary in one line, of which `parts` may be the beginning. */
+export function collection(parts, count, open, close) {
   const more = count > parts.length ? `${parts.length > 0 ? ", " : ""}… ` : "";
   return h("span", { class: "v list" }, h("span", { class: "count" }, number(count)), " ", open, join(parts), more, close);
 }

@@ -1,10 +1,10 @@
 // One version explained, and the comparison of two.
 
-import { button, changesetTime, confirm, counted, fill, h, link, moment, notify, number, written } from "./dom.js";
+import { button, changesetTime, confirm, counted, fill, h, isolated, link, moment, notify, number, readable, written } from "./dom.js";
 import { get, post } from "./server.js";
-import { frame, readable } from "./files.js";
+import { frame } from "./files.js";
 import { author, sentence } from "./history.js";
-import { brief, keyText, objectLink, read } from "./values.js";
+import { brief, collection, keyText, objectLink, read } from "./values.js";
 
 const certainties = {
   exact: "Merging it again gives the bytes of the log: this is what happened.",
@@ -79,8 +79,8 @@ function side(title, { before, after, affected }) {
 
 /** An instruction in words, from its JSON. */
 export function words(instruction) {
-  const text = (name) => read(name).text, parts = [text(instruction.class)];
-  if ("key" in instruction) parts.push(`[${keyText(instruction.key)}]`);
+  const text = (name) => isolated(read(name).text), parts = [text(instruction.class)];
+  if ("key" in instruction) parts.push(`[${text(instruction.key)}]`);
   if ("field" in instruction) parts.push(`.${text(instruction.field)}`);
   for (const step of instruction.path ?? []) parts.push(typeof step === "number" ? `[${step}]` : `["${text(step)}"]`);
   if ("value" in instruction) parts.push(` = ${text(instruction.value)}`);
@@ -105,7 +105,7 @@ function lost(context, data) {
   return h("div", {}, h("h3", {}, "Lost values"), h("table", { class: "fields lostvalues" }, h("tbody", {}, data.lost.map((value) => h("tr", {},
     h("th", { scope: "row" }, h("a", { href: objectLink(data.path, value.class, value.key) }, written(`${value.class} ${keyText(value.key)}`)), ".", written(value.field)),
     h("td", {}, brief(value.value, { path: data.path })), h("td", { class: "muted" }, `of version ${value.author}, lost by ${value.rule} to version ${value.winner}`),
-    h("td", {}, button("Restore", () => restore(value), { disabled: !context.session.writes, "data-tip": context.session.writes ? null : "The configuration lets the inspector only look." })))))));
+    h("td", {}, button("Restore", () => restore(value), { disabled: !context.session.writes, title: context.session.writes ? null : "The configuration lets the inspector only look." })))))));
 }
 
 function instructions(explanation) {
@@ -148,10 +148,12 @@ export async function diff(context) {
         : h("td", { class: object.change === "created" ? "after" : "before" }, value(object.change === "created" ? each.after : each.before)))))))));
 }
 
-/** A value of an export: only what is a single value for certain is read. */
+/** A value of an export: only what is a single value or a list for certain is read. */
 function raw(value, path) {
   if (value === null || typeof value !== "object") return brief(value, { path });
-  const names = Object.keys(value);
-  const isSingle = names.length === 1 && ["int", "double", "float", "dec", "ts", "oid", "uuid", "bin", "bytes"].includes(names[0]);
+  const [name, ...others] = Object.keys(value), part = others.length === 0 ? value[name] : undefined;
+  // No property of an embedded object has an array: this is not an object with a property of that name.
+  if (Array.isArray(part) && ["list", "set"].includes(name)) return collection(part.map((each) => raw(each, path)), part.length, ...(name === "list" ? "[]" : "{}"));
+  const isSingle = (Array.isArray(part) || typeof part === "string") && ["int", "double", "float", "dec", "ts", "oid", "uuid", "bin", "bytes", "link"].includes(name);
   return isSingle ? brief(value, { path }) : h("span", { class: "v" }, written(JSON.stringify(value, null, 1)));
 }

@@ -141,6 +141,9 @@ class Checks:
             self.page(address, text)
             accessibility.check_contrast(browser, address + " in the dark")
             accessibility.check_room(browser, address, 360)
+            # What one may do, and the way out, are on the smallest screen as well.
+            for css in ("#bar .rights", "#bar button"):
+                assert browser.find(css).rect["x"] + browser.find(css).rect["width"] <= 360, (address, css)
             browser.size(3840, 2160)
             accessibility.check_room(browser, address, 3840)
         browser.scheme("light")
@@ -236,9 +239,42 @@ class Checks:
         self.page(f"/objects?path={P}&class=Note", "59 objects")
         self.server.write("phone", [note(777, title="fresh from the phone")])
         browser.says("60 objects")
+        self.page("/files", "Growth")
+        self.server.write("phone", [note(777, title="fresh again")])
+        browser.says("+ 1 version")
         self.page(f"/history?path={P}", "Note 777")
+        assert browser.find("time").get_attribute("title").endswith(" UTC")
         self.server.write("phone", [["Note", {"int": "777"}, None]])
         browser.says("erased 1: Note 777")
+
+    def check_texts_from_right_to_left(self):
+        browser, kind, path = self.browser, "مهمة", '/"الحي القديم"'
+        long, german = "الاتصال بالسباك غدًا الساعة العاشرة صباحًا ثم شراء الخبز من السوق القديم", "Donaudampfschifffahrtselektrizitätenhauptbetriebswerk"
+        title = {"name": "العنوان", "type": "string", "nullable": False}
+        self.server.write("right", [
+            {"class": kind, "kind": "top-level", "key": {"name": "_id", "type": "string", "nullable": False}, "properties": [title]},
+            {"class": german, "kind": "top-level", "key": {"name": "_id", "type": "string", "nullable": False}, "properties": [title]},
+            [kind, "م-3", {"العنوان": long}]], path=path)
+        file = wait_for(lambda: self.json("/files.json?q=" + quote("القديم"))["files"], "the file is not listed")[0]["path"]
+        place, key = quote(file, safe=""), quote(json.dumps("م-3"))
+        # The place of one character of an element's text: its left and right end.
+        character = ("const r = document.createRange(), t = document.createTreeWalker(document.querySelector(arguments[0]), NodeFilter.SHOW_TEXT).nextNode();"
+                     "r.setStart(t, arguments[1]); r.setEnd(t, arguments[1] + 1); const b = r.getBoundingClientRect(); return [b.left, b.right]")
+        self.page("/", "الحي القديم")
+        self.page(f"/objects?path={place}&class={quote(kind)}", "1 object")
+        assert browser.script(character, "main h1 bdi", 0)[0] < browser.script(character, "main h1 bdi", 3)[0], "a path begins at the left"
+        browser.until(lambda: browser.all('.row .v.string'), "no row")
+        cell = browser.script("const b = document.querySelector('.row .v.string').closest('.cell').getBoundingClientRect(); return [b.left, b.right]")
+        first = browser.script(character, ".row .v.string bdi", 0)
+        assert browser.script("const e = document.querySelector('.row .v.string bdi'); return e.scrollWidth > e.clientWidth"), "the text is to be too long"
+        assert cell[0] <= first[0] and first[1] <= cell[1], (cell, first, "a text is cut at its end")
+        browser.size(360, 740)
+        assert browser.script("return document.querySelector('.classes bdi').getClientRects().length") == 1, "a short name stands in one line"
+        browser.size(1280, 800)
+        self.page(f"/object?path={place}&class={quote(kind)}&key={key}", "1 version changed it")
+        assert f'\u2068"{kind}"\u2069[' in browser.script("return document.querySelector('.changes pre').textContent")
+        self.page(f"/version?path={place}&version=1", "Instructions")
+        assert f"\u2068{kind}\u2069[\u2068م-3\u2069]" in browser.script("return document.querySelector('.instructions').textContent")
 
     # MARK: History
 
@@ -281,6 +317,7 @@ class Checks:
         browser.script("[...document.querySelectorAll('.time a')].find((a) => a.textContent.includes('different')).click()")
         browser.shown("/diff")
         browser.says("differ")
+        assert "2 [home, urgent]" in browser.text() and '"list"' not in browser.text(), browser.text()
         shown = len(browser.all("article.difference"))
         assert shown == len(self.json(f"/diff.json?path={P}&from=3")["objects"]) > 10, shown
         self.page(f"/objects?path={P}&class=Note&at=999999")
@@ -413,15 +450,23 @@ class Checks:
             server.write(f"hostile{number}", lines, path=path)
             listed = wait_for(lambda: self.json(f"/files.json?q={quote(name)}")["files"], "the file is not listed")
             written.append((name, listed[0]["path"]))
+        for name, _ in written:
+            user = {"app": "dev", "identities": [{"provider": "custom-token", "name": name}], "data": {name: name}}
+            status, _, answer = self.http("/v1/users/add", method="POST", body=json.dumps(user).encode(), Authorization=f"Bearer {server.token}")
+            assert status == 201, (name, answer)
         browser.console()
+        users = {user["identities"][0]["name"]: user["user"] for user in self.json("/users.json")["users"]}
         names = [name for name, _ in written]
+        self.page("/users", "Logs in as")
+        for name in names:
+            browser.says(name)
         self.page("/files", "Versions")
         for name in names:
             browser.says(name)
         for name, path in written:
             file, key, kind = quote(path, safe=""), quote(json.dumps(name)), quote(name)
             for address in [f"/file?path={file}", f"/objects?path={file}&class={kind}", f"/object?path={file}&class={kind}&key={key}",
-                            f"/version?path={file}&version=1"] + (
+                            f"/version?path={file}&version=1", f"/user?user={users[name]}"] + (
                                 [f"/history?path={file}", f"/diff?path={file}&from=0"] if name.endswith(("0", "1")) else []):
                 browser.visit(address)
                 browser.says(name)
@@ -624,6 +669,7 @@ class Checks:
         browser.find('.tabs a[href^="/history"]').click()
         browser.shown("/history")
         browser.says("this page has no view of one user", ".viewer")
+        look("/clients?path=team", "asks for ")
         look("/objects?path=team&class=Task", "60 objects")
         browser.says("as the operator sees it", ".viewer")
         browser.find(".chooser input").send_keys(ident["mia"] + "\n")
