@@ -73,6 +73,9 @@ extension Inspector {
     /// From how many bytes on a log that one client keeps is worth a warning.
     private static let pinnedBytesMin: Int64 = 64 << 20
 
+    /// How many days before its end a certificate is worth a warning.
+    private static let certificateDaysMin = 14.0
+
     private func warnings(_ now: MetricSeries.Sample, _ largest: Largest) async throws(PageError) -> [Warning] {
         var warnings: [Warning] = []
         func value(_ name: String) -> Double {
@@ -107,6 +110,16 @@ extension Inspector {
                 Warning(
                     text: "The write-ahead log has more than 1 GiB.",
                     advice: "Something reads the store for a long time, such as a backup: it shrinks when that ends."))
+        }
+        let end = value("anabranch_tls_certificate_end_seconds"), days = (end - Double(now.time)) / 86_400
+        if end > 0, days < Self.certificateDaysMin {
+            let rest = days >= 2 ? "\(Int(days)) days" : "\(Int(days * 24)) hours"
+            warnings.append(
+                Warning(
+                    text: days > 0
+                        ? "The certificate ends in \(rest)."
+                        : "The certificate has ended, and clients refuse it.",
+                    advice: "Put a new one in its place: the server reads it by itself."))
         }
         for file in largest.files where file.head.logBytes >= UInt64(Self.pinnedBytesMin) {
             let figures = try await json("GET /v1/file", "path=\(file.path.queryText)")

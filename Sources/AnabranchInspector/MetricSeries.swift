@@ -17,7 +17,7 @@ final class MetricSeries: Sendable {
         "anabranch_commit_duration_seconds_count", "anabranch_store_used_bytes", "anabranch_store_free_bytes",
         "anabranch_store_write_ahead_log_bytes", "anabranch_upload_memory_bytes", "anabranch_store_failures_total",
         "anabranch_store_damages_total", "anabranch_clock_jump_seconds", "process_resident_memory_bytes",
-        "process_cpu_seconds_total",
+        "process_cpu_seconds_total", "anabranch_tls_certificate_end_seconds",
     ]
 
     struct Sample: Sendable {

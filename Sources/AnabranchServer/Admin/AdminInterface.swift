@@ -66,6 +66,7 @@ struct ServerOperations: Sendable {
     let isServing: @Sendable () -> Bool
     let doors: [any RecordDoor]
     let modes: AppModes
+    let tls: TLSFiles?
     /// The clock, in seconds since 1970.
     let unixSeconds: @Sendable () -> UInt64
 }

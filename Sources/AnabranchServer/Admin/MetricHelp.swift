@@ -58,6 +58,7 @@ enum MetricHelp {
         "anabranch_store_free_bytes": "What is free on the disk of the store.",
         "anabranch_store_used_bytes": "What the databases of the store have in use.",
         "anabranch_store_write_ahead_log_bytes": "The size of the write-ahead logs of the store.",
+        "anabranch_tls_certificate_end_seconds": "When clients begin to refuse the certificate, in seconds since 1970.",
         "anabranch_tls_failures_total": "Connections on which TLS could not be agreed on, or was broken.",
         "anabranch_transactions_total": "Transactions of the store.",
         "anabranch_upload_memory_bytes": "What waits for integration occupies.",

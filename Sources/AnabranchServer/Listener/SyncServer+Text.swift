@@ -45,8 +45,8 @@ extension SyncServer {
                 onStall("reading")
             }
             if wireSettings.spreadsShutdown { spread.add(until: channel.closeFuture) }
-            let times = TextHandler.Times(
-                settings, number: id.number, spreadOver: wireSettings.spreadsShutdown ? { spread.count } : nil)
+            let spreadCount: (@Sendable () -> Int)? = wireSettings.spreadsShutdown ? { spread.count } : nil
+            let times = TextHandler.Times(settings, number: id.number, spreadOver: spreadCount)
             let socket = TextSocket(accepted.request, users: users, until: channel.closeFuture)
             let handler = TextHandler(
                 socket, of: accepted.wire, messageBytesMax: messageBytesMax, silence: silence, memory: memory,

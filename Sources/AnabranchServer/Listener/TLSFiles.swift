@@ -9,6 +9,8 @@ public final class TLSFiles: Sendable {
     private struct Files: Sendable {
         let context: NIOSSLContext
         let certificate: NIOSSLCertificate
+        /// The first second since 1970 at which one of the certificates is no longer valid.
+        let end: Int?
     }
 
     private let files: WatchedFile<Files>
@@ -28,7 +30,9 @@ public final class TLSFiles: Sendable {
             if let notice = TLSFiles.notice(certificate) {
                 logger.warning("clients refuse the certificate", metadata: ["reason": "\(notice)"])
             }
-            return Files(context: try NIOSSLContext(configuration: configuration), certificate: certificate)
+            return Files(
+                context: try NIOSSLContext(configuration: configuration), certificate: certificate,
+                end: chain.map { Int($0.notValidAfter) + 1 }.min())
         }
     }
 
@@ -45,6 +49,9 @@ public final class TLSFiles: Sendable {
 
     /// Makes the handler that encrypts a new connection.
     func makeHandler() -> NIOSSLServerHandler { NIOSSLServerHandler(context: files.current.context) }
+
+    /// The first second since 1970 at which clients refuse the certificate, or one that vouches for it.
+    var end: Int? { files.current.end }
 
     func refresh() async { await files.refresh() }
 }

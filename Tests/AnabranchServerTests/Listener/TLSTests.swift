@@ -44,6 +44,8 @@ import Testing
             try files.write(Self.certificateTwo, Self.keyTwo)
             await files.tls.refresh()
             #expect(try await Self.request(server).isFrom(Self.certificateTwo))
+            let new = try NIOSSLCertificate.fromPEMBytes(Array(Self.certificateTwo.utf8))
+            #expect(files.tls.end == Int(new[0].notValidAfter) + 1)
         }
     }
 

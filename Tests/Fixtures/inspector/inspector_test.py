@@ -493,6 +493,23 @@ class Checks:
         browser.says("read only", "#bar")
         browser.console()
 
+    def check_that_a_certificate_that_ends_soon_is_a_warning(self):
+        folder = self.server.folder / "tls"
+        folder.mkdir()
+        certificate, key = str(folder / "certificate.pem"), str(folder / "key.pem")
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "5", "-subj", "/CN=localhost", "-keyout", key, "-out", certificate],
+                       check=True, capture_output=True)
+        server = Server(self.server.program, folder, options=("--dev", "--tls-certificate", certificate, "--tls-key", key))
+        try:
+            warning, = [each for each in self.json("/overview.json", server)["warnings"] if "certificate" in each["text"]]
+            assert warning["text"] == "The certificate ends in 4 days.", warning
+            self.browser.log_in(server)
+            self.browser.says("Put a new one in its place")
+        finally:
+            server.stop()
+        self.browser.log_in(self.server)
+        assert not [each for each in self.json("/overview.json")["warnings"] if "certificate" in each["text"]]
+
     def check_that_it_only_looks(self):
         browser, cookie, own = self.browser, self.cookie(), self.server.pages
         self.page(f"/clients?path={P}", "Behind")
