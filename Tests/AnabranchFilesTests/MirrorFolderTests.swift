@@ -69,6 +69,25 @@ import Testing
         }
     }
 
+    @Test func theHolesOfAFileTakeNoRoom() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one"), (mirror, folder) = try Self.open(device)
+            let source = device.folder.appendingPathComponent("sparse"), size = 64 << 20
+            try Self.write(source.path, "begin")
+            truncate(source.path, off_t(size - 3))
+            let handle = try FileHandle(forWritingTo: source)
+            try handle.seekToEnd()
+            try handle.write(contentsOf: Data("end".utf8))
+            try handle.close()
+            try await device.space.create(SpacePath("/a"), contentsOf: source).close()
+            while try await mirror.compare() > 0 {}
+            #expect(FileManager.default.contentsEqual(atPath: folder + "/a", andPath: source.path))
+            let status = try #require(FolderScan.status(folder + "/a"))
+            #expect(Int(status.st_blocks) * 512 < size / 2)
+            try await device.close()
+        }
+    }
+
     @Test func ofWhatIsNoFileNothingIsMade() async throws {
         try await FilesRig.run { rig in
             let device = try await rig.device("one"), pipe = device.folder.appendingPathComponent("pipe")

@@ -186,6 +186,9 @@ public final class SpaceFile: Sendable {
         return handle
     }
 
+    /// The chunk of zeros, which needs no room on the disk.
+    private static let zeros = ChunkHash(of: [UInt8](repeating: 0, count: Manifest.chunkBytes))
+
     /// Writes a content, part by part, into a file that is not there yet.
     func write(_ content: Manifest, to path: String, mode: mode_t = 0o600) async throws -> FileHandle {
         let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode)
@@ -195,7 +198,11 @@ public final class SpaceFile: Sendable {
         let fetching = Task { try await space.downloads.fetch(content) }
         do {
             for chunk in content.chunks {
-                try await space.downloads.append(chunk, to: handle)
+                if chunk == Self.zeros {
+                    try handle.truncate(atOffset: handle.offset() + UInt64(Manifest.chunkBytes))
+                } else {
+                    try await space.downloads.append(chunk, to: handle)
+                }
             }
             try await fetching.value
         } catch {

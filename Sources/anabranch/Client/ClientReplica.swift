@@ -2,6 +2,7 @@ import AnabranchBridge
 import AnabranchCapture
 import AnabranchClient
 import AnabranchCore
+import AnabranchFiles
 import AnabranchProtocol
 import AnabranchReplica
 import CommandSupport
@@ -60,7 +61,7 @@ struct ClientReplica {
                 guard let result = try await group.next() else { throw CancellationError() }
                 return result
             }
-        } catch let error where !Self.isOfDatabase(error) {
+        } catch let error where !Self.isLocal(error) {
             var reason = error is TimeIsUp ? await started.reason(after: seconds) : "\(error)"
             if (error as? SyncError)?.code == .loggedOut, !options.login.isAsked {
                 reason += ": give --email, --api-key, --token or --anonymous"
@@ -71,12 +72,13 @@ struct ClientReplica {
         }
     }
 
-    /// True for an error of the database whose rows are synced, not of the exchange.
-    private static func isOfDatabase(_ error: any Error) -> Bool {
+    /// True for an error of the disk, or of the database whose rows are synced, not of the exchange.
+    private static func isLocal(_ error: any Error) -> Bool {
+        if let error = error as? SpaceError { return error.code != .unavailable && error.code != .damaged }
         #if canImport(CLibPQ)
-        error is CaptureError || error is BridgeError
+        return error is CaptureError || error is BridgeError
         #else
-        error is CaptureError
+        return error is CaptureError
         #endif
     }
 

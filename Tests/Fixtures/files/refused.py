@@ -2,8 +2,9 @@
 
 A file and a folder that the user may not read are told and passed over: the mirror goes on, nothing in the folder
 counts as deleted, and no empty file stands for what is not known. Once they can be read they come up under their own
-names. A put of a file that is missing, or of a pipe, says so, ends with 1, and makes nothing. The exit status is 1 if
-something else happens. Since nothing is refused to root, it runs the commands as another user.
+names. A put of a file that is missing, or of a pipe, says so, ends with 1, and makes nothing; a get into a folder that
+is missing does not put it down to the server. The exit status is 1 if something else happens. Since nothing is refused
+to root, it runs the commands as another user.
 """
 
 import os
@@ -55,6 +56,8 @@ def main():
             for source in (place / "pipe", place / "missing"):
                 ok = run("put", source, "/new").returncode == 1 and ok
             ok = names() == {"locked/", "locked/in", "ok", "unreadable"} and ok
+            nowhere = run("get", "/ok", place / "missing" / "copy")
+            ok = nowhere.returncode == 1 and server.address not in nowhere.stderr and ok
             return ok
         finally:
             server.kill()
