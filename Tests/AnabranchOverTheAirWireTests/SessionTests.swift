@@ -291,6 +291,22 @@ import Testing
         }
     }
 
+    /// Sessions stay for a while after their end, in case that an answer was lost; but not in the way of others.
+    @Test func sessionsAtTheirEndMakeRoom() async throws {
+        try await DeviceRig.run {
+            $0.sessionsMax = 2
+        } _: { rig in
+            var one = Talker(rig, "one"), two = Talker(rig, "two"), three = Talker(rig, "three")
+            let ended = try await one.slow(Self.uri, "1"), bytes = one.last
+            #expect(ended.header.isFinal)
+            _ = try await two.send(Talker.info, .start(uri: Self.uri, .with(.slow, next: "1")))
+            #expect(try await one.post(bytes) == ended)
+            #expect(try await three.slow(Self.uri, "1").codes(2) == [.ok])
+            // The one that is under way goes on.
+            #expect(try await two.send(.changes(uri: Self.uri, Changes(.records))).codes(3) == [.ok])
+        }
+    }
+
     @Test func devicesAreBounded() async throws {
         try await DeviceRig.run {
             $0.door.devicesMax = 2

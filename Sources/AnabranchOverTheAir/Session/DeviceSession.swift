@@ -76,7 +76,7 @@ package struct DeviceSession: Sendable {
     var order: [String] = []
     var classes: [String: ClassState] = [:]
     /// True once the server has said that it has no more commands.
-    private(set) var isFinal = false
+    package private(set) var isFinal = false
     /// True if no message is taken any more.
     package private(set) var isOver = false
 

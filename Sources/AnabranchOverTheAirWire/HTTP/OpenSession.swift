@@ -31,6 +31,9 @@ final class OpenSession: Sendable {
 
     var seenAt: UInt64 { state.withLock { $0.seenAt } }
 
+    /// True if the server has said that it is at the end: the device can only ask for its answers again.
+    var isFinal: Bool { state.withLock { $0.session.isFinal } }
+
     /// About the memory that it takes.
     var byteCount: Int {
         state.withLock { 4_096 + $0.messages.byteCount + $0.session.heldBytes }

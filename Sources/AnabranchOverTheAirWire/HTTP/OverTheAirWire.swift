@@ -116,6 +116,20 @@ package final class OverTheAirWire: RecordDoor {
         return mine <= (settings.sessionBytesMax - others) / Self.userPart
     }
 
+    /// If there are too many sessions, forgets those that are at their end, the oldest first.
+    private func makeRoom(in state: inout State) {
+        var bytes = state.sessions.values.reduce(0) { $0 + $1.byteCount }
+        guard state.sessions.count >= settings.sessionsMax || bytes >= settings.sessionBytesMax else { return }
+        // Some more than one, since it takes a look at all of them.
+        let (countMax, bytesMax) = (settings.sessionsMax * 9 / 10, settings.sessionBytesMax / 10 * 9)
+        for session in state.sessions.values.filter(\.isFinal).sorted(by: { $0.seenAt < $1.seenAt })
+        where state.sessions.count > countMax || bytes > bytesMax {
+            bytes -= session.byteCount
+            state.sessions[session.cookie] = nil
+        }
+        state.cookies = state.cookies.filter { state.sessions[$0.value] != nil }
+    }
+
     /// A new session of a device, in place of its earlier one; nil if there are too many.
     func open(_ device: String, _ user: String, _ app: String) -> OpenSession? {
         let now = unixSeconds(), name = [app, user, device].map { ExactString($0) }
@@ -126,6 +140,7 @@ package final class OverTheAirWire: RecordDoor {
                 state.sessions = state.sessions.filter { $0.value.seenAt + settings.sessionSeconds >= now }
                 state.cookies = state.cookies.filter { state.sessions[$0.value] != nil }
             }
+            makeRoom(in: &state)
             let ofUser = state.cookies.keys.count { $0 != name && $0[..<2] == name[..<2] }
             guard ofUser < settings.sessionsPerUserMax, state.sessions.count < settings.sessionsMax,
                 state.sessions.values.reduce(0, { $0 + $1.byteCount }) < settings.sessionBytesMax
