@@ -189,9 +189,9 @@ class RealmClient:
     def ask(self, *words, stdin=None, online=False):
         options = list(self.options)
         if online:
-            options += ["--url", f"ws://127.0.0.1:{self.port}", "--email", self.email]
+            options += ["--url", f"ws://127.0.0.1:{self.port}", "--email", self.email, "--timeout", "200"]
         result = subprocess.run([self.program, "client", *words, *options], input=stdin, capture_output=True,
-                                env=ENVIRONMENT, timeout=120)
+                                env=ENVIRONMENT, timeout=240)
         assert result.returncode == 0, (words, result.stderr.decode())
         return result.stdout.decode()
 
