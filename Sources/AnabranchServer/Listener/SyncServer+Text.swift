@@ -27,6 +27,7 @@ extension SyncServer {
     ) -> TextUpgrade? {
         guard !wires.isEmpty else { return nil }
         let outbound = budget("texts", bytesMax: settings.messageMemoryBytesMax), spread = SpreadSockets()
+        let spreadCount = { @Sendable in spread.count }
         return TextUpgrade(wires: wires, isSecure: tls != nil) { [self] channel, accepted in
             let id = connections.newID()
             var logger = logger
@@ -45,8 +46,8 @@ extension SyncServer {
                 onStall("reading")
             }
             if wireSettings.spreadsShutdown { spread.add(until: channel.closeFuture) }
-            let spreadCount: (@Sendable () -> Int)? = wireSettings.spreadsShutdown ? { spread.count } : nil
-            let times = TextHandler.Times(settings, number: id.number, spreadOver: spreadCount)
+            let times = TextHandler.Times(
+                settings, number: id.number, spreadOver: wireSettings.spreadsShutdown ? spreadCount : nil)
             let socket = TextSocket(accepted.request, users: users, until: channel.closeFuture)
             let handler = TextHandler(
                 socket, of: accepted.wire, messageBytesMax: messageBytesMax, silence: silence, memory: memory,
