@@ -153,12 +153,6 @@ import Testing
         #expect(try code { try other.follow() } == .leaseLost)
     }
 
-    @Test(arguments: SharedStores.Kind.allCases)
-    func flexibleSyncIsRefused(_ kind: SharedStores.Kind) throws {
-        let file = try Self.node(1, in: SharedStores(kind))
-        #expect(try code { _ = try FlexibleFile(file) } == .storeUnusable)
-    }
-
     // MARK: Sessions
 
     @Test(arguments: SharedStores.Kind.allCases)

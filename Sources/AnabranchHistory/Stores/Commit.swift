@@ -29,7 +29,8 @@ public struct Commit: Sendable {
     package var sealed: SealedEntries?
     /// Views as they are afterwards. Only for stores that keep some.
     package var views: [ViewChange] = []
-    /// The fields that views use and that none has used before, or not for a long time.
+    /// The fields that views use and that none has used before, or not for a long time. All later entries say how they
+    /// were before (`BeforeImage`), whoever commits them.
     package var viewFields: [ViewField] = []
     /// New objects of asymmetric classes, in the order of their numbers. Only for such stores.
     package var ingested: [IngestedObject] = []
@@ -137,7 +138,7 @@ extension Commit {
     }
 
     /// True if a shared store raises `FileHead.bounds` with the commit.
-    public var changesBounds: Bool { trim != nil || sealed != nil || generation != nil }
+    public var changesBounds: Bool { trim != nil || sealed != nil || generation != nil || !viewFields.isEmpty }
 }
 
 extension Commit {

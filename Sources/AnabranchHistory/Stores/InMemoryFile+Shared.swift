@@ -6,6 +6,7 @@ extension InMemoryFile {
     func checkShared(_ commit: Commit) throws(HistoryError) {
         try commit.check(against: newestHead, lease)
         try commit.checkRows { clientFile($0)?.revision }
+        try commit.checkViews { clientFile($0)?.sessionOfView }
         // What its author has seen may have changed: a client file needs entries or a generation by now.
         do throws(HistoryError) { try checkBounds(commit) } catch {
             throw error.code == .storeFailed ? .conflict(of: commit.file, error.reason) : error
@@ -52,4 +53,20 @@ extension Commit {
             }
         }
     }
+
+    /// Compares the sessions that have written its views with the newest ones.
+    /// - Parameter session: the stored `ClientFile.session`; nil if there is no such row, or it has expired.
+    /// - Throws: a `conflict` that names the file.
+    package func checkViews(_ session: (ClientFileID) -> UInt64?) throws(HistoryError) {
+        for view in views {
+            guard session(view.record.ident) == view.session else {
+                throw .conflict(of: file, "the view of client file \(view.record.ident)")
+            }
+        }
+    }
+}
+
+extension ClientFile {
+    /// The session whose node writes the view; nil if there is none any more.
+    fileprivate var sessionOfView: UInt64? { isExpired ? nil : session }
 }

@@ -19,10 +19,22 @@ extension FlexibleFile {
         isAnswer: Bool = false, until limit: StepLimit = .none, hasRoom: (Int) -> Bool = { _ in true },
         isEncoded: ([AlikeEntry]) -> Bool = { _ in false }
     ) throws(HistoryError) -> ViewDownload? {
+        try retrying { () throws(HistoryError) in
+            try downloadOnce(
+                for: &session, capabilities, byteBudget: byteBudget, isAnswer: isAnswer, until: limit, hasRoom: hasRoom,
+                isEncoded: isEncoded)
+        }
+    }
+
+    private func downloadOnce(
+        for session: inout ViewSession, _ capabilities: ClientCapabilities, byteBudget: Int, isAnswer: Bool,
+        until limit: StepLimit, hasRoom: (Int) -> Bool, isEncoded: ([AlikeEntry]) -> Bool
+    ) throws(HistoryError) -> ViewDownload? {
         guard let view = try projected(session.ident, until: limit) else { return nil }
         guard let row = try file.clientFile(session.ident) else {
             throw HistoryError(.badClientFileIdent, "there is no client file \(session.ident)")
         }
+        try requireFollowed()
         var next = session
         guard
             let message = next.next(
@@ -82,11 +94,13 @@ extension FlexibleFile {
     package func isUpToDate(_ ident: ClientFileID) -> Bool { index.contains(ident) }
 
     /// True if a client was sent something.
-    package func hasView(of ident: ClientFileID) throws(HistoryError) -> Bool { try view(of: ident) != nil }
+    package func hasView(of ident: ClientFileID) throws(HistoryError) -> Bool {
+        try retrying { () throws(HistoryError) in try view(of: ident) != nil }
+    }
 
     /// The queries of a client, by class; nil if there is no view of the client file.
     package func queries(of ident: ClientFileID) throws(HistoryError) -> Predicates? {
-        try view(of: ident)?.queries.predicates
+        try retrying { () throws(HistoryError) in try view(of: ident)?.queries.predicates }
     }
 }
 

@@ -15,10 +15,12 @@ extension FlexibleFile {
 
     /// Frees the objects up to a number.
     package func freeIngested(through number: UInt64) throws(HistoryError) {
-        var commit = Commit(file: file.id, lease: file.lease, head: file.head)
-        commit.freedIngested = number
         ingestedBytes = nil
-        try file.commit(commit)
+        try retrying { () throws(HistoryError) in
+            var commit = Commit(file: file.id, lease: file.lease, head: file.head)
+            commit.freedIngested = number
+            try store(commit)
+        }
     }
 
     /// The divisor that gives the share of one user: one part in this many of what the others leave free. However many
@@ -28,7 +30,8 @@ extension FlexibleFile {
     /// - Throws: `backlogFull` if there is no room for the objects, among all or among those of their users.
     func requireRoom(for objects: [IngestedObject]) throws(HistoryError) {
         guard !objects.isEmpty else { return }
-        let before = if let ingestedBytes { ingestedBytes } else { try store.ingestedBytes(of: file.id) }
+        let known = file.isShared ? nil : ingestedBytes
+        let before = if let known { known } else { try store.ingestedBytes(of: file.id) }
         ingestedBytes = before
         let after = before.merging(objects.byteCounts, uniquingKeysWith: +), all = after.values.reduce(0, +)
         try require(

@@ -59,9 +59,9 @@ extension FlexibleFile {
     /// - Parameter changed: the views that are stored with the commit in any case.
     func takeConfirmed(butNot changed: [ClientView]) -> [ViewChange] {
         confirmed.subtract(changed.map(\.ident))
-        let freed = confirmed.filter { file.unwritten[$0] == nil }.sorted().prefix(Self.freedViewsMax)
+        let freed = confirmed.filter { file.unwritten[$0] == nil && file.mayHaveSession($0) }.sorted().prefix(Self.freedViewsMax)
         confirmed.subtract(freed)
-        return freed.compactMap { views[$0] }.map { ViewChange(from: $0, to: $0) }
+        return freed.compactMap { views[$0] }.map { change(from: $0, to: $0) }
     }
 
     /// Records that a client has left. A view whose log is being merged with an upload is not away: read again, it

@@ -24,7 +24,9 @@ extension FlexibleFile {
         defer { (isChangingLong, roleVersion) = (false, nil) }
         while let ident = longChanges.popFirst() {
             do throws(HistoryError) {
-                if connected.contains(ident), try projected(ident, until: limit) == nil { longChanges.append(ident) }
+                guard connected.contains(ident) else { continue }
+                let view = try retrying { () throws(HistoryError) in try projected(ident, until: limit) }
+                if view == nil { longChanges.append(ident) }
             } catch {
                 guard !error.isStoreFailure else { throw error }
                 failures.append((ident, error))

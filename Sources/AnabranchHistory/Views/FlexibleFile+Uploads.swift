@@ -73,6 +73,19 @@ extension FlexibleFile {
         return outcome
     }
 
+    /// Forgets the uploads of a client that brings them elsewhere.
+    func forgetUploads(of ident: ClientFileID) {
+        guard let count = uploads[ident]?.waiting.count else { return }
+        dropped[ident, default: 0] += count
+        dropUploads(of: ident)
+    }
+
+    /// Lets all merges begin again.
+    func restartUploads() {
+        for ident in uploads.keys { uploads[ident]?.current = nil }
+        trying = []
+    }
+
     private func dropUploads(of ident: ClientFileID) {
         endUploads(of: ident)
         trying.remove(ident)
@@ -108,6 +121,10 @@ extension FlexibleFile {
     /// Takes one step for a client: a window is integrated, or its merge goes on.
     /// - Returns: what became of an upload that is done with now.
     private func step(_ ident: ClientFileID, until limit: StepLimit) throws(HistoryError) -> UploadOutcome? {
+        try retrying { () throws(HistoryError) in try stepOnce(ident, until: limit) }
+    }
+
+    private func stepOnce(_ ident: ClientFileID, until limit: StepLimit) throws(HistoryError) -> UploadOutcome? {
         guard var mine = uploads[ident], let (upload, time) = mine.waiting.first else { return nil }
         if let quota, quota.isUsedUp(ident) {
             dropUploads(of: ident)
@@ -133,7 +150,12 @@ extension FlexibleFile {
                 mine.isSetAside = current.check.isOver
             }
         } catch {
-            guard !error.isStoreFailure else { throw error }
+            if error.code == .conflict {
+                // The merge is ahead of the file.
+                uploads[ident]?.current = nil
+                trying.remove(ident)
+            }
+            guard !error.isStoreFailure, error.code != .conflict else { throw error }
             dropUploads(of: ident)
             return UploadOutcome(ident: ident, refusal: error, uploadCount: mine.waiting.count)
         }
@@ -171,6 +193,7 @@ extension FlexibleFile {
             throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
         }
         try require(!found.isExpired, .clientFileExpired, "the client file has expired")
+        if !file.isOwnSession(of: found) { try requireSession(of: ident) }
         return found
     }
 

@@ -20,10 +20,11 @@ extension FlexibleFile {
     /// The same, within a step.
     /// - Returns: nil if the step is over before all of it is known; the next call goes on.
     func projected(_ ident: ClientFileID, until limit: StepLimit) throws(HistoryError) -> ClientView? {
+        try requireSession(of: ident)
         guard var view = try view(of: ident) else {
             throw HistoryError(.badClientFileIdent, "client file \(ident) has no view")
         }
-        if index.contains(ident) { view.projected = file.head.version }
+        if index.contains(ident) { view.projected = version }
         let state = try currentState(), role = newRole(of: view, in: state)
         if role == nil, index.contains(ident) { return view }
         var catchUp = catchUps[ident] ?? CatchUp(base: view.projected)
@@ -169,9 +170,9 @@ extension FlexibleFile {
 
     /// Stops keeping a view up to date: it ends at the head of the log.
     /// - Parameter isTold: whether the client is told that there is more before it confirms what it has.
-    private func leaveBehind(_ ident: ClientFileID, isTold: Bool = true) {
+    func leaveBehind(_ ident: ClientFileID, isTold: Bool = true) {
         guard index.contains(ident) else { return }
-        views[ident]?.projected = file.head.version
+        views[ident]?.projected = version
         index.remove(ident)
         if isTold { news.insert(ident) } else { held.insert(ident) }
     }
@@ -218,8 +219,10 @@ extension FlexibleFile {
         try file.read(missesTail: false) { view throws(HistoryError) in try file.current(ident, in: view) }
     }
 
+    /// The state at the version that the views know.
     func currentState() throws(HistoryError) -> ObjectGraph {
         guard let state = try file.currentState() else { throw HistoryError.withoutState }
+        try requireFollowed()
         return state
     }
 
@@ -228,6 +231,7 @@ extension FlexibleFile {
     ///
     /// - Parameter begun: the client file, if the view is its first.
     func commit(_ view: ClientView, of begun: ClientFile? = nil) throws(HistoryError) {
+        try requireFollowed()
         var commit = Commit(file: file.id, lease: file.lease, head: file.head)
         if var begun {
             begun.lineage = .view(view.projected)
@@ -256,12 +260,12 @@ extension FlexibleFile {
             try views(concernedBy: step, except: view?.ident)
         }
         let changed = (view.map { [$0] } ?? []) + (concerned?.views ?? [])
-        commit.views = changed.map { ViewChange(from: views[$0.ident], to: $0) } + takeConfirmed(butNot: changed)
-        commit.viewFields = unstoredFields
-        unstoredFields = []
-        for view in changed { commit.viewFields += fields.add(view) }
+        commit.views = changed.map { change(from: views[$0.ident], to: $0) } + takeConfirmed(butNot: changed)
+        var fields = fields
+        commit.viewFields = unstoredFields + changed.flatMap { fields.add($0) }
         let changes = try step.map { step throws(HistoryError) in try objects.changes(by: step) } ?? []
-        try file.commit(commit)
+        try store(commit)
+        (self.fields, unstoredFields) = (fields, [])
         objects.apply(changes)
         if let step, isTouchedNoted {
             touched.record(step)

@@ -6,7 +6,9 @@ extension FlexibleFile {
     ///
     /// - Parameter rules: the rules of the client's user.
     package func visibleState(to ident: ClientFileID, by rules: UserRules) throws(HistoryError) -> ObjectGraph {
-        var view = try projected(ident)
+        guard var view = try view(of: ident) else {
+            throw HistoryError(.badClientFileIdent, "client file \(ident) has no view")
+        }
         let state = try currentState()
         view.role = ViewRole(rules, in: state)
         var hidden: [ObjectReference] = []

@@ -38,6 +38,10 @@ package final class FlexibleFile {
     private static let entriesOfViewMin = 256
     /// The newest version of the log that was announced to all connected clients.
     var announcedVersion: ServerVersion
+    /// The head of the log that the views know; and the uploads that were dropped, by client file (`Spec/Nodes.md`,
+    /// section 8).
+    var followed: FileHead
+    var dropped: [ClientFileID: Int] = [:]
     /// The number of versions after which their newest is announced to clients that none of them concerns.
     static let unannouncedVersionsMax: UInt64 = 1_000
     /// A client that has more unconfirmed bytes of bootstraps than this gets no further one.
@@ -102,20 +106,17 @@ package final class FlexibleFile {
     static let draftBytesMax = 1 << 20
 
     /// - Parameter file: kept with its state, and used by nobody else from now on.
-    /// - Throws: a failure of the store; `storeUnusable` if it keeps no views, or is shared.
+    /// - Throws: a failure of the store; `storeUnusable` if it keeps no views.
     package init(_ file: SyncedFile) throws(HistoryError) {
-        guard !file.isShared else {
-            throw HistoryError(.storeUnusable, "flexible sync needs a store that one node has for itself")
-        }
-        self.file = file
-        announcedVersion = file.head.version
-        guard try file.currentState() != nil else { throw HistoryError.withoutState }
         guard let store = file.store as? any ViewStore else {
             throw HistoryError(.storeUnusable, "the store keeps no views of flexible files")
         }
+        guard try file.currentState() != nil else { throw HistoryError.withoutState }
+        self.file = file
         self.store = store
         file.makesGenerations = false
-        let known = try store.viewFields(of: file.id)
+        let known = try file.retrying { () throws(HistoryError) in try file.viewFields(in: store) }
+        (followed, announcedVersion) = (file.head, file.head.version)
         fields = FieldNames(stored: known)
         guard known.isEmpty else { return }
         // Views that were stored before the fields were: the next one that changes has these stored.
@@ -146,7 +147,9 @@ package final class FlexibleFile {
     ) throws(HistoryError) -> ViewSession {
         let ident = request.file.ident, wasConnected = connected.contains(ident)
         do throws(HistoryError) {
-            return try session(of: request, user, rules, hasRestarted: hasRestarted)
+            return try retrying { () throws(HistoryError) in
+                try session(of: request, user, rules, hasRestarted: hasRestarted)
+            }
         } catch {
             // Its view would stay in memory.
             if !wasConnected, connected.contains(ident) { leave(ident) }
@@ -163,7 +166,10 @@ package final class FlexibleFile {
         }
         var request = request
         let ident = request.file.ident, position = request.download.serverVersion, isMarked = try unmark(&request)
-        let progress = try file.identify(request, user: user), known = try view(of: ident)
+        let before = file.ownSessions[ident], progress = try file.identify(request, user: user)
+        // Its client has been elsewhere.
+        if file.ownSessions[ident] != before { forget(ident) }
+        let known = try view(of: ident)
         try require(
             !isMarked || known != nil, .clientFileExpired,
             "the copy was made in the midst of a download, and may lack objects of its set")
@@ -211,7 +217,7 @@ package final class FlexibleFile {
     /// Ends the session of a client file: nothing is calculated for it any more.
     package func leave(_ ident: ClientFileID) {
         if index.contains(ident) {
-            views[ident]?.projected = file.head.version
+            views[ident]?.projected = version
             index.remove(ident)
         }
         connected.remove(ident)
@@ -287,8 +293,11 @@ package final class FlexibleFile {
     package func beginQuery(
         _ subscriptions: SubscriptionSet, in session: ViewSession, until limit: StepLimit
     ) throws(HistoryError) -> Bool {
-        guard let view = try projected(session.ident, until: limit) else { return false }
-        let state = try currentState()
+        let known = try retrying { () throws(HistoryError) in
+            (view: try projected(session.ident, until: limit), state: try currentState())
+        }
+        guard let view = known.view else { return false }
+        let state = known.state
         try require(
             view.log.bootstrapBytes <= unconfirmedBytesMax, .backlogFull,
             "the client has not confirmed \(view.log.bootstrapBytes) bytes of what it has asked for before")
@@ -341,6 +350,12 @@ package final class FlexibleFile {
     package func advanceSearch(
         in session: inout ViewSession, until limit: StepLimit
     ) throws(HistoryError) -> SearchOutcome? {
+        try retrying { () throws(HistoryError) in try searchOn(in: &session, until: limit) }
+    }
+
+    private func searchOn(
+        in session: inout ViewSession, until limit: StepLimit
+    ) throws(HistoryError) -> SearchOutcome? {
         let ident = session.ident
         guard let wanted = searches[ident] else { return SearchOutcome(refusal: nil) }
         guard var view = try projected(ident, until: limit) else { return nil }
@@ -366,30 +381,5 @@ package final class FlexibleFile {
     private func endSearch(for ident: ClientFileID) {
         searches[ident] = nil
         forgetTouched()
-    }
-
-    // MARK: Writes of the server
-
-    /// As `SyncedFile.write`: clients are sent the transaction as far as they see what it is about.
-    ///
-    /// - Parameter isAccepted: whether the changeset that was recorded stays; otherwise nothing happens.
-    @discardableResult
-    package func write(
-        at timestamp: ChangesetTime, idempotencyKey: String? = nil,
-        if isAccepted: ([UInt8]) throws -> Bool = { _ in true }, _ body: (WriteTransaction) throws -> Void
-    ) throws -> ServerWrite {
-        let before = try currentState(), version = file.head.version
-        let (commit, made) = try file.prepareWrite(idempotencyKey: idempotencyKey, at: timestamp, body)
-        guard var commit else { return made }
-        if let entry = commit.entries.first, let after = commit.state?.after {
-            guard try isAccepted(entry.changeset) else { return ServerWrite(version: version, isRepetition: false) }
-            let step = try LogStep([entry], from: before, to: after)
-            let image = try BeforeImage(of: step.touched.keys.sorted(), in: before, before: after, only: fields)
-            commit.entries[0].section = image.section
-            try self.commit(nil, in: commit, step)
-        } else {
-            try file.commit(commit)
-        }
-        return made
     }
 }

@@ -161,6 +161,15 @@ struct ObjectIndex {
         return changes
     }
 
+    /// Forgets the properties that a state has and before-images may lack: how objects were is not known.
+    mutating func keep(_ fields: FieldNames, in state: ObjectGraph) {
+        for property in keys.keys {
+            let name = state.schema(of: property.owner)?.name ?? []
+            guard fields.byClass[name]?.contains(property.name) != true else { continue }
+            (keys[property], byteCounts[property]) = (nil, nil)
+        }
+    }
+
     mutating func apply(_ changes: [Change]) {
         for change in changes {
             for value in change.old.subtracting(change.new) { remove(change.key, value) }

@@ -66,9 +66,13 @@ package struct ViewChange: Sendable {
     /// The entries that are new, or have another form now, in the order of their numbers, with their contents; except
     /// those that are as they are in the log.
     package let entries: [ViewEntry]
+    /// In a shared store, the client's session at the node that makes the change (`ClientFile.session`): views belong to
+    /// the node of the newest one. Otherwise 0.
+    package let session: UInt64
 
     /// - Parameter before: the view as it is stored; nil if it is new.
-    init(from before: ClientView?, to view: ClientView) {
+    init(from before: ClientView?, to view: ClientView, session: UInt64) {
+        self.session = session
         record = ViewRecord(
             ident: view.ident, predicates: view.queries.predicates, role: view.role.text,
             queryVersion: view.queryVersion, changed: view.changed, projected: view.projected,
@@ -85,7 +89,7 @@ package struct ViewChange: Sendable {
 
     /// A change followed by another one of the same view.
     init(_ first: ViewChange, followedBy second: ViewChange) {
-        record = second.record
+        (record, session) = (second.record, second.session)
         var newer = Dictionary(uniqueKeysWithValues: second.entries.map { ($0.number, $0) })
         let older = first.entries.filter { $0.number >= second.record.firstNumber }
             .map { newer.removeValue(forKey: $0.number) ?? $0 }

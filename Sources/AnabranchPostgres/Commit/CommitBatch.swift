@@ -224,6 +224,15 @@ struct CommitBatch {
         """
     }
 
+    /// Ends the transaction in the same way if a client has another session than the one that writes its view, or has
+    /// expired.
+    private static let sessionForm = form(numbers("file", "ident", "session")) { rows in
+        """
+        SELECT 1 / (count(*) = array_length($1::bigint[], 1))::int FROM client_file c JOIN \(rows)
+        ON c.file = n.file AND c.ident = n.ident AND c.session = n.session AND NOT c.is_expired
+        """
+    }
+
     /// The lock of files as they were read.
     static func locking(_ records: [FileRecord]) -> [PostgresStep] {
         let records = records.filter(\.isStored)
@@ -238,19 +247,24 @@ struct CommitBatch {
         ]
     }
 
-    /// The comparison of the client files that commits to a shared store write.
+    /// The comparison of the client files and views that commits to a shared store write.
     static func comparing(_ commits: [Commit]) -> [PostgresStep] {
-        let rows = commits.flatMap { commit in
-            commit.clientFiles.filter { $0.revision > 1 }.map { (commit.file.number, $0) }
-        }
+        comparison(
+            revisionForm,
+            commits.flatMap { commit in
+                commit.clientFiles.filter { $0.revision > 1 }
+                    .map { (commit.file.number, $0.ident, $0.revision - 1) }
+            })
+            + comparison(
+                sessionForm,
+                commits.flatMap { commit in
+                    commit.views.map { (commit.file.number, $0.record.ident, $0.session) }
+                })
+    }
+
+    private static func comparison(_ form: Form, _ rows: [(Int64, ClientFileID, UInt64)]) -> [PostgresStep] {
         guard !rows.isEmpty else { return [] }
-        return [
-            step(
-                revisionForm,
-                [
-                    rows.map { .number($0.0) }, rows.map { Cell($0.1.ident) }, rows.map { Cell($0.1.revision - 1) },
-                ])
-        ]
+        return [step(form, [rows.map { .number($0.0) }, rows.map { Cell($0.1) }, rows.map { Cell($0.2) }])]
     }
 
     private static func step(_ form: Form, _ columns: [[Cell]]) -> PostgresStep {

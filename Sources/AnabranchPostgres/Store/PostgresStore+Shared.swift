@@ -137,7 +137,8 @@ extension PostgresStore {
         _ commits: [Commit], in transaction: StoreTransaction
     ) throws(HistoryError) -> [FileRecord] {
         let clientFiles = commits.flatMap { commit in
-            commit.clientFiles.map { (commit.file.number, $0.ident.rawValue) }
+            Set(commit.clientFiles.map(\.ident) + commit.views.map(\.record.ident)).sorted()
+                .map { (commit.file.number, $0.rawValue) }
         }
         let found = try transaction.run([
             PostgresStep(
@@ -147,7 +148,7 @@ extension PostgresStore {
                 """, [.numbers(commits.map { UInt64(bitPattern: $0.file.number) })]),
             PostgresStep(
                 """
-                SELECT c.file, c.ident, c.revision FROM client_file c
+                SELECT c.file, c.ident, c.revision, c.session, c.is_expired FROM client_file c
                 JOIN unnest($1::bigint[], $2::bigint[]) AS n (file, ident) ON c.file = n.file AND c.ident = n.ident
                 """,
                 [
@@ -155,19 +156,23 @@ extension PostgresStore {
                 ]),
         ])
         var records: [Int64: FileRecord] = [:], revisions: [Int64: [ClientFileID: UInt64]] = [:]
+        var sessions: [Int64: [ClientFileID: UInt64]] = [:]
         for row in 0..<found[0].count {
             let record = try FileRecord(found[0], row)
             records[record.number] = record
         }
         for row in 0..<found[1].count {
             let file = Int64(bitPattern: try found[1].number(row, 0))
-            revisions[file, default: [:]][try found[1].number(row, 1)] = try found[1].number(row, 2)
+            let ident: ClientFileID = try found[1].number(row, 1)
+            revisions[file, default: [:]][ident] = try found[1].number(row, 2)
+            if !found[1].flag(row, 4) { sessions[file, default: [:]][ident] = try found[1].number(row, 3) }
         }
         openFiles.withLock { files in for record in records.values { files.didRead(record) } }
         return try commits.map { commit throws(HistoryError) in
             guard let record = records[commit.file.number] else { throw HistoryError.leaseLost }
             try commit.check(against: record.head, record.lease)
             try commit.checkRows { revisions[commit.file.number]?[$0] }
+            try commit.checkViews { sessions[commit.file.number]?[$0] }
             return record
         }
     }

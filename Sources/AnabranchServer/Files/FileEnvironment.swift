@@ -112,8 +112,9 @@ final class FileEnvironment: Sendable {
         if flexible == nil { file.observers = options.observers(path) }
         let sessions = FileSessions(file, flexible, self)
         try sessions.followExport()
-        // From now on, commits of a flexible file wait for the end of a turn.
-        file.defersCommits = flexible != nil
+        // From now on, commits of a flexible file wait for the end of a turn; where other nodes may write in the
+        // meantime, they do not.
+        file.defersCommits = flexible != nil && !file.isShared
         return sessions
     }
 }

@@ -172,7 +172,7 @@ extension FileSessions {
             viewRequests[clientFile]?.isSearching = true
             outcome = try flexible.advanceSearch(in: &view, until: limit)
         } catch {
-            fail(key, ErrorMessage(error))
+            end(key, because: error)
             if error.isStoreFailure { throw error }
             return true
         }
@@ -217,8 +217,14 @@ extension FileSessions {
         if let key { record(outcome.refusals.objects + (outcome.refusal?.refusal?.objects ?? []), of: key) }
         if let refusal = outcome.refusal {
             if refusal.code == .backlogFull { environment.log.write(refusal, path: file.path) }
-            if let key { fail(key, ErrorMessage(refusal)) }
+            if let key { end(key, because: refusal) }
         }
+        proceed(clientFile)
+    }
+
+    /// To be called when uploads of a client that has moved to another node were dropped.
+    func didDrop(_ count: Int, of clientFile: ClientFileID) {
+        done += viewRequests[clientFile]?.removeFirst(count) ?? []
         proceed(clientFile)
     }
 
@@ -226,7 +232,7 @@ extension FileSessions {
     /// - Throws: a failure of the store.
     func changeViews(until limit: StepLimit) throws(HistoryError) {
         for (clientFile, error) in try flexible?.changeLong(until: limit) ?? [] {
-            if let key = session(of: clientFile) { fail(key, ErrorMessage(error)) }
+            if let key = session(of: clientFile) { end(key, because: error) }
         }
         if hasUnannouncedVersions { announce(until: environment.beginStep()) }
     }
@@ -246,7 +252,7 @@ extension FileSessions {
             room = memory.room(for: $0, request)
             return room.wait == nil
         } isEncoded: {
-            known = environment.bodies.kept(of: $0, file: file.id, request.capabilities)
+            known = environment.bodies.kept(of: $0, file: file.id, epoch: file.epoch, request.capabilities)
             return known != nil
         }
         running[key]?.view = view
@@ -260,7 +266,7 @@ extension FileSessions {
         var body =
             known
             ?? environment.bodies.body(
-                of: made.download, entries: made.alike, file: file.id, request.capabilities,
+                of: made.download, entries: made.alike, file: file.id, epoch: file.epoch, request.capabilities,
                 limits: environment.options.limits)
         permit?.resize(to: body.count)
         body.attachment = permit.map(MessageAttachment.init)

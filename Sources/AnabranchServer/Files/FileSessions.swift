@@ -81,7 +81,7 @@ final class FileSessions {
     }
 
     /// True if there are versions that have not been announced to sessions.
-    var hasUnannouncedVersions: Bool { announcedVersion < file.version }
+    var hasUnannouncedVersions: Bool { announcedVersion < version }
 
     /// The client files that have a session.
     var clientFiles: [ClientFileID] { Array(sessionOfClientFile.keys) }
@@ -132,12 +132,12 @@ final class FileSessions {
             case .clientVersion(let claimed):
                 reply(key, .clientVersion(try file.integratedVersion(of: claimed, user: request.user)))
             case .newestVersion:
-                try file.follow()
+                try follow()
                 if running[key] != nil { reply(key, .newestVersion(file.version)) }
             case .close: remove(key)
             }
         } catch {
-            fail(key, ErrorMessage(error))
+            end(key, because: error)
             if error.isStoreFailure, !isOfOneView(error, request) { throw error }
         }
         return true
@@ -277,7 +277,7 @@ final class FileSessions {
         done += uploads.removeFirst(report.uploadsDone).map(\.charge)
         for outcome in report.outcomes {
             guard let refusal = outcome.refusal, let key = sessionOfClientFile[outcome.ident] else { continue }
-            if refusal.code == .superseded { supersede(key) } else { fail(key, ErrorMessage(refusal)) }
+            end(key, because: refusal)
         }
         if report.madeVersions { announce(until: limit) }
     }
@@ -298,7 +298,7 @@ final class FileSessions {
             for ident in flexible.takeOverQuota().sorted() {
                 if let key = sessionOfClientFile[ident] { failForQueryTime(key) }
             }
-            announcedVersion = file.version
+            announcedVersion = version
             return
         }
         for index in running.keys.indices {

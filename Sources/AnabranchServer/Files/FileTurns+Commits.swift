@@ -93,6 +93,7 @@ extension FileTurns {
 
     private func merge(into flexible: FlexibleFile, of sessions: FileSessions, until limit: StepLimit, isLong: Bool) {
         environment.metrics.mergeSteps.increment()
+        if environment.store.isShared { areUploadsNext = false }
         do throws(HistoryError) {
             try sessions.integrateViews(into: flexible, until: limit, isLong: isLong)
         } catch {

@@ -7,7 +7,7 @@ extension FileTurns {
         guard isFollowDue, pending == nil, let sessions else { return }
         isFollowDue = false
         do throws(HistoryError) {
-            try sessions.file.follow()
+            try sessions.follow()
             recordLongMerge()
         } catch {
             // Otherwise the next notice does it.
@@ -20,14 +20,26 @@ extension FileTurns {
         environment.store.isShared ? sessions.map { (file: $0.file.id, head: $0.file.head) } : nil
     }
 
+    /// True if sessions are to be told of other nodes.
+    var hasNews: Bool { environment.store.isShared && sessions?.hasUnannouncedVersions ?? false }
+
+    /// Tells sessions what was learnt of other nodes in the turn.
+    func tellOfOtherNodes() {
+        if sessions?.flexible?.isBehind == true {
+            isFollowDue = true
+            follow()
+        }
+        sessions?.didFollow(until: environment.beginStep())
+    }
+
     /// True if somebody follows the file, and hears of other nodes' entries only while it is open.
     var isFollowed: Bool { environment.store.isShared && environment.followers.isFollowed(path) }
 
     /// Takes in changes by other nodes, if those made an operation fail, which can then be repeated.
     /// - Returns: nil if the operation can be repeated; otherwise the error, or that of taking in.
     func resolved(_ error: HistoryError) -> HistoryError? {
-        guard error.code == .conflict, let file = sessions?.file else { return error }
-        do throws(HistoryError) { try file.follow() } catch { return error }
+        guard error.code == .conflict, let sessions else { return error }
+        do throws(HistoryError) { try sessions.follow() } catch { return error }
         recordLongMerge()
         return nil
     }

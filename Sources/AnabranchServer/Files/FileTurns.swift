@@ -103,7 +103,7 @@ final class FileTurns {
     /// The kind of turn that is needed next; nil if nothing waits.
     var nextTurn: TurnKind? {
         let hasRequests = !requests.isEmpty || !longIdents.isEmpty || !liveScans.isEmpty
-        if isFollowDue || hasRequests || jobs.contains(where: canRun) { return .short }
+        if isFollowDue || hasNews || hasRequests || jobs.contains(where: canRun) { return .short }
         if let sessions,
             sessions.hasClientFileRequests || sessions.file.isProgressDue || hasNewUploads || sessions.hasNewSearches
         {
@@ -197,7 +197,7 @@ final class FileTurns {
         if kind == .short { takeShortTurn(until: environment.beginStep()) }
         sessions?.file.releaseScans()
         if !isGathering { storeDeferred() }
-        if environment.store.isShared, pending == nil { sessions?.didFollow(until: environment.beginStep()) }
+        if environment.store.isShared, pending == nil { tellOfOtherNodes() }
         // Replies that report a deferred commit wait until it is stored.
         if sessions?.file.isAhead != true { deliverReplies() }
         closeIfIdle()

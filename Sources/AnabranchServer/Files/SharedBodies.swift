@@ -86,26 +86,30 @@ final class SharedBodies: Sendable {
     // MARK: Flexible sync
 
     /// The body with some entries of a file; nil if it is not kept.
-    func kept(of entries: [AlikeEntry], file: SyncedFileID, _ capabilities: ClientCapabilities) -> EncodedBody? {
-        let key = Key(of: entries, file: file, capabilities)
+    func kept(
+        of entries: [AlikeEntry], file: SyncedFileID, epoch: UInt64 = 0, _ capabilities: ClientCapabilities
+    ) -> EncodedBody? {
+        let key = Key(of: entries, file: file, epoch, capabilities)
         return kept.withLock { $0.take(key) }
     }
 
     /// The body of a reader's DOWNLOAD, which is not kept yet.
     /// - Parameter entries: nil if nobody else gets the same.
     func body(
-        of download: Download, entries: [AlikeEntry]?, file: SyncedFileID, _ capabilities: ClientCapabilities,
-        limits: Limits
+        of download: Download, entries: [AlikeEntry]?, file: SyncedFileID, epoch: UInt64 = 0,
+        _ capabilities: ClientCapabilities, limits: Limits
     ) -> EncodedBody {
-        let key = entries.map { Key(of: $0, file: file, capabilities) }
+        let key = entries.map { Key(of: $0, file: file, epoch, capabilities) }
         return body(of: download, as: key, limits: limits)
     }
 }
 
 extension SharedBodies.Key {
-    fileprivate init(of entries: [AlikeEntry], file: SyncedFileID, _ capabilities: ClientCapabilities) {
+    fileprivate init(
+        of entries: [AlikeEntry], file: SyncedFileID, _ epoch: UInt64, _ capabilities: ClientCapabilities
+    ) {
         self.init(
-            file: file, lineage: .log, from: DownloadCursor(serverVersion: 0, clientVersion: 0), serverVersion: 0,
+            file: file, epoch: epoch, lineage: .log, from: DownloadCursor(serverVersion: 0, clientVersion: 0), serverVersion: 0,
             entries: entries, capabilities: capabilities)
     }
 }

@@ -18,6 +18,8 @@ final class SimulatedNode {
     /// The time before which the process does nothing, in milliseconds since the start of the run: it is stopped, or
     /// waits for its store.
     var isBusyUntil: Int64 = 0
+    /// The moment at which the process had followed all changes of roles (`PermissionLedger.moment`).
+    var followedRoles = 0
     /// The wake-ups about other nodes' commits on their way to this one, with their times of arrival.
     var wakes: [(path: VirtualPath, at: Int64)] = []
 

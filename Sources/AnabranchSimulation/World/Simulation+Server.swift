@@ -41,7 +41,7 @@ extension Simulation {
         else { return }
         let upload = PermissionLedger.Upload(
             client: client.number, clientFile: file, versions: part.versions, node: link.node.number,
-            connection: link.number, since: plan.isFlexible ? followedRoles : permissionLedger.moment,
+            connection: link.number, since: plan.isFlexible ? link.node.followedRoles : permissionLedger.moment,
             answer: permissions.takeAnswer())
         permissionLedger.arrived(upload, of: user, at: clock.now)
         if permissionLedger.permissions(of: user, since: .max) != [.write] { mark("upload without permission", client) }
@@ -70,7 +70,7 @@ extension Simulation {
             }
         }
         // It has nothing left to do.
-        if count < countMax, node.machine != nil { followedRoles = permissionLedger.moment }
+        if count < countMax, node.machine != nil { node.followedRoles = permissionLedger.moment }
         return count == countMax
     }
 

@@ -22,8 +22,6 @@ package final class Simulation {
     let permissions = SimulatedPermissions()
     var permissionLedger = PermissionLedger()
     let roles = SimulatedRoles()
-    /// The moment at which the server had followed all changes of roles (`PermissionLedger.moment`).
-    var followedRoles = 0
     let steps: SimulatedSteps
     private let salts: SimulatedSalts
     /// The random numbers for what only happens to several nodes.
@@ -77,7 +75,7 @@ package final class Simulation {
 
     /// - Parameters:
     ///   - faults: the only faults that occur; nil for those that the seed picks.
-    ///   - nodeCount: the number of machines that have a store in common. Several serve partitions only.
+    ///   - nodeCount: the number of machines that have a store in common.
     package init(seed: UInt64, faults: Set<SimulationPlan.Fault>? = nil, nodeCount: Int = 1) throws {
         var random = SeededRandom(scrambling: seed)
         clockRandom = SeededRandom(scrambling: ~seed)
@@ -318,7 +316,7 @@ package final class Simulation {
         settings.beginStep = { [steps] in steps.begin() }
         settings.randomness = { [salts] in salts.next() }
         node.processCount += 1
-        followedRoles = permissionLedger.moment
+        node.followedRoles = permissionLedger.moment
         node.store = node.store.reopened()
         node.machine = ServerMachine(over: node.store, paths: (0..<plan.fileCount).map(path), settings)
         log(hasSeveralNodes ? "node \(node.number) starts" : "server starts")

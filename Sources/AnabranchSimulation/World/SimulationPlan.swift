@@ -46,7 +46,7 @@ package struct SimulationPlan: Sendable, CustomStringConvertible {
     init(_ random: inout SeededRandom, clocks: inout SeededRandom, faults: Set<Fault>? = nil, nodeCount: Int = 1) {
         self.nodeCount = nodeCount
         let mode = random.below(5)
-        isFlexible = nodeCount == 1 && mode < 2
+        isFlexible = mode < 2
         workload = !isFlexible && faults == nil && random.isOne(in: 3) ? .anything : .counted
         fileCount = isFlexible ? 1 : random.pick([1, 1, 2])
         clientCount = fileCount + random.pick([1, 2, 3, 4, 8])

@@ -1,0 +1,156 @@
+import AnabranchCore
+import AnabranchTesting
+import Testing
+
+@testable import AnabranchHistory
+
+/// Flexible files of several nodes over one shared store (`Spec/Nodes.md`, section 8). `anabranch-lab simulate --nodes
+/// 3` runs whole worlds of them.
+@Suite struct FlexibleNodesTests {
+    private typealias Device = (client: MemoryClient, session: ViewSession)
+
+    /// - Parameter number: from 1 on.
+    private static func node(_ number: UInt64, in store: SharedStores) throws -> FlexibleFile {
+        try FlexibleFile(SyncedFile.open("app", in: store[number - 1], seed: 100 + number, keepsState: true))
+    }
+
+    /// Two nodes, and the tasks 1 of ann, and 2 of bob.
+    private static func nodes(_ kind: SharedStores.Kind) throws -> (FlexibleFile, FlexibleFile) {
+        let store = try SharedStores(kind), first = try node(1, in: store), second = try node(2, in: store)
+        try first.write(at: 1) { transaction in
+            try transaction.addClass("Task", key: "_id", .int)
+            try transaction.addColumn("owner", .string, to: "Task")
+            try transaction.addColumn("count", .int, to: "Task")
+            try create(1, "ann", in: transaction)
+            try create(2, "bob", in: transaction)
+        }
+        return (first, second)
+    }
+
+    private static func create(_ id: Int64, _ owner: String, in transaction: WriteTransaction) throws {
+        try transaction.create("Task", key: .int(id), ["owner": .string(Array(owner.utf8)), "count": .int(0)])
+    }
+
+    private static func set(_ field: String, of id: Int64, to value: Payload, at node: FlexibleFile) throws {
+        try node.write(at: 2) { try $0.object("Task", key: .int(id))?.set(field, to: value) }
+    }
+
+    /// A new client at a node, with what it asks for.
+    private static func device(at node: FlexibleFile, _ query: String) throws -> Device {
+        let salted = try node.file.allocateIdents(for: [nil], at: 1)[0]
+        var request = IdentRequest(file: salted)
+        request.subscriptions = SubscriptionSet.none
+        var device: Device = (MemoryClient(salted), try node.identify(request))
+        try receive(&device, from: node)
+        let set = SubscriptionSet(version: 1, query: Array(#"{"Task":"\#(query)"}"#.utf8))
+        #expect(try node.query(set, in: &device.session) == nil)
+        try receive(&device, from: node)
+        return device
+    }
+
+    private static func receive(_ device: inout Device, from node: FlexibleFile) throws {
+        while let message = try node.download(for: &device.session) { try device.client.integrate(message.download) }
+    }
+
+    private static func come(_ device: inout Device, to node: FlexibleFile, _ query: String) throws {
+        var request = device.client.identRequest
+        request.subscriptions = SubscriptionSet(version: 1, query: Array(#"{"Task":"\#(query)"}"#.utf8))
+        device.client.startSession()
+        device.session = try node.identify(request)
+        try receive(&device, from: node)
+    }
+
+    private static func upload(_ device: inout Device, to node: FlexibleFile) throws {
+        while let upload = device.client.nextUpload(), let rest = try device.session.progress.accept(upload) {
+            try node.integrate(rest, from: device.client.ident, at: 1)
+        }
+    }
+
+    private static func tasks(of device: Device) throws -> [PrimaryKey] {
+        try device.client.state.read { try $0.objects("Task").compactMap(\.key).sorted() }
+    }
+
+    @Test(arguments: SharedStores.Kind.allCases)
+    func eachNodeEvaluatesTheViewsOfItsOwnClients(_ kind: SharedStores.Kind) throws {
+        let (first, second) = try Self.nodes(kind)
+        var ann = try Self.device(at: first, "owner == 'ann'"), bob = try Self.device(at: second, "owner == 'bob'")
+        try first.follow()
+        _ = (first.takeClientsToNotify(), second.takeClientsToNotify())
+        let before = (first.evaluationCount, second.evaluationCount)
+        try Self.set("count", of: 2, to: .int(7), at: first)
+        try second.follow()
+        #expect(first.evaluationCount == before.0 && second.evaluationCount == before.1 + 1)
+        #expect(first.takeClientsToNotify() == [] && second.takeClientsToNotify() == [bob.client.ident])
+        // An object leaves one view and enters the other.
+        try Self.set("owner", of: 2, to: .string(Array("ann".utf8)), at: second)
+        try first.follow()
+        #expect(first.evaluationCount == before.0 + 1 && second.evaluationCount == before.1 + 2)
+        try Self.receive(&ann, from: first)
+        try Self.receive(&bob, from: second)
+        #expect(try Self.tasks(of: ann) == [.int(1), .int(2)] && Self.tasks(of: bob) == [])
+    }
+
+    /// What a field was before is in the log from the time on at which somebody asks for it, whoever writes.
+    @Test(arguments: SharedStores.Kind.allCases)
+    func aFieldThatSomebodyAsksForIsKnownToAll(_ kind: SharedStores.Kind) throws {
+        let (first, second) = try Self.nodes(kind)
+        try Self.set("count", of: 1, to: .int(1), at: second)
+        let bounds = first.file.head.bounds
+        var device = try Self.device(at: first, "count > 0")
+        #expect(first.file.head.bounds == bounds + 1)
+        #expect(try Self.tasks(of: device) == [.int(1)])
+        // The second node does not know of the query.
+        try Self.set("count", of: 1, to: .int(0), at: second)
+        try Self.receive(&device, from: first)
+        #expect(try Self.tasks(of: device) == [])
+        #expect(second.file.head.bounds == bounds + 1)
+    }
+
+    @Test(arguments: SharedStores.Kind.allCases)
+    func anUploadIsMergedAgainOnWhatTheOtherHasWritten(_ kind: SharedStores.Kind) throws {
+        let (first, second) = try Self.nodes(kind)
+        var ann = try Self.device(at: second, "owner == 'ann'")
+        try ann.client.write(at: 3) { try $0.object("Task", key: 1)?.set("count", to: .int(3)) }
+        try Self.set("owner", of: 1, to: .string(Array("bob".utf8)), at: first)
+        // The object has left the view by now: the change is undone, and the client told.
+        try Self.upload(&ann, to: second)
+        try Self.receive(&ann, from: second)
+        #expect(try Self.tasks(of: ann) == [])
+        try first.follow()
+        let count = try first.currentState().read { try $0.object("Task", key: 1)?.value("count") }
+        #expect(count == .int(0))
+    }
+
+    @Test(arguments: SharedStores.Kind.allCases)
+    func aViewBelongsToTheNodeOfTheNewestSession(_ kind: SharedStores.Kind) throws {
+        let (first, second) = try Self.nodes(kind)
+        var device = try Self.device(at: first, "owner == 'ann'")
+        let ident = device.client.ident, old = device.session
+        try Self.come(&device, to: second, "owner == 'ann'")
+        // The second task enters the view, which both nodes have to write.
+        try Self.set("owner", of: 2, to: .string(Array("ann".utf8)), at: second)
+        try first.follow()
+        #expect(first.file.takeSuperseded() == [ident])
+        try Self.receive(&device, from: second)
+        #expect(try Self.tasks(of: device) == [.int(1), .int(2)])
+        // It comes back, and the first node has nothing of its last stay.
+        try Self.set("owner", of: 1, to: .string(Array("bob".utf8)), at: first)
+        try Self.come(&device, to: first, "owner == 'ann'")
+        #expect(try Self.tasks(of: device) == [.int(2)] && device.session.sentNumber > old.sentNumber)
+        try Self.set("count", of: 2, to: .int(1), at: second)
+        try Self.receive(&device, from: first)
+        #expect(try device.client.state.read { try $0.object("Task", key: 2)?.value("count") } == .int(1))
+    }
+
+    /// Its view is gone, and the node where it is connected does not make another one.
+    @Test(arguments: SharedStores.Kind.allCases)
+    func aViewThatHasExpiredElsewhereIsNotWritten(_ kind: SharedStores.Kind) throws {
+        let (first, second) = try Self.nodes(kind)
+        let device = try Self.device(at: first, "owner == 'ann'"), ident = device.client.ident
+        #expect(try second.expire(ident))
+        try Self.set("owner", of: 2, to: .string(Array("ann".utf8)), at: first)
+        #expect(first.file.takeSuperseded() == [ident])
+        #expect(try second.store.view(of: second.file.id, ident) == nil)
+        #expect(throws: HistoryError(.clientFileExpired, "")) { try first.identify(device.client.identRequest) }
+    }
+}
