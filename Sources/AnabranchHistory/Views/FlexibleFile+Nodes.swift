@@ -39,6 +39,8 @@ extension FlexibleFile {
 
     private func takeIn() throws(HistoryError) {
         guard isBehind, let state = try file.currentState() else { return }
+        isTakingIn = true
+        defer { isTakingIn = false }
         let now = file.head
         let learned = now.bounds == followed.bounds ? nil : FieldNames(stored: try file.viewFields(in: store))
         if now.version > followed.version {
@@ -96,7 +98,7 @@ extension FlexibleFile {
     /// Commits, unless there is nothing to change. If that does not fit, views that belong to other nodes by now go.
     func store(_ commit: Commit) throws(HistoryError) {
         guard !commit.isEmpty else { return }
-        let isTakingIn = isBehind
+        if !isTakingIn { try requireFollowed() }
         do throws(HistoryError) { try file.commit(commit) } catch {
             if error.code == .conflict { try forgetOthers(commit.views.map(\.record.ident)) }
             throw error

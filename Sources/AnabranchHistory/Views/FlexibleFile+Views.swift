@@ -114,7 +114,7 @@ extension FlexibleFile {
     /// results when it is stored, since the log alone says them.
     private struct Concerned {
         var views: [ClientView] = []
-        var others: [(ident: ClientFileID, result: ViewProjection.Result)] = []
+        var others: [(ident: ClientFileID, result: ViewProjection.Result, clientVersion: ClientVersion)] = []
     }
 
     private func views(
@@ -154,7 +154,7 @@ extension FlexibleFile {
                     continue
                 }
                 if result.isInLog {
-                    concerned.others.append((ident, result))
+                    concerned.others.append((ident, result, try ownVersion(of: ident)))
                     continue
                 }
                 guard var view = views[ident] else { continue }
@@ -275,9 +275,9 @@ extension FlexibleFile {
             keep(view)
             if connected.contains(view.ident) { news.insert(view.ident) }
         }
-        for (ident, result) in concerned?.others ?? [] {
+        for (ident, result, clientVersion) in concerned?.others ?? [] {
             // In place: a copy would copy everything that the client has not confirmed.
-            views[ident]?.append(result, endingAt: file.head.version, try ownVersion(of: ident), isKnown: false)
+            views[ident]?.append(result, endingAt: file.head.version, clientVersion, isKnown: false)
             news.insert(ident)
         }
         // Clients that no version concerns still have to learn the newest one, so that the log can forget older ones.

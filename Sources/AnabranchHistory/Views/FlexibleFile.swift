@@ -41,6 +41,7 @@ package final class FlexibleFile {
     /// The head of the log that the views know; and the uploads that were dropped, by client file (`Spec/Nodes.md`,
     /// section 8).
     var followed: FileHead
+    var isTakingIn = false
     var dropped: [ClientFileID: Int] = [:]
     /// The number of versions after which their newest is announced to clients that none of them concerns.
     static let unannouncedVersionsMax: UInt64 = 1_000

@@ -100,7 +100,7 @@ struct DownloadFeed: Sendable {
     /// The file has said what its newest version is, as a MARK has made it do.
     mutating func fileAnswered(_ version: ServerVersion) {
         expose(version)
-        marks.fileAnswered()
+        marks.fileAnswered(version)
     }
 
     mutating func notify(_ notice: Notice) { notices.append(notice) }

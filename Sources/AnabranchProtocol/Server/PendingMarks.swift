@@ -25,8 +25,14 @@ struct PendingMarks: Sendable {
         marks.append(Mark(request: request, query: query, question: asksFile ? questions : 0))
     }
 
-    /// The file has answered the next question.
-    mutating func fileAnswered() { answers = min(answers + 1, questions) }
+    /// The file has answered the next question: there were server versions up to this one when the MARK came, or soon
+    /// afterwards.
+    mutating func fileAnswered(_ version: ServerVersion) {
+        answers = min(answers + 1, questions)
+        for index in marks.indices where marks[index].question == answers {
+            marks[index].version = marks[index].version.map { max($0, version) }
+        }
+    }
 
     /// A QUERY has come: the versions exposed now are all that the MARKs before it wait for.
     mutating func queryCame(at exposedVersion: ServerVersion) {

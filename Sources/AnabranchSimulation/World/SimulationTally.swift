@@ -34,17 +34,12 @@ package struct SimulationTally: RunTally {
             "error 206", "error 208", "error 209", "error 211", "error 222", "error 223", "error 230",
         ]
 
-    /// The same where several nodes serve partitions.
+    /// The same where there are several nodes.
     private static let expectedOfNodes: [String] =
-        expected.filter { !ofFlexibleSync.contains($0) } + [
+        expected + [
             "client moves", "client moves over a sound store", "found away", "mark answered", "node stopped",
             "restored under a node", "wake lost",
         ]
-
-    private static let ofFlexibleSync: Set<String> = [
-        SimulationPlan.Fault.roles.rawValue, "bootstrap", "part of a bootstrap", "compensating write", "query",
-        "query refused", "subscriptions recovered",
-    ]
 
     /// Returns the expected events that have happened fewer than five times per 200 runs. The rarest happen about 18
     /// times (error 230, after which no client tries the same again).
