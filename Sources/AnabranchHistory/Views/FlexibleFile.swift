@@ -314,7 +314,7 @@ package final class FlexibleFile {
             searches[view.ident] = QuerySearch(queries: queries, queryVersion: version, bootstrap: version)
             sets.record(view.ident, predicates)
         } catch {
-            if error.kind == .unavailable { throw HistoryError(.storeFailed, error.reason) }
+            if error.kind == .unavailable { throw HistoryError(readingStateFailed: error) }
             // The client goes on with the set that it has, which may not be that of the view any more.
             let isSame = view.queries.predicates == session.predicates
             searches[view.ident] = QuerySearch(

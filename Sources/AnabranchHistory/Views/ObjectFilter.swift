@@ -74,7 +74,7 @@ enum ObjectChoice {
                 return try matcher.matches(object)
             } catch {
                 if error.kind == .limit { return false }
-                throw HistoryError(.storeFailed, "the state cannot be read: \(error.reason)")
+                throw HistoryError(readingStateFailed: error)
             }
         }
     }
@@ -88,5 +88,12 @@ final class ObjectQuery: Sendable {
     init(_ query: Query) {
         self.query = query
         slots = query.fields.compactMap(\.slot)
+    }
+}
+
+extension HistoryError {
+    /// Objects that a query asks about cannot be read.
+    init(readingStateFailed error: QueryError) {
+        self.init(error.isOutdated ? .conflict : .storeFailed, "the state cannot be read: \(error.reason)")
     }
 }

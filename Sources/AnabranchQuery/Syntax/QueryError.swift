@@ -23,6 +23,8 @@ public struct QueryError: Error, Sendable {
     public let offset: Int
     /// The reason, in words.
     public let reason: String
+    /// As `ApplyError.isOutdated`, where objects cannot be read.
+    package private(set) var isOutdated = false
 
     /// Creates an error at a place of a text.
     public init(_ kind: Kind, at offset: Int, _ reason: String) {
@@ -32,7 +34,10 @@ public struct QueryError: Error, Sendable {
     }
 
     /// Reports that objects cannot be read.
-    init(_ error: ApplyError, at offset: Int = 0) { self.init(.unavailable, at: offset, error.reason) }
+    init(_ error: ApplyError, at offset: Int = 0) {
+        self.init(.unavailable, at: offset, error.reason)
+        isOutdated = error.isOutdated
+    }
 }
 
 extension QueryError: Equatable {

@@ -73,11 +73,10 @@ extension Configuration {
 
     /// The settings that several servers over one store do not have (`Spec/Nodes.md`, section 6).
     private var contradictionsOfSharing: [String] {
-        let flexible = apps.filter(\.value.isFlexible).keys.map { ($0, "flexible sync") }
-        let others = [(simperium.keys.sorted(), "simperium"), (overTheAir.keys.sorted(), "property-list")]
-        let doors = others.flatMap { apps, name in apps.map { ($0, name) } } + files.keys.map { ($0, "files") }
+        let wires = [(simperium.keys.sorted(), "simperium"), (overTheAir.keys.sorted(), "property-list")]
+        let doors = wires.flatMap { apps, name in apps.map { ($0, name) } } + files.keys.map { ($0, "files") }
         return (database == nil ? ["shared: only with store, the PostgreSQL database that the servers share"] : [])
-            + (flexible + doors).sorted { $0 < $1 }.map { app, name in
+            + doors.sorted { $0 < $1 }.map { app, name in
                 "apps: \(app): \(name) is for a server that has its store for itself: leave shared away"
             }
     }
