@@ -90,6 +90,19 @@ import Testing
         #expect(try Self.tasks(of: ann) == [.int(1), .int(2)] && Self.tasks(of: bob) == [])
     }
 
+    @Test func twoNodesShareAThousandViews() throws {
+        let (first, second) = try Self.nodes(.memory), count: Int64 = 1_000
+        try first.write(at: 1) { for id in 3..<3 + count { try Self.create(id, "u\(id)", in: $0) } }
+        for id in 3..<3 + count { _ = try Self.device(at: id % 2 == 0 ? first : second, "owner == 'u\(id)'") }
+        for node in [first, second] { try node.follow() }
+        let before = (first.evaluationCount, second.evaluationCount)
+        for id in 3..<3 + count {
+            try Self.set("count", of: id, to: .int(1), at: id % 4 < 2 ? first : second)
+            for node in [first, second] { try node.follow() }
+        }
+        #expect(first.evaluationCount - before.0 == 500 && second.evaluationCount - before.1 == 500)
+    }
+
     /// What a field was before is in the log from the time on at which somebody asks for it, whoever writes.
     @Test(arguments: SharedStores.Kind.allCases)
     func aFieldThatSomebodyAsksForIsKnownToAll(_ kind: SharedStores.Kind) throws {

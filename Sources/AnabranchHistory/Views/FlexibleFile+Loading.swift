@@ -59,7 +59,8 @@ extension FlexibleFile {
     /// - Parameter changed: the views that are stored with the commit in any case.
     func takeConfirmed(butNot changed: [ClientView]) -> [ViewChange] {
         confirmed.subtract(changed.map(\.ident))
-        let freed = confirmed.filter { file.unwritten[$0] == nil && file.mayHaveSession($0) }.sorted().prefix(Self.freedViewsMax)
+        let freed = confirmed.filter { file.unwritten[$0] == nil && file.mayHaveSession($0) }.sorted()
+            .prefix(Self.freedViewsMax)
         confirmed.subtract(freed)
         return freed.compactMap { views[$0] }.map { change(from: $0, to: $0) }
     }

@@ -1,4 +1,5 @@
 #if canImport(CLibPQ)
+import AnabranchCore
 import AnabranchHistory
 import AnabranchPostgresWire
 

@@ -109,8 +109,8 @@ extension SharedBodies.Key {
         of entries: [AlikeEntry], file: SyncedFileID, _ epoch: UInt64, _ capabilities: ClientCapabilities
     ) {
         self.init(
-            file: file, epoch: epoch, lineage: .log, from: DownloadCursor(serverVersion: 0, clientVersion: 0), serverVersion: 0,
-            entries: entries, capabilities: capabilities)
+            file: file, epoch: epoch, lineage: .log, from: DownloadCursor(serverVersion: 0, clientVersion: 0),
+            serverVersion: 0, entries: entries, capabilities: capabilities)
     }
 }
 

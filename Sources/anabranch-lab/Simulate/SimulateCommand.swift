@@ -27,10 +27,10 @@ struct SimulateCommand: AsyncParsableCommand {
             With --faults nothing goes wrong but what is named, in each world; clients count their writes, and \
             in the end those compete in each of them. Names: \(SimulationPlan.Fault.names).
 
-            With --nodes 2 or 3, so many machines serve one store in memory, by partition (Spec/Nodes.md). Clients \
-            come back to any of them; each is killed, or stopped for a while and goes on as if nothing had happened; \
-            the news of what one has written is late or lost. Besides, a client that asks whether it has everything \
-            has to have what there was when it asked, and none may start over because it has changed nodes.
+            With --nodes 2 or 3, so many machines serve one store in memory (Spec/Nodes.md). Clients come back to \
+            any of them; each is killed, or stopped for a while and goes on as if nothing had happened; the news of \
+            what one has written is late or lost. Besides, a client that asks whether it has everything has to have \
+            what there was when it asked, and none may start over because it has changed nodes.
 
             With --record one world goes into a file, with its clients, messages, faults, merges and end, and with \
             --play a page in the browser shows it, at a link that begins the same world again for whoever has the \

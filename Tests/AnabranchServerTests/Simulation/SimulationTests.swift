@@ -26,6 +26,15 @@ import Testing
             "repeat: anabranch-lab simulate --nodes \(nodes) --seed \(seed)\n\(tally.failures)")
     }
 
+    /// Each has shown a bug of flexible files with several nodes.
+    @Test(arguments: zip([2, 2, 2, 3, 3], [71, 144, 271, 42, 327] as [UInt64]))
+    func seedsThatHaveFoundSomethingOfSeveralNodesPass(nodes: Int, seed: UInt64) {
+        let tally = Simulation.tally(of: seed, nodeCount: nodes, twice: false)
+        #expect(
+            tally.failures.isEmpty,
+            "repeat: anabranch-lab simulate --nodes \(nodes) --seed \(seed)\n\(tally.failures)")
+    }
+
     /// A write that is acknowledged and gone, or there twice, is found.
     @Test func writesAreCounted() throws {
         var ledger = WriteLedger()
