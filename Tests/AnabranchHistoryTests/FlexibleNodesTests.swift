@@ -114,6 +114,7 @@ import Testing
         #expect(try Self.tasks(of: device) == [.int(1)])
         // The second node does not know of the query.
         try Self.set("count", of: 1, to: .int(0), at: second)
+        try first.follow()
         try Self.receive(&device, from: first)
         #expect(try Self.tasks(of: device) == [])
         #expect(second.file.head.bounds == bounds + 1)
@@ -151,6 +152,7 @@ import Testing
         try Self.come(&device, to: first, "owner == 'ann'")
         #expect(try Self.tasks(of: device) == [.int(2)] && device.session.sentNumber > old.sentNumber)
         try Self.set("count", of: 2, to: .int(1), at: second)
+        try first.follow()
         try Self.receive(&device, from: first)
         #expect(try device.client.state.read { try $0.object("Task", key: 2)?.value("count") } == .int(1))
     }
