@@ -42,6 +42,8 @@ public struct Commit: Sendable {
     package var observedThrough: ServerVersion = 0
     /// The change to a bootstrap generation; nil if there is none. Only for stores whose files have a `frozenState`.
     package var generation: GenerationChange?
+    /// The rows of another store that are copied as they are; nil if there are none. Only for a `CopyableStore`.
+    package var copied: CopiedParts?
     /// True if a client file gets its lineage, which the beginning of the log and the generations have decided.
     public var choosesLineage = false
     /// The change to the stored state; nil if it stays as it is.
@@ -69,6 +71,7 @@ public struct Commit: Sendable {
     /// - Parameter head: the stored head: in a shared store, what the commit does not depend on may have changed.
     package func newHead(after head: FileHead) -> FileHead {
         var result = head
+        if let copied { copied.move(&result) }
         if let last = entries.last {
             result.version = last.version
             result.versionSalt = last.salt
@@ -101,7 +104,8 @@ public struct Commit: Sendable {
     public var isEmpty: Bool {
         entries.isEmpty && clientFiles.isEmpty && reciprocals.isEmpty && state == nil && idempotencyKey == nil
             && trim == nil && sealed == nil && generation == nil && views.isEmpty && viewFields.isEmpty
-            && ingested.isEmpty && freedIngested == 0 && withheldSchemas.isEmpty && records.isEmpty && !deletesFile
+            && ingested.isEmpty && freedIngested == 0 && withheldSchemas.isEmpty && records.isEmpty && copied == nil
+            && !deletesFile
     }
 }
 
@@ -185,7 +189,7 @@ extension Commit {
             + received.reduce(0) { $0 + $1.changeset.count }
             + reciprocals.reduce(0) { $0 + $1.reciprocal.changeset.count }
             + views.reduce(0) { $0 + $1.byteCount } + withheldSchemas.values.reduce(0) { $0 + $1.count + 256 }
-            + records.reduce(0) { $0 + $1.place.key.count + ($1.value?.count ?? 0) + 256 }
+            + records.reduce(0) { $0 + $1.place.key.count + ($1.value?.count ?? 0) + 256 } + (copied?.byteCount ?? 0)
     }
 }
 

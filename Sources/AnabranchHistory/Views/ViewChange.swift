@@ -70,6 +70,9 @@ package struct ViewChange: Sendable {
     /// the node of the newest one. Otherwise 0.
     package let session: UInt64
 
+    /// A view, and some of its entries, as another store has them.
+    init(copied record: ViewRecord, _ entries: [ViewEntry]) { (self.record, self.entries) = (record, entries) }
+
     /// - Parameter before: the view as it is stored; nil if it is new.
     init(from before: ClientView?, to view: ClientView, session: UInt64) {
         self.session = session

@@ -21,21 +21,9 @@ public final class PostgresAccountStore: Sendable {
     /// - Throws: `storeFailed`.
     public func signingKeys(orFirst first: SigningKey) throws(AccountError) -> [SigningKey] {
         try write(locking: Self.lockOfNames) { transaction throws(AccountError) in
-            let rows = try transaction.rows(
-                "SELECT ident, secret, created_at FROM signing_key ORDER BY created_at DESC, ident", [])
-            guard rows.count == 0 else {
-                var keys: [SigningKey] = []
-                for row in 0..<rows.count {
-                    keys.append(
-                        SigningKey(
-                            ident: rows.text(row, 0) ?? "", secret: rows.bytes(row, 1) ?? [],
-                            createdAt: try rows.time(row, 2)))
-                }
-                return keys
-            }
-            try transaction.change(
-                "INSERT INTO signing_key (ident, secret, created_at) VALUES ($1, $2, $3)", .string(first.ident),
-                .bytes(first.secret), .number(Int64(clamping: first.createdAt)))
+            let keys = try Self.signingKeys(in: transaction)
+            guard keys.isEmpty else { return keys }
+            try Self.insert(first, in: transaction)
             return [first]
         }
     }
@@ -46,10 +34,7 @@ extension PostgresAccountStore: AccountStore {
 
     public func add(_ user: User) throws(AccountError) {
         try write(locking: Self.lockOfNames) { transaction throws(AccountError) in
-            try transaction.change(
-                "INSERT INTO app_user (ident, app, custom_data, is_disabled, created_at) VALUES ($1, $2, $3, $4, $5)",
-                .string(user.ident), .string(user.app), .string(user.customData), .flag(user.isDisabled),
-                .number(Int64(clamping: user.createdAt)))
+            try Self.insert(user, hasVisited: false, in: transaction)
             for identity in user.identities { try Self.add(identity, to: user.ident, of: user.app, in: transaction) }
         }
     }
@@ -181,10 +166,7 @@ extension PostgresAccountStore: AccountStore {
                 DELETE FROM login WHERE ident IN
                 (SELECT ident FROM login WHERE expires_at <= $1 FOR UPDATE SKIP LOCKED)
                 """, createdAt)
-            try transaction.change(
-                "INSERT INTO login (ident, user_ident, provider, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)",
-                .string(session.ident), .string(session.user), .string(session.provider), createdAt,
-                .number(Int64(clamping: session.expiresAt)))
+            try Self.insert(session, in: transaction)
         }
     }
 
@@ -217,9 +199,7 @@ extension PostgresAccountStore: AccountStore {
             _ = try Self.requiredUser(key.user, in: transaction)
             let keys = try transaction.rows("SELECT 1 FROM api_key WHERE user_ident = $1", .string(key.user))
             guard keys.count < countMax else { throw AccountError(.tooManyKeys, "the user has \(countMax) keys") }
-            try transaction.change(
-                "INSERT INTO api_key (ident, user_ident, name, digest, is_disabled) VALUES ($1, $2, $3, $4, $5)",
-                .string(key.ident), .string(key.user), .string(key.name), .bytes(key.digest), .flag(key.isDisabled))
+            try Self.insert(key, in: transaction)
         }
     }
 
@@ -331,20 +311,8 @@ extension PostgresAccountStore: AccountStore {
         try insert(identity, of: user, app: app, in: transaction)
     }
 
-    private static func insert(
-        _ identity: Identity, of user: String, app: String, in transaction: StoreTransaction
-    ) throws(AccountError) {
-        try transaction.change(
-            """
-            INSERT INTO identity (ident, user_ident, app, provider, name, folded, secret, is_pending)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-            """, .string(identity.ident), .string(user), .string(app), .string(identity.provider),
-            .string(identity.name), .string(folded(identity.name)), identity.secret.map { .string($0) } ?? .null,
-            .flag(identity.isPending))
-    }
-
     /// The name with small letters instead of the capitals from A to Z.
-    private static func folded(_ name: String) -> String {
+    static func folded(_ name: String) -> String {
         String(decoding: name.utf8.map { 65...90 ~= $0 ? $0 + 32 : $0 }, as: UTF8.self)
     }
 
@@ -353,7 +321,7 @@ extension PostgresAccountStore: AccountStore {
     /// Lets one at a time give names away.
     private static let lockOfNames = [PostgresStep("SELECT 1 FROM meta WHERE name = 'accounts' FOR UPDATE")]
 
-    private func read<Result>(
+    func read<Result>(
         _ body: (StoreTransaction) throws(AccountError) -> Result
     ) throws(AccountError) -> Result {
         try translating { () throws(HistoryError) in
@@ -363,7 +331,7 @@ extension PostgresAccountStore: AccountStore {
         }
     }
 
-    private func write<Result>(
+    func write<Result>(
         locking: [PostgresStep] = [], _ body: (StoreTransaction) throws(AccountError) -> Result
     ) throws(AccountError) -> Result {
         try translating { () throws(HistoryError) in

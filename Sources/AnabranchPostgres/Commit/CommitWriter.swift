@@ -23,7 +23,7 @@ struct CommitWriter {
     /// Writes what was added, so that the following reads see it.
     private mutating func flush() throws(HistoryError) { _ = try transaction.run(batch.takeSteps()) }
 
-    private mutating func execute(_ sql: String, _ parameters: PostgresValue...) throws(HistoryError) -> PostgresRows {
+    mutating func execute(_ sql: String, _ parameters: PostgresValue...) throws(HistoryError) -> PostgresRows {
         try transaction.query(sql, parameters)
     }
 
@@ -62,6 +62,7 @@ struct CommitWriter {
                 .withheldSchema, file, Cell(ident), Cell(start.covering(schema: schema, of: ident)), .bytes(schema))
         }
         if let trim = commit.trim { try apply(trim, of: commit.file, to: &after) }
+        if let copied = commit.copied { try add(copied, to: &after) }
         for change in commit.reciprocals {
             batch.add(
                 .reciprocal, file, Cell(change.ident), Cell(change.reciprocal.version), Cell(start.covering(change)),
@@ -143,7 +144,7 @@ struct CommitWriter {
             entry.section.isEmpty ? .null : .bytes(entry.section), .bytes(entry.changeset))
     }
 
-    private mutating func add(_ state: RowWrites, of file: Cell) {
+    mutating func add(_ state: RowWrites, of file: Cell) {
         for number in state.erasedClasses { batch.add(.erasedClass, file, .number(Int64(number.rawValue))) }
         for address in state.removed {
             batch.add(
@@ -326,16 +327,8 @@ struct CommitWriter {
         let number = PostgresValue.number(id.number)
         switch change {
         case .append(let version, let last, let block):
-            _ = try execute(
-                "INSERT INTO generation_segment (file, generation, last, block) VALUES ($1, $2, $3, $4)", number,
-                .number(version), .number(last), .bytes(block))
-        case .publish(let generation):
-            _ = try execute(
-                """
-                INSERT INTO generation (file, version, entry_count, bytes, cumulative_size, checksum)
-                VALUES ($1, $2, $3, $4, $5, $6)
-                """, number, .number(generation.version), .number(generation.entryCount), .number(generation.bytes),
-                .number(generation.cumulativeSize), .bytes(record.start.covering(generation).bytes))
+            try add(CopiedSegment(kind: .generation(version), last: last, block: block), of: id.number)
+        case .publish(let generation): try add(generation, to: record)
         case .remove(let version):
             _ = try execute(
                 "DELETE FROM generation WHERE file = $1 AND version = $2", number, .number(version))

@@ -59,7 +59,7 @@ extension PostgresFile {
         return try received(in: VersionRange(after: version - 1, through: version), countMax: 1).first
     }
 
-    private func received(in range: VersionRange, countMax: Int) throws(HistoryError) -> [ReceivedChangeset] {
+    func received(in range: VersionRange, countMax: Int) throws(HistoryError) -> [ReceivedChangeset] {
         let rows = try query(
             """
             SELECT version, time, changeset, checksum FROM received

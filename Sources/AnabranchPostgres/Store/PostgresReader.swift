@@ -11,8 +11,17 @@ package final class PostgresReader: Sendable {
 
     /// Opens the store in a database.
     /// - Throws: `storeUnusable` if there is none, or it has another format; `storeFailed`.
-    package init(_ url: String) throws(HistoryError) {
-        store = try PostgresStore(existing: url)
+    package convenience init(_ url: String) throws(HistoryError) {
+        self.init(try PostgresStore(existing: url))
+    }
+
+    /// Opens a copy that is not finished.
+    package convenience init(copyIn url: String) throws(HistoryError) {
+        self.init(try PostgresStore(existing: url, isCopy: true))
+    }
+
+    private init(_ store: PostgresStore) {
+        self.store = store
         transaction = StoreTransaction(reading: store.readers)
     }
 
@@ -27,6 +36,11 @@ package final class PostgresReader: Sendable {
             Swift.Result { () throws(HistoryError) in try body() }
         }
         return try result.get()
+    }
+
+    /// Calls `body` with the store, all of whose files it reads as they are in the snapshot.
+    package func copying<Result>(_ body: (PostgresStore) throws -> Result) throws -> Result {
+        try reading { () throws(HistoryError) in Swift.Result { try body(store) } }.get()
     }
 
     // MARK: Files

@@ -126,7 +126,7 @@ extension PostgresStore: HistoryCatalog {
 
     // MARK: Values of the whole store
 
-    private func setMeta(_ name: String, to value: String) throws(HistoryError) {
+    func setMeta(_ name: String, to value: String) throws(HistoryError) {
         _ = try StoreTransaction.write(in: writers, locking: []) { transaction throws(HistoryError) in
             try transaction.commit([
                 PostgresStep(

@@ -60,24 +60,25 @@ public final class PostgresStore: Sendable {
     ///   needed, the server is too old or may lose what it has acknowledged, or the tables are not those of this
     ///   version.
     public convenience init(_ url: String, options: Options = Options()) throws(HistoryError) {
-        try self.init(url, options, makesTables: true)
+        try self.init(url, options, makesTables: true, isCopy: false)
     }
 
     /// Opens a store that is there, to read it.
-    convenience init(existing url: String) throws(HistoryError) {
+    convenience init(existing url: String, isCopy: Bool = false) throws(HistoryError) {
         var options = Options()
         options.requiresDurability = false
-        try self.init(url, options, makesTables: false)
+        try self.init(url, options, makesTables: false, isCopy: isCopy)
     }
 
-    private init(_ url: String, _ options: Options, makesTables: Bool) throws(HistoryError) {
+    /// - Parameter isCopy: whether it is one that another store is being copied into.
+    init(_ url: String, _ options: Options, makesTables: Bool, isCopy: Bool) throws(HistoryError) {
         self.options = options.bounded
         target = PostgresTarget(
             url: url, seconds: self.options.seconds, server: ServerWatch(requiresDurability: options.requiresDurability)
         )
         isNew = try StoreCheck(
             target: target, requiresDurability: options.requiresDurability, makesTables: makesTables,
-            isShared: makesTables ? options.isShared : nil
+            isShared: makesTables ? options.isShared : nil, isCopy: isCopy
         ).run()
         readers = ConnectionPool(target, count: self.options.readers, idleSeconds: 600)
         writers = ConnectionPool(target, count: self.options.writers, idleSeconds: self.options.seconds)

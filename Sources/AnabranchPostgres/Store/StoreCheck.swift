@@ -15,9 +15,14 @@ struct StoreCheck {
     let makesTables: Bool
     /// True if several nodes write the store; nil to take either.
     let isShared: Bool?
+    /// True for a store that another one is being copied into: it is for nobody yet.
+    var isCopy = false
 
     /// The parties that the store is for, as they are named in it.
-    private static func parties(_ isShared: Bool) -> String { isShared ? "many" : "one" }
+    static func parties(_ isShared: Bool) -> String { isShared ? "many" : "one" }
+
+    /// The same of a store that another one is being copied into. Releases that do not know it refuse it as well.
+    private static let partiesOfCopy = "none: a copy"
 
     /// - Returns: whether the tables were made.
     /// - Throws: `storeFailed` or `storeUnusable`, with a sentence for the operator.
@@ -30,7 +35,8 @@ struct StoreCheck {
             guard makesTables || schemas.count > 0 else {
                 throw unusable("the database has no store of Anabranch: no server has used it yet")
             }
-            let isNew = try schemas.count == 0 && make(connection)
+            if makesTables, isCopy, schemas.count > 0 { try removeCopy(connection) }
+            let isNew = try (schemas.count == 0 || isCopy && makesTables) && make(connection)
             try checkTables(connection)
             return isNew
         } catch let error as HistoryError {
@@ -63,7 +69,7 @@ struct StoreCheck {
                 BEGIN;
                 \(StoreTables.sql)
                 INSERT INTO meta (name, value) VALUES ('format', '\(StoreTables.format)'), ('store', '\(name)'),
-                ('nodes', '\(Self.parties(isShared ?? false))');
+                ('nodes', '\(isCopy ? Self.partiesOfCopy : Self.parties(isShared ?? false))');
                 COMMIT;
                 """)
             return true
@@ -72,6 +78,16 @@ struct StoreCheck {
             try connection.execute("ROLLBACK")
             return false
         }
+    }
+
+    /// Removes a copy that was interrupted.
+    /// - Throws: `storeUnusable` if it is any other store.
+    private func removeCopy(_ connection: PostgresConnection) throws {
+        try checkTables(connection)
+        // It takes as long as there are files to be deleted.
+        let patient = try PostgresConnection(target.url, seconds: 3_600)
+        defer { patient.close() }
+        try patient.execute("SET client_min_messages = warning; DROP SCHEMA \(Self.schema) CASCADE")
     }
 
     private func checkTables(_ connection: PostgresConnection) throws {
@@ -93,13 +109,29 @@ struct StoreCheck {
                 Anabranch that has written it, or a newer one
                 """)
         }
-        let nodes = try connection.query("SELECT value FROM \(Self.schema).meta WHERE name = 'nodes'")[0, 0]
-        if let isShared, nodes != Self.parties(isShared) {
+        func value(_ name: String) throws -> String? {
+            try connection.query("SELECT value FROM \(Self.schema).meta WHERE name = '\(name)'")[0, 0]
+        }
+        let nodes = try value("nodes")
+        guard isCopy == (nodes == Self.partiesOfCopy) else {
+            throw unusable(
+                isCopy
+                    ? "the database has a store of Anabranch: the copy needs one without"
+                    : "`anabranch store copy` into the database was interrupted: run it again, which begins anew")
+        }
+        if makesTables, let place = try value(Self.copiedTo) {
+            throw unusable(
+                """
+                the store was copied to \(place), which is served in its place. To serve this one again, if no client \
+                has been there: DELETE FROM \(Self.schema).meta WHERE name = '\(Self.copiedTo)'
+                """)
+        }
+        if let isShared, !isCopy, nodes != Self.parties(isShared) {
             throw unusable(
                 isShared
                     ? """
                     the store was made for one server at a time, and cannot be shared: start the server without \
-                    shared, or with another database
+                    shared, or make one that can be, with `anabranch store copy --shared`
                     """
                     : """
                     several servers share the store: start this one with shared, too, or with another database
@@ -113,6 +145,9 @@ struct StoreCheck {
             """)
         if let table = refused[0, 0] { throw missingRights("table \(table)") }
     }
+
+    /// The name of the value that says which store has taken the place of this one.
+    static let copiedTo = "copied-to"
 
     // MARK: Refusals
 

@@ -41,11 +41,7 @@ extension SQLiteAccountStore: AccountStore {
 
     public func add(_ user: User) throws(AccountError) {
         try write { db in
-            try db.execute(
-                sql: "INSERT INTO user (ident, app, custom_data, is_disabled, created_at) VALUES (?, ?, ?, ?, ?)",
-                arguments: [
-                    user.ident, user.app, user.customData, user.isDisabled, Int64(clamping: user.createdAt),
-                ])
+            try Self.insert(user, hasVisited: false, in: db)
             for identity in user.identities { try Self.add(identity, to: user.ident, of: user.app, in: db) }
         }
     }
@@ -168,11 +164,7 @@ extension SQLiteAccountStore: AccountStore {
             }
             try db.execute(sql: "UPDATE user SET has_visited = TRUE WHERE ident = ?", arguments: [session.user])
             try db.execute(sql: "DELETE FROM session WHERE expires_at <= ?", arguments: [createdAt])
-            try db.execute(
-                sql: "INSERT INTO session (ident, user, provider, created_at, expires_at) VALUES (?, ?, ?, ?, ?)",
-                arguments: [
-                    session.ident, session.user, session.provider, createdAt, Int64(clamping: session.expiresAt),
-                ])
+            try Self.insert(session, in: db)
         }
     }
 
@@ -205,18 +197,12 @@ extension SQLiteAccountStore: AccountStore {
             let count = try Int.fetchOne(
                 db, sql: "SELECT COUNT(*) FROM api_key WHERE user = ?", arguments: [key.user])
             guard count ?? 0 < countMax else { throw AccountError(.tooManyKeys, "the user has \(countMax) keys") }
-            try db.execute(
-                sql: "INSERT INTO api_key (ident, user, name, digest, is_disabled) VALUES (?, ?, ?, ?, ?)",
-                arguments: [key.ident, key.user, key.name, Data(key.digest), key.isDisabled])
+            try Self.insert(key, in: db)
         }
     }
 
     public func apiKeys(of user: String) throws(AccountError) -> [APIKey] {
-        try read { db in
-            try Row.fetchAll(
-                db, sql: "SELECT \(Self.keyColumns) FROM api_key WHERE user = ? ORDER BY ident", arguments: [user]
-            ).map(Self.key)
-        }
+        try read { db in try Self.keys(of: user, in: db) }
     }
 
     public func apiKey(digest: [UInt8]) throws(AccountError) -> APIKey? {
@@ -249,6 +235,12 @@ extension SQLiteAccountStore: AccountStore {
 
     private static func key(_ row: Row) throws -> APIKey {
         APIKey(ident: row[0], user: row[1], name: row[2], digest: try row.bytes(3), isDisabled: row[4])
+    }
+
+    static func keys(of user: String, in db: Database) throws -> [APIKey] {
+        try Row.fetchAll(
+            db, sql: "SELECT \(keyColumns) FROM api_key WHERE user = ? ORDER BY ident", arguments: [user]
+        ).map(key)
     }
 
     private static func user(_ ident: String, in db: Database) throws -> User? {
@@ -293,7 +285,34 @@ extension SQLiteAccountStore: AccountStore {
         try insert(identity, of: user, app: app, in: db)
     }
 
-    private static func insert(_ identity: Identity, of user: String, app: String, in db: Database) throws {
+    /// Adds a user without identities.
+    static func insert(_ user: User, hasVisited: Bool, in db: Database) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO user (ident, app, custom_data, is_disabled, has_visited, created_at)
+                VALUES (?, ?, ?, ?, ?, ?)
+                """,
+            arguments: [
+                user.ident, user.app, user.customData, user.isDisabled, hasVisited, Int64(clamping: user.createdAt),
+            ])
+    }
+
+    static func insert(_ session: LoginSession, in db: Database) throws {
+        try db.execute(
+            sql: "INSERT INTO session (ident, user, provider, created_at, expires_at) VALUES (?, ?, ?, ?, ?)",
+            arguments: [
+                session.ident, session.user, session.provider, Int64(clamping: session.createdAt),
+                Int64(clamping: session.expiresAt),
+            ])
+    }
+
+    static func insert(_ key: APIKey, in db: Database) throws {
+        try db.execute(
+            sql: "INSERT INTO api_key (ident, user, name, digest, is_disabled) VALUES (?, ?, ?, ?, ?)",
+            arguments: [key.ident, key.user, key.name, Data(key.digest), key.isDisabled])
+    }
+
+    static func insert(_ identity: Identity, of user: String, app: String, in db: Database) throws {
         try db.execute(
             sql: """
                 INSERT INTO identity (ident, user, app, provider, name, secret, is_pending)
@@ -306,11 +325,11 @@ extension SQLiteAccountStore: AccountStore {
 
     // MARK: Transactions
 
-    private func read<Result>(_ body: (Database) throws -> Result) throws(AccountError) -> Result {
+    func read<Result>(_ body: (Database) throws -> Result) throws(AccountError) -> Result {
         try translatingAccountErrors { try queue.read(body) }
     }
 
-    private func write<Result>(_ body: (Database) throws -> Result) throws(AccountError) -> Result {
+    func write<Result>(_ body: (Database) throws -> Result) throws(AccountError) -> Result {
         try translatingAccountErrors { try queue.write(body) }
     }
 

@@ -126,6 +126,7 @@ package struct StoreBackup {
         case .making:
             throw HistoryError(
                 .storeUnusable, "\(source.path): the store is not finished; the server that opens it goes on with that")
+        case .copying: throw HistoryError.partlyCopied
         case .restoring: throw HistoryError.partlyRestored
         }
     }

@@ -26,7 +26,7 @@ package struct StoreRestoration {
     /// Opens the store in a directory. Its shards may be of different times.
     /// - Throws: `storeUnusable` if there is no store, or a process uses it; `storeDamaged`, `storeFailed`.
     package init(directory path: String) throws(HistoryError) {
-        store = try SQLiteStore(existingIn: path, isRestoring: true)
+        store = try SQLiteStore(existingIn: path, for: .restoration)
     }
 
     /// True if a directory is a whole backup that `StoreBackup` has made.

@@ -11,7 +11,7 @@ extension DataDirectory {
             try refuseRemains()
             return nil
         }
-        guard manifest.stage != .making else { return manifest }
+        guard !manifest.isUnmade else { return manifest }
         for number in 0..<manifest.shards where size(of: Self.shardName(number)) ?? 0 == 0 {
             let finding = size(of: Self.shardName(number)) == nil ? "is missing" : "is empty (0 bytes)"
             throw HistoryError(.storeUnusable, "\(url.path): \(Self.shardName(number)) \(finding): restore a backup")

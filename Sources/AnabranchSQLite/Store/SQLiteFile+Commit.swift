@@ -31,6 +31,7 @@ extension SQLiteFile {
         }
         for (ident, schema) in commit.withheldSchemas { try store(withheldSchema: schema, of: ident, start: start) }
         if let trim = commit.trim { try apply(trim, to: &record) }
+        if let copied = commit.copied { try store(copied, &record) }
         for change in commit.reciprocals { try store(change, start: start) }
         record.chain = try append(commit.entries, chain: record.chain)
         for entry in commit.conflictKeys { try store(entry) }
@@ -127,7 +128,7 @@ extension SQLiteFile {
     }
 
     /// Keeps the newest keys of the file.
-    private func store(_ write: IdempotencyKey) throws {
+    func store(_ write: IdempotencyKey) throws {
         try execute(
             "INSERT OR REPLACE INTO idempotency_key (file, key, version) VALUES (?, ?, ?)",
             [id.number, Data(write.key), stored(write.version)])

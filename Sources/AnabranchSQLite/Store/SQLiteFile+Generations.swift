@@ -67,17 +67,8 @@ extension SQLiteFile {
     func apply(_ change: GenerationChange, start: Checksum) throws {
         try view().check(change) { version throws(HistoryError) in try segmentCount(ofGeneration: version) }
         switch change {
-        case .append(let version, let last, let block):
-            try execute(
-                "INSERT INTO generation_segment (file, generation, last, block) VALUES (?, ?, ?, ?)",
-                [id.number, stored(version), stored(last), Data(block)])
-        case .publish(let generation):
-            try execute(
-                "INSERT INTO generation (file, \(SQLiteFile.generationColumns)) VALUES (?, ?, ?, ?, ?, ?)",
-                [
-                    id.number, stored(generation.version), stored(generation.entryCount), stored(generation.bytes),
-                    stored(generation.cumulativeSize), Data(start.covering(generation).bytes),
-                ])
+        case .append(let version, let last, let block): try store(block, endingAt: last, ofGeneration: version)
+        case .publish(let generation): try store(generation, start: start)
         case .remove(let version):
             try execute("DELETE FROM generation WHERE file = ? AND version = ?", [id.number, stored(version)])
             try execute(
@@ -86,6 +77,21 @@ extension SQLiteFile {
                 (SELECT rowid FROM generation_segment WHERE file = ? AND generation = ? LIMIT ?)
                 """, [id.number, stored(version), GenerationChange.removedSegmentsMax])
         }
+    }
+
+    func store(_ block: [UInt8], endingAt last: ServerVersion, ofGeneration version: ServerVersion) throws {
+        try execute(
+            "INSERT INTO generation_segment (file, generation, last, block) VALUES (?, ?, ?, ?)",
+            [id.number, stored(version), stored(last), Data(block)])
+    }
+
+    func store(_ generation: Generation, start: Checksum) throws {
+        try execute(
+            "INSERT INTO generation (file, \(SQLiteFile.generationColumns)) VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                id.number, stored(generation.version), stored(generation.entryCount), stored(generation.bytes),
+                stored(generation.cumulativeSize), Data(start.covering(generation).bytes),
+            ])
     }
 
     private func segmentCount(ofGeneration version: ServerVersion) throws(HistoryError) -> UInt64 {

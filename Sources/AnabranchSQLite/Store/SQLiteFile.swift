@@ -94,17 +94,18 @@ struct SQLiteFile: FileView {
 
     func received(_ version: ServerVersion) throws(HistoryError) -> ReceivedChangeset? {
         try translatingErrors {
-            let sql = "SELECT version, time, changeset, checksum FROM received WHERE file = ? AND version = ?"
-            let found = try rows(sql, [id.number, sought(version)]) { row in
-                (
-                    ReceivedChangeset(
-                        version: try row.number(0), time: try row.number(1), changeset: try row.content(2)),
-                    checksum: Checksum(bytes: try row.bytes(3))
-                )
-            }
-            guard let (received, checksum) = found.first else { return nil }
-            guard try !isChecked || checksum == record().start.covering(received) else {
-                throw damaged("what was received as log entry \(version)")
+            try received("version = ?", [id.number, sought(version)]).first
+        }
+    }
+
+    /// - Parameter condition: a condition on the rows of the file, whose number is the first argument.
+    func received(_ condition: String, _ arguments: StatementArguments) throws -> [ReceivedChangeset] {
+        let sql = "SELECT version, time, changeset, checksum FROM received WHERE file = ? AND \(condition)"
+        return try rows(sql, arguments) { row in
+            let received = ReceivedChangeset(
+                version: try row.number(0), time: try row.number(1), changeset: try row.content(2))
+            guard try !isChecked || Checksum(bytes: row.bytes(3)) == record().start.covering(received) else {
+                throw damaged("what was received as log entry \(received.version)")
             }
             return received
         }

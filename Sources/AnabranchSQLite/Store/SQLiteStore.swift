@@ -28,7 +28,7 @@ public final class SQLiteStore: Sendable {
         }
     }
 
-    private let directory: DataDirectory
+    let directory: DataDirectory
     let manifest: StoreManifest
     let shards: [StoreShard]
     let explainDays: Int
@@ -39,22 +39,34 @@ public final class SQLiteStore: Sendable {
     /// - Throws: `storeUnusable` if another process uses the directory, the store has another format or has lost files,
     ///   or there can be no store with these options.
     public convenience init(directory path: String, options: Options = Options()) throws(HistoryError) {
-        try self.init(try DataDirectory(path), options, isRestoring: false)
+        try self.init(try DataDirectory(path), options, for: .use)
+    }
+
+    /// The reason for which a store is opened.
+    enum Purpose {
+        /// It is used, by a server or a command.
+        case use
+        /// It may have been restored in part, and from different times.
+        case restoration
+        /// It is copied into another store, perhaps once more.
+        case copySource
+        /// Another store is copied into it.
+        case copyTarget
     }
 
     /// Opens the store in a directory that has one.
-    /// - Parameter isRestoring: whether it may have been restored in part, and from different times.
-    convenience init(existingIn path: String, isRestoring: Bool = false) throws(HistoryError) {
-        try self.init(try DataDirectory(existing: path), Options(), isRestoring: isRestoring)
+    convenience init(existingIn path: String, for purpose: Purpose = .use) throws(HistoryError) {
+        try self.init(try DataDirectory(existing: path), Options(), for: purpose)
     }
 
-    private init(_ directory: DataDirectory, _ options: Options, isRestoring: Bool) throws(HistoryError) {
+    init(_ directory: DataDirectory, _ options: Options, for purpose: Purpose) throws(HistoryError) {
         self.directory = directory
+        let isRestoring = purpose == .restoration
         if !isRestoring { try BackupRecord.refuseCopy(in: directory.url) }
         explainDays = min(max(0, options.explainDays), Options.explainDaysMax)
-        manifest = try Self.manifest(in: directory, options)
-        guard manifest.stage != .restoring || isRestoring else { throw HistoryError.partlyRestored }
-        if manifest.stage == .making {
+        manifest = try Self.manifest(in: directory, options, for: purpose)
+        try manifest.checkStage(for: purpose, in: directory.url)
+        if manifest.isUnmade {
             for number in 0..<manifest.shards { try StoreShard.make(number, of: manifest, in: directory) }
         }
         let logSizes = WriteAheadLogSizes(count: manifest.shards), segments = SegmentCache()
@@ -70,14 +82,14 @@ public final class SQLiteStore: Sendable {
 
     /// The manifest of the store in a directory; if there is none, that of a new one.
     private static func manifest(
-        in directory: DataDirectory, _ options: Options
+        in directory: DataDirectory, _ options: Options, for purpose: Purpose
     ) throws(HistoryError) -> StoreManifest {
         if let manifest = try directory.manifest() { return manifest }
         guard (1...StoreManifest.shardsMax).contains(options.shards) else {
             throw HistoryError(
                 .storeUnusable, "a store has 1 to \(StoreManifest.shardsMax) shards, not \(options.shards)")
         }
-        let manifest = StoreManifest(shards: options.shards, stage: .making)
+        let manifest = StoreManifest(shards: options.shards, stage: purpose == .copyTarget ? .copying : .making)
         try manifest.write(in: directory.url)
         return manifest
     }
@@ -85,6 +97,15 @@ public final class SQLiteStore: Sendable {
     func setStage(_ stage: StoreManifest.Stage) throws(HistoryError) {
         var manifest = manifest
         manifest.stage = stage
+        if stage == .ready { manifest.copiedTo = nil }
+        try manifest.write(in: directory.url)
+    }
+
+    /// Keeps servers from the store, since another one has its place now.
+    /// - Parameter place: the place of the other one, for people.
+    package func setCopied(to place: String) throws(HistoryError) {
+        var manifest = manifest
+        manifest.copiedTo = place
         try manifest.write(in: directory.url)
     }
 
@@ -98,7 +119,7 @@ public final class SQLiteStore: Sendable {
     func removeBackupRecord() { unlink(directory.path(of: BackupRecord.fileName)) }
 
     /// True if there was no store before it was opened.
-    package var isNew: Bool { manifest.stage == .making }
+    package var isNew: Bool { manifest.isUnmade }
 
     /// The number of databases of the store.
     public var shardCount: Int { shards.count }
@@ -167,6 +188,9 @@ extension SQLiteStore: HistoryStore {
 extension HistoryError {
     static let partlyRestored = HistoryError(
         .storeUnusable, "`anabranch restore` was interrupted here: run it again before a server is started")
+    static let partlyCopied = HistoryError(
+        .storeUnusable,
+        "`anabranch store copy` was interrupted here: run it again, which begins anew, before a server is started")
 }
 
 /// Runs `body` and gives its errors the form that the contract asks for.

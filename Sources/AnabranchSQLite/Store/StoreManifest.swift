@@ -10,6 +10,8 @@ struct StoreManifest: Codable, Equatable {
         case making
         /// It is a copy; `StoreRestoration` may have changed a part of it.
         case restoring
+        /// Another store is being copied into it.
+        case copying
         /// It can be served.
         case ready
     }
@@ -28,10 +30,12 @@ struct StoreManifest: Codable, Equatable {
     /// The function that determines the shard of a file from its path.
     var pathHash = StoreManifest.pathHash
     var stage: Stage
+    /// The place, for people, of the store that has taken the place of this one; nil if none has.
+    var copiedTo: String?
 
     private enum CodingKeys: String, CodingKey {
         case format, store, shards, stage
-        case pathHash = "path_hash"
+        case pathHash = "path_hash", copiedTo = "copied_to"
     }
 
     init(shards: Int, stage: Stage) {
@@ -40,6 +44,23 @@ struct StoreManifest: Codable, Equatable {
     }
 
     func shard(of path: VirtualPath) -> Int { Int(Checksum(startOf: path).low % UInt64(shards)) }
+
+    /// True if databases may be missing.
+    var isUnmade: Bool { stage == .making || stage == .copying }
+
+    /// - Throws: `storeUnusable` if a store is not to be opened for a purpose.
+    func checkStage(for purpose: SQLiteStore.Purpose, in directory: URL) throws(HistoryError) {
+        guard stage != .restoring || purpose == .restoration else { throw HistoryError.partlyRestored }
+        guard stage != .copying || purpose == .copyTarget else { throw HistoryError.partlyCopied }
+        guard let copiedTo, purpose == .use else { return }
+        throw HistoryError(
+            .storeUnusable,
+            """
+            \(directory.path): this store was copied to \(copiedTo), which is served in its place. To serve this one \
+            again: if no client has been there, take copied_to out of \(Self.fileName); otherwise run `anabranch \
+            restore --data \(directory.path)`, which lets clients reset that know of more
+            """)
+    }
 
     // MARK: The file
 

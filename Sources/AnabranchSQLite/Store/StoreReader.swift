@@ -33,7 +33,8 @@ package final class StoreReader {
         try self.init(try DataDirectory(existing: path, isForReading: true), isVerifying: isVerifying)
     }
 
-    init(_ directory: DataDirectory, isVerifying: Bool) throws(HistoryError) {
+    /// - Parameter isCopy: whether another store is being copied into it, and it is not finished.
+    init(_ directory: DataDirectory, isVerifying: Bool, isCopy: Bool = false) throws(HistoryError) {
         self.directory = directory
         manifest = try Self.manifest(in: directory)
         addedFiles = ((0..<manifest.shards).map { DataDirectory.shardName($0) } + [DataDirectory.accountsName])
@@ -52,6 +53,7 @@ package final class StoreReader {
         }
         do throws(HistoryError) {
             if manifest.stage == .restoring { throw HistoryError.partlyRestored }
+            if manifest.stage == .copying, !isCopy { throw HistoryError.partlyCopied }
             try StoreSchema.checkEpochs(epochs)
             refusal = nil
         } catch {

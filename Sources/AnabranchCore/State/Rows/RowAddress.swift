@@ -39,6 +39,9 @@ public struct RowWrites: Sendable {
     /// Nothing to write.
     public init() {}
 
+    /// Rows as another store has them.
+    package init(copied rows: [(address: RowAddress, bytes: [UInt8])]) { self.rows = rows }
+
     mutating func write(_ content: [UInt8], at address: RowAddress) {
         var row = content
         RowChecksum.append(to: &row, at: address)
