@@ -29,7 +29,8 @@ struct Anabranch: AsyncParsableCommand {
                 name: "Data",
                 subcommands: [
                     BackupCommand.self, RestoreCommand.self, VerifyCommand.self, RepairCommand.self,
-                    MergeFilesCommand.self, ExportCommand.self, ImportCommand.self, RealmFileCommand.self,
+                    MergeFilesCommand.self, StoreCommand.self, ExportCommand.self, ImportCommand.self,
+                    RealmFileCommand.self,
                     InspectCommand.self, LogCommand.self, ShowCommand.self, ExplainCommand.self, BlameCommand.self,
                     DiffCommand.self, RestoreValueCommand.self, ChangesetCommand.self,
                 ]),

@@ -10,7 +10,7 @@ import Foundation
 struct VerifyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify",
-        abstract: "Check every log, cursor, index and state of a data directory.",
+        abstract: "Check every log, cursor, index and state of a store.",
         discussion: """
             Walks the checksum chain of each synced file's log, checks that versions, idents and sizes are without \
             gaps, that the cursors of client files and their reciprocal changesets agree with the log, that every \

@@ -15,9 +15,9 @@ import Testing
         #expect(
             Self.commands(in: help)
                 == [
-                    "serve", "admin", "config", "key", "backup", "restore", "verify", "repair", "merge-files", "export",
-                    "import", "realm-file", "inspect", "log", "show", "explain", "blame", "diff", "restore-value",
-                    "changeset", "client", "capture", "files", "ota", "bridge",
+                    "serve", "admin", "config", "key", "backup", "restore", "verify", "repair", "merge-files", "store",
+                    "export", "import", "realm-file", "inspect", "log", "show", "explain", "blame", "diff",
+                    "restore-value", "changeset", "client", "capture", "files", "ota", "bridge",
                 ])
     }
 

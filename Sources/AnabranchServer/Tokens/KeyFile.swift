@@ -68,6 +68,24 @@ public final class KeyFile: Sendable {
     /// - Throws: `FileError` if it does not.
     public static func check(path: String) throws { _ = try secrets(in: path) }
 
+    /// The keys in a file, the one that signs first; none if there is no file.
+    /// - Throws: `FileError`, also if others than its owner could read it.
+    package static func signingKeys(path: String) throws -> [SigningKey] {
+        guard FileManager.default.fileExists(atPath: path) else { return [] }
+        return try read(path).map {
+            SigningKey(ident: $0.ident, secret: $0.bytes, createdAt: UInt64(clamping: $0.createdAt))
+        }
+    }
+
+    /// Makes a file of keys.
+    /// - Parameter keys: the one that signs first.
+    package static func make(_ keys: [SigningKey], path: String) throws {
+        let secrets = keys.map {
+            Secret(ident: $0.ident, bytes: $0.secret, createdAt: Int64(clamping: $0.createdAt))
+        }
+        try write(secrets, to: path)
+    }
+
     /// The keys, the one that signs first.
     func keys() async -> [TokenKey] { await read() }
 

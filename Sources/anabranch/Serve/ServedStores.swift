@@ -76,10 +76,10 @@ func databaseSnapshot(of database: String) throws -> any CheckedSnapshot {
 }
 
 extension InputError {
-    fileprivate static let noPostgres = InputError(
+    static let noPostgres = InputError(
         description: """
-            store: this command was built without PostgreSQL: build it with the package trait Postgres, or leave store \
-            away
+            store: this command was built without PostgreSQL: build it with the package trait Postgres, or use a data \
+            directory
             """)
 }
 
