@@ -54,11 +54,17 @@ extension Commit {
         }
     }
 
+    /// The changes of views whose client files the store has already.
+    package var viewsOfKnownClients: [ViewChange] {
+        let new = Set(clientFiles.lazy.filter { $0.revision == 1 }.map(\.ident))
+        return new.isEmpty ? views : views.filter { !new.contains($0.record.ident) }
+    }
+
     /// Compares the sessions that have written its views with the newest ones.
     /// - Parameter session: the stored `ClientFile.session`; nil if there is no such row, or it has expired.
     /// - Throws: a `conflict` that names the file.
     package func checkViews(_ session: (ClientFileID) -> UInt64?) throws(HistoryError) {
-        for view in views {
+        for view in viewsOfKnownClients {
             guard session(view.record.ident) == view.session else {
                 throw .conflict(of: file, "the view of client file \(view.record.ident)")
             }

@@ -70,8 +70,10 @@ package struct ViewChange: Sendable {
     /// the node of the newest one. Otherwise 0.
     package let session: UInt64
 
-    /// A view, and some of its entries, as another store has them.
-    init(copied record: ViewRecord, _ entries: [ViewEntry]) { (self.record, self.entries) = (record, entries) }
+    /// A view, and some of its entries, as another store has them. Its client has had no session yet.
+    init(copied record: ViewRecord, _ entries: [ViewEntry]) {
+        (self.record, self.entries, session) = (record, entries, 0)
+    }
 
     /// - Parameter before: the view as it is stored; nil if it is new.
     init(from before: ClientView?, to view: ClientView, session: UInt64) {

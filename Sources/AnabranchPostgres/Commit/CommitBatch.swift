@@ -259,7 +259,7 @@ struct CommitBatch {
             + comparison(
                 sessionForm,
                 commits.flatMap { commit in
-                    commit.views.map { (commit.file.number, $0.record.ident, $0.session) }
+                    commit.viewsOfKnownClients.map { (commit.file.number, $0.record.ident, $0.session) }
                 })
     }
 
