@@ -221,7 +221,10 @@ import Testing
         _ body: (NIOAsyncTestingChannel, TextSocket) async throws -> Void
     ) async throws {
         let channel = NIOAsyncTestingChannel(), (wire, sockets, _) = HeldWire.make()
-        let budget = MemoryBudget(bytesMax: .max), settings = shutdown ?? .small
+        let budget = MemoryBudget(bytesMax: .max), socketCount = { @Sendable in 100_000 }
+        // The second multiple of the golden ratio.
+        let times = TextHandler.Times(
+            shutdown ?? .small, number: 2, spreadOver: shutdown == nil ? nil : socketCount)
         try await channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).get()
         try await channel.testingEventLoop.executeInContext {
             let silence = SilenceDetector(limit: .seconds(120))
@@ -230,8 +233,6 @@ import Testing
             ) {}
             let socket = TextSocket(
                 SocketRequest(path: "/"), users: ConnectionLimit(countMax: 1), until: channel.closeFuture)
-            // The second multiple of the golden ratio.
-            let times = TextHandler.Times(settings, number: 2, spreadOver: shutdown == nil ? nil : { 100_000 })
             let pipeline = channel.pipeline.syncOperations
             try pipeline.addHandlers([silence, memory])
             try pipeline.addHandler(ByteToMessageHandler(WebSocketFrameDecoder()))
