@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchRules
+import AnabranchServer
 import ArgumentParser
 import Foundation
 import Yams

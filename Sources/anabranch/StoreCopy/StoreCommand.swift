@@ -1,4 +1,5 @@
 import AnabranchHistory
+import AnabranchServer
 import ArgumentParser
 import CommandSupport
 import Foundation
