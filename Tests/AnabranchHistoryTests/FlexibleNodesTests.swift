@@ -157,6 +157,21 @@ import Testing
         #expect(try device.client.state.read { try $0.object("Task", key: 2)?.value("count") } == .int(1))
     }
 
+    @Test(arguments: SharedStores.Kind.allCases)
+    func aClientThatComesBackHasTheViewOfTheOtherNode(_ kind: SharedStores.Kind) throws {
+        let (first, second) = try Self.nodes(kind)
+        var device = try Self.device(at: first, "owner == 'ann'")
+        let ident = device.client.ident, before = first.views[ident]?.log.lastNumber
+        try Self.come(&device, to: second, "owner == 'ann'")
+        try Self.set("owner", of: 2, to: .string(Array("ann".utf8)), at: second)
+        try Self.receive(&device, from: second)
+        let number = second.views[ident]?.log.lastNumber
+        #expect(number != before)
+        // The first node has not heard of that.
+        try Self.come(&device, to: first, "owner == 'ann'")
+        #expect(first.views[ident]?.log.lastNumber == number)
+    }
+
     /// Its view is gone, and the node where it is connected does not make another one.
     @Test(arguments: SharedStores.Kind.allCases)
     func aViewThatHasExpiredElsewhereIsNotWritten(_ kind: SharedStores.Kind) throws {

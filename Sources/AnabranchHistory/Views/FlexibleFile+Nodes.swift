@@ -43,17 +43,17 @@ extension FlexibleFile {
         defer { isTakingIn = false }
         let now = file.head
         let learned = now.bounds == followed.bounds ? nil : FieldNames(stored: try file.viewFields(in: store))
+        // Earlier entries need not say what others have begun to ask for since.
+        if now.version > followed.version { objects.keep(fields, in: state) }
+        if let learned { fields = learned }
         if now.version > followed.version {
-            // Earlier entries need not say what others have begun to ask for since.
-            objects.keep(fields, in: state)
             if let step = try step(to: now, state) {
                 try commit(nil, in: Commit(file: file.id, lease: file.lease, head: now), step)
             } else {
                 beginAnew()
             }
         }
-        if let learned { fields = learned }
-        followed = now
+        followed = file.head
     }
 
     /// The entries that others have written; nil if they are too many, are not all there any more, or do not say how
