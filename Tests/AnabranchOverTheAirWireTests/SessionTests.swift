@@ -297,9 +297,13 @@ import Testing
             $0.sessionsMax = 2
         } _: { rig in
             var one = Talker(rig, "one"), two = Talker(rig, "two"), three = Talker(rig, "three")
-            let ended = try await one.slow(Self.uri, "1"), bytes = one.last
-            #expect(ended.header.isFinal)
+            let answer = try await one.slow(Self.uri, "1")
+            #expect(answer.header.isFinal)
             _ = try await two.send(Talker.info, .start(uri: Self.uri, .with(.slow, next: "1")))
+            // The first device may have ids to tell, and a name.
+            #expect(rig.wire.open("three", rig.user, DeviceRig.app) == nil)
+            let responses = answer.body.filter { !$0.isResponse }.map { $0.response([Status(.ok)]) }
+            let ended = try await one.send(responses), bytes = one.last
             #expect(try await one.post(bytes) == ended)
             #expect(try await three.slow(Self.uri, "1").codes(2) == [.ok])
             // The one that is under way goes on.

@@ -76,9 +76,14 @@ package struct DeviceSession: Sendable {
     var order: [String] = []
     var classes: [String: ClassState] = [:]
     /// True once the server has said that it has no more commands.
-    package private(set) var isFinal = false
+    private(set) var isFinal = false
+    /// True once the device has said that it is at the end.
+    private var isDeviceFinal = false
     /// True if no message is taken any more.
     package private(set) var isOver = false
+    /// True if the device has nothing more to say that counts. After `isFinal` it still answers the last commands, with
+    /// its ids of new records and another name of its changes.
+    package var isAtEnd: Bool { isOver || isFinal && (isDeviceFinal || asked.isEmpty) }
 
     package init(serverID: String, limits: SessionLimits = SessionLimits()) {
         (self.serverID, self.limits) = (serverID, limits)
@@ -126,7 +131,10 @@ package struct DeviceSession: Sendable {
             classes[uri]?.phase = .ended
         }
         // A device that is at the end gets no more commands.
-        if message.header.isFinal { for uri in order where isUnderWay(uri) { end(uri) } }
+        if message.header.isFinal {
+            isDeviceFinal = true
+            for uri in order where isUnderWay(uri) { end(uri) }
+        }
         var commands: [MessageItem] = []
         if !isFinal, isAllowed {
             if order.contains(where: isBeforeMingle), try !data.hasDeviceInfo() {

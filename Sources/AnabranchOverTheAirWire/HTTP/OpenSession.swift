@@ -31,8 +31,8 @@ final class OpenSession: Sendable {
 
     var seenAt: UInt64 { state.withLock { $0.seenAt } }
 
-    /// True if the server has said that it is at the end: the device can only ask for its answers again.
-    var isFinal: Bool { state.withLock { $0.session.isFinal } }
+    /// True if the device can only ask for its answers again.
+    var isAtEnd: Bool { state.withLock { $0.session.isAtEnd } }
 
     /// About the memory that it takes.
     var byteCount: Int {

@@ -122,7 +122,7 @@ package final class OverTheAirWire: RecordDoor {
         guard state.sessions.count >= settings.sessionsMax || bytes >= settings.sessionBytesMax else { return }
         // Some more than one, since it takes a look at all of them.
         let (countMax, bytesMax) = (settings.sessionsMax * 9 / 10, settings.sessionBytesMax / 10 * 9)
-        for session in state.sessions.values.filter(\.isFinal).sorted(by: { $0.seenAt < $1.seenAt })
+        for session in state.sessions.values.filter(\.isAtEnd).sorted(by: { $0.seenAt < $1.seenAt })
         where state.sessions.count > countMax || bytes > bytesMax {
             bytes -= session.byteCount
             state.sessions[session.cookie] = nil
