@@ -10,7 +10,7 @@ struct AcceptedNames {
     /// How many names are kept.
     private static let countMax = 64
 
-    /// - Throws: `storeDamaged` if a name is cut off.
+    /// - Throws: `storeDamaged` if a name or its time is cut off.
     init(_ row: PropertyListDictionary) throws(HistoryError) {
         guard let bytes = row["accepted"]?.data else {
             // As rows were before.
@@ -21,6 +21,7 @@ struct AcceptedNames {
         var rest = bytes[...]
         while !rest.isEmpty {
             let (texts, tail) = try RowKey.texts(1, of: rest)
+            guard tail.count >= 8 else { throw HistoryError(.storeDamaged, "the time of a name is cut off") }
             entries.append((texts[0], tail.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }))
             rest = tail.dropFirst(8)
         }
