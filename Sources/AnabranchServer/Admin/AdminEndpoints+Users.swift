@@ -18,8 +18,10 @@ extension AdminEndpoints {
             }
             return try accounts.users(of: app, after: query.afterWord, countMax: query.countMax)
         }
-        // An app that the configuration no longer names can still have users.
-        if users.isEmpty, let app = query.app, let apps = admin.settings.apps, !apps.contains(exactly: app) {
+        // An app that the configuration no longer names can still have users, and the page after the last one none.
+        if users.isEmpty, query.afterWord.isEmpty, let app = query.app, let apps = admin.settings.apps,
+            !apps.contains(exactly: app)
+        {
             throw NewUser.unknown(app, of: apps)
         }
         // At most one user has the address.

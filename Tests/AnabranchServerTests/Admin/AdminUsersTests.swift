@@ -137,6 +137,14 @@ import Testing
         }
     }
 
+    @Test func anAppThatIsNotThereIsRefusedAndThePageAfterItsLastUserIsEmpty() async throws {
+        try await AppServicesRig.run(apps: ["demo"]) { rig async throws in
+            #expect(try await rig.admin("GET", "/v1/users?app=former").status == 400)
+            let page = try await rig.admin("GET", "/v1/users?app=former&after=\(String(repeating: "0", count: 24))")
+            #expect(page.status == 200 && page.json?["users"]?.array == [])
+        }
+    }
+
     @Test func usersAreListedByAppAndByAddress() async throws {
         try await AppServicesRig.run { rig async throws in
             for (number, app) in ["demo", "other", "demo", "demo"].enumerated() {

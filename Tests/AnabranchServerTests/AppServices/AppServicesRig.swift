@@ -63,7 +63,7 @@ struct AppServicesRig {
     @discardableResult
     static func run<Result>(
         _ settings: AppServicesSettings = development, emails: [String: any EmailHook] = [:], passwordCost: Int = 1,
-        store: any HistoryStore = InMemoryStore(), doors: [any RecordDoor] = [],
+        store: any HistoryStore = InMemoryStore(), doors: [any RecordDoor] = [], apps: Set<String>? = nil,
         change: (inout ServerSettings) -> Void = { _ in },
         _ body: (AppServicesRig) async throws -> Result
     ) async throws -> Result {
@@ -79,8 +79,10 @@ struct AppServicesRig {
             logger: log.logger,
             metrics: metrics, unixSeconds: { clock.now })
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
+        var adminSettings = AdminSettings()
+        adminSettings.apps = apps
         let admin = AdminInterface(
-            settings: AdminSettings(), token: try #require(AdminToken(adminToken)),
+            settings: adminSettings, token: try #require(AdminToken(adminToken)),
             catalog: try #require(store as? any HistoryCatalog), accounts: accounts, metrics: metrics,
             onListening: { listening.yield($0.port ?? 0) })
         var serverSettings = ServerSettings(cores: 1)
