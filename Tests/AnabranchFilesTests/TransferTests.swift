@@ -21,10 +21,12 @@ struct TransferTests {
         ProcessInfo.processInfo.environment["ANABRANCH_CHUNKS"].flatMap(Int.init) ?? 4
     }
 
-    /// A store of chunks that counts which came to their end.
+    /// A store of chunks that counts which came to their end, and may keep those waiting who read.
     private final class Counting: ChunkStore {
         private let store: FolderChunkStore
         let puts = Mutex<[ChunkHash: Int]>([:])
+        /// Called before a chunk is read.
+        let beforeRead = Mutex<@Sendable (ChunkHash) async -> Void>({ _ in })
 
         init(_ store: FolderChunkStore) { self.store = store }
 
@@ -38,7 +40,9 @@ struct TransferTests {
         }
 
         func read(_ chunk: ChunkHash, of path: VirtualPath, in range: Range<Int>) async throws -> EndpointStream? {
-            try await store.read(chunk, of: path, in: range)
+            let wait = beforeRead.withLock { $0 }
+            await wait(chunk)
+            return try await store.read(chunk, of: path, in: range)
         }
 
         func remove(_ chunk: ChunkHash, of path: VirtualPath) throws { try store.remove(chunk, of: path) }
@@ -63,7 +67,7 @@ struct TransferTests {
         try handle.close()
     }
 
-    @Test func nothingIsSentTwiceButWhatIsUnderWay() async throws {
+    private static func run(_ body: (FilesRig, Counting) async throws -> Void) async throws {
         let counting = Mutex<Counting?>(nil)
         let wrap: @Sendable (FolderChunkStore) -> any ChunkStore = { store in
             let made = Counting(store)
@@ -72,6 +76,46 @@ struct TransferTests {
         }
         try await FilesRig.run(wrap: wrap) { rig in
             let puts = try #require(counting.withLock { $0 })
+            try await body(rig, puts)
+        }
+    }
+
+    @Test func aContentWaitsForNoOtherOne() async throws {
+        try await Self.run { rig, chunks in
+            let source = rig.folder.appendingPathComponent("source")
+            try Self.makeFile(source)
+            let one = try await rig.device("one")
+            try await one.connect()
+            try await one.space.create(SpacePath("/big"), contentsOf: source).close()
+            try await one.put("/small", "1")
+            try await one.synchronize()
+
+            let two = try await rig.device("two") { $0.policy = .manual }
+            try await two.connect()
+            try await two.synchronize()
+            let big = try two.space.open(SpacePath("/big")), small = try two.space.open(SpacePath("/small"))
+            let (asked, ask) = AsyncStream.makeStream(of: Void.self)
+            let (end, opener) = AsyncStream.makeStream(of: Void.self)
+            let gate = Task { for await _ in end {} }, bigChunks = Set(try big.content().chunks)
+            chunks.beforeRead.withLock {
+                $0 = { chunk in
+                    guard bigChunks.contains(chunk) else { return }
+                    ask.yield()
+                    await gate.value
+                }
+            }
+            let fetching = Task { try await big.fetch() }
+            var asking = asked.makeAsyncIterator()
+            for _ in 0..<Downloads.parallelMax { _ = await asking.next() }
+            #expect(try await small.readString() == "1")
+            opener.finish()
+            try await fetching.value
+            for device in [one, two] { try await device.close() }
+        }
+    }
+
+    @Test func nothingIsSentTwiceButWhatIsUnderWay() async throws {
+        try await Self.run { rig, puts in
             let source = rig.folder.appendingPathComponent("source"), copy = rig.folder.appendingPathComponent("copy")
             try Self.makeFile(source)
             let upward = try await CutProxy(to: rig.port, counting: .up)

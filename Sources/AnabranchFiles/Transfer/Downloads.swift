@@ -3,7 +3,7 @@ import Foundation
 
 /// Brings contents from the server, each once however many want it.
 actor Downloads {
-    /// How many chunks are on their way at once.
+    /// How many chunks of a content are on their way at once.
     static let parallelMax = 2
     /// How many have come, and are being flushed to the disk, while those are on their way.
     static let flushedMax = 1
@@ -12,7 +12,6 @@ actor Downloads {
     private let service: FileService?
     private let board: TransferBoard
     private let disk: Disk
-    private let ways = Turns(atOnce: parallelMax)
     private var running: [ChunkHash: Task<Void, any Error>] = [:]
     /// The chunks that are on their way.
     private var coming: [ChunkHash: Task<[UInt8], any Error>] = [:]
@@ -84,7 +83,7 @@ actor Downloads {
     }
 
     private func download(_ content: Manifest) async throws {
-        let way = TransferBoard.Way.download(content.id), cache = cache
+        let way = TransferBoard.Way.download(content.id), cache = cache, turns = Turns(atOnce: Self.parallelMax)
         do {
             let missing = try await disk.run { try cache.missing(of: content) }, wanted = Set(missing)
             var counts: [ChunkHash: Int] = [:]
@@ -101,7 +100,7 @@ actor Downloads {
                     group.addTask {
                         // A reader of the content may have downloaded it.
                         let isHere = try await self.disk.run { [cache] in try cache.has(chunk) }
-                        if !isHere { _ = try await self.download(chunk) }
+                        if !isHere { _ = try await self.download(chunk, turns) }
                         return count
                     }
                 }
@@ -124,12 +123,13 @@ actor Downloads {
         }
     }
 
-    private func download(_ chunk: ChunkHash) async throws -> [UInt8] {
+    /// - Parameter turns: those of the content that it comes for; no other one's transfer holds it up.
+    private func download(_ chunk: ChunkHash, _ turns: Turns = Turns()) async throws -> [UInt8] {
         guard let service else { throw FileIssue(.offline, "there is no server", isRetrying: false) }
         if let task = coming[chunk] { return try await task.valueUnlessCancelled }
-        let task = Task { [cache, disk, ways] in
+        let task = Task { [cache, disk] in
             defer { coming[chunk] = nil }
-            let bytes = try await ways.perform { try await service.get(chunk, hashingOn: disk) }
+            let bytes = try await turns.perform { try await service.get(chunk, hashingOn: disk) }
             try await disk.run { try cache.put(chunk, bytes) }
             if arrived.count >= Self.arrivedMax { arrived = [] }
             arrived.insert(chunk)
