@@ -109,7 +109,8 @@ private final class RandomSpaces {
         written[text] = try file.content().id
     }
 
-    /// The tree is that of the model. Everything that was written is the content of a file, in the trash or not, or one that its successor knew.
+    /// The tree is that of the model. Everything that was written is the content of a file, in the trash or not, or one
+    /// that its successor knew.
     private func check() async throws {
         for device in devices {
             var fault = try ModelTree(device.store).fault(of: device.space)

@@ -12,7 +12,8 @@ import Testing
     @Test func bucketsAreReadAsTheyArePrinted() throws {
         let yaml = Self.app(
             """
-            {buckets: {note: {form: deep, missing-sv: merge, strict-deletes: true, entity-bytes: 4096, heal-node: false}}}
+            {buckets: {note:
+                {form: deep, missing-sv: merge, strict-deletes: true, entity-bytes: 4096, heal-node: false}}}
             """)
         let configuration = try ConfigurationTests.configuration(yaml), app = configuration.simperium["notes"]
         #expect(app?.buckets["note"]?.form == .deep && app?.buckets["note"]?.mergesWithoutVersion == true)

@@ -2,8 +2,8 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchPropertyList
 
-/// The names of the sets of changes of a device that were accepted, the newest last, and when that was, in seconds since
-/// 1970. They stand in one value of a row: many values take longer to read and to write than all else of it.
+/// The names of the sets of changes of a device that were accepted, the newest last, and when that was, in seconds
+/// since 1970. They stand in one value of a row: many values take longer to read and to write than all else of it.
 struct AcceptedNames {
     private(set) var entries: [(name: String, time: UInt64)] = []
 
