@@ -1,5 +1,6 @@
 import AnabranchClient
 import Foundation
+import Synchronization
 import Testing
 
 @testable import AnabranchFiles
@@ -35,6 +36,28 @@ import Testing
                 #expect(try await device.tree() == ["/a": "1"])
                 #expect(try String(contentsOfFile: folder + "/a", encoding: .utf8) == "1")
             }
+            try await device.close()
+        }
+    }
+
+    @Test func nothingComesIntoAFolderThatHasTakenThePlaceOfTheMirrored() async throws {
+        try await FilesRig.run { rig in
+            let device = try await rig.device("one"), folder = device.folder.appendingPathComponent("mirrored")
+            for name in ["/a", "/b", "/c"] { try await device.put(name, "1") }
+            let isReplaced = Mutex(false)
+            let mirror = try FolderMirror(
+                device.space, folder: folder, database: device.folder.appendingPathComponent("rows").path
+            ) { report in
+                guard case .down = report, !isReplaced.withLock({ $0 }) else { return }
+                let path = folder.path
+                let isDone = rename(path, path + " aside") == 0 && mkdir(path, 0o755) == 0
+                isReplaced.withLock { $0 = isDone }
+            }
+            try await mirror.compare()
+            #expect(isReplaced.withLock { $0 })
+            #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path).isEmpty)
+            await #expect(throws: SpaceError.self) { try await mirror.compare() }
+            #expect(try device.space.everything().count == 3)
             try await device.close()
         }
     }

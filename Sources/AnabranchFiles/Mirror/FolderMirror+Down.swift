@@ -107,9 +107,16 @@ extension FolderMirror {
         defer { unlink(draft) }
         // Owner and rights stay, in so far as this process may give them away.
         let replaced = FolderScan.status(path), mode = (replaced?.st_mode ?? 0o666) & 0o777
-        try await file.write(try file.content(), to: draft, mode: mode).close()
+        let handle = try await file.write(try file.content(), to: draft, mode: mode)
+        // What a failure of the power cut off here would go up as an edit.
+        try await space.disk.run {
+            defer { try? handle.close() }
+            guard fdatasync(handle.fileDescriptor) == 0 else { throw ContentCache.lastError(draft) }
+        }
         if let replaced {
-            _ = chown(draft, replaced.st_uid, replaced.st_gid)
+            // Who may not give the owner away may yet give the group.
+            _ = chown(draft, .max, replaced.st_gid)
+            _ = chown(draft, replaced.st_uid, .max)
             chmod(draft, mode)
         }
         guard let found = FolderScan.look(draft), try safe(entry.path) == path else { return }
@@ -122,8 +129,10 @@ extension FolderMirror {
     }
 
     /// The place of a path on the disk.
-    /// - Throws: `SpaceError` if an enclosing folder is not a folder: through a link the path would lead elsewhere.
+    /// - Throws: `SpaceError` if an enclosing folder is not a folder: through a link the path would lead elsewhere. So
+    ///   it would if the folder of the mirror has been replaced, as during a long download.
     private func safe(_ path: SpacePath) throws -> String {
+        try checkRoot()
         var folder = SpacePath.root
         for name in path.components.dropLast() {
             folder = folder.child(name)

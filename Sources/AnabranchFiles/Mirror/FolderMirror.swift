@@ -19,8 +19,8 @@ package actor FolderMirror {
 
     let space: FileSpace
     let root: String
-    /// The inode of the folder.
-    private let rootInode: UInt64
+    /// The folder itself at the start: the root folders of two disks may have the same inode.
+    private let rootStatus: stat
     let tell: @Sendable (Report) -> Void
     var rows: MirrorRows
     /// The paths whose skipping was reported already.
@@ -40,11 +40,13 @@ package actor FolderMirror {
         let isThere = FileManager.default.fileExists(atPath: folder.path)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         root = folder.standardizedFileURL.resolvingSymlinksInPath().path
-        guard let found = FolderScan.look(root), found.isFolder else { throw ContentCache.lastError(root) }
-        rootInode = found.inode
+        guard let status = FolderScan.status(root), status.st_mode & S_IFMT == S_IFDIR else {
+            throw SpaceError(.notFolder, "\(root) is not a folder")
+        }
+        rootStatus = status
         // Its inode may be that of the one that has gone.
         if !isThere { for end in ["", "-wal", "-shm"] { unlink(database + end) } }
-        rows = try MirrorRows(database, root: rootInode)
+        rows = try MirrorRows(database, root: UInt64(status.st_ino))
         self.tell = tell
     }
 
@@ -70,15 +72,21 @@ package actor FolderMirror {
     package func compare() async throws -> Int {
         actionCount = 0
         let scan = try await scan()
-        guard FolderScan.look(root)?.inode == rootInode else {
-            throw SpaceError(.notFound, "\(root) is another folder than at the start of the mirror")
-        }
+        try checkRoot()
         for (path, reason) in scan.skipped { skip(path, reason) }
         // No other process mirrors the folder: these are of one that has ended.
         for draft in scan.drafts where draft.modified < began { unlink(draft.path) }
         try await takeUp(scan.found)
         try await bringDown()
         return actionCount
+    }
+
+    /// - Throws: `SpaceError` if the folder has been replaced since the start.
+    func checkRoot() throws(SpaceError) {
+        let now = FolderScan.status(root)
+        guard now?.st_dev == rootStatus.st_dev, now?.st_ino == rootStatus.st_ino else {
+            throw SpaceError(.notFound, "\(root) is another folder than at the start of the mirror")
+        }
     }
 
     func path(_ path: SpacePath) -> String { path.components.isEmpty ? root : "\(root)\(path)" }
