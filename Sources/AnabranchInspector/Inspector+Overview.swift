@@ -113,12 +113,12 @@ extension Inspector {
         }
         let end = value("anabranch_tls_certificate_end_seconds"), days = (end - Double(now.time)) / 86_400
         if end > 0, days < Self.certificateDaysMin {
-            let rest = days >= 2 ? "\(Int(days)) days" : "\(Int(days * 24)) hours"
+            let rest = days >= 2 ? "in \(Int(days)) days" : "within two days"
             warnings.append(
                 Warning(
                     text: days > 0
-                        ? "The certificate ends in \(rest)."
-                        : "The certificate has ended, and clients refuse it.",
+                        ? "The certificate ends \(rest)."
+                        : "The certificate, or one that vouches for it, has ended, and clients refuse it.",
                     advice: "Put a new one in its place: the server reads it by itself."))
         }
         for file in largest.files where file.head.logBytes >= UInt64(Self.pinnedBytesMin) {

@@ -12,7 +12,7 @@ extension FolderMirror {
             try await attempt(row.path) { try self.remove(row) }
         }
         for entry in entries {
-            // What is in a folder that the disk cannot have is not told by itself.
+            // The content of a folder that the disk cannot have is not told by itself.
             let folder = entry.path.parent ?? .root
             guard folder.components.isEmpty || rows.row(at: folder)?.found.isFolder == true else { continue }
             try await attempt(entry.path) {
@@ -108,13 +108,13 @@ extension FolderMirror {
         // Owner and rights stay, in so far as this process may give them away.
         let replaced = FolderScan.status(path), mode = (replaced?.st_mode ?? 0o666) & 0o777
         let handle = try await file.write(try file.content(), to: draft, mode: mode)
-        // What a failure of the power cut off here would go up as an edit.
+        // A content that a failure of the power cut off would go up as an edit.
         try await space.disk.run {
             defer { try? handle.close() }
             guard fdatasync(handle.fileDescriptor) == 0 else { throw ContentCache.lastError(draft) }
         }
         if let replaced {
-            // Who may not give the owner away may yet give the group.
+            // Often the group may be given where the owner may not.
             _ = chown(draft, .max, replaced.st_gid)
             _ = chown(draft, replaced.st_uid, .max)
             chmod(draft, mode)

@@ -1,6 +1,6 @@
 import Yams
 
-/// What people are told about a text that is not YAML.
+/// The words for a text that is not YAML.
 package enum YAMLMistake {
     /// An error of Yams in one line, without the piece of the text that Yams shows: "line 3, column 10: did not find
     /// expected ',' or '}' while parsing a flow mapping of line 1".
