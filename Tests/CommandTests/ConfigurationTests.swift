@@ -221,6 +221,7 @@ import Testing
         ("inspector: on", "inspector: cannot be 'on'"), ("admin-listen: on", "admin-listen: cannot be 'on'"),
         ("inspector-users: ann@example.com", "inspector-users: cannot be 'ann@example.com'; allowed: idents of users"),
         ("inspector-users: '0123456789abcdef01234567,'", "inspector-users: cannot be"),
+        ("data: ~/data", "data: '~/data': only shells know ~"), ("data: ~ann/data", "'~ann/data': only shells know ~"),
         ("rules: ''", "rules: cannot be ''"), ("- a", "no settings; allowed: a line for each"), ("a: b: c", "yaml"),
         ("apps: x", "apps: no app ids"), ("apps: {a/b: {}}", "'a/b' cannot be an app id"),
         (

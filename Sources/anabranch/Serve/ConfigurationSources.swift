@@ -148,7 +148,7 @@ struct ConfigurationSources {
     }
 
     private mutating func set(_ setting: Setting, _ value: String, source: String) {
-        guard setting.isSecret || !value.hasPrefix("~/") else {
+        guard setting.isSecret || !ConfiguredPaths.isForShells(value) else {
             return problems.append("\(source): '\(value)': only shells know ~; write the whole path of the folder")
         }
         if setting.set(&configuration, value) {

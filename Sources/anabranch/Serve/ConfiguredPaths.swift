@@ -34,7 +34,10 @@ struct ConfiguredPaths {
     }
 
     private func resolved(_ path: String) -> String {
-        let isWhole = path.isEmpty || path.hasPrefix("/") || path.hasPrefix("~/") || path.contains("://")
+        let isWhole = path.isEmpty || path.hasPrefix("/") || Self.isForShells(path) || path.contains("://")
         return isWhole || path == "everybody" ? path : folder + path
     }
+
+    /// True if a shell would put the folder of a user in front, as for ~/data and ~ann/data.
+    static func isForShells(_ path: String) -> Bool { path.prefixMatch(of: /~[^\/]*\//) != nil }
 }
