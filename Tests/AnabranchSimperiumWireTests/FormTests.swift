@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    /// Entities that no client of this wire could take are not shown to any: they would ask for it for ever.
+    /// Entities that no client of this wire could take are not shown to any: it would ask for them for ever.
     @Test(arguments: [BucketForm.flat, .deep]) func whatIsTooLargeOrTooDeepIsNotShown(form: BucketForm) async throws {
         try await Self.run(form) { one, realm in
             try await one.make("M", "k", ["v": .adds("x")])

@@ -228,7 +228,7 @@ import Testing
         }
     }
 
-    /// A decoded message takes many times the bytes of a long one: of one user it is one message at a time.
+    /// A long message takes many times its bytes once it is decoded: of one user it is one message at a time.
     @Test func longChangesTakeTurns() async throws {
         let admission = ChangeAdmission()
         var long = await admission.enter(8 << 20)
