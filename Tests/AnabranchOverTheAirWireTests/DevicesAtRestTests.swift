@@ -4,7 +4,7 @@ import Testing
 @testable import AnabranchOverTheAirWire
 
 /// Random worlds of devices in one process: at rest all have the same, nothing is lost, and nothing is there twice.
-@Suite(.timeLimit(.minutes(60))) struct DevicesAtRestTests {
+@Suite(.timeLimit(.minutes(30))) struct DevicesAtRestTests {
     private static let usualCount: UInt64 = 60
 
     private struct Outcome: Sendable {

@@ -11,8 +11,8 @@ extension HistoryCatalog {
             throw HistoryError(
                 .storeUnusable,
                 """
-                \(path) is a file of a door (simperium, property-list or files), which is for a server that has its store \
-                for itself: leave --shared away
+                \(path) is a file of a door (simperium, property-list or files), which is for a server that has its \
+                store for itself: leave --shared away
                 """)
         }
     }

@@ -66,8 +66,8 @@ package struct ViewChange: Sendable {
     /// The entries that are new, or have another form now, in the order of their numbers, with their contents; except
     /// those that are as they are in the log.
     package let entries: [ViewEntry]
-    /// In a shared store, the client's session at the node that makes the change (`ClientFile.session`): views belong to
-    /// the node of the newest one. Otherwise 0.
+    /// In a shared store, the client's session at the node that makes the change (`ClientFile.session`): views belong
+    /// to the node of the newest one. Otherwise 0.
     package let session: UInt64
 
     /// A view, and some of its entries, as another store has them. Its client has had no session yet.

@@ -16,8 +16,8 @@ extension PostgresStore {
     /// - Parameters:
     ///   - passesOver: whether rows that another transaction has locked are left: waiting for one while holding
     ///     locks on others can end in a deadlock with a commit that locks them in another order.
-    ///   - lock: the statement that keeps others from doing the same meanwhile: rows that they are about to remove would
-    ///     be found, and be gone then.
+    ///   - lock: the statement that keeps others from doing the same meanwhile: rows that they are about to remove
+    ///     would be found, and be gone then.
     /// - Returns: whether there may be more.
     private func removeSome(
         of table: String, where condition: String, _ parameter: PostgresValue, passesOver: Bool = false,

@@ -147,7 +147,7 @@ struct AdminEndpoints: HTTPEndpoints {
             "anabranch_message_memory_bytes": server.files.messageMemory.bytesInUse,
             "anabranch_message_memory_waiting": server.files.messageMemory.waitingCount,
             "anabranch_clock_jump_seconds": Int(server.files.environment.clock.jump),
-            "anabranch_tls_certificate_end_seconds": server.tls?.end,
+            "anabranch_tls_certificate_end_seconds": server.certificateEnd(),
         ]
         let values = ProcessMetrics.values.merging(looked.compactMapValues { $0.map(Double.init) }) { $1 }
         return EndpointResponse(

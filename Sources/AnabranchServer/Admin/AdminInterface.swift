@@ -66,7 +66,8 @@ struct ServerOperations: Sendable {
     let isServing: @Sendable () -> Bool
     let doors: [any RecordDoor]
     let modes: AppModes
-    let tls: TLSFiles?
+    /// The first second since 1970 at which clients refuse the certificate; nil if there is none.
+    let certificateEnd: @Sendable () -> Int?
     /// The clock, in seconds since 1970.
     let unixSeconds: @Sendable () -> UInt64
 }

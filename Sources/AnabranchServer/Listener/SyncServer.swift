@@ -137,7 +137,7 @@ public final class SyncServer: Service {
         let operations = ServerOperations(
             connections: connections, files: files, socketCount: { channels.count },
             isServing: { [self] in isServing.load(ordering: .acquiring) }, doors: doors.withLock { $0 },
-            modes: modes, tls: tls, unixSeconds: unixSeconds)
+            modes: modes, certificateEnd: { [tls] in tls?.end }, unixSeconds: unixSeconds)
         let adminListener = try await listenForOperator(on: group, operations)
         let listener = try await listen(host: settings.host, port: settings.port, on: group) { [self] channel in
             connectionMetrics.connectionsAccepted.increment()

@@ -73,7 +73,7 @@ final class DeviceWorld {
         for _ in 0..<5 + random.below(20) {
             let device = random.below(devices.count)
             for _ in 0..<random.below(4) { try edit(device) }
-            try await sync(device, isCalm: false)
+            try await sync(device, faultsAreOff: false)
             switch random.below(24) {
             case 0..<4: try await writeAsOthers()
             case 4:
@@ -87,10 +87,10 @@ final class DeviceWorld {
             }
         }
         for _ in 0..<3 {
-            for device in devices.indices { try await sync(device, isCalm: true) }
+            for device in devices.indices { try await sync(device, faultsAreOff: true) }
         }
         try addDevice()
-        try await sync(devices.count - 1, isCalm: true)
+        try await sync(devices.count - 1, faultsAreOff: true)
         try check()
     }
 
@@ -171,9 +171,9 @@ final class DeviceWorld {
 
     // MARK: Sync
 
-    private func sync(_ number: Int, isCalm: Bool) async throws {
-        let cut = isCalm || random.isOne(in: 2) ? nil : 1 + random.below(10)
-        let link = DeviceLink(rig, cutAt: cut, repeats: !isCalm && random.isOne(in: 3))
+    private func sync(_ number: Int, faultsAreOff: Bool) async throws {
+        let cut = faultsAreOff || random.isOne(in: 2) ? nil : 1 + random.below(10)
+        let link = DeviceLink(rig, cutAt: cut, repeats: !faultsAreOff && random.isOne(in: 3))
         let service = PropertyListService(
             url: "http://127.0.0.1/ota", userID: rig.user, token: try await rig.token(), sender: link)
         do {
