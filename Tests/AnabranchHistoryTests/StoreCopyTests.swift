@@ -217,10 +217,13 @@ import Testing
     @Test func aStoreOfOneNodeBecomesOneOfManyAndBack() throws {
         let test = try TestStore(.shards), store = try #require(test.store as? SQLiteStore)
         let file = try SyncedFile(path: World.partition, store: store)
+        // As in a server: the times of integration are records, but of no door.
+        file.clock = { 1 }
         var client = MemoryClient(try file.allocateIdent())
         try client.commit(ChangesetWriter.schema, at: 1)
         try World.sync(&client, file)
         try file.writeProgress()
+        #expect(try store.recordTotals(of: nil).map(\.space) == [0])
         try store.requireShareable()
         let database = try TestDatabase(), directory = try TemporaryDirectory()
         try Self.copy(store, into: database, isShared: true)

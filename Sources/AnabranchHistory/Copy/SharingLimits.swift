@@ -4,10 +4,10 @@ extension HistoryCatalog {
     /// Looks through all files.
     /// - Throws: `storeUnusable` for the first file that several nodes cannot have.
     package func requireShareable() throws(HistoryError) {
-        guard try !recordTotals(of: nil).isEmpty else { return }
+        guard try hasDoors(nil) else { return }
         var paths: [VirtualPath] = []
         try forEachPath { paths.append($0) }
-        for path in paths where try !recordTotals(of: path).isEmpty {
+        for path in paths where try hasDoors(path) {
             throw HistoryError(
                 .storeUnusable,
                 """
@@ -15,5 +15,10 @@ extension HistoryCatalog {
                 store for itself: leave --shared away
                 """)
         }
+    }
+
+    /// True if a file, or any if none is named, has records of a door. All files have records of the history itself.
+    private func hasDoors(_ path: VirtualPath?) throws(HistoryError) -> Bool {
+        try recordTotals(of: path).contains { $0.space != OwnRecord.space }
     }
 }

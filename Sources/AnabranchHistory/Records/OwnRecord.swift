@@ -8,7 +8,7 @@ enum OwnRecord: UInt8 {
     /// Decisions about objects of a version (`Spec/History.md`, section 19).
     case decisions = 2
 
-    private static let space: UInt16 = 0
+    static let space: UInt16 = 0
 
     /// The record of a version.
     func place(of version: ServerVersion) -> RecordPlace {
