@@ -172,6 +172,37 @@ import Testing
         #expect(first.views[ident]?.log.lastNumber == number)
     }
 
+    /// The index of a field that nobody has asked for is not finished when another node writes, and begins anew.
+    @Test(arguments: SharedStores.Kind.allCases)
+    func aSearchFindsAllWhateverOthersWrite(_ kind: SharedStores.Kind) throws {
+        let (first, second) = try Self.nodes(kind)
+        try first.write(at: 1) { for id in 3...12 as ClosedRange<Int64> { try Self.create(id, "cid", in: $0) } }
+        var device = try Self.device(at: first, "owner == 'ann'")
+        let set = SubscriptionSet(version: 2, query: Array(#"{"Task":"count == 0"}"#.utf8))
+        #expect(try first.beginQuery(set, in: device.session, until: .none))
+        for number in 1...5 as ClosedRange<Int64> {
+            #expect(try first.advanceSearch(in: &device.session, until: .smallest) == nil)
+            try Self.set("count", of: 12, to: .int(number), at: second)
+            try first.follow()
+        }
+        while first.isSearching(for: device.session.ident) {
+            _ = try first.advanceSearch(in: &device.session, until: .smallest)
+        }
+        try Self.receive(&device, from: first)
+        #expect(try Self.tasks(of: device) == (1...11 as ClosedRange<Int64>).map { PrimaryKey.int($0) })
+    }
+
+    /// A store that was copied from an older one has views, and says nothing of their fields until one changes.
+    @Test(arguments: SharedStores.Kind.allCases)
+    func fieldsThatAreNotStoredYetStayKnown(_ kind: SharedStores.Kind) throws {
+        let (first, second) = try Self.nodes(kind), name = Array("Task".utf8)
+        let field = ViewField(className: name, name: Array("count".utf8), since: 1)
+        (first.unstoredFields, first.fields) = ([field], FieldNames(stored: [field]))
+        _ = try Self.device(at: second, "owner == 'ann'")
+        try first.follow()
+        #expect(first.fields.byClass[name] == [Array("count".utf8), Array("owner".utf8)])
+    }
+
     /// Its view is gone, and the node where it is connected does not make another one.
     @Test(arguments: SharedStores.Kind.allCases)
     func aViewThatHasExpiredElsewhereIsNotWritten(_ kind: SharedStores.Kind) throws {

@@ -42,7 +42,8 @@ extension FlexibleFile {
         isTakingIn = true
         defer { isTakingIn = false }
         let now = file.head
-        let learned = now.bounds == followed.bounds ? nil : FieldNames(stored: try file.viewFields(in: store))
+        let hasLearned = now.bounds != followed.bounds
+        let learned = hasLearned ? FieldNames(stored: try file.viewFields(in: store) + unstoredFields) : nil
         // Earlier entries need not say what others have begun to ask for since.
         if now.version > followed.version { objects.keep(fields, in: state) }
         if let learned { fields = learned }

@@ -17,6 +17,9 @@ struct ObjectIndex {
     private var keys: [Property: [Payload: [PrimaryKey]]] = [:]
     /// By property whose index is not finished, the last key that it has.
     private var reached: [Property: PrimaryKey] = [:]
+    /// The properties of which `keep` has forgotten a part of an index: as long as it may do so again, all objects are
+    /// asked, which goes on whatever others write.
+    private var interrupted: Set<Property> = []
     private var byteCounts: [Property: Int] = [:]
     private var tooLarge: Set<Property> = []
 
@@ -98,7 +101,8 @@ struct ObjectIndex {
     private mutating func make(
         _ property: Property, of number: ClassID, in state: ObjectGraph, until limit: StepLimit
     ) throws(HistoryError) -> Bool {
-        if tooLarge.contains(property) || keys[property] != nil && reached[property] == nil { return true }
+        if tooLarge.contains(property) || interrupted.contains(property) { return true }
+        if keys[property] != nil, reached[property] == nil { return true }
         // Taken out, so that they are not copied.
         var made = keys.removeValue(forKey: property) ?? [:], bytes = byteCounts.removeValue(forKey: property) ?? 0
         var last = reached.removeValue(forKey: property), isOver = false
@@ -163,10 +167,13 @@ struct ObjectIndex {
 
     /// Forgets the properties that a state has and before-images may lack: how objects were is not known.
     mutating func keep(_ fields: FieldNames, in state: ObjectGraph) {
-        for property in keys.keys {
-            let name = state.schema(of: property.owner)?.name ?? []
-            guard fields.byClass[name]?.contains(property.name) != true else { continue }
-            (keys[property], byteCounts[property]) = (nil, nil)
+        func areKnown(_ property: Property) -> Bool {
+            fields.byClass[state.schema(of: property.owner)?.name ?? []]?.contains(property.name) == true
+        }
+        interrupted = interrupted.filter { !areKnown($0) }
+        for property in keys.keys.filter({ !areKnown($0) }) {
+            if reached[property] != nil { interrupted.insert(property) }
+            (keys[property], byteCounts[property], reached[property]) = (nil, nil, nil)
         }
     }
 
