@@ -333,7 +333,12 @@ import Testing
     @Test func aDatabaseThatWasCopiedIsServedNoMore() throws {
         let database = try TestDatabase()
         try PostgresStore(database).close()
-        try PostgresStore.requireUnused(database.url)
+        let written = try PostgresStore.requireUnused(database.url)
+        #expect(try PostgresStore.requireUnused(database.url) == written)
+        let server = try PostgresStore(database)
+        try server.recordTime(5)
+        server.close()
+        #expect(try PostgresStore.requireUnused(database.url) != written)
         for place in ["one place", "the other place"] { try PostgresStore.setCopied(database.url, to: place) }
         let refusal = #expect(throws: HistoryError.self) { try PostgresStore(database) }
         #expect(refusal?.reason.contains("the other place") == true)

@@ -33,27 +33,41 @@ extension PostgresStore {
     private static let patienceSeconds = 10.0
 
     /// Refuses a store that servers use: the database has other connections of the same user.
+    /// - Returns: the number of rows that were ever written to the store, as PostgreSQL counts them: another one later
+    ///   shows that somebody has used it in between.
     /// - Throws: `storeUnusable`; `storeFailed`.
-    package static func requireUnused(_ url: String) throws(HistoryError) {
+    @discardableResult
+    package static func requireUnused(_ url: String) throws(HistoryError) -> String {
         let end = Date(timeIntervalSinceNow: patienceSeconds)
-        let count = try withConnection(url) { connection throws(PostgresError) -> String in
-            while true {
-                let count = try connection.query(
-                    """
-                    SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-                    AND usename = current_user AND backend_type = 'client backend' AND pid <> pg_backend_pid()
-                    """)[0, 0]
-                if count == "0" || Date() > end { return count ?? "some" }
+        let (count, written) = try withConnection(url) { connection throws(PostgresError) -> (String, String) in
+            var count = try otherConnections(connection)
+            while count != "0", Date() <= end {
                 Thread.sleep(forTimeInterval: 0.1)
+                count = try otherConnections(connection)
             }
+            // A connection has counted what it wrote before it is gone.
+            let rows = try connection.query(
+                """
+                SELECT COALESCE(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) FROM pg_stat_all_tables
+                WHERE schemaname = '\(PostgresTarget.schema)'
+                """)
+            return (count, rows[0, 0] ?? "0")
         }
-        guard count != "0" else { return }
+        guard count != "0" else { return written }
         throw HistoryError(
             .storeUnusable,
             """
             the database is in use: its user has \(count) other connections; stop all servers, and other programs of \
             this user
             """)
+    }
+
+    private static func otherConnections(_ connection: PostgresConnection) throws(PostgresError) -> String {
+        try connection.query(
+            """
+            SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+            AND usename = current_user AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+            """)[0, 0] ?? "some"
     }
 
     private static func withConnection<Result>(

@@ -80,19 +80,22 @@ struct StoreCopyCommand: ParsableCommand {
 
     func run() throws {
         let start = ContinuousClock.now
-        var sizes = StoreCopy.Progress(), userCount = 0
-        let target = try from.withSource { source -> CopyTarget in
-            if shared { try source.files.requireShareable() }
-            let target = try to.makeTarget(isShared: shared, shards: shards)
-            try explainingErrors { (sizes, userCount) = try copy(source, to: target) }
-            return target
-        }
-        try explainingErrors {
-            try from.copyContents(to: to)
-            try check(target, fileCount: sizes.fileCount)
+        var sizes = StoreCopy.Progress(), userCount = 0, made: CopyTarget?
+        do {
+            try from.withSource { source in
+                if shared { try source.files.requireShareable() }
+                let target = try to.makeTarget(isShared: shared, shards: shards)
+                made = target
+                (sizes, userCount) = try copy(source, to: target)
+                try from.copyContents(to: to)
+                try check(target, fileCount: sizes.fileCount)
+                return trial ? nil : to.name
+            }
             // If this is interrupted, no server starts on either of them.
-            if !trial { try from.setCopied(to: to.name) }
-            try target.finish()
+            try made?.finish()
+        } catch {
+            guard made != nil else { throw error }
+            throw explained(error)
         }
         let seconds = Int(start.duration(to: .now) / .seconds(1))
         print(
@@ -134,15 +137,12 @@ struct StoreCopyCommand: ParsableCommand {
         }
     }
 
-    /// Says of an error what has become of the two stores.
-    private func explainingErrors(_ body: () throws -> Void) throws {
-        do { try body() } catch {
-            let reason = (error as? HistoryError)?.reason ?? (error as? AccountError)?.reason ?? "\(error)"
-            throw InputError(
-                description: """
-                    \(reason). The copy is not finished, and the next one begins anew; what \(from.name) keeps is as \
-                    it was
-                    """)
-        }
+    /// The error with what has become of the two stores.
+    private func explained(_ error: any Error) -> InputError {
+        let reason = (error as? HistoryError)?.reason ?? (error as? AccountError)?.reason ?? "\(error)"
+        return InputError(
+            description: """
+                \(reason). The copy is not finished, and the next one begins anew; what \(from.name) keeps is as it was
+                """)
     }
 }

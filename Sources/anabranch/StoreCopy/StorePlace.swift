@@ -59,17 +59,19 @@ struct CopyTarget {
 }
 
 extension StorePlace {
-    /// Opens the store, which nobody else may use, and closes it after `body`.
-    func withSource<Result>(_ body: (CopySource) throws -> Result) throws -> Result {
+    /// Opens the store, which nobody else may use until it is closed after `body`.
+    /// - Parameter body: returns the place of the store that has the place of this one from now on, so that servers are
+    ///   kept from this one; nil if there is none.
+    func withSource(_ body: (CopySource) throws -> String?) throws {
         switch self {
         case .directory(let path):
             let store = try SQLiteStore(copiedFrom: path), accounts = try SQLiteAccountStore(directory: path)
             let keys = try KeyFile.signingKeys(path: Self.keyPath(in: path))
-            let result = try body(CopySource(files: store, accounts: accounts, keys: keys))
+            let place = try body(CopySource(files: store, accounts: accounts, keys: keys))
             try accounts.close()
+            if let place { try store.setCopied(to: place) }
             try store.close()
-            return result
-        case .database(let url): return try Self.withSource(inDatabase: url, body)
+        case .database(let url): try Self.withSource(inDatabase: url, body)
         }
     }
 
@@ -102,30 +104,23 @@ extension StorePlace {
         _ = try ChunkFolder(of: path).copy(to: other)
     }
 
-    /// Keeps servers from the store.
-    /// - Parameter place: the place of the store that has its place now.
-    func setCopied(to place: String) throws {
-        switch self {
-        case .directory(let path):
-            let store = try SQLiteStore(copiedFrom: path)
-            try store.setCopied(to: place)
-            try store.close()
-        case .database(let url): try Self.setCopied(database: url, to: place)
-        }
-    }
-
     // MARK: PostgreSQL
 
     #if canImport(CLibPQ)
-    private static func withSource<Result>(
-        inDatabase url: String, _ body: (CopySource) throws -> Result
-    ) throws -> Result {
-        try PostgresStore.requireUnused(url)
-        return try PostgresReader(url).copying { store in
+    private static func withSource(
+        inDatabase url: String, _ body: (CopySource) throws -> String?
+    ) throws {
+        let written = try PostgresStore.requireUnused(url)
+        let place = try PostgresReader(url).copying { store -> String? in
             let accounts = PostgresAccountStore(store)
             defer { accounts.close() }
             return try body(CopySource(files: store, accounts: accounts, keys: try accounts.signingKeys()))
         }
+        guard let place else { return }
+        guard try PostgresStore.requireUnused(url) == written else {
+            throw HistoryError(.storeUnusable, "the database that was copied has been written to meanwhile")
+        }
+        try PostgresStore.setCopied(url, to: place)
     }
 
     private static func makeTarget(inDatabase url: String, isShared: Bool) throws -> CopyTarget {
@@ -146,22 +141,15 @@ extension StorePlace {
                 store.close()
             })
     }
-
-    private static func setCopied(database url: String, to place: String) throws {
-        try PostgresStore.requireUnused(url)
-        try PostgresStore.setCopied(url, to: place)
-    }
     #else
-    private static func withSource<Result>(
-        inDatabase url: String, _ body: (CopySource) throws -> Result
-    ) throws -> Result {
+    private static func withSource(
+        inDatabase url: String, _ body: (CopySource) throws -> String?
+    ) throws {
         throw InputError.noPostgres
     }
 
     private static func makeTarget(inDatabase url: String, isShared: Bool) throws -> CopyTarget {
         throw InputError.noPostgres
     }
-
-    private static func setCopied(database url: String, to place: String) throws { throw InputError.noPostgres }
     #endif
 }
