@@ -29,7 +29,7 @@ struct ServerOptions: ParsableArguments {
             "The PostgreSQL database of files and accounts. (default: SQLite in the data directory)", valueName: "url"))
     var store: String?
 
-    @Flag(help: "With --store: several servers serve the same partitions at once; each of them has this flag.")
+    @Flag(help: "With --store: several servers serve the same files at once; each of them has this flag.")
     var shared = false
 
     @Option(

@@ -57,7 +57,7 @@ struct Setting {
                 "store", \.database, .database,
                 "The PostgreSQL database that has files and accounts, in place of SQLite in the data directory."),
             Setting(
-                "shared", \.isShared, .flag, "With store: whether several servers serve the same partitions at once."),
+                "shared", \.isShared, .flag, "With store: whether several servers serve the same files at once."),
             Setting("listen", \.listen, .address, "Where clients connect; port 0 lets the system choose one."),
             Setting("insecure", \.isInsecure, .flag, "Whether to listen without TLS beyond loopback addresses."),
             Setting("dev", \.isDevelopment, .flag, "Whether everybody is let in, on a loopback address only."),
