@@ -172,6 +172,18 @@ import Testing
         #expect(first.views[ident]?.log.lastNumber == number)
     }
 
+    @Test(arguments: SharedStores.Kind.allCases)
+    func whatAClientAsksForElsewhereIsKnown(_ kind: SharedStores.Kind) throws {
+        let (first, second) = try Self.nodes(kind)
+        var device = try Self.device(at: first, "owner == 'ann'")
+        let ident = device.client.ident
+        first.leave(ident)
+        try Self.come(&device, to: second, "owner == 'ann'")
+        let set = SubscriptionSet(version: 2, query: Array(#"{"Task":"owner == 'bob'"}"#.utf8))
+        #expect(try second.query(set, in: &device.session) == nil)
+        #expect(try first.queries(of: ident)?["Task"] == "owner == 'bob'")
+    }
+
     /// The index of a field that nobody has asked for is not finished when another node writes, and begins anew.
     @Test(arguments: SharedStores.Kind.allCases)
     func aSearchFindsAllWhateverOthersWrite(_ kind: SharedStores.Kind) throws {

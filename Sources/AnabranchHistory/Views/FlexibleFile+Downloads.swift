@@ -100,7 +100,9 @@ extension FlexibleFile {
 
     /// The queries of a client, by class; nil if there is no view of the client file.
     package func queries(of ident: ClientFileID) throws(HistoryError) -> Predicates? {
-        try retrying { () throws(HistoryError) in try view(of: ident)?.queries.predicates }
+        // Another node may have changed a view since its client has left this one.
+        if file.isShared, !connected.contains(ident) { return try store.view(of: file.id, ident)?.record.predicates }
+        return try retrying { () throws(HistoryError) in try view(of: ident)?.queries.predicates }
     }
 }
 
