@@ -1,18 +1,6 @@
 public import AnabranchHistory
 public import AnabranchProtocol
 
-/// A way to log in. The raw values are the names in URLs (`Spec/Protocol.md`, section 1.3).
-public enum Provider: String, CaseIterable, Sendable {
-    /// A new user without any name.
-    case anonymous = "anon-user"
-    /// An e-mail address and a password.
-    case emailPassword = "local-userpass"
-    /// An API key that a user has made.
-    case apiKey = "api-key"
-    /// A JSON web token of another issuer.
-    case customToken = "custom-token"
-}
-
 /// The settings of one app: how its users log in, and what they may sync.
 public struct AppSettings: Equatable, Sendable {
     /// The enabled ways to log in. `customToken` needs an `issuer`; without one, such logins are refused as if it were
