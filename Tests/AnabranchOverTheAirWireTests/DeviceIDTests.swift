@@ -18,8 +18,7 @@ import Testing
 
     /// The number of rows of a kind.
     private static func count(_ kind: RowKind, _ rig: DeviceRig) async throws -> Int {
-        let path = VirtualPath(app: DeviceRig.app, partition: OverTheAirWire.partition(of: rig.user))
-        let count = try await rig.wire.server().readHead(of: path) { _, records in
+        let count = try await rig.wire.server().readHead(of: rig.path) { _, records in
             var count = 0
             try records.forEachRow(kind, []) { _ in count += 1 }
             return count

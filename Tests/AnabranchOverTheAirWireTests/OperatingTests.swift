@@ -15,10 +15,6 @@ import Testing
         ["entity": "contact", "fields": .dictionary(fields)]
     }
 
-    private static func path(_ rig: DeviceRig) -> VirtualPath {
-        VirtualPath(app: DeviceRig.app, partition: OverTheAirWire.partition(of: rig.user))
-    }
-
     @Test func aMatchIsTriedWithoutWriting() async throws {
         try await DeviceRig.run { rig in
             var one = Talker(rig, "one")
@@ -34,7 +30,7 @@ import Testing
             ]
             let text = Base64.encode(try records.encoded(as: .binary))
             let arguments: [String: JSONValue] = ["dataclass": .string(Self.uri), "records": .string(text)]
-            let answer = try await rig.wire.act("match", on: Self.path(rig), arguments)
+            let answer = try await rig.wire.act("match", on: rig.path, arguments)
             #expect(answer.audit == nil)
             let matches = try #require(answer.answer["matches"]?.array)
             func match(_ id: String) -> JSONValue? { matches.first { $0["id"] == .string(id) } }
@@ -50,7 +46,7 @@ import Testing
             #expect(pushed.count == 2 && pushed["x"]?["fields"]?["email"] == "a@b.c")
             // Of a device that has synced, the ids count, and the server's values.
             let again = try await rig.wire.act(
-                "match", on: Self.path(rig), arguments.merging(["device": "two"]) { $1 })
+                "match", on: rig.path, arguments.merging(["device": "two"]) { $1 })
             let known = again.answer["matches"]?.array?.first { $0["id"] == "z" }
             #expect(known?["by"] == "id")
         }
@@ -64,7 +60,7 @@ import Testing
             }
             var arguments: [String: JSONValue] = ["dataclass": .string(Self.uri)]
             arguments["device"] = device.map { .string($0) }
-            let answer = try await rig.wire.act("reset", on: Self.path(rig), arguments)
+            let answer = try await rig.wire.act("reset", on: rig.path, arguments)
             #expect(answer.audit != nil)
             for index in talkers.indices {
                 let start = try await talkers[index].fast(Self.uri, "2", last: "1", anchor: anchors[index])
@@ -87,7 +83,7 @@ import Testing
                     .start(uri: Self.uri, next), .changes(uri: Self.uri, Changes()))
                 #expect(fast.codes(1) == [.ok])
             }
-            let devices = try await rig.wire.act("devices", on: Self.path(rig), [:]).answer["devices"]?.array
+            let devices = try await rig.wire.act("devices", on: rig.path, [:]).answer["devices"]?.array
             #expect(devices?.map { $0["device"]?.string ?? "" }.sorted() == ["one", "two"])
             #expect(devices?.first?["dataclasses"]?.array?.first?["dataclass"] == .string(Self.uri))
         }
@@ -105,7 +101,7 @@ import Testing
             ]
             for (action, arguments) in wrong {
                 await #expect(throws: DoorActionError.self, "\(action) \(arguments)") {
-                    try await rig.wire.act(action, on: Self.path(rig), arguments)
+                    try await rig.wire.act(action, on: rig.path, arguments)
                 }
             }
         }

@@ -15,9 +15,10 @@ import Testing
 
     @Test func dataclassesAreReadAsTheyArePrinted() throws {
         let configuration = try ConfigurationTests.configuration(
-            Self.app("{url: /devices, dataclasses: [\(Self.file)]}"))
+            Self.app("{url: /devices, folder: simperium, dataclasses: [\(Self.file)]}"))
         let devices = try #require(configuration.overTheAir["notes"])
         #expect(devices.app.url == "/devices" && devices.app.dataclasses.map(\.uri) == ["example.contacts"])
+        #expect(devices.app.folder == "simperium")
         #expect(try ConfigurationTests.configuration(configuration.yaml).overTheAir == configuration.overTheAir)
     }
 
@@ -26,6 +27,7 @@ import Testing
         ("{dataclasses: x}", "allowed: a list of files"), ("{dataclasses: [/none.json]}", "/none.json: "),
         ("{url: /1/x, dataclasses: [FILE]}", "url: cannot be '/1/x'"),
         ("{url: ota, dataclasses: [FILE]}", "allowed: a path such as /ota"),
+        ("{folder: a/b, dataclasses: [FILE]}", "folder: cannot be 'a/b'"),
         ("{dataclasses: [FILE, FILE]}", "/dataclass: example.contacts is registered twice"),
     ])
     func mistakesAreTold(section: String, complaint: String) {

@@ -86,13 +86,12 @@ final class OpenSession: Sendable {
         return answer
     }
 
-    private var path: VirtualPath { VirtualPath(app: app, partition: OverTheAirWire.partition(of: user)) }
-
     private func receive(
         _ message: Message, _ byteCount: Int, _ form: PropertyList.Form, isAllowed: Bool, canWrite: Bool
     ) async throws -> (DeviceSession, answer: [UInt8]) {
-        let server = try wire.server(), dataclasses = wire.settings.apps[exactly: app]?.dataclasses ?? []
-        let settings = wire.settings
+        let server = try wire.server(), settings = wire.settings
+        guard let devices = settings.apps[exactly: app] else { throw CancellationError() }
+        let dataclasses = devices.dataclasses, path = VirtualPath(app: app, partition: devices.partition(of: user))
         while true {
             let (session, tooLarge, isDoorOpen) = state.withLock { ($0.session, $0.tooLarge, $0.isDoorOpen) }
             guard tooLarge.count <= settings.tooLargeMax else {

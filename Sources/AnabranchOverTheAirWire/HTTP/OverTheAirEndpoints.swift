@@ -78,7 +78,7 @@ struct OverTheAirEndpoints: HTTPEndpoints {
         }
         guard wire.hasRoom(for: bytes.count, in: session) else { return Self.busy }
         let permission = wire.authorizer.permission(
-            for: principal, on: OverTheAirWire.partition(of: user).bytes)
+            for: principal, on: settings.partition(of: user).bytes)
         let isAllowed = permission >= .read && Self.is(header.userID, principal)
         do {
             let answer = try await session.answer(

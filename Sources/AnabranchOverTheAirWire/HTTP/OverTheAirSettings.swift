@@ -1,12 +1,23 @@
+import AnabranchCore
 package import AnabranchOverTheAir
 
 /// The dataclasses of an app that devices sync.
 package struct OverTheAirApp: Equatable, Sendable {
     /// The path of the URL, as `/ota`.
     package var url: String
+    /// The beginning of the partitions with the records of the users, without the `/`. Devices may share them with
+    /// clients of another wire.
+    package var folder: String
     package var dataclasses: [Dataclass]
 
-    package init(url: String, dataclasses: [Dataclass]) { (self.url, self.dataclasses) = (url, dataclasses) }
+    package static let usualFolder = "ota"
+
+    package init(url: String, folder: String = usualFolder, dataclasses: [Dataclass]) {
+        (self.url, self.folder, self.dataclasses) = (url, folder, dataclasses)
+    }
+
+    /// The partition with the records of a user.
+    func partition(of user: String) -> PartitionValue { .string("\(folder)/\(user)") }
 }
 
 /// The bounds of the property-list wire (`Spec/OverTheAirServer.md`, section 8).

@@ -59,10 +59,11 @@ package final class OverTheAirWire: RecordDoor {
     // MARK: The door
 
     package func observer(of path: VirtualPath) -> (any RecordObserver)? {
-        guard path.partition?.starts(with: "\"\(Self.folder)".utf8) == true else { return nil }
         let app = String(decoding: path.bytes.prefix { $0 != UInt8(ascii: "/") }, as: UTF8.self)
-        guard let dataclasses = settings.apps[exactly: app]?.dataclasses else { return nil }
-        return DataclassObserver(dataclasses: dataclasses, limits: settings.door, unixSeconds: unixSeconds)
+        guard let devices = settings.apps[exactly: app],
+            path.partition?.starts(with: "\"\(devices.folder)/".utf8) == true
+        else { return nil }
+        return DataclassObserver(dataclasses: devices.dataclasses, limits: settings.door, unixSeconds: unixSeconds)
     }
 
     package var name: String { "property-list" }
@@ -75,12 +76,6 @@ package final class OverTheAirWire: RecordDoor {
         let now = unixSeconds()
         return state.withLock { $0.sessions.values.count { $0.seenAt + settings.sessionSeconds >= now } }
     }
-
-    /// The beginning of the partitions of this wire.
-    private static let folder = "ota/"
-
-    /// The partition with the records of a user.
-    static func partition(of user: String) -> PartitionValue { .string(folder + user) }
 
     // MARK: Sessions
 

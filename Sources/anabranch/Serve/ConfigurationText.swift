@@ -71,7 +71,8 @@ struct ConfigurationText: CustomStringConvertible {
             }
             if let devices = configuration.overTheAir[app] {
                 let files = devices.files.map(quoted).joined(separator: ", ")
-                lines.append("    property-list: {url: \(quoted(devices.app.url)), dataclasses: [\(files)]}")
+                let (url, folder) = (quoted(devices.app.url), quoted(devices.app.folder))
+                lines.append("    property-list: {url: \(url), folder: \(folder), dataclasses: [\(files)]}")
             }
             if let files = configuration.files[app] {
                 lines.append("    files: {trash-days: \(files.trashDays), quota-bytes: \(files.quotaBytes)}")

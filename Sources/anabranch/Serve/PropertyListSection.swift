@@ -10,9 +10,9 @@ struct ConfiguredDataclasses: Equatable {
 
 /// The dataclasses of an app that devices sync as property lists, in the configuration file:
 ///
-///     property-list: {url: /ota, dataclasses: [contacts.json, calendars.json]}
+///     property-list: {url: /ota, folder: ota, dataclasses: [contacts.json, calendars.json]}
 struct PropertyListSection {
-    private static let keys = ["url", "dataclasses"]
+    private static let keys = ["url", "folder", "dataclasses"]
     /// The paths of other routes.
     private static let taken = ["/1", "/sock", "/api"]
 
@@ -28,7 +28,7 @@ struct PropertyListSection {
             problems.append("\(place): \(AppsSection.found(node)); allowed: like {url: /ota, dataclasses: [FILE]}")
             return nil
         }
-        var url = "/ota", files: [String] = []
+        var url = "/ota", folder = OverTheAirApp.usualFolder, files: [String] = []
         for (key, value) in mapping {
             switch key.scalar?.string {
             case "url":
@@ -39,6 +39,11 @@ struct PropertyListSection {
                         "\(place): url: \(AppsSection.found(value)); allowed: a path such as /ota, but not below "
                             + Self.taken.joined(separator: ", "))
                 }
+            case "folder":
+                folder = value.scalar?.string ?? ""
+                if folder.wholeMatch(of: /[A-Za-z0-9_.-]+/) == nil {
+                    problems.append("\(place): folder: \(AppsSection.found(value)); allowed: a word such as ota")
+                }
             case "dataclasses":
                 files = value.sequence?.compactMap(\.scalar?.string) ?? []
                 if files.isEmpty || files.count != value.sequence?.count {
@@ -48,7 +53,8 @@ struct PropertyListSection {
             }
         }
         if mapping["dataclasses"] == nil { problems.append("\(place): dataclasses is missing: a list of files") }
-        return ConfiguredDataclasses(app: OverTheAirApp(url: url, dataclasses: dataclasses(files)), files: files)
+        let app = OverTheAirApp(url: url, folder: folder, dataclasses: dataclasses(files))
+        return ConfiguredDataclasses(app: app, files: files)
     }
 
     private mutating func dataclasses(_ files: [String]) -> [Dataclass] {

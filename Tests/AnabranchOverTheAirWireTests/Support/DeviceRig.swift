@@ -123,9 +123,14 @@ struct DeviceRig: Sendable {
     /// A token of the user; a new one, since the clock may have gone on.
     func token() async throws -> String { try await Self.logIn(services).token }
 
+    private var partition: PartitionValue { .string("ota/\(user)") }
+
+    /// The file with the records of the user.
+    var path: VirtualPath { VirtualPath(app: Self.app, partition: partition) }
+
     /// A client of Realm's wire on the same file.
     func realmClient() async throws -> TestClient {
-        let client = TestClient(app: Self.app, partition: OverTheAirWire.partition(of: user))
+        let client = TestClient(app: Self.app, partition: partition)
         try await client.connect(to: "ws://127.0.0.1:\(port)", token: "any")
         return client
     }

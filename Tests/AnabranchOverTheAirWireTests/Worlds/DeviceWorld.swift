@@ -214,8 +214,7 @@ final class DeviceWorld {
             done.withLock { $0 = tag }
             return []
         }
-        let path = VirtualPath(app: DeviceRig.app, partition: OverTheAirWire.partition(of: rig.user))
-        _ = try await rig.wire.server().write([write], atHeadOf: path).first?.get()
+        _ = try await rig.wire.server().write([write], atHeadOf: rig.path).first?.get()
         guard let tag = done.withLock({ $0 }) else { return }
         if erases {
             erased.insert(tag)
