@@ -7,15 +7,16 @@ import Testing
     private static let tree = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
 
-    /// Devices of all kinds on one account, those of `anabranch ota` and a Realm client among them, with a server and
-    /// devices that are killed and connections that are cut, at random.
-    /// `ANABRANCH_SEED` and `ANABRANCH_COUNT` choose others.
+    /// Devices of all kinds on one account, those of `anabranch ota` among them, with a Realm client and a client of
+    /// Simperium's wire, with a server and devices that are killed and connections that are cut, at random.
+    /// `ANABRANCH_SEED` and `ANABRANCH_COUNT` choose others; a count `sessions=2000` is as many worlds as give devices
+    /// of each form and language so many sessions.
     @Test func devicesAgreeAtRest() async throws {
         let environment = ProcessInfo.processInfo.environment
         let seed = environment["ANABRANCH_SEED"] ?? "1", count = environment["ANABRANCH_COUNT"] ?? "3"
         let text = try await Self.run("world.py", seed, count)
         #expect(
-            text.contains("ok \(count) worlds"),
+            text.contains("worlds from seed \(seed); sessions: "),
             "\(text)\nagain: ANABRANCH_SEED=\(seed) ANABRANCH_COUNT=\(count) scripts/check --filter devicesAgreeAtRest")
     }
 

@@ -111,8 +111,8 @@ class Bench:
         server.make_user("cat@example.com")
         self.device("cat").sync()
         with tempfile.TemporaryDirectory() as folder:
-            clients = [programs.RealmClient(self.program, folder, server.port, "cat@example.com", server.user, seed,
-                                            self.rng) for seed in (1, 2)]
+            clients = [programs.RealmClient(self.program, folder, server.port, "cat@example.com",
+                                            f"ota/{server.user}", seed, self.rng) for seed in (1, 2)]
             clients[0].sync()
             lines = []
             for number in range(self.count):

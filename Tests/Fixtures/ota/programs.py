@@ -1,6 +1,7 @@
-"""Clients of a world that are programs: the device of `anabranch ota`, with a proxy that cuts it off or kills it, and a
-Realm client, `anabranch client`."""
+"""Clients of a world: the device of `anabranch ota`, with a proxy that cuts it off or kills it, a Realm client, which
+is `anabranch client`, and a client of Simperium's wire."""
 
+import http.client
 import json
 import os
 import plistlib
@@ -176,22 +177,22 @@ class ProgramDevice(devices.Device):
 class RealmClient:
     """A Realm client that edits texts of the same objects offline, and makes and erases some."""
 
-    CLASSES = {"example.contacts": ("Contact", "name"), "example.calendars": ("Event", "title"),
-               "example.bookmarks": ("Bookmark", "url")}
+    CLASSES = [("example.bookmarks", "Bookmark", "url"), ("example.calendars", "Calendar", "title"),
+               ("example.calendars", "Event", "title"), ("example.contacts", "Contact", "name")]
 
-    def __init__(self, program, folder, port, email, user, seed, rng):
+    def __init__(self, program, folder, port, email, partition, seed, rng):
         self.program, self.port, self.email, self.rng = program, port, email, rng
         self.name, self.made = f"realm-{seed}", 0
-        self.options = ["--data", os.path.join(folder, self.name), "--path", f'my-app/"ota/{user}"']
+        self.options = ["--data", os.path.join(folder, self.name), "--path", f'my-app/"{partition}"']
         # A replica is made by the first synchronization.
         self.is_there = False
 
-    def ask(self, *words, stdin=None, online=False):
+    def ask(self, *words, stdin=None, online=False, seconds=240):
         options = list(self.options)
         if online:
             options += ["--url", f"ws://127.0.0.1:{self.port}", "--email", self.email, "--timeout", "200"]
         result = subprocess.run([self.program, "client", *words, *options], input=stdin, capture_output=True,
-                                env=ENVIRONMENT, timeout=240)
+                                env=ENVIRONMENT, timeout=seconds)
         assert result.returncode == 0, (words, result.stderr.decode())
         return result.stdout.decode()
 
@@ -206,15 +207,25 @@ class RealmClient:
                 found.setdefault(value[0], []).append((value[1], value[2]))
         return found
 
-    def sync(self):
-        self.ask("read", online=True)
+    def fields(self, name):
+        return [fields for _, fields in self.objects().get(name, [])]
+
+    def sync(self, may_cut=False):
+        """- Returns: false if the client was killed."""
+        is_killed = may_cut and self.is_there and self.rng.random() < 0.2
+        try:
+            self.ask("read", online=True, seconds=self.rng.random() / 5 if is_killed else 240)
+        except subprocess.TimeoutExpired:
+            assert is_killed, "the Realm client does not end"
+            return False
         self.is_there = True
+        return True
 
     def edit(self, log):
         """- Returns: what was made and what was erased, as (uri, tag)."""
         made, erased, lines, found = [], [], [], self.objects()
         for _ in range(self.rng.randint(0, 3)):
-            uri, (name, field) = self.rng.choice(sorted(self.CLASSES.items()))
+            uri, name, field = self.rng.choice(self.CLASSES)
             objects = found.get(name)
             if objects is None:
                 continue
@@ -239,3 +250,81 @@ class RealmClient:
             log.append(f"{self.name} writes {lines}")
             self.ask("write", stdin="\n".join(json.dumps(line) for line in lines).encode())
         return made, erased
+
+
+class SimperiumClient:
+    """A client of Simperium's wire, over HTTP, whose entities are the calendars of the devices. It edits offline, and
+    sends what was cut off again, under the same `ccid`."""
+
+    URI, BUCKET, FIELD = "example.calendars", "Calendar", "title"
+    CLASSES = [(URI, BUCKET, FIELD)]
+
+    def __init__(self, port, email, seed, rng):
+        self.port, self.rng, self.name = port, rng, f"simperium-{seed}"
+        self.made, self.entities, self.pending = 0, {}, []
+        status, text = self.request("POST", "/1/my-app/authorize/", {"username": email, "password": "secret-word"})
+        assert status == 200, (status, text)
+        self.token = json.loads(text)["access_token"]
+
+    def request(self, method, path, body=None, is_cut=False):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        headers = {"X-Simperium-Token": self.token} if not path.endswith("/authorize/") else {}
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            if is_cut:
+                raise devices.Cut()
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+    def edit(self, log):
+        """- Returns: what was made and what was erased, as (uri, tag)."""
+        made, erased, free = [], [], sorted(set(self.entities) - {change[1] for change in self.pending})
+        for _ in range(self.rng.randint(0, 3)):
+            choice, body = self.rng.random(), {self.FIELD: f"Simperium {self.rng.randint(0, 99)}"}
+            if choice < 0.4 or not free:
+                self.made += 1
+                tag, path = f"{self.name}-{self.made}", "%032x" % self.rng.getrandbits(128)
+                change = ("POST", path, dict(body, tag=tag))
+                made.append((self.URI, tag))
+            else:
+                key = free.pop(self.rng.randrange(len(free)))
+                version, data = self.entities[key]
+                change = ("POST", f"{key}/v/{version}", body) if choice < 0.85 else ("DELETE", key, None)
+                if choice >= 0.85:
+                    erased.append((self.URI, data.get("tag")))
+            self.pending.append(change + ("%032x" % self.rng.getrandbits(128),))
+            log.append(f"{self.name} edits {change}")
+        return made, erased
+
+    def sync(self, may_cut=False):
+        """- Returns: false if it was cut, or if no device has made the class yet."""
+        status, text = self.request("GET", self.path("index?limit=1"))
+        if status != 200:
+            assert b"class" in text, (status, text)
+            return False
+        while self.pending:
+            method, path, body, ccid = self.pending[0]
+            path = self.path(f"i/{path}?clientid={self.name}&ccid={ccid}")
+            try:
+                status, text = self.request(method, path, body, may_cut and self.rng.random() < 0.2)
+            except devices.Cut:
+                return False
+            # 404: it was erased by others; 409 and 412: it came before, or changes nothing.
+            assert status in (200, 404, 409, 412), (method, path, status, text)
+            del self.pending[0]
+        self.entities, mark = {}, ""
+        while mark is not None:
+            status, text = self.request("GET", self.path(f"index?data=1&limit=100&mark={mark}"))
+            assert status == 200, (status, text)
+            page = json.loads(text)
+            self.entities.update((entry["id"], (entry["v"], entry["d"])) for entry in page["index"])
+            mark = page.get("mark")
+        return True
+
+    def fields(self, name):
+        return [data for _, data in self.entities.values()]
+
+    def path(self, rest):
+        return f"/1/my-app/{self.BUCKET}/{rest}"

@@ -1,6 +1,8 @@
-"""Devices of all kinds on one account, in Python and those of `anabranch ota`, and a Realm client, with a server and
-devices that are killed and connections that are cut at random: at rest all have the same.
-`world.py ANABRANCH SEED COUNT`."""
+"""Devices of all kinds on one account, in Python and those of `anabranch ota`, with a Realm client and a client of
+Simperium's wire on the same objects, with a server and devices that are killed and connections that are cut at random:
+at rest all have the same.
+`world.py ANABRANCH SEED COUNT`, so many worlds; `world.py ANABRANCH SEED sessions=COUNT`, so many that devices of each
+form and language had so many sessions."""
 
 import collections
 import datetime
@@ -24,7 +26,7 @@ SCHEMA = devices.schema(*FILES)
 SESSIONS = collections.Counter()
 
 
-def command_in(words):
+def command_in(words, partitions="ota"):
     """The command that serves a folder of its own: with a configuration, if it is `anabranch`."""
     folder = tempfile.mkdtemp()
     if len(words) > 1:
@@ -37,10 +39,11 @@ log-level: error
 apps:
   my-app:
     providers: [local-userpass]
-    property-list: {{url: /ota, dataclasses: [{', '.join(FILES)}]}}
+    property-list: {{url: /ota, folder: {partitions}, dataclasses: [{', '.join(FILES)}]}}
+    simperium: {{buckets: {{Calendar: {{form: typed}}}}}}
 """)
     with open(os.path.join(folder, "rules.yaml"), "w") as file:
-        file.write("rules:\n  - path: '\"ota/${user}\"'\n    right: write\n")
+        file.write(f"rules:\n  - path: '\"{partitions}/${{user}}\"'\n    right: write\n")
     return [words[0], "serve", "--config", os.path.join(folder, "anabranch.yaml")]
 
 
@@ -82,15 +85,19 @@ class World:
         # A server of another configuration is not one of `anabranch`, and so has no such clients.
         program = server.command[0] if server.command[1] == "serve" else None
         self.folder = tempfile.TemporaryDirectory()
-        self.realm = None
+        # Clients of other wires.
+        self.others = []
         for index, (form, binary, maps) in enumerate(
                 self.rng.sample([("records", False, True), ("changes", True, True), ("changes", False, False),
                                  ("records", True, False)], self.rng.randint(2, 3))):
             is_program = program is not None and (index == 0 or self.rng.random() < 0.3)
             self.devices.append(self.device(f"d{index}-{seed}", form, binary, maps, program if is_program else None))
+        email = f"{seed}@example.com"
         if program is not None and self.rng.random() < 0.5:
-            self.realm = programs.RealmClient(program, self.folder.name, server.port, f"{seed}@example.com",
-                                              server.user, seed, self.rng)
+            self.others.append(programs.RealmClient(
+                program, self.folder.name, server.port, email, f"simperium/{server.user}", seed, self.rng))
+        if program is not None and self.rng.random() < 0.5:
+            self.others.append(programs.SimperiumClient(server.port, email, seed, self.rng))
 
     def device(self, name, form, binary, maps, program=None):
         arguments = (self.server.port, "/ota", self.server.token, self.server.user, name, form, binary, maps,
@@ -172,30 +179,36 @@ class World:
             self.log.append(f"{device.name} is cut at {cut}: {uris} {device.log}")
         device.log = []
 
+    def sync_other(self, client, calm=False):
+        SESSIONS[f"of {client.name.split('-')[0]}"] += 1
+        self.log.append(f"{client.name} syncs" if client.sync(not calm) else f"{client.name} is cut")
+
     def run(self):
         for _ in range(self.rng.randint(5, 25)):
             device = self.rng.choice(self.devices)
             for _ in range(self.rng.randint(0, 4)):
                 self.edit(device)
             self.sync(device)
-            if self.realm is not None and self.rng.random() < 0.3:
-                made, erased = self.realm.edit(self.log)
+            for client in self.others:
+                if self.rng.random() > 0.3:
+                    continue
+                made, erased = client.edit(self.log)
                 self.made.update(made)
                 self.deleted.update(erased)
                 if self.rng.random() < 0.7:
-                    self.realm.sync()
-                    self.log.append(f"{self.realm.name} syncs")
+                    self.sync_other(client)
             if self.rng.random() < 0.04:
                 self.log.append("the server is killed")
                 self.server.kill()
                 self.server.start()
-                for client in self.devices + [self.realm] * (self.realm is not None):
+                for client in self.devices + self.others:
                     client.port = self.server.port
-        if self.realm is not None:
-            self.realm.sync()
-        for _ in range(3):
+        # Also what makes the classes of the others.
+        for _ in range(4):
             for device in self.devices:
                 self.sync(device, calm=True)
+            for client in self.others:
+                self.sync_other(client, calm=True)
         fresh = self.device(f"fresh-{self.seed}", "changes", True, self.rng.random() < 0.5)
         self.sync(fresh, calm=True)
         for uri in self.schema:
@@ -210,25 +223,25 @@ class World:
                 assert not lost, f"{uri}: lost {lost}"
             for device in self.devices:
                 assert not device.stores[uri].edits and device.stores[uri].pending is None
-            if self.realm is not None:
-                self.compare_realm(uri, fresh)
+        for client in self.others:
+            self.sync_other(client, calm=True)
+            for uri, name, field in client.CLASSES:
+                entities = fresh.stores[uri].records.values()
+                found = sorted(repr((fields.get("tag"), fields.get(field))) for fields in client.fields(name))
+                expected = sorted(repr((fields.get("tag"), fields.get(field)))
+                                  for entity, fields in entities if entity == name.lower())
+                assert found == expected, f"{uri} {name}: {client.name} has {found}, the server {expected}"
         self.folder.cleanup()
-
-    def compare_realm(self, uri, fresh):
-        self.realm.sync()
-        name, field = programs.RealmClient.CLASSES[uri]
-        found = {fields.get("tag"): fields.get(field) for _, fields in self.realm.objects().get(name, [])}
-        expected = {fields.get("tag"): fields.get(field) for entity, fields in fresh.stores[uri].records.values()
-                    if entity == name.lower()}
-        assert found == expected, f"{uri}: the Realm client has {found}, the server {expected}"
 
 
 def main():
-    command, first, count = sys.argv[1:-2], int(sys.argv[-2]), int(sys.argv[-1])
-    server = Server(command_in(command))
-    failed = 0
+    command, first, wanted = sys.argv[1:-2], int(sys.argv[-2]), sys.argv[-1]
+    of_each = int(wanted.removeprefix("sessions=")) if wanted.startswith("sessions=") else None
+    kinds = [f"{form} in {language}" for form in ("changes", "records") for language in ("Python", "Swift")]
+    server = Server(command_in(command, "simperium"))
+    failed, seed = 0, first
     try:
-        for seed in range(first, first + count):
+        while any(SESSIONS[kind] < of_each for kind in kinds) if of_each else seed < first + int(wanted):
             log = []
             server.make_user(f"{seed}@example.com")
             try:
@@ -239,9 +252,10 @@ def main():
                 print(f"seed {seed}: {error}\n" + "\n".join(log))
                 failed = 1
                 break
+            seed += 1
         else:
-            sessions = ", ".join(f"{number} of {kind}" for kind, number in sorted(SESSIONS.items()))
-            print(f"ok {count} worlds from seed {first}; sessions: {sessions}")
+            sessions = ", ".join(f"{number} {kind}" for kind, number in sorted(SESSIONS.items()))
+            print(f"ok {seed - first} worlds from seed {first}; sessions: {sessions}")
     finally:
         server.kill()
     sys.exit(failed)
