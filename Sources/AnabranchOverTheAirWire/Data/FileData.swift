@@ -26,6 +26,9 @@ struct FileData: SessionData {
     /// The version at the head, below what this message writes.
     func position() throws -> UInt64 { try row(.door, RowKey())?.number("position") ?? 0 }
 
+    /// The version that has what this message has written so far.
+    func nextPosition() throws -> UInt64 { try position() + (transaction.hasRecorded ? 1 : 0) }
+
     func dataclass(_ uri: String) throws -> Dataclass {
         guard let dataclass = dataclasses.first(where: { $0.uri.hasBytes(of: uri) }) else {
             throw Status(.notSupported, "no such dataclass", paramName: "uri")

@@ -54,10 +54,14 @@ extension ClassMingle {
                 let local = try ids.local(text, of: id.entity, data.records)
                 if !local.hasBytes(of: text) { erased.insert(ExactString(local)) }
             }
-            let entity = dataclass.entities[id.entity]
+            let entity = dataclass.entities[id.entity], known = try known(id, data)
             let record = now.flatMap { filter.shows($0, of: entity) ? $0 : nil }
+            // A device gives no id twice: what a filter has hidden is new to it, by the server's id.
+            if record != nil, known == nil, mayHaveHidden, let text = view.text(of: id) {
+                try ids.erase(ids.local(text, of: id.entity, data.records), &data.records)
+            }
             let difference = difference(
-                try known(id, data), record, id, form, supported[id.entity], forcedIDs.contains(id), conflicts[id])
+                known, record, id, form, supported[id.entity], forcedIDs.contains(id), conflicts[id])
             if let item = difference { told.append(item) }
         }
         if pull.direction != .toServer {
@@ -105,6 +109,14 @@ extension ClassMingle {
             || ["filter", "filter before"].contains { key in
                 base?[key]?.dictionary.map { !RecordFilter($0).isSame(as: filter) } ?? false
             }
+    }
+
+    /// True if the device may have deleted records because its filter hid them.
+    private var mayHaveHidden: Bool {
+        guard let base, base["whole"] == nil else { return false }
+        return ["filter", "filter before"].contains { key in
+            base[key]?.dictionary.map { RecordFilter($0).isLimiting } ?? false
+        }
     }
 
     private func difference(
@@ -193,8 +205,9 @@ extension ClassMingle {
             }
         }
         var context: PropertyListDictionary = [
-            "round": sync["round"] ?? 0, "version": .number(try data.position()), "filter row": .dictionary(filter.row),
-            "time": .number(data.now), "fields": .number(try data.fieldsStamp(pull.uri)),
+            "round": sync["round"] ?? 0, "version": .number(try data.nextPosition()),
+            "filter row": .dictionary(filter.row), "time": .number(data.now),
+            "fields": .number(try data.fieldsStamp(pull.uri)),
         ]
         if pull.mode == .reset { context["whole"] = true }
         if let base {

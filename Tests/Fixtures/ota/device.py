@@ -42,6 +42,7 @@ class Device:
         self.counter = 0
         self.told_info = False
         self.info = {}
+        self.filters = {}  # uri: the filter that the server is still to be told
         self.defers = False
         self.messages = 0
         self.log = []
@@ -235,6 +236,8 @@ class Device:
         if not self.told_info or self.rng.random() < 0.1:
             if self.rng.random() < 0.7:
                 body.append(self.command("put", uri="deviceinfo", value=self.device_info()))
+        for uri, value in self.filters.items():
+            body.append(self.command("put", uri=f"{uri}/filter", value=value))
         for uri in uris:
             store = self.stores[uri]
             if store.pending is None:
@@ -298,7 +301,10 @@ class Device:
         uri, codes = item["params"].get("uri"), [int(status["code"]) for status in item["result"]]
         if asked["name"] == "put":
             assert codes == [OK], item
-            self.told_info = True
+            if uri == "deviceinfo":
+                self.told_info = True
+            else:
+                del self.filters[uri.removesuffix("/filter")]
             return []
         store = self.stores[uri]
         if asked["name"] == "sync-start":

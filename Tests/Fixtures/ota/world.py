@@ -76,6 +76,9 @@ class Server:
 
 
 class World:
+    # What filters look at: the entity, its link to containers, its date.
+    CONTAINERS = {"example.contacts": ("contact", "groups", None), "example.calendars": ("event", "calendar", "start")}
+
     def __init__(self, server, schema, seed, log):
         self.server, self.schema, self.rng, self.log = server, schema, random.Random(seed), log
         self.tags = 0
@@ -107,6 +110,7 @@ class World:
         if self.rng.random() < 0.5:
             device.info = {"max_items": self.rng.choice([2, 5, 100])}
         device.defers = self.rng.random() < 0.4
+        device.shown = {}
         return device
 
     def value(self, kind):
@@ -166,6 +170,35 @@ class World:
             self.log.append(f"{device.name} changes {uri} {name} {records[name][1]['tag']} {fields}")
             device.change(uri, name, fields)
 
+    def set_filter(self, device):
+        """Has a device show only what is in some containers, or not long ago."""
+        uri = self.rng.choice(list(self.CONTAINERS))
+        entity, link, date = self.CONTAINERS[uri]
+        target = self.schema[uri][entity]["links"][link]["entity"]
+        ids = sorted(name for name, (kind, _) in device.stores[uri].records.items() if kind == target)
+        value, shown = {}, {}
+        if self.rng.random() < 0.6:
+            value["constrain_containers"] = self.rng.sample(ids, self.rng.randint(0, min(2, len(ids))))
+            shown["tags"] = {device.stores[uri].records[name][1]["tag"] for name in value["constrain_containers"]}
+        if ids and self.rng.random() < 0.3:
+            value["default_container"] = self.rng.choice(ids)
+        if date is not None and self.rng.random() < 0.6:
+            value["discard_after_days"] = self.rng.randint(0, 100_000)
+            shown["since"] = datetime.datetime.combine(
+                datetime.datetime.now(datetime.timezone.utc).date(), datetime.time()) - datetime.timedelta(
+                    value["discard_after_days"])
+        device.filters[uri], device.shown[uri] = value, shown
+        self.log.append(f"{device.name} filters {uri}: {value} {shown}")
+
+    def is_shown(self, uri, entity, fields, shown):
+        """True if a record, whose links are tags, is shown on a device."""
+        kind, link, date = self.CONTAINERS[uri]
+        if entity != kind:
+            return True
+        if "tags" in shown and not shown["tags"].intersection(fields.get(link, [])):
+            return False
+        return "since" not in shown or date not in fields or fields[date] >= shown["since"]
+
     def sync(self, device, calm=False):
         cut = None if calm or self.rng.random() < 0.5 else self.rng.randint(1, 12)
         uris = [uri for uri in self.schema if calm or self.rng.random() < 0.8] or list(self.schema)
@@ -188,6 +221,9 @@ class World:
             device = self.rng.choice(self.devices)
             for _ in range(self.rng.randint(0, 4)):
                 self.edit(device)
+            # The devices of programs have no filters.
+            if not isinstance(device, programs.ProgramDevice) and self.rng.random() < 0.1:
+                self.set_filter(device)
             self.sync(device)
             for client in self.others:
                 if self.rng.random() > 0.3:
@@ -213,12 +249,15 @@ class World:
         self.sync(fresh, calm=True)
         for uri in self.schema:
             expected = fresh.content(uri)
+            entities = {fields["tag"]: entity for entity, fields in fresh.stores[uri].records.values()}
             for device in self.devices:
                 found = device.content(uri)
+                shown = {tag: fields for tag, fields in expected.items() if uri not in device.shown
+                         or self.is_shown(uri, entities[tag], fields, device.shown[uri])}
                 mine = {tag for other, tag in self.made if other == uri}
-                for tag in sorted(set(found) | set(expected)):
-                    assert found.get(tag) == expected.get(tag), \
-                        f"{uri} {tag}: {device.name} has {found.get(tag)}, the server {expected.get(tag)}"
+                for tag in sorted(set(found) | set(shown)):
+                    assert found.get(tag) == shown.get(tag), \
+                        f"{uri} {tag}: {device.name} has {found.get(tag)}, the server {shown.get(tag)}"
                 lost = mine - set(expected) - {tag for other, tag in self.deleted if other == uri}
                 assert not lost, f"{uri}: lost {lost}"
             for device in self.devices:

@@ -209,6 +209,9 @@ public final class WriteTransaction {
         return editor.changes
     }
 
+    /// True once something was recorded: the transaction becomes an entry of the log.
+    package var hasRecorded: Bool { !recorder.bytes.isEmpty }
+
     /// The names of the classes, in the order in which they were added.
     public var classNames: [String] {
         let schema = editor.schema
