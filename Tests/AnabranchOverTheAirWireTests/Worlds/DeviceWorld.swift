@@ -1,6 +1,7 @@
 import AnabranchClient
 import AnabranchCore
 import AnabranchHistory
+import AnabranchOverTheAir
 import AnabranchPropertyList
 import AnabranchServer
 import AnabranchTesting
@@ -14,8 +15,8 @@ import Synchronization
 final class DeviceWorld {
     /// Something that random worlds have to come to.
     enum Event: String, CaseIterable, Sendable {
-        case added, changed, cleared, linked, deleted, writtenByOthers, erasedByOthers
-        case cut, repeated, fast, slow, severalMessages, sessionsLost, daysPassed
+        case added, changed, cleared, linked, deleted, writtenByOthers, erasedByOthers, filtered
+        case cut, repeated, fast, slow, reset, severalMessages, sessionsLost, dayPassed, daysPassed
     }
 
     static let uri = "world.things"
@@ -23,11 +24,14 @@ final class DeviceWorld {
         {"dataclass": "\(uri)", "entities": {
           "item": {"class": "Item", "identity": [["tag"]],
             "fields": {"tag": {"property": "tag", "type": "string"}, "a": {"property": "a", "type": "string"},
-              "b": {"property": "b", "type": "string"}, "n": {"property": "n", "type": "integer"}},
-            "relationships": {"groups": {"property": "groups", "entity": "group", "many": true}}},
+              "b": {"property": "b", "type": "string"}, "n": {"property": "n", "type": "integer"},
+              "d": {"property": "d", "type": "date"}},
+            "relationships": {"groups": {"property": "groups", "entity": "group", "many": true}},
+            "container": "groups", "date": "d"},
           "group": {"class": "Group", "identity": [["tag"]],
             "fields": {"tag": {"property": "tag", "type": "string"}, "a": {"property": "a", "type": "string"},
-              "b": {"property": "b", "type": "string"}, "n": {"property": "n", "type": "integer"}},
+              "b": {"property": "b", "type": "string"}, "n": {"property": "n", "type": "integer"},
+              "d": {"property": "d", "type": "date"}},
             "relationships": {"parent": {"property": "parent", "entity": "group"}}}}}
         """
     private static let known = DeviceDataclass(
@@ -36,7 +40,7 @@ final class DeviceWorld {
             .init(name: "item", fields: fields + ["tag"], relationships: ["groups"]),
             .init(name: "group", fields: fields + ["tag"], relationships: ["parent"]),
         ])
-    private static let fields = ["a", "b", "n"]
+    private static let fields = ["a", "b", "d", "n"]
 
     /// A field of the record with a tag.
     private struct Place: Hashable {
@@ -49,6 +53,12 @@ final class DeviceWorld {
         var value: PropertyList?
     }
 
+    /// A filter of a device: the tags of groups, and how many days items are shown; nil for all.
+    private struct Filter {
+        var groups: Set<String>?
+        var days: Int64?
+    }
+
     /// The number of those who are no devices.
     private static let others = -1
 
@@ -58,6 +68,11 @@ final class DeviceWorld {
     private var tagCount = 0
     private var made: Set<String> = [], erased: Set<String> = []
     private var writings: [Place: Writing] = [:]
+    private var filters: [Int: Filter] = [:]
+    /// The devices whose last session was a whole one.
+    private var synced: Set<Int> = []
+    /// The devices that have had no whole session since a reset, and those that have to be reset in the next one.
+    private var beforeReset: Set<Int> = [], toBeReset: Set<Int> = []
     private(set) var events: [String] = []
     private(set) var counts: [Event: Int] = [:]
 
@@ -73,6 +88,7 @@ final class DeviceWorld {
         for _ in 0..<5 + random.below(20) {
             let device = random.below(devices.count)
             for _ in 0..<random.below(4) { try edit(device) }
+            if random.isOne(in: 12) { try await setFilter(device) }
             try await sync(device, faultsAreOff: false)
             switch random.below(24) {
             case 0..<4: try await writeAsOthers()
@@ -83,6 +99,10 @@ final class DeviceWorld {
                 // Once: a device that stays away for twice as long is forgotten.
                 count(.daysPassed, "95 days pass")
                 rig.clock.advance(by: 95 * 86_400)
+            case 6..<9:
+                count(.dayPassed, "a day passes")
+                rig.clock.advance(by: 86_400)
+            case 9 where random.isOne(in: 3): try await reset()
             default: break
             }
         }
@@ -124,6 +144,7 @@ final class DeviceWorld {
             if !links.isEmpty { fields[name] = .array(links) }
             try device.edit([.add(id: nil, entity: entity, fields: fields)], of: Self.uri)
             made.insert(tag)
+            if beforeReset.contains(number) { erased.insert(tag) }
             return count(.added, "device \(number) adds \(entity) \(fields)")
         }
         let chosen = random.pick(records), tag = chosen.fields["tag"]?.string ?? "?"
@@ -152,7 +173,14 @@ final class DeviceWorld {
 
     private func value(of name: String) -> PropertyList {
         let number = random.below(1_000)
-        return name == "n" ? .integer(Int64(number)) : .string("\(name)\(number)")
+        switch name {
+        case "n": return .integer(Int64(number))
+        case "d":
+            // Some days ago, or to come.
+            let seconds = Int64(rig.clock.now) + Int64(number % 10 - 5) * 86_400
+            return PropertyListDate(seconds: seconds).map { PropertyList.date($0) } ?? 0
+        default: return .string("\(name)\(number)")
+        }
     }
 
     /// A relationship of an entity, and some of the groups that the device has.
@@ -166,6 +194,8 @@ final class DeviceWorld {
     private func record(_ value: PropertyList?, of tag: String, _ field: String, by writer: Int) {
         let place = Place(tag: tag, field: field)
         writings[place, default: Writing()].writers.insert(writer)
+        // A device gives up edits of what its filter begins to hide, and all of them when it is reset.
+        if filters[writer] != nil || beforeReset.contains(writer) { writings[place]?.writers.insert(Self.others) }
         writings[place]?.value = value
     }
 
@@ -182,14 +212,67 @@ final class DeviceWorld {
                 guard outcome.failure == nil, outcome.refused.isEmpty else {
                     throw Problem(description: "device \(number): \(outcome)")
                 }
-                count(outcome.mode == "fast" ? .fast : .slow, "device \(number) syncs: \(outcome)")
+                let event = ["fast": Event.fast, "reset": .reset][outcome.mode] ?? .slow
+                count(event, "device \(number) syncs: \(outcome)")
+                if toBeReset.remove(number) != nil, event != .reset {
+                    throw Problem(description: "device \(number) is not reset")
+                }
             }
+            synced.insert(number)
+            beforeReset.remove(number)
             if report.messages > 2 { count(.severalMessages, "in \(report.messages) messages") }
         } catch let error as DeviceError where error.code == .offline && link.isCut {
             count(.cut, "device \(number) is cut at \(cut ?? 0)")
+            // How far it has come is not known.
+            synced.remove(number)
+            toBeReset.remove(number)
         }
         if let problem = link.problem { throw Problem(description: "device \(number): \(problem)") }
         if link.repeats { count(.repeated, "its messages came twice") }
+    }
+
+    // MARK: Filters and resets
+
+    /// Has a device show only the items of some groups, or those that are not old.
+    private func setFilter(_ number: Int) async throws {
+        let device = devices[number]
+        let groups = try device.records(of: Self.uri).filter { $0.entity == "group" && random.isOne(in: 2) }
+        var filter = Filter(), value: PropertyListDictionary = [:]
+        if random.isOne(in: 2) {
+            filter.groups = Set(groups.compactMap { $0.fields["tag"]?.string })
+            value["constrain_containers"] = .array(groups.map { .string($0.id) })
+        }
+        if random.isOne(in: 2) {
+            let days = Int64(random.below(5))
+            (filter.days, value["discard_after_days"]) = (days, .integer(days))
+        }
+        for (place, writing) in writings where writing.writers.contains(number) {
+            writings[place]?.writers.insert(Self.others)
+        }
+        filters[number] = filter
+        var talker = Talker(rig, try device.id)
+        let put = Command.put(uri: "\(Self.uri)/filter", value: .dictionary(value), itemType: nil)
+        guard try await talker.send(put).codes(1) == [.ok] else { throw Problem(description: "no filter is taken") }
+        count(.filtered, "device \(number) filters: \(value)")
+    }
+
+    /// Has all devices give up what the server does not have.
+    private func reset() async throws {
+        _ = try await rig.wire.act("reset", on: rig.path, ["dataclass": .string(Self.uri)])
+        (toBeReset, beforeReset, synced) = (synced, Set(devices.indices), [])
+        // What was on its way is lost.
+        erased.formUnion(made)
+        for place in writings.keys { writings[place]?.writers.insert(Self.others) }
+        events.append("the data are reset")
+    }
+
+    /// True if a device shows a record of an entity, whose links are tags.
+    private func shows(_ fields: PropertyListDictionary, of entity: String?, _ number: Int) -> Bool {
+        guard entity == "item", let filter = filters[number] else { return true }
+        let groups = fields["groups"]?.array?.compactMap(\.string) ?? []
+        if let shown = filter.groups, shown.isDisjoint(with: groups) { return false }
+        guard let days = filter.days, let date = fields["d"]?.date else { return true }
+        return date.seconds >= (Int64(rig.clock.now / 86_400) - days) * 86_400
     }
 
     // MARK: Others
@@ -248,9 +331,14 @@ final class DeviceWorld {
     }
 
     private func check() throws {
-        let expected = try content(of: devices.count - 1)
+        let all = try content(of: devices.count - 1)
+        var entities: [String: String] = [:]
+        for record in try devices[devices.count - 1].records(of: Self.uri) {
+            entities[record.fields["tag"]?.string ?? record.id] = record.entity
+        }
         for number in devices.indices.dropLast() {
             let found = try content(of: number)
+            let expected = all.filter { shows($0.value, of: entities[$0.key], number) }
             for tag in Set(found.keys).union(expected.keys).sorted() where found[tag] != expected[tag] {
                 throw Problem(
                     description: """
@@ -262,16 +350,16 @@ final class DeviceWorld {
                 throw Problem(description: "device \(number) has edits left")
             }
         }
-        let lost = made.subtracting(erased).subtracting(expected.keys)
+        let lost = made.subtracting(erased).subtracting(all.keys)
         guard lost.isEmpty else { throw Problem(description: "lost: \(lost.sorted())") }
         // A field that one alone has written is as it came last.
         for (place, writing) in writings where writing.writers.count == 1 && !erased.contains(place.tag) {
-            guard expected[place.tag]?[place.field] == writing.value else {
+            guard all[place.tag]?[place.field] == writing.value else {
                 throw Problem(
                     description: """
                         \(place.field) of \(place.tag) was written by \(writing.writers) alone, as \
                         \(writing.value.map { "\($0)" } ?? "nothing"), and is \
-                        \(expected[place.tag]?[place.field].map { "\($0)" } ?? "nothing")
+                        \(all[place.tag]?[place.field].map { "\($0)" } ?? "nothing")
                         """)
             }
         }
