@@ -3,34 +3,68 @@ import GRDB
 
 @testable import AnabranchCapture
 
-/// Writes one database as applications do: by SQL on a connection of SQLite's, or with GRDB. Unique values begin with
-/// the writer's name, so that those of two writers never meet.
+/// Writes one database as applications do, with one of their libraries. Unique values begin with the writer's name, so
+/// that those of two writers never meet.
 final class RandomWriter: @unchecked Sendable {
-    enum Kind: CaseIterable {
-        case insert, insertMany, ignore, replaceInPlace, replaceByCode, upsert, update, updateMany, rekey, replaceCode
-        case fail, rollback, delete, deleteAll, deleteFolder, link, tag, replaceTag, respellTag, deleteTag
+    /// What an application writes with.
+    enum Library: String, CaseIterable {
+        /// SQLite itself.
+        case sqlite = "SQLite"
+        case grdb = "GRDB"
+        case shell = "sqlite3"
+        case python = "Python"
+        case django = "Django"
+        case sqlAlchemy = "SQLAlchemy"
+        case peewee = "Peewee"
+        case sqliteUtils = "SQLiteUtils"
+    }
+
+    enum Kind: String, CaseIterable {
+        case insertOne, insertMany, ignore, replaceInPlace, replaceByCode, upsert, updateOne, updateMany, rekey
+        case replaceCode, fail, rollback, deleteOne, deleteAll, deleteFolder, link, tag, replaceTag, respellTag
+        case deleteTag
+    }
+
+    /// How statements get to the database.
+    private enum Connection {
+        case sql((String) throws -> Void)
+        case grdb(DatabaseQueue)
+        case process(WriterProcess)
     }
 
     private let app: CapturingApp
     private let name: String
+    private let library: Library
     private var random: SeededRandom
     private var made = 0
-    /// GRDB's connection; nil for a writer of SQL.
-    private let queue: DatabaseQueue?
+    private let connection: Connection
+    /// What has succeeded, with the library.
     private(set) var done: [String: Int] = [:]
 
-    init(_ app: CapturingApp, _ name: String, _ random: SeededRandom) throws {
-        (self.app, self.name, self.random) = (app, name, random)
-        let isRecursive = Bool.random(using: &self.random) ? "ON" : "OFF"
-        guard Bool.random(using: &self.random) else {
-            queue = nil
+    init(
+        _ app: CapturingApp, _ name: String, _ library: Library, _ random: SeededRandom, _ processes: WriterProcesses
+    ) throws {
+        (self.app, self.name, self.library, self.random) = (app, name, library, random)
+        // Each connection of an application decides that.
+        let isRecursive = Bool.random(using: &self.random) ? 1 : 0, checks = Bool.random(using: &self.random) ? 1 : 0
+        switch library {
+        case .sqlite:
             try app.db.execute("PRAGMA recursive_triggers = \(isRecursive)")
-            return
+            connection = .sql(app.db.execute)
+        case .shell:
+            let shell = try WriterProcess(shell: app.path)
+            try shell.execute("PRAGMA recursive_triggers = \(isRecursive); PRAGMA foreign_keys = \(checks)")
+            connection = .sql(shell.execute)
+        case .grdb:
+            var configuration = Configuration()
+            configuration.busyMode = .timeout(10)
+            configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA recursive_triggers = \(isRecursive)") }
+            connection = .grdb(try DatabaseQueue(path: app.path, configuration: configuration))
+        case .python, .django, .sqlAlchemy, .peewee, .sqliteUtils:
+            let process = try processes.process(of: library.rawValue, for: name)
+            try process.call("open", [app.path, ["recursive_triggers": isRecursive, "foreign_keys": checks]])
+            connection = .process(process)
         }
-        var configuration = Configuration()
-        configuration.busyMode = .timeout(10)
-        configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA recursive_triggers = \(isRecursive)") }
-        queue = try DatabaseQueue(path: app.path, configuration: configuration)
     }
 
     private func newMark() -> String {
@@ -60,18 +94,41 @@ final class RandomWriter: @unchecked Sendable {
     /// - Parameter keepsKeys: true if no key is given again: without triggers, rows would be taken for old ones.
     func write(keepsKeys: Bool = false) throws {
         guard let kind = Kind.allCases.randomElement(using: &random) else { return }
-        if keepsKeys, ![.update, .updateMany, .delete].contains(kind) { return }
+        if keepsKeys, ![.updateOne, .updateMany, .deleteOne].contains(kind) { return }
         do {
-            if let queue {
-                try queue.writeWithoutTransaction { db in try carryOut(kind, in: db) }
-            } else {
-                try app.db.execute(sql(kind))
+            switch connection {
+            case .sql(let execute):
+                do { try execute(sql(kind)) } catch {
+                    if kind == .rollback { try? execute("ROLLBACK") }
+                    throw error
+                }
+            case .grdb(let queue): try queue.writeWithoutTransaction { db in try carryOut(kind, in: db) }
+            case .process(let process): try process.call(kind.rawValue, [request()])
             }
-            done["\(queue == nil ? "SQL" : "GRDB") \(kind)", default: 0] += 1
-        } catch let error as SQLError where error.isConstraint {
+            count(kind.rawValue)
+        } catch let error where Self.isConstraint(error) {
             // An application goes on.
-            if kind == .rollback { try? app.db.execute("ROLLBACK") }
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {}
+        }
+    }
+
+    private static func isConstraint(_ error: any Error) -> Bool {
+        switch error {
+        case let error as SQLError: error.isConstraint
+        case let error as DatabaseError: error.resultCode == .SQLITE_CONSTRAINT
+        case let error as WriterProcess.Complaint: error.isConstraint
+        default: false
+        }
+    }
+
+    private func count(_ what: String) { done["\(library.rawValue) \(what)", default: 0] += 1 }
+
+    /// The values of what a library for Python writes.
+    private func request() -> [String: Any] {
+        [
+            "name": name, "marks": (0..<5).map { _ in newMark() }, "code": newCode(),
+            "values": (0..<5).map { _ in value() }, "n": made, "salt": Int.random(in: 0..<1009, using: &random),
+            "filed": Bool.random(using: &random),
+        ]
     }
 
     // MARK: SQL
@@ -80,7 +137,7 @@ final class RandomWriter: @unchecked Sendable {
         let columns = "item (mark, code, body, n, folder)"
         func row() -> String { "(\(mark()), \(code()), \(value()), \(made), \(folder()))" }
         switch kind {
-        case .insert: return "INSERT INTO folder (mark, name) VALUES (\(mark()), 'f')"
+        case .insertOne: return "INSERT INTO folder (mark, name) VALUES (\(mark()), 'f')"
         case .insertMany:
             let rows = (0..<5).map { _ in "(\(mark()), NULL, \(value()), 1, \(folder()))" }
             return "INSERT INTO \(columns) VALUES \(rows.joined(separator: ", "))"
@@ -95,7 +152,7 @@ final class RandomWriter: @unchecked Sendable {
             return """
                 INSERT INTO \(columns) VALUES \(row()) ON CONFLICT (code) DO UPDATE SET n = n + 1, body = excluded.body
                 """
-        case .update: return "UPDATE item SET body = \(value()), folder = \(folder()) WHERE id = \(key())"
+        case .updateOne: return "UPDATE item SET body = \(value()), folder = \(folder()) WHERE id = \(key())"
         case .updateMany: return "UPDATE item SET n = \(Int.random(in: 0..<3, using: &random)), body = body"
         case .rekey: return "UPDATE item SET id = id + 1000 WHERE id = \(key())"
         case .replaceCode: return "UPDATE OR REPLACE item SET code = \(code()) WHERE id = \(key())"
@@ -104,7 +161,7 @@ final class RandomWriter: @unchecked Sendable {
             return """
                 BEGIN; INSERT INTO \(columns) VALUES \(row()); DELETE FROM item_tag; UPDATE item SET n = -1; ROLLBACK
                 """
-        case .delete: return "DELETE FROM item WHERE id = \(key())"
+        case .deleteOne: return "DELETE FROM item WHERE id = \(key())"
         case .deleteAll: return Int.random(in: 0..<4, using: &random) == 0 ? "DELETE FROM item" : "DELETE FROM item_tag"
         case .deleteFolder: return "DELETE FROM folder WHERE id = \(key("folder"))"
         case .link:
@@ -134,19 +191,34 @@ final class RandomWriter: @unchecked Sendable {
         """
     }
 
+    /// Makes a table anew by the library's own means.
     func renewTable() throws {
-        guard let sql = try app.db.value("SELECT sql FROM sqlite_schema WHERE name = 'item'")?.string else { return }
-        if let queue {
-            made += 1
-            var migrator = DatabaseMigrator()
-            migrator.registerMigration("renewal \(made)") { db in try db.execute(sql: Self.renewal(sql)) }
-            return try migrator.migrate(queue)
+        func renewal() throws -> String {
+            Self.renewal(try app.db.value("SELECT sql FROM sqlite_schema WHERE name = 'item'")?.string ?? "")
         }
-        try app.db.execute(
-            "PRAGMA foreign_keys = OFF; BEGIN; \(Self.renewal(sql)); COMMIT; PRAGMA foreign_keys = ON;")
+        switch connection {
+        case .sql(let execute):
+            // A connection that has checked no foreign keys begins to.
+            try execute("PRAGMA foreign_keys = OFF; BEGIN; \(try renewal()) COMMIT; PRAGMA foreign_keys = ON")
+        case .grdb(let queue):
+            made += 1
+            let sql = try renewal()
+            var migrator = DatabaseMigrator()
+            migrator.registerMigration("renewal \(made)") { db in try db.execute(sql: sql) }
+            try migrator.migrate(queue)
+        case .process(let process): try process.call("renew")
+        }
+        count("renew")
     }
 
-    func vacuum() throws { if let queue { try queue.vacuum() } else { try app.db.execute("VACUUM") } }
+    func vacuum() throws {
+        switch connection {
+        case .sql(let execute): try execute("VACUUM")
+        case .grdb(let queue): try queue.vacuum()
+        case .process(let process): try process.call("vacuum")
+        }
+        count("vacuum")
+    }
 
     // MARK: GRDB
 
@@ -166,7 +238,7 @@ final class RandomWriter: @unchecked Sendable {
 
     private func carryOut(_ kind: Kind, in db: Database) throws {
         switch kind {
-        case .insert: try FolderRow(mark: newMark(), name: "f").insert(db)
+        case .insertOne: try FolderRow(mark: newMark(), name: "f").insert(db)
         case .insertMany:
             try db.inTransaction {
                 for _ in 0..<5 { try newItem(nil, in: db).insert(db) }
@@ -182,7 +254,7 @@ final class RandomWriter: @unchecked Sendable {
             _ = try newItem(newCode(), in: db).upsertAndFetch(db, onConflict: ["code"]) { _ in
                 [Column("n") += 1, Column("mark").noOverwrite, Column("folder").noOverwrite]
             }
-        case .update:
+        case .updateOne:
             guard var item = try item(in: db) else { return }
             (item.body, item.folder) = (try value(in: db), try folder(in: db))
             try item.update(db)
@@ -203,7 +275,7 @@ final class RandomWriter: @unchecked Sendable {
                 try ItemRow.updateAll(db, Column("n").set(to: -1))
                 return .rollback
             }
-        case .delete:
+        case .deleteOne:
             guard let id = try item(in: db)?.id else { return }
             try ItemRow.deleteOne(db, key: id)
         case .deleteAll:
