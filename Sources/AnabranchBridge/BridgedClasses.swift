@@ -175,10 +175,16 @@ extension BridgeDatabase {
 }
 
 extension SyncedReplica {
-    /// Subscribes to all objects of some classes, where the replica has subscriptions.
+    /// Subscribes to all objects of some classes, where the replica has subscriptions: of those that are there, since
+    /// the server refuses a set with a class that it does not know.
     func subscribeToAll(of classes: [String]) throws {
         guard let known = record.subscriptions?.latest.subscriptions else { return }
-        let missing = classes.filter { name in !known.contains { $0.className.hasBytes(of: name) } }
+        let missing = try read { transaction in
+            classes.filter { name in
+                transaction.state.schema(ofClass: Array(name.utf8)) != nil
+                    && !known.contains { $0.className.hasBytes(of: name) }
+            }
+        }
         if !missing.isEmpty { try subscribe(known + missing.map { Subscription($0) }) }
     }
 }

@@ -153,8 +153,7 @@ public actor TableBridge {
     @discardableResult public func synchronize(_ progress: @Sendable (BridgeProgress) -> Void = { _ in }) async throws
         -> BridgeProgress
     {
-        // What is on the server decides what classes there are, and which objects are gone.
-        if await !replica.record.hasSynced { try await replica.waitForDownload() }
+        try await waitForFirstDownload()
         var total = try await pass(progress)
         while true {
             try await replica.waitForUpload()
@@ -166,6 +165,30 @@ public actor TableBridge {
     }
 
     // MARK: Beginning
+
+    /// Waits until everything is here that the server has of the tables: passes begin then, since a row without object
+    /// is deleted. Returns at once if they have begun.
+    ///
+    /// - Throws: `BridgeError` if the tables cannot be read; `SyncError` if the wait would never end.
+    public func waitForFirstDownload() async throws {
+        guard begun == nil else { return }
+        // What is on the server decides what classes there are, and which objects are gone.
+        if await !replica.record.hasSynced { try await replica.waitForDownload() }
+        guard await replica.record.subscriptions != nil else { return }
+        await enter()
+        do {
+            defer { leave() }
+            try await subscribe()
+        } catch let error as PostgresError { throw BridgeError(error) }
+        if await !replica.record.hasSubscribed { try await replica.waitForSubscriptions() }
+    }
+
+    /// Subscribes to the objects of the tables that have classes.
+    private func subscribe() async throws {
+        try database.checkInstalled()
+        if try database.load() { preparedFor = nil }
+        try await replica.subscribeToAll(of: database.tables.map(\.className))
+    }
 
     /// A replica, as the database names it.
     private static func text(_ identity: SaltedFileID) -> String {
@@ -179,10 +202,11 @@ public actor TableBridge {
             isFollowing = true
         }
         let record = await replica.record
-        guard let identity = record.file, record.hasSynced else {
+        if let known = record.file, known == begun { return }
+        if record.hasSynced, record.subscriptions != nil { try await subscribe() }
+        guard let identity = record.file, record.hasSynced, await replica.record.hasSubscribed else {
             throw BridgeError(.fileMismatch, "the replica has not been synchronized yet: the bridge begins when it was")
         }
-        guard identity != begun else { return }
         if let file {
             let known = try database.state("file")
             guard known == nil || known == file else {

@@ -86,11 +86,7 @@ struct BridgeRun: AsyncParsableCommand {
         while !Task.isCancelled {
             var pause = every
             do {
-                if await started.client == nil {
-                    try await replica.limited(started, progress: numbers) {
-                        if await !rows.replica.record.hasSynced { try await rows.replica.waitForDownload() }
-                    }
-                }
+                try await replica.limited(started, progress: numbers) { try await rows.waitForFirstDownload() }
                 teller.end(try await rows.pass { teller.tell($0) }, isQuiet: true)
                 complaint = nil
             } catch let error where Self.passes(error) {

@@ -16,12 +16,14 @@ final class BridgeWorld {
     let url: String
     /// The application's own connection.
     let app: Application
+    /// True if the file is synchronized by subscriptions.
+    private let isFlexible: Bool
     private var replicas: [SyncedReplica] = []
     private var clients: [SyncClient] = []
     private var bridges: [TableBridge] = []
 
-    private init(_ folder: URL, _ port: Int, _ url: String) throws {
-        (self.folder, self.port, self.url) = (folder, port, url)
+    private init(_ folder: URL, _ port: Int, _ url: String, isFlexible: Bool) throws {
+        (self.folder, self.port, self.url, self.isFlexible) = (folder, port, url, isFlexible)
         app = try Application(url)
     }
 
@@ -29,7 +31,7 @@ final class BridgeWorld {
     ///   - schema: the statements that make the application's tables.
     ///   - tables: those that are bridged.
     static func run(
-        _ schema: String = "", _ tables: [String] = [], on postgres: TestPostgres? = nil,
+        _ schema: String = "", _ tables: [String] = [], on postgres: TestPostgres? = nil, isFlexible: Bool = false,
         _ body: (BridgeWorld) async throws -> Void
     ) async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("bridge-\(UUID().uuidString)")
@@ -43,6 +45,7 @@ final class BridgeWorld {
         settings.port = 0
         settings.lingerSecondsMax = 1
         settings.shutdownSecondsMax = 2
+        settings.flexibleApps = ["flex"]
         let server = SyncServer(
             settings: settings, store: InMemoryStore(), authenticator: AllowAllAuthenticator(),
             authorizer: AllowAllAuthorizer(),
@@ -50,7 +53,8 @@ final class BridgeWorld {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await server.run() }
             defer { group.cancelAll() }
-            let world = try BridgeWorld(folder, try #require(try await server.listening().port), url)
+            let port = try #require(try await server.listening().port)
+            let world = try BridgeWorld(folder, port, url, isFlexible: isFlexible)
             try world.app.run(schema)
             if !tables.isEmpty { try world.install(tables) }
             let result: Result<Void, any Error>
@@ -90,8 +94,13 @@ final class BridgeWorld {
     }
 
     private func connect(_ replica: SyncedReplica) async throws {
-        let client = SyncClient(SyncConfiguration(FixedRoute(server: "ws://127.0.0.1:\(port)", app: "parts")))
-        try await client.add(replica, partition: #""rows""#)
+        let route = FixedRoute(server: "ws://127.0.0.1:\(port)", app: isFlexible ? "flex" : "parts")
+        let client = SyncClient(SyncConfiguration(route, mode: isFlexible ? .flexible : .partition))
+        if isFlexible {
+            try await client.add(replica)
+        } else {
+            try await client.add(replica, partition: #""rows""#)
+        }
         clients.append(client)
     }
 
