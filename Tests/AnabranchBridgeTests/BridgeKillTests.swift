@@ -29,7 +29,7 @@ import Testing
         var random = SeededRandom(scrambling: seed)
         let process = try BridgeProcess(world), device = try await world.device()
         let url = world.url
-        var ledger = Ledger(), deviceLedger: [Int64: Int64] = [:], step: Int64 = 0
+        var ledger = Ledger(), deviceLedger: [Int64: Int64] = [:], step: Int64 = 0, crashes = 0, ends = 0
         try process.start()
         for _ in 0..<kills {
             let writing = (ledger, random.next(), 10 + random.below(60))
@@ -54,16 +54,16 @@ import Testing
                 }
                 if let changed { deviceLedger[changed] = now }
             }
-            switch random.below(4) {
-            case 0: try await onOwnThread { try postgres.crash() }
-            case 1:
+            let what = random.below(4)
+            if what > 0 {
+                ends += 1
                 try process.kill()
-                try await onOwnThread { try postgres.crash() }
-                try process.start()
-            default:
-                try process.kill()
-                try process.start()
             }
+            if what < 2 {
+                crashes += 1
+                try await onOwnThread { try postgres.crash() }
+            }
+            if what > 0 { try process.start() }
             ledger = try await written
         }
         try process.kill()
@@ -102,6 +102,11 @@ import Testing
             #expect(found[id]?.d == "\(value)", "object \(id)")
         }
         #expect(rows.count == ledger.values.count + deviceLedger.keys.filter { $0 > 1_000_000 }.count)
+        print(
+            """
+            BridgeKillTests: from seed \(seed) \(ends) kills of the bridge and \(crashes) of PostgreSQL, \
+            \(rows.count) rows
+            """)
     }
 }
 

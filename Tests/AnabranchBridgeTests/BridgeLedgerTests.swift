@@ -44,7 +44,7 @@ import Testing
         let devices = [try await world.device("one"), try await world.device("two")]
         try process.start()
         var tellers = (0..<3).map { Teller(number: $0) }
-        var notes: [Int64: String] = [:], said: Set<String> = []
+        var notes: [Int64: String] = [:], said: Set<String> = [], crashes = 0, ends = 0
         for round in 0..<kills {
             let seeds = tellers.map { _ in random.next() }, busy = tellers
             async let written = withThrowingTaskGroup(of: Teller.self) { group in
@@ -75,8 +75,12 @@ import Testing
                     }
                 }
             }
-            if random.below(4) < 2 { try await onOwnThread { try postgres.crash() } }
+            if random.below(4) < 2 {
+                crashes += 1
+                try await onOwnThread { try postgres.crash() }
+            }
             if random.below(4) > 0 {
+                ends += 1
                 try process.kill()
                 try process.start()
             }
@@ -110,6 +114,11 @@ import Testing
             try await device.waitForDownload()
             #expect(try await world.differences(device) == [])
         }
+        print(
+            """
+            BridgeLedgerTests: from seed \(seed) \(ends) kills of the bridge and \(crashes) of PostgreSQL, \
+            \(made.count) transactions, \(said.count) entries of devices
+            """)
     }
 }
 
