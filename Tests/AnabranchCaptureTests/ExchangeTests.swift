@@ -109,6 +109,25 @@ import Testing
         }
     }
 
+    @Test func aChangeOfARowOrAnObjectEndsTheWait() async throws {
+        try await CaptureWorld.pair(Self.schema, ["note", "folder"]) { a, b in
+            for app in [a, b] { try await app.synchronize() }
+            let (capture, other) = (try #require(a.capture), try #require(b.capture))
+            // Nothing changes.
+            try await capture.waitForChange(atMost: .milliseconds(1))
+            async let row: Void = capture.waitForChange(atMost: .seconds(100_000))
+            async let object: Void = other.waitForChange(atMost: .seconds(100_000))
+            try a.db.execute("INSERT INTO note VALUES (1, 'first', NULL)")
+            try await row
+            #expect(try await a.synchronize().collected == 1)
+            try await object
+            #expect(try await other.pass().applied == 1)
+            // Its own writes are none.
+            try await other.waitForChange(atMost: .milliseconds(1))
+            #expect(try await other.pass().isEmpty)
+        }
+    }
+
     @Test func rowsAreNotDeletedForAFileWithoutThem() async throws {
         try await CaptureWorld.run { world in
             let app = try CapturingApp("a", in: world, Self.schema)

@@ -11,10 +11,12 @@ struct CaptureRun: AsyncParsableCommand {
         commandName: "run",
         abstract: "Send changed rows, and write what others have sent.",
         discussion: """
-            Once, or with --every until SIGINT or SIGTERM. The replica below --data keeps what is not uploaded yet, so \
-            with --every a server that cannot be reached is no error. The database is locked for the time of one batch \
-            only, and the process can be killed at any time. While capture is paused, it waits. One process at a time \
-            can have the replica; keep the replica with the database, and never copy one of them alone.
+            Once, or with --every or --on-change until SIGINT or SIGTERM. The replica below --data keeps what is not \
+            uploaded yet, so that a server that cannot be reached is no error then. --on-change notices changes within \
+            a tenth of a second, and looks for what no trigger has seen every five seconds, or as --every says. The \
+            database is locked for the time of one batch only, and the process can be killed at any time. While \
+            capture is paused, it waits. One process at a time can have the replica; keep the replica with the \
+            database, and never copy one of them alone.
 
             Before rows that were there get objects, those are looked for that are there as well, by the columns of \
             the rule "match" (see `install`). --dry-run says which rows would be matched, and changes nothing in the \
@@ -31,13 +33,19 @@ struct CaptureRun: AsyncParsableCommand {
               anabranch capture run --db app.sqlite --data ./replicas \\
                   --path '/"notes"' --url ws://127.0.0.1:9090
               anabranch capture run --db app.sqlite --data ./replicas \\
-                  --path my-app --url wss://sync.example.com --every 2
+                  --path my-app --url wss://sync.example.com --every 60 --on-change
             """)
 
     @OptionGroup var capture: CaptureOptions
     @OptionGroup var options: ClientOptions
 
     @OptionGroup var repeating: RepeatingOptions
+
+    /// The longest time between two passes with --on-change alone, in seconds.
+    private static let longestWait = 5.0
+
+    @Flag(help: "Go on, with a pass whenever rows or objects have changed.")
+    var onChange = false
 
     @Flag(help: "Say which rows would be matched with which objects, and change nothing in the database.")
     var dryRun = false
@@ -50,7 +58,9 @@ struct CaptureRun: AsyncParsableCommand {
 
     func validate() throws {
         guard options.url != nil else { throw ValidationError("Nothing is synced without a server: give --url.") }
-        if dryRun, repeating.every != nil { throw ValidationError("--dry-run looks once: leave --every out.") }
+        if dryRun, repeating.every != nil || onChange {
+            throw ValidationError("--dry-run looks once: leave --every and --on-change out.")
+        }
     }
 
     func run() async throws {
@@ -81,12 +91,18 @@ struct CaptureRun: AsyncParsableCommand {
         func synchronize() async throws -> CaptureProgress {
             try await replica.limited(started, progress: numbers) { try await rows.synchronize { teller.tell($0) } }
         }
-        guard let every = repeating.every else { return teller.end(try await synchronize()) }
+        guard let every = repeating.every ?? (onChange ? Self.longestWait : nil) else {
+            return teller.end(try await synchronize())
+        }
         var complaint: String?
         while !Task.isCancelled {
             do {
                 teller.end(try await synchronize(), isQuiet: true)
                 complaint = nil
+                if onChange {
+                    try await rows.waitForChange(atMost: .seconds(every))
+                    continue
+                }
             } catch let error where Self.passes(error) {
                 if complaint != "\(error)" { StandardError.write("\(error)\n") }
                 complaint = "\(error)"
