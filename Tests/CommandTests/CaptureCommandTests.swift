@@ -213,7 +213,7 @@ import Testing
         ("run --db a.sqlite --data d --path '/\"x\"' --url ws://[::1]:1", "a.sqlite: capture is not installed"),
         (
             "run --db a.sqlite --data d --path '/\"x\"' --url ws://[::1]:1 --dry-run --every 2",
-            "--dry-run looks once: leave --every out."
+            "--dry-run looks once: leave --every and --on-change out."
         ),
         ("pause --db a.sqlite", "a.sqlite: capture is not installed"),
         ("status --db bad.json", "bad.json: file is not a database"),
