@@ -135,6 +135,10 @@ import Testing
                 "M", "k",
                 ["v": ["w": ["o": "r", "v": 3]], "sv": 3, "d": ["version": 3, "data": ["t": "AC"]]])
             #expect(resent["v"] == ["w": ["o": "r", "v": 3]] && resent["ev"] == 4)
+            // Of what makes an entity, too.
+            #expect(try await one.make("M", "m", ["v": .edits("=99")])["error"] == 412)
+            let made = try await one.make("M", "m", ["v": ["t": ["o": "-"], "w": ["o": "+", "v": 2]]])
+            #expect(made["v"] == ["w": ["o": "+", "v": 2]] && made["ev"] == 1)
         }
     }
 
@@ -160,7 +164,7 @@ import Testing
         try await Self.withTwo { _, one, two in
             try await one.make("M", "m", ["v": .adds("m")])
             _ = try await two.change()
-            try await one.send("EMPTY", "note")
+            let ident = try await one.send("EMPTY", "note")
             var deleted: [String] = []
             while deleted.count < 2 {
                 for change in try await two.hear("c").array ?? [] {
@@ -171,6 +175,12 @@ import Testing
             #expect(deleted.sorted() == ["k", "m"])
             #expect(try await two.list()["index"] == [])
             #expect(try await two.make("EMPTY", "note")["error"] == 412)
+            // Sent once more, it empties nothing that has come since.
+            try await two.make("M", "new", ["v": .adds("x")])
+            try await one.say(Conversation.change("EMPTY", "note", ident, [:]))
+            var answer = JSONValue.null
+            while answer["error"] == nil { answer = try await one.hear("c").array?.last ?? .null }
+            #expect(answer["error"] == 412 && answer["ccids"] == [.string(ident)])
         }
     }
 
@@ -182,6 +192,8 @@ import Testing
             let one = try await Conversation(rig, try await rig.logIn())
             try await one.list()
             #expect(try await one.make("M", "k", ["v": .adds("x")])["error"] == 401)
+            // What is wrong in any case is told as such.
+            #expect(try await one.make("M", "k")["error"] == 400)
         }
     }
 }

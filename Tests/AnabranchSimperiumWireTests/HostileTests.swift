@@ -342,9 +342,11 @@ import Testing
             $0.loginCheckSeconds = 0
         } _: { rig in
             let login = try await rig.logIn()
-            let one = try await Conversation(rig, login)
+            let one = try await Conversation(rig, login), old = try await Conversation(rig, login, more: ["api": 1])
             try await one.list()
             rig.clock.advance(by: 400 * 86_400)
+            #expect(try await old.hear() == "0:auth:expired")
+            #expect(try await old.hear() == "0:auth:{\"msg\":\"Token invalid\",\"code\":401}")
             #expect(try await one.hear() == "0:auth:{\"msg\":\"Token invalid\",\"code\":401}")
             #expect(try await one.make("M", "k", ["v": .adds("x")])["error"] == 401)
         }

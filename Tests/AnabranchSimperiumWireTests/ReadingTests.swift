@@ -133,6 +133,21 @@ import Testing
         }
     }
 
+    /// A client may ask before it has listed, and the bucket may be younger than its channel.
+    @Test func entitiesAreReadWithoutAListing() async throws {
+        try await WireRig.run { rig in
+            let login = try await rig.logIn(), key = String(repeating: "é", count: 400)
+            let one = try await Conversation(rig, login, library: "android")
+            let two = try await Conversation(rig, login, client: "two", library: "other")
+            try await two.list()
+            try await two.make("M", "k", ["v": .adds("x")])
+            try await one.say("0:e:k.1")
+            #expect(try await one.hear() == "0:e:k.1\n{\"data\":{\"t\":\"x\"}}")
+            try await one.say("0:e:\(key).1")
+            #expect(try await one.hear() == "0:e:\(key).1\n?")
+        }
+    }
+
     @Test func catchingUpTellsEverythingOnce() async throws {
         try await WireRig.run { rig in
             let login = try await rig.logIn()
@@ -160,6 +175,23 @@ import Testing
             #expect(try await two.isSilent())
             try await two.say("0:cv:\(cvs[249])")
             #expect(try await two.change()["id"] == "late")
+        }
+    }
+
+    @Test func aVersionOfAnotherBucketIsUnknown() async throws {
+        try await WireRig.run { rig in
+            let login = try await rig.logIn()
+            let one = try await Conversation(rig, login, library: "other")
+            let two = try await Conversation(rig, login, client: "two", library: "other", bucket: "b")
+            let first = try #require(try await one.list()["current"]?.string)
+            let second = try #require(try await one.make("M", "k", ["v": .adds("x")])["cv"]?.string)
+            let others = try #require(try await two.list()["current"]?.string)
+            for cv in [first, second] {
+                try await two.say("0:cv:\(cv)")
+                #expect(try await two.hear() == "0:cv:?")
+            }
+            try await two.say("0:cv:\(others)")
+            #expect(try await two.hear() == "0:c:[]")
         }
     }
 

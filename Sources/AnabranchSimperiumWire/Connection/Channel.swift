@@ -20,6 +20,8 @@ final class Channel {
     /// `clientid`
     let client: String
     let library: ClientLibrary
+    /// True if the client knows a login that has ended as the word `expired` only.
+    let isOld: Bool
     let principal: Principal
     let file: SyncedBuckets
     let settings: BucketSettings
@@ -46,14 +48,15 @@ final class Channel {
     var changedSinceUnknown: Set<ExactString>?
 
     init(
-        _ name: ChannelName, serial: Int, bucket: String, client: String, _ library: ClientLibrary,
-        _ principal: Principal, _ file: SyncedBuckets, _ settings: BucketSettings
+        _ name: ChannelName, serial: Int, _ request: OpeningRequest, _ principal: Principal, _ file: SyncedBuckets,
+        _ settings: BucketSettings
     ) {
         self.name = name
         self.serial = serial
-        bucketName = bucket
-        self.client = client
-        self.library = library
+        bucketName = request.bucket
+        client = request.client
+        library = request.library
+        isOld = request.isOld
         self.principal = principal
         self.file = file
         self.settings = settings

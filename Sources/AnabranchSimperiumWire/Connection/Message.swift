@@ -42,7 +42,7 @@ struct EntityQuestion: Equatable {
 
     /// - Returns: nil for what no client asks, which is not answered.
     init?(_ payload: Substring) {
-        guard payload.utf8.count <= 600, !payload.utf8.contains(where: { $0 < 0x20 }) else { return nil }
+        guard payload.utf8.count <= 4_096, !payload.utf8.contains(where: { $0 < 0x20 }) else { return nil }
         let point = payload.utf8.lastIndex(of: UInt8(ascii: "."))
         key = point.map { String(payload[..<$0]) } ?? ""
         version = point.flatMap { UInt64(payload[payload.utf8.index(after: $0)...]) }

@@ -28,7 +28,7 @@ struct OpeningRequest {
     let app: String
     let client: String
     let library: ClientLibrary
-    /// True if the client knows the second form of refusals only.
+    /// True if the client knows a login that has ended as the word `expired` only.
     let isOld: Bool
     let command: String?
 

@@ -32,20 +32,19 @@ extension SimperiumConnection {
     }
 
     private func change(_ json: JSONValue, _ permit: ChangeAdmission.Permit, on channel: Channel) async throws {
-        guard wire.permission(for: channel.principal) >= .write else {
+        let operation = json["o"]?.string
+        var request: ChangeRequest?
+        if operation != "EMPTY", operation != "DROP" {
+            do throws(JSONDiffError) {
+                request = try ChangeRequest(json, client: channel.client, isNode: channel.library == .node)
+            } catch {
+                return try await tellError(error.code.rawValue, json, on: channel)
+            }
+        }
+        guard operation != "DROP", wire.permission(for: channel.principal) >= .write else {
             return try await tellError(401, json, on: channel)
         }
-        switch json["o"]?.string {
-        case "EMPTY": return try await emptyBucket(json, on: channel)
-        case "DROP": return try await tellError(401, json, on: channel)
-        default: break
-        }
-        var request: ChangeRequest
-        do throws(JSONDiffError) {
-            request = try ChangeRequest(json, client: channel.client, isNode: channel.library == .node)
-        } catch {
-            return try await tellError(error.code.rawValue, json, on: channel)
-        }
+        guard var request else { return try await emptyBucket(json, on: channel) }
         submit(&request, permit, on: channel)
     }
 
@@ -77,23 +76,26 @@ extension SimperiumConnection {
         }
     }
 
-    /// Deletes all entities of the bucket, one by one.
+    /// Deletes all entities of the bucket, one by one; once, however often the client asks for it.
     private func emptyBucket(_ json: JSONValue, on channel: Channel) async throws {
         guard let ident = json["ccid"]?.string, ChangeRequest.isIdent(ident) else {
             return try await tellError(400, json, on: channel)
         }
         let name = channel.bucketName
         let keys = try await channel.file.read { reader in
-            guard let bucket = try reader.records.bucket(named: name) else { return [String]() }
+            guard let bucket = try reader.records.bucket(named: name),
+                try reader.records.request(ident, EntityKey.ofBucket, of: bucket) == nil
+            else { return [String]() }
             return try reader.records.recent(of: bucket, before: reader.door.end, countMax: .max >> 1)
                 .filter { $0.supersededAt == nil }.map(\.key)
         }
         guard !keys.isEmpty else { return try await tellError(412, json, on: channel) }
-        for key in keys {
+        for (index, key) in keys.enumerated() {
             await inbox.wait(while: wire.limits.changesUnderWayMax)
             var request = ChangeRequest(
                 key: key, ident: ident, client: channel.client, operation: .delete,
                 isNode: channel.library == .node)
+            request.endsEmptying = index == keys.count - 1
             submit(&request, nil, on: channel)
         }
     }
@@ -209,17 +211,17 @@ extension SimperiumConnection {
                 channel.leftBehind[key] = now
                 continue
             }
-            let (row, salt, end) = try await channel.file.read { reader in
-                (try reader.records.entity(key.text, of: bucket), reader.door.salt, reader.door.end)
+            let (row, door) = try await channel.file.read { reader in
+                (try reader.records.entity(key.text, of: bucket), reader.door)
             }
             // Changes have come in between, which are sent first.
-            guard end == position else { continue }
+            guard door.end == position else { continue }
             channel.leftBehind[key] = nil
             guard let row else { continue }
             let text = Change.text(
                 client: Change.otherClient, key: key.text, diff: row.isDeleted ? nil : .object([:] as EntityBody),
                 from: row.isDeleted ? nil : row.version, to: row.version,
-                cv: ChangeVersion(position, salt: salt).text, requests: [])
+                cv: door.cv(position, of: bucket.name), requests: [])
             if row.isDeleted {
                 let file = channel.file
                 file.withClients { $0.oweDeletion(key.text, channel.client, channel.bucketName, at: file.now) }

@@ -35,19 +35,18 @@ extension SimperiumConnection {
         switch await wire.authenticator.admit(token: request.token, app: request.app) {
         case .admitted(let admitted): principal = admitted
         case .tokenRefused, .userRefused:
-            if request.isOld { try await send("\(name.prefix)auth:expired") }
-            return try await refuse(name, 401, "Token invalid")
+            return try await refuse(name, 401, "Token invalid", isOld: request.isOld)
         case .unavailable: throw End.closed(1013, "try again later")
         }
-        guard let user = principal.user else { return try await refuse(name, 401, "Token invalid") }
+        guard let user = principal.user else {
+            return try await refuse(name, 401, "Token invalid", isOld: request.isOld)
+        }
         guard socket.count(for: principal) else { throw End.closed(1013, "too many connections") }
         guard wire.permission(for: principal) >= .read else {
             return try await refuse(name, 500, "No right to the bucket")
         }
         let file = try wire.file(of: user, app: principal.app)
-        let channel = Channel(
-            name, serial: nextSerial(), bucket: request.bucket, client: request.client, request.library, principal,
-            file, settings)
+        let channel = Channel(name, serial: nextSerial(), request, principal, file, settings)
         try await file.openDoor()
         do {
             channel.bucket = try await file.findBucket(request.bucket, settings.form)
@@ -67,7 +66,9 @@ extension SimperiumConnection {
     }
 
     /// Refuses a channel, or ends it.
-    func refuse(_ name: ChannelName, _ code: Int, _ text: String) async throws {
+    /// - Parameter isOld: whether the client knows a login that has ended as the word `expired` only.
+    func refuse(_ name: ChannelName, _ code: Int, _ text: String, isOld: Bool = false) async throws {
+        if isOld, code == 401 { try await send("\(name.prefix)auth:expired") }
         try await send("\(name.prefix)auth:{\"msg\":\"\(text)\",\"code\":\(code)}")
     }
 }

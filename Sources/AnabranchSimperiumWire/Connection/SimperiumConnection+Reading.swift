@@ -13,7 +13,7 @@ extension SimperiumConnection {
         let name = channel.bucketName
         let (page, bucket, salt) = try await channel.file.read { reader in
             let bucket = try reader.records.bucket(named: name)
-            return (try reader.page(request, of: bucket), bucket, reader.door.salt)
+            return (try reader.page(request, of: bucket, named: name), bucket, reader.door.salt)
         }
         try countSkips(page.passedCount)
         channel.bucket = bucket ?? channel.bucket
@@ -29,8 +29,13 @@ extension SimperiumConnection {
     func tellEntity(_ payload: Substring, on channel: Channel) async throws {
         guard let question = EntityQuestion(payload) else { return }
         var answer = "?"
-        if let version = question.version, let bucket = channel.bucket, !isHidden(question.key, version, on: channel) {
-            let body = try await channel.file.read { try $0.entity(question.key, of: bucket, at: version) }
+        if let version = question.version, !isHidden(question.key, version, on: channel) {
+            let known = channel.bucket, name = channel.bucketName
+            let body = try await channel.file.read { reader in
+                // Others may have made the bucket since.
+                try (known ?? reader.records.bucket(named: name))
+                    .flatMap { try reader.entity(question.key, of: $0, at: version) }
+            }
             if let body { answer = JSONValue.object(["data": .object(body)]).encoded }
         }
         try await send(channel.message("e", "\(payload)\n\(answer)"))
@@ -44,24 +49,23 @@ extension SimperiumConnection {
     // MARK: Changes since a version
 
     func catchUp(from text: Substring, on channel: Channel) async throws {
-        let cv = ChangeVersion(text), name = channel.bucketName
-        let (bucket, isKnown) = try await channel.file.read { reader in
+        let cv = String(text), name = channel.bucketName
+        let (bucket, start, salt) = try await channel.file.read { reader in
             let bucket = try reader.records.bucket(named: name)
-            guard let cv, cv.salt == reader.door.salt, cv.place <= reader.door.end else { return (bucket, false) }
-            return (bucket, try reader.keepsChanges(of: bucket, after: cv.place))
+            return (bucket, try reader.place(of: cv, of: bucket, named: name), reader.door.salt)
         }
         channel.bucket = bucket ?? channel.bucket
-        guard let cv, isKnown else {
+        guard let start else {
             channel.position = nil
             channel.awaitsCV = false
             channel.changedSinceUnknown = []
             return try await send(channel.message("cv", "?"))
         }
-        if cv.salt != channel.salt { (channel.position, channel.salt) = (nil, cv.salt) }
+        if salt != channel.salt { (channel.position, channel.salt) = (nil, salt) }
         let pushed =
             channel.library == .node
             ? channel.file.withClients { $0.pushed(channel.client, channel.bucketName) } : nil
-        let end = try await tell(after: cv.place, repeatedThrough: pushed, isAnswer: true, on: channel)
+        let end = try await tell(after: start, repeatedThrough: pushed, isAnswer: true, on: channel)
         channel.position = max(channel.position ?? .start, end)
         channel.toldEarly = channel.toldEarly.filter { $0 > end }
         channel.awaitsCV = false

@@ -200,7 +200,7 @@ final class SimperiumConnection {
     private func end(_ channel: Channel, _ code: Int, _ reason: String) async throws {
         close(channel.name)
         ended[channel.name] = channel.client
-        try await refuse(channel.name, code, reason)
+        try await refuse(channel.name, code, reason, isOld: channel.isOld)
     }
 }
 

@@ -21,6 +21,13 @@ extension BucketReader {
         try records.keepsChanges(of: bucket, after: place, now: now, settings, door)
     }
 
+    /// The point that a client names; nil if it is none of the bucket's history, or not all changes after it are kept.
+    /// - Parameter bucket: nil if nothing has been written to it.
+    func place(of cv: String, of bucket: Bucket?, named name: String) throws -> ChangePlace? {
+        guard let place = door.place(of: cv, in: name), try keepsChanges(of: bucket, after: place) else { return nil }
+        return place
+    }
+
     /// The changes of a bucket after a point, as many as one message may have.
     /// - Parameters:
     ///   - run: the points after and through which the whole answer goes.
@@ -71,7 +78,7 @@ extension BucketReader {
         let new = try creation.diff.applied(to: [:])
         let text = Change.text(
             client: change.client, key: change.key, diff: ObjectDiff(from: old, to: new).json,
-            from: change.version - 2, to: change.version, cv: ChangeVersion(change.place, salt: door.salt).text,
+            from: change.version - 2, to: change.version, cv: door.cv(change.place, of: bucket.name),
             requests: change.requests)
         return try Change(text: text, place: change.place)
     }

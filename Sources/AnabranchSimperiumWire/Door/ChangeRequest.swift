@@ -25,6 +25,8 @@ struct ChangeRequest: Sendable {
     var owesDeletion = false
     /// True if a change without a version merges with the present entity, whatever the bucket's settings say.
     var mergesWithoutVersion = false
+    /// True for the last deletion of those that empty the bucket.
+    var endsEmptying = false
 
     /// The longest `ccid`, in bytes.
     static let identBytesMax = 256

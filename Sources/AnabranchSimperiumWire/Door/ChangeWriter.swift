@@ -21,6 +21,7 @@ struct ChangeWriter {
         let found = try findBucket(transaction, &records)
         var body: EntityBody?, entity: EntityRow?
         if let found {
+            if request.endsEmptying { rememberNothing(of: EntityKey.ofBucket, found, &records) }
             switch try records.request(request.ident, key, of: found) {
             case .accepted(let place)?:
                 var outcome = ChangeOutcome.refused(409, "a change with this ccid was accepted before")
@@ -67,11 +68,14 @@ struct ChangeWriter {
     private func refuse(
         _ outcome: ChangeOutcome, _ bucket: Bucket?, _ records: inout PendingRecords
     ) -> (ChangeOutcome, author: [UInt8]) {
-        if outcome.code == 412, let bucket {
-            let expiry = now + UInt64(clamping: settings.changeDays) * 86_400
-            records.set(.changedNothing, request.ident, request.key, of: bucket, expiresAt: expiry)
-        }
+        if outcome.code == 412, let bucket { rememberNothing(of: request.key, bucket, &records) }
         return (outcome, [])
+    }
+
+    /// Remembers that the request changes nothing when it is repeated.
+    private func rememberNothing(of key: String, _ bucket: Bucket, _ records: inout PendingRecords) {
+        let expiry = now + UInt64(clamping: settings.changeDays) * 86_400
+        records.set(.changedNothing, request.ident, key, of: bucket, expiresAt: expiry)
     }
 
     private enum Decision {
@@ -186,7 +190,7 @@ struct ChangeWriter {
             // The deletion wins: an edit never brings back what is deleted.
             return .refuse(.refused(request.isNode ? 412 : 404, Self.noEntity, leavesCopyBehind: request.isNode))
         }
-        return try write(request.isNode ? diff.fitting([:]) : diff, nil)
+        return try write(diff, nil)
     }
 
     /// A change of an existing entity that does not name the version that it was made against.

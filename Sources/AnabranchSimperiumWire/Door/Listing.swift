@@ -101,14 +101,24 @@ struct BucketReader {
 
     /// A page of a listing. A mark that is unreadable, of another bucket or history, or of a listing that has gone on
     /// for too long, gives the first page of a new one.
-    func page(_ request: ListingRequest, of bucket: Bucket?) throws -> ListingPage {
+    /// - Parameter bucket: nil if nothing has been written to it.
+    func page(_ request: ListingRequest, of bucket: Bucket?, named name: String) throws -> ListingPage {
+        func page(
+            _ entries: [String], snapshot: ChangePlace, mark: ListingMark?, passed: Int = 0
+        ) -> ListingPage {
+            let end = mark.map { ",\"mark\":\"\($0.text)\"" } ?? ""
+            let current = door.cv(snapshot, of: name)
+            return ListingPage(
+                text: "{\"current\":\"\(current)\",\"index\":[\(entries.joined(separator: ","))]\(end)}",
+                snapshot: snapshot, isLast: mark == nil, passedCount: passed)
+        }
         guard let bucket else { return page([], snapshot: door.end, mark: nil) }
         let mark = ListingMark(request.mark).flatMap { mark in
             mark.salt == door.salt && mark.bucket == bucket.number && mark.snapshot <= door.end
                 && mark.startedAt <= now && now - mark.startedAt <= settings.listingSeconds ? mark : nil
         }
         let snapshot = mark?.snapshot ?? door.end, startedAt = mark?.startedAt ?? now
-        let since = ChangeVersion(request.since).flatMap { $0.salt == door.salt ? $0.place : nil } ?? .start
+        let since = door.place(of: request.since, in: name) ?? .start
         var place = min(mark?.place ?? .end(of: door.position), snapshot), skipped = 0, passed = 0
         var entries: [String] = [], bytes = 400
         while true {
@@ -139,16 +149,6 @@ struct BucketReader {
             }
             place = last.place
         }
-    }
-
-    private func page(
-        _ entries: [String], snapshot: ChangePlace, mark: ListingMark?, passed: Int = 0
-    ) -> ListingPage {
-        let current = ChangeVersion(snapshot, salt: door.salt).text
-        let end = mark.map { ",\"mark\":\"\($0.text)\"" } ?? ""
-        return ListingPage(
-            text: "{\"current\":\"\(current)\",\"index\":[\(entries.joined(separator: ","))]\(end)}",
-            snapshot: snapshot, isLast: mark == nil, passedCount: passed)
     }
 
     private func entry(_ row: RecentRow, of bucket: Bucket, hasData: Bool) throws -> String? {

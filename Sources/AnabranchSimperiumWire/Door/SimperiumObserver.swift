@@ -137,7 +137,7 @@ struct ChangeRecorder {
         if version > kept { records.eraseVersion(version - kept, key, of: bucket) }
         let text = Change.text(
             client: author?.client ?? Change.otherClient, key: key, diff: new == nil ? nil : diff?.json,
-            from: old == nil ? nil : source, to: version, cv: ChangeVersion(place, salt: door.salt).text,
+            from: old == nil ? nil : source, to: version, cv: door.cv(place, of: bucket.name),
             requests: author.map { [$0.request] } ?? [])
         try records.addChange(text, at: place, of: bucket, expiresAt: changesExpireAt)
         records.count(text, step: step, now: now, expiresAt: changesExpireAt, in: &door.kept)

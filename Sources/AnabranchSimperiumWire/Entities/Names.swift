@@ -6,6 +6,9 @@ enum EntityKey {
     /// The longest key, in bytes.
     static let bytesMax = 256
 
+    /// What stands for the bucket itself where a key does.
+    static let ofBucket = ""
+
     /// The keys that are valid, in words.
     static let rule = "1 to \(bytesMax) bytes without control characters and / are needed"
 

@@ -76,7 +76,7 @@ struct HTTPBucket: Sendable {
 
     private func list(_ request: ListingRequest) async throws -> EndpointResponse {
         let name = name
-        let page = try await file.read { try $0.page(request, of: $0.records.bucket(named: name)) }
+        let page = try await file.read { try $0.page(request, of: $0.records.bucket(named: name), named: name) }
         guard file.clients.admitSkips(page.passedCount, atMost: skipsPerMinuteMax) else {
             throw DataRefusal(.serviceUnavailable, "listings pass over too many entities in a minute")
         }
@@ -206,10 +206,8 @@ struct HTTPBucket: Sendable {
         let name = name
         let start = try await file.read { reader -> (ChangePlace, salt: UInt64)? in
             guard let text = news.cv else { return (reader.door.end, reader.door.salt) }
-            guard let cv = ChangeVersion(text), cv.salt == reader.door.salt, cv.place <= reader.door.end,
-                try reader.keepsChanges(of: reader.records.bucket(named: name), after: cv.place)
-            else { return nil }
-            return (cv.place, cv.salt)
+            return try reader.place(of: text, of: reader.records.bucket(named: name), named: name)
+                .map { ($0, reader.door.salt) }
         }
         guard let start else { throw DataRefusal(.notFound, "the change version is not known") }
         return start

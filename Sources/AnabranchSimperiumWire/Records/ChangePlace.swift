@@ -26,7 +26,7 @@ struct ChangePlace: Hashable, Comparable, Sendable {
 /// A change version (`cv`): a point in the history of a bucket, as clients name it.
 struct ChangeVersion: Equatable, Sendable {
     var place: ChangePlace
-    /// The number of the history: another one if the door has missed entries, or the file is another one.
+    /// The number of the bucket's history: another one if the door has missed entries, or the bucket is another one.
     var salt: UInt64
 
     init(_ place: ChangePlace, salt: UInt64) {
@@ -47,5 +47,21 @@ struct ChangeVersion: Equatable, Sendable {
         writer.append(place)
         writer.append(salt)
         return Hex.encode(writer.bytes)
+    }
+}
+
+extension DoorRow {
+    /// The number of a bucket's history, so that what one bucket has named is not known to the others.
+    private func salt(of bucket: String) -> UInt64 {
+        bucket.utf8.reduce(salt) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
+    }
+
+    /// A point in the history of a bucket, as clients name it.
+    func cv(_ place: ChangePlace, of bucket: String) -> String { ChangeVersion(place, salt: salt(of: bucket)).text }
+
+    /// The point that a client names; nil if it is none of the bucket's history.
+    func place(of cv: some StringProtocol, in bucket: String) -> ChangePlace? {
+        guard let cv = ChangeVersion(cv), cv.salt == salt(of: bucket), cv.place <= end else { return nil }
+        return cv.place
     }
 }

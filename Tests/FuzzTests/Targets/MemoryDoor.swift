@@ -107,7 +107,7 @@ extension BucketReader {
         guard let bucket = try onlyBucket() else { return nil }
         var request = request, listed: Set<ExactString> = [], current: JSONValue?
         while true {
-            let page = try page(request, of: bucket)
+            let page = try page(request, of: bucket, named: bucket.name)
             guard let json = try? JSONValue(parsing: page.text.utf8, depthMax: Change.jsonDepth),
                 let entries = json["index"]?.array
             else { return "no page: \(page.text)" }

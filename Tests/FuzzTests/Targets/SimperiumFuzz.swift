@@ -38,8 +38,9 @@ func fuzzIndexMark(_ bytes: [UInt8]) -> String? {
                 if ListingMark(request.mark) == nil {
                     var first = request
                     first.mark = ""
-                    let bucket = try reader.onlyBucket()
-                    guard try reader.page(request, of: bucket).text == reader.page(first, of: bucket).text else {
+                    let bucket = try reader.onlyBucket(), name = MemoryDoor.bucketName
+                    let page = try reader.page(request, of: bucket, named: name)
+                    guard try page.text == reader.page(first, of: bucket, named: name).text else {
                         return "what is no mark gives another page"
                     }
                 }
