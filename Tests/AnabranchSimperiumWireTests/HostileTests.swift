@@ -305,6 +305,25 @@ import Testing
         }
     }
 
+    /// A delta has three bytes for each of a text that is not ASCII. Node would come back for ever.
+    @Test func messagesOfTheServerHaveALimit() async throws {
+        try await WireRig.run {
+            $0.apps[WireRig.app]?.otherBuckets?.entityBytesMax = 3 << 20
+        } _: { rig in
+            let one = try await Conversation(rig, try await rig.logIn())
+            try await one.list()
+            for (character, version) in [("é", 1), ("è", 2)] as [(String, Int64)] {
+                let text = String(repeating: character, count: 1_400_000)
+                try await one.send("M", "k", ["d": ["t": .string(text)]])
+                let message = try await one.hear()
+                #expect(message.utf8.count <= 4 << 20)
+                let change = try #require(try JSON(message, after: "0:c:")?.array?.first)
+                let isWhole = change["v"]?["t"] == ["o": version == 1 ? "+" : "r", "v": .string(text)]
+                #expect(isWhole && change["ev"] == .integer(version))
+            }
+        }
+    }
+
     @Test func strangersSayLittle() async throws {
         try await WireRig.run { rig in
             let token = try await rig.logIn().token, long = JSONValue.string(String(repeating: "x", count: 70_000))

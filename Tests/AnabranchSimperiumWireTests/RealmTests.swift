@@ -2,6 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchServer
 import AnabranchTestClient
+import Synchronization
 import Testing
 
 @testable import AnabranchSimperiumWire
@@ -64,6 +65,27 @@ import Testing
             try await realm.upload()
             let deletion = try await one.change()
             #expect(deletion["o"] == "-" && deletion["sv"] == 3 && deletion["ev"] == 4)
+        }
+    }
+
+    /// What a Realm client has edited before loses, also if that was in the same second.
+    @Test func theLaterOfTwoEditsInASecondWins() async throws {
+        let disk = try WireRig.Disk(), second = Double(disk.clock.now), time = Mutex(second)
+        try await WireRig.run(on: disk, preciseSeconds: { time.withLock { $0 } }) { rig in
+            let login = try await rig.logIn()
+            let one = try await Conversation(rig, login, library: "other")
+            try await one.list()
+            try await one.make("M", "k", ["d": ["n": 1]])
+            let realm = try await rig.realmClient(login.user)
+            try await realm.download()
+            try await realm.write(at: ChangesetTime(secondsSince1970: second + 0.5)) { tx in
+                try #require(try tx.object("note", key: "k")).dictionary("body").set(2, for: "n")
+            }
+            time.withLock { $0 = second + 0.9 }
+            try await one.make("M", "k", ["d": ["n": 3]])
+            try await realm.upload()
+            try await realm.download()
+            #expect(try await one.entity("k") == ["n": 3])
         }
     }
 
@@ -157,6 +179,22 @@ import Testing
                 #expect(try await one.list()["index"] == [["id": .string(bucket), "v": 1, "d": ["t": "x"]]])
                 #expect(try await one.make("M", bucket, ["v": .edits("=1\t+y"), "sv": 1])["ev"] == 2)
             }
+        }
+    }
+
+    /// Otherwise nobody could write to the bucket any more.
+    @Test func aClassThatIsErasedIsMadeAgain() async throws {
+        try await WireRig.run { rig in
+            let login = try await rig.logIn()
+            let one = try await Conversation(rig, login, library: "other")
+            try await one.list()
+            try await one.make("M", "k", ["v": .adds("x")])
+            let path = VirtualPath(app: WireRig.app, partition: SimperiumWire.partition(of: login.user))
+            try await rig.server.write(to: path) { tx in try tx.eraseClass("note") }
+            let gone = try await one.change()
+            #expect(gone["o"] == "-" && gone["sv"] == 1 && gone["ev"] == 2)
+            #expect(try await one.make("M", "k", ["v": .adds("y")])["ev"] == 3)
+            #expect(try await one.entity("k") == ["t": "y"])
         }
     }
 

@@ -10,6 +10,20 @@ extension ObjectDiff {
     }
 }
 
+extension ObjectDiff {
+    /// The same change, with the whole value of each member: deltas are percent-encoded, and may be several times as
+    /// long as what they insert.
+    /// - Parameter new: the members after the change.
+    package func inWholeMembers(of new: [JSONName: JSONValue]) -> ObjectDiff {
+        var whole = self
+        for (name, operation) in members {
+            if case .add = operation { continue }
+            whole.members[name] = new[name].map { .replace($0) } ?? .remove
+        }
+        return whole
+    }
+}
+
 extension JSONOperation {
     /// The operation that turns one value, or none, into another; nil if they are the same.
     fileprivate init?(inDetailFrom old: JSONValue?, to new: JSONValue) {

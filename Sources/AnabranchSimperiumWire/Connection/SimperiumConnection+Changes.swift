@@ -219,7 +219,7 @@ extension SimperiumConnection {
             channel.leftBehind[key] = nil
             guard let row else { continue }
             let text = Change.text(
-                client: Change.otherClient, key: key.text, diff: row.isDeleted ? nil : .object([:] as EntityBody),
+                client: Change.otherClient, key: key.text, diff: row.isDeleted ? nil : ObjectDiff(), to: nil,
                 from: row.isDeleted ? nil : row.version, to: row.version,
                 cv: door.cv(position, of: bucket.name), requests: [])
             if row.isDeleted {

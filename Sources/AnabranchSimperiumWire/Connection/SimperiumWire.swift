@@ -24,14 +24,18 @@ package final class SimperiumWire: TextWire, RecordDoor {
     let logger: Logger
     let metrics: DoorCounters
     private let unixSeconds: @Sendable () -> UInt64
+    private let preciseSeconds: @Sendable () -> Double
     private let state = Mutex(State())
     /// How often permissions have changed.
     private let changes = Atomic(0)
 
-    /// - Parameter unixSeconds: the clock, in seconds since 1970.
+    /// - Parameters:
+    ///   - unixSeconds: the clock, in seconds since 1970.
+    ///   - preciseSeconds: the same with their fractions, for the times of writes; nil if there are none.
     package init(
         settings: SimperiumSettings, authenticator: any SimperiumAuthenticator, authorizer: any Authorizer,
-        logger: Logger, metrics: any MetricsFactory, unixSeconds: @escaping @Sendable () -> UInt64
+        logger: Logger, metrics: any MetricsFactory, unixSeconds: @escaping @Sendable () -> UInt64,
+        preciseSeconds: (@Sendable () -> Double)? = nil
     ) {
         limits = settings
         self.authenticator = authenticator
@@ -39,6 +43,7 @@ package final class SimperiumWire: TextWire, RecordDoor {
         self.logger = logger
         self.metrics = DoorCounters(door: "simperium", outcomes: ChangeOutcome.names, factory: metrics)
         self.unixSeconds = unixSeconds
+        self.preciseSeconds = preciseSeconds ?? { Double(unixSeconds()) }
     }
 
     /// Serves the files of a server that has this among its wires. To be called before it runs.
@@ -116,7 +121,8 @@ package final class SimperiumWire: TextWire, RecordDoor {
             }
             state.memories[path] = clients
             let file = SyncedBuckets(
-                path, of: server, limits.door, clients: clients, metrics: metrics, unixSeconds: unixSeconds)
+                path, of: server, limits.door, clients: clients, metrics: metrics, unixSeconds: unixSeconds,
+                preciseSeconds: preciseSeconds)
             state.files[path] = WeakFile(file: file)
             return file
         }

@@ -36,11 +36,13 @@ final class SyncedBuckets: Sendable {
     let admission = ChangeAdmission()
     private let metrics: DoorCounters
     private let unixSeconds: @Sendable () -> UInt64
+    private let preciseSeconds: @Sendable () -> Double
     private let state = Mutex(State())
 
     init(
         _ path: VirtualPath, of server: SyncServer, _ settings: DoorSettings, clients: ClientMemories,
-        metrics: DoorCounters, unixSeconds: @escaping @Sendable () -> UInt64
+        metrics: DoorCounters, unixSeconds: @escaping @Sendable () -> UInt64,
+        preciseSeconds: @escaping @Sendable () -> Double
     ) {
         self.path = path
         self.server = server
@@ -48,12 +50,13 @@ final class SyncedBuckets: Sendable {
         self.clients = clients
         self.metrics = metrics
         self.unixSeconds = unixSeconds
+        self.preciseSeconds = preciseSeconds
     }
 
     var now: UInt64 { unixSeconds() }
 
-    /// The time of a write.
-    private var time: ChangesetTime { ChangesetTime(secondsSince1970: Double(now)) }
+    /// The time of a write: an edit that a Realm client has made before, and brings later, does not win over it.
+    private var time: ChangesetTime { ChangesetTime(secondsSince1970: preciseSeconds()) }
 
     // MARK: Channels
 

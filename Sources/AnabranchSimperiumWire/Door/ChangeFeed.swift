@@ -77,7 +77,7 @@ extension BucketReader {
         let old = try deletion.reverse.applied(to: [:])
         let new = try creation.diff.applied(to: [:])
         let text = Change.text(
-            client: change.client, key: change.key, diff: ObjectDiff(from: old, to: new).json,
+            client: change.client, key: change.key, diff: ObjectDiff(from: old, to: new), to: new,
             from: change.version - 2, to: change.version, cv: door.cv(change.place, of: bucket.name),
             requests: change.requests)
         return try Change(text: text, place: change.place)

@@ -96,10 +96,14 @@ struct ChangeWriter {
         _ new: EntityBody, over old: EntityBody?, by operations: ObjectDiff, of bucket: Bucket,
         in transaction: WriteTransaction
     ) throws -> EntityBody {
-        guard let schema = transaction.state.schema(ofClass: bucket.className) else {
-            throw JSONDiffError(.malformed, "the class of the bucket is gone")
-        }
         do {
+            if transaction.state.classID(of: bucket.className) == nil {
+                // A client of Realm's wire has erased it.
+                try bucket.form.addClass(String(decoding: bucket.className, as: UTF8.self), transaction)
+            }
+            guard let schema = transaction.state.schema(ofClass: bucket.className) else {
+                throw JSONDiffError(.malformed, "the class of the bucket is gone")
+            }
             let (object, isNew) = try transaction.create(schema.number, .string(Array(request.key.utf8)))
             // One that is too large to be shown is not to be changed either.
             guard isNew == (old == nil) else { throw Self.tooLarge }

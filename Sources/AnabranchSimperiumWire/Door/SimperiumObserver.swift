@@ -136,7 +136,7 @@ struct ChangeRecorder {
         let kept = UInt64(clamping: settings.versionsMax)
         if version > kept { records.eraseVersion(version - kept, key, of: bucket) }
         let text = Change.text(
-            client: author?.client ?? Change.otherClient, key: key, diff: new == nil ? nil : diff?.json,
+            client: author?.client ?? Change.otherClient, key: key, diff: new == nil ? nil : diff, to: new,
             from: old == nil ? nil : source, to: version, cv: door.cv(place, of: bucket.name),
             requests: author.map { [$0.request] } ?? [])
         try records.addChange(text, at: place, of: bucket, expiresAt: changesExpireAt)

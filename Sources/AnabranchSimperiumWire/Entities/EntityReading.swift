@@ -23,9 +23,10 @@ extension ObjectGraph {
 
 /// Reads members of entities out of objects (`Spec/Simperium.md`, section 7).
 struct EntityReader {
-    /// The most bytes of JSON that an object may have, about: those of the longest message. A client of Realm's wire
-    /// may write more, and a class may show many properties of an embedded object that takes a few bytes.
-    static let objectBytesMax = 4 << 20
+    /// The most bytes of JSON that an object may have, about: those of the longest message, but for what stands around
+    /// the object. A client of Realm's wire may write more, and a class may show many properties of an embedded object
+    /// that takes a few bytes.
+    static let objectBytesMax = 4_190_208
 
     private let graph: ObjectGraph
     private var bytesLeft = objectBytesMax

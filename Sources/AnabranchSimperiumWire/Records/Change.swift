@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchSimperium
 
 /// An accepted change, as it is sent to all channels of its bucket (`Spec/Simperium.md`, section 8).
 struct Change: Sendable {
@@ -10,6 +11,11 @@ struct Change: Sendable {
     static func json(_ bytes: some Collection<UInt8>) throws(JSONError) -> JSONValue {
         try JSONValue(parsing: bytes, depthMax: jsonDepth, replacesHalves: true)
     }
+
+    /// The longest message with one change, in bytes. Some clients come back for a longer one for ever.
+    static let messageBytesMax = 4 << 20
+    /// The bytes of a message around its change.
+    private static let envelopeBytes = 64
 
     /// The author of changes that come from elsewhere.
     static let otherClient = "anabranch"
@@ -46,8 +52,22 @@ struct Change: Sendable {
     /// The JSON of a change.
     /// - Parameters:
     ///   - diff: nil for a deletion.
+    ///   - content: the members after the change.
     ///   - source: nil for a creation.
     static func text(
+        client: String, key: String, diff: ObjectDiff?, to content: EntityBody?, from source: UInt64?,
+        to version: UInt64, cv: String, requests: [String]
+    ) -> String {
+        func text(_ diff: ObjectDiff?) -> String {
+            Self.text(
+                client: client, key: key, diff: diff?.json, from: source, to: version, cv: cv, requests: requests)
+        }
+        let told = text(diff)
+        guard told.utf8.count > messageBytesMax - envelopeBytes, let content else { return told }
+        return text(diff?.inWholeMembers(of: content))
+    }
+
+    private static func text(
         client: String, key: String, diff: JSONValue?, from source: UInt64?, to version: UInt64, cv: String,
         requests: [String]
     ) -> String {

@@ -134,7 +134,7 @@ struct ServeCommand: AsyncParsableCommand {
         settings.apps = configuration.simperium
         let wire = SimperiumWire(
             settings: settings, authenticator: apps, authorizer: authorizer, logger: logger, metrics: metrics,
-            unixSeconds: unixSeconds)
+            unixSeconds: unixSeconds, preciseSeconds: { Date().timeIntervalSince1970 })
         let data = HTTPRoute(
             "/1", to: SimperiumEndpoints(apps, wire), body: .whole(bytesMax: SimperiumEndpoints.bodyBytesMax))
         return (wire, [data, HTTPRoute("/sock", to: SockJSEndpoints(wire))])

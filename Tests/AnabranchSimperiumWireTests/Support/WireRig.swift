@@ -71,7 +71,7 @@ struct WireRig: Sendable {
     /// Runs a server for as long as `body` takes.
     static func run<Result>(
         on disk: Disk? = nil, authorizer: any Authorizer = AllowAllAuthorizer(),
-        metrics: any MetricsFactory = NOOPMetricsHandler.instance,
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance, preciseSeconds: (@Sendable () -> Double)? = nil,
         _ change: (inout SimperiumSettings) -> Void = { _ in }, _ body: (WireRig) async throws -> Result
     ) async throws -> Result {
         let disk = try disk ?? Disk()
@@ -90,7 +90,7 @@ struct WireRig: Sendable {
         change(&settings)
         let wire = SimperiumWire(
             settings: settings, authenticator: services, authorizer: authorizer, logger: logger,
-            metrics: metrics, unixSeconds: { clock.now })
+            metrics: metrics, unixSeconds: { clock.now }, preciseSeconds: preciseSeconds)
         var serverSettings = ServerSettings(cores: 2)
         serverSettings.shutdownSecondsMax = 1
         serverSettings.lingerSecondsMax = 1
